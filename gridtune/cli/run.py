@@ -104,7 +104,7 @@ def run(
 
 def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path | None]:
     """Return the parameters in a file, and the folder that relative paths in them are relative to."""
-    from gridtune.core.refusals import parameter_hint
+    from gridtune.core.system import parameter_hint
     from gridtune.errors import SweepError
     from gridtune.sweep.space.documents import read_yaml
 
@@ -136,7 +136,7 @@ def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path |
 
 def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters from KEY=VALUE texts, each checked by itself, over those that are given already."""
-    from gridtune.core.refusals import parameter_hint
+    from gridtune.core.system import parameter_hint
     from gridtune.errors import SweepError
 
     fields = system.Parameters.model_fields

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
-from gridtune.core.refusals import parameter_hint, refusal_hint, refusal_text
-from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoader
+from gridtune.arguments import refusal_hint, refusal_text
+from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoader, parameter_hint
 from gridtune.core.user_code import code_of
 from gridtune.errors import SweepError
 

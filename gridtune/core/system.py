@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 from gridtune.arguments import require
 from gridtune.core.reproduction import Reproduction
 from gridtune.errors import SweepError
-from gridtune.registry import Registry
+from gridtune.registry import Registry, name_hint
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ __all__ = [
     "default_system",
     "get_system",
     "has_walltimes",
+    "metric_hint",
+    "parameter_hint",
     "register_system",
     "starter_windows",
     "system_names",
@@ -178,7 +180,7 @@ class PublishedFigure:
 
 
 class FinishedSweep(Protocol):
-    """What a system's own tables and figures are made of (`gridtune.report.material.ReportMaterial`)."""
+    """What a system's own tables and figures are made of (`gridtune.report.schedules.ReportMaterial`)."""
 
     @property
     def name(self) -> str:
@@ -429,6 +431,16 @@ def default_system() -> System:
         if SYSTEMS[name].default:
             return SYSTEMS[name]
     raise SweepError("no system is the default", hint="name one; `gridtune systems` lists them")
+
+
+def parameter_hint(system: System, name: str) -> str:
+    """Return what to write instead of a parameter that the system does not have."""
+    return name_hint(name, system.Parameters.model_fields, system.Parameters.renamed_parameters)
+
+
+def metric_hint(system: System, name: str) -> str:
+    """Return what to write instead of a metric that the system does not have."""
+    return name_hint(name, system.metrics, {old: now.name for old, now in system.renamed_metrics.items()})
 
 
 #: Which way is better; "none" where it is no goal.

@@ -14,6 +14,8 @@ __all__ = [
     "distinct",
     "number_text",
     "parameter_names",
+    "row_label",
+    "row_parameters",
     "value_text",
     "varying_parameters",
 ]
@@ -26,12 +28,11 @@ _GROUPED_FROM, _POWERS_FROM = 10_000, 1e9
 
 def parameter_names(table: pa.Table) -> list[str]:
     """Return the names of the parameters a table of cells or a ranking has columns for."""
-    return [name.removeprefix(PARAMETER_PREFIX) for name in table.column_names if is_parameter(name)]
-
-
-def is_parameter(column: str) -> bool:
-    """Whether a column holds a parameter."""
-    return column.startswith(PARAMETER_PREFIX)
+    return [
+        name.removeprefix(PARAMETER_PREFIX)
+        for name in table.column_names
+        if name.startswith(PARAMETER_PREFIX)
+    ]
 
 
 def column_of(table: pa.Table, name: str) -> str | None:
@@ -79,6 +80,20 @@ def configuration_label(parameters: Mapping[str, Any], varying: Sequence[str]) -
             continue
         parts.append(value if isinstance(value, str) else f"{name}={value_text(value)}")
     return " · ".join(parts) or "the only configuration"
+
+
+def row_parameters(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters in a row of a table of cells or a ranking, by their names."""
+    return {
+        name.removeprefix(PARAMETER_PREFIX): value
+        for name, value in row.items()
+        if name.startswith(PARAMETER_PREFIX)
+    }
+
+
+def row_label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
+    """Write the configuration of a row in one short line, as `configuration_label` does."""
+    return configuration_label(row_parameters(row), varying)
 
 
 def number_text(value: float | None, digits: int = 4) -> str:

@@ -23,8 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gridtune.report.cells import Configuration, baselines, collect, replicate_labels, value_matrix
-from gridtune.report.derived import bounds_of, gap_to_bound
+from gridtune.report.cells import (
+    Configuration,
+    baselines,
+    bounds_of,
+    collect,
+    gap_to_bound,
+    replicate_labels,
+    value_matrix,
+)
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.ranking import LEVEL, SEED, means_of, placed, plain, prepare, ranking_schema, verdict_of
 from gridtune.statistics.inference import paired_difference

@@ -25,11 +25,11 @@ from gridtune.core import style
 from gridtune.errors import MetricError
 from gridtune.report.front import Front
 from gridtune.report.labels import (
-    configuration_label,
     distinct,
     is_logarithmic,
     number_text,
     percent_text,
+    row_label,
     value_text,
     varying_parameters,
 )
@@ -87,7 +87,7 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
             for panel, draw_panel in zip(panels, draw, strict=True):
                 draw_panel(panel, rows, head)
                 _set_rows(panel, rows, [])
-            _set_rows(panels[0], rows, [_row_label(row, varying) for row in rows])
+            _set_rows(panels[0], rows, [_ranked_label(row, varying) for row in rows])
             title = "over all workloads" if head.overall else name
             style.head(panels[0], title, panels[0].get_title(loc="left"))
         for panel in axes[:, 1:].flat:
@@ -104,15 +104,11 @@ def _best_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return best + [row for row in rows[MOST_RANKED:] if row["is_baseline"]]
 
 
-def _row_label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
-    label = configuration_label(_parameters(row), varying)
+def _ranked_label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
+    label = row_label(row, varying)
     place = "–" if row["rank"] is None else str(row["rank"])
     # A figure space is as wide as a digit, which keeps the ranks in a column.
     return f"{label}{'' if row['complete'] else ' (incomplete)'}  {place:\u2007>2}"
-
-
-def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix("param."): value for name, value in row.items() if name.startswith("param.")}
 
 
 def _set_rows(axes: Axes, rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:
@@ -271,7 +267,7 @@ def _curves(
         place, middle, low, high = row[f"param.{dimension}"], *(row[key] for key in keys)
         if middle is None:
             continue
-        label = configuration_label(_parameters(row), varying)
+        label = row_label(row, varying)
         ends = (middle if end is None else end for end in (low, high))
         curves.setdefault(label, []).append((place, *(value * scale for value in (middle, *ends))))
     return {label: sorted(points) for label, points in curves.items()}
@@ -281,7 +277,7 @@ def _curves_to_colour(rows: Sequence[dict[str, Any]], varying: Sequence[str], he
     means: dict[str, list[float]] = {}
     baselines = []
     for row in rows:
-        label = configuration_label(_parameters(row), varying)
+        label = row_label(row, varying)
         if row["mean"] is not None and not math.isnan(row["mean"]):
             means.setdefault(label, []).append(row["mean"])
         if row["is_baseline"] and label not in baselines:

@@ -18,8 +18,15 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.errors import MetricError
-from gridtune.report.cells import Configuration, baselines, collect, replicate_kind, value_matrix
-from gridtune.report.derived import bounds_of, gap_to_bound
+from gridtune.report.cells import (
+    Configuration,
+    baselines,
+    bounds_of,
+    collect,
+    gap_to_bound,
+    replicate_kind,
+    value_matrix,
+)
 from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, value_text
 from gridtune.statistics.inference import interquartile_mean, paired_difference
 from gridtune.statistics.intervals import mean_interval

@@ -1,25 +1,27 @@
-"""Schedules of the best and the baseline configuration: as tables, and drawn over each other."""
+"""Cells that are run again for a report, and the schedules of the best and the baseline configuration."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError
-from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, varying_parameters
+from gridtune.report.labels import row_label, varying_parameters
 from gridtune.report.ranking import ranking_head, strata
 from gridtune.report.summary import Summary
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads
 
-__all__ = ["INDEX_FILE", "ScheduleFiles", "read_schedules", "write_schedules"]
+__all__ = ["INDEX_FILE", "ReportMaterial", "ScheduleFiles", "read_schedules", "write_schedules"]
 
 #: The table that a system gives its schedule as.
 _TABLE = "schedule"
@@ -52,6 +54,70 @@ class ScheduleFiles:
     processors: int = 0
 
 
+@dataclass(frozen=True)
+class ReportMaterial:
+    """The results of a sweep as its page and its system's own tables and figures take them.
+
+    Attributes
+    ----------
+    summary
+        The rankings, with the facts of the sweep.
+    table
+        One row per cell: `workload`, `configuration_id`, `replicate`, `state`, `param.*`, `metric.*`.
+    results
+        The same as results, with their notes.
+    directory
+        The sweep's folder; figures go into its `plots/`.
+    schedules
+        Schedules that were written.
+    order
+        Ids of the configurations in the order they were tried, for an adaptive strategy; else empty.
+    notes
+        Further notes for the reader: names that changed, cells of an earlier space.
+    """
+
+    summary: Summary
+    table: pa.Table
+    results: Sequence[CellResult]
+    directory: Path
+    schedules: Sequence[ScheduleFiles] = ()
+    order: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """The sweep's name."""
+        return self.summary.facts.name
+
+    @property
+    def ranks(self) -> dict[str, float]:
+        """Rank by the first objective of each configuration, by its id; infinity where it has none."""
+        for ranking in self.summary.rankings.values():
+            rows = ranking.select(["configuration_id", "rank"]).to_pylist()
+            return {row["configuration_id"]: math.inf if row["rank"] is None else row["rank"] for row in rows}
+        return {}
+
+    def tables_of(self, result: CellResult) -> Mapping[str, pa.Table]:
+        """Run a cell again and return the tables its system makes of it (`Outcome.tables`).
+
+        Raises
+        ------
+        GridtuneError
+            If the cell cannot be run any more: its trace has moved, say.
+        """
+        return run_cell(
+            self.summary.facts.system,
+            result.parameters,
+            seed=result.seed,
+            tables=True,
+            workloads=self._workloads,
+        ).outcome.tables
+
+    @cached_property
+    def _workloads(self) -> Workloads:
+        return _workloads_of(self.summary)
+
+
 def write_schedules(summary: Summary, results: Sequence[CellResult], directory: Path) -> list[ScheduleFiles]:
     """Run one replicate of each stratum's best and baseline configuration again, and keep the schedules.
 
@@ -78,35 +144,40 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
     for result in results:
         if result.state == "done":
             done.setdefault(result.configuration_id, {})[result.replicate] = result
-    base = None if summary.facts.base is None else Path(summary.facts.base)
-    workloads = Workloads(base)
-    written = []
+    workloads = _workloads_of(summary)
+    drawn = []
     for name, rows in strata(ranking):
-        rows_shown = _best_and_baseline(rows)
-        results_shown = [done.get(row["configuration_id"], {}) for row in rows_shown]
+        best = [row for row in rows if row["rank"] == 1][:1]
+        shown = best and best + [row for row in rows if row["is_baseline"] and row not in best][:1]
+        replicates = [done.get(row["configuration_id"], {}) for row in shown]
         shared = (
-            [
-                replicate
-                for replicate in results_shown[0]
-                if all(replicate in replicates for replicates in results_shown)
-            ]
-            if results_shown
-            else []
+            [label for label in replicates[0] if all(label in cells for cells in replicates)] if shown else []
         )
         if not shared:
             continue
-        cells = {
-            _role(row, varying): replicates[shared[0]]
-            for row, replicates in zip(rows_shown, results_shown, strict=True)
-        }
+        cells = {}
+        for row, results_of in zip(shown, replicates, strict=True):
+            roles = [
+                role for role, has in (("best", row["rank"] == 1), ("baseline", row["is_baseline"])) if has
+            ]
+            cells[f"{row_label(row, varying)} ({' and '.join(roles)})"] = results_of[shared[0]]
         try:
-            written.append(_write(name, cells, summary.facts.system, workloads, directory))
+            files = _write(name, cells, summary.facts.system, workloads, directory)
         except GridtuneError:
             # The results stand without it; a trace may have been moved since.
             continue
-    drawn = [files for files in written if files.tables]
+        if files is not None:
+            drawn.append(files)
     if drawn:
-        _write_index(drawn, directory)
+        index = [
+            {
+                **asdict(files),
+                "tables": {key: path.name for key, path in files.tables.items()},
+                "figure": files.figure.name if files.figure else "",
+            }
+            for files in drawn
+        ]
+        (directory / INDEX_FILE).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     return drawn
 
 
@@ -128,34 +199,14 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
     ]
 
 
-def _write_index(written: Sequence[ScheduleFiles], directory: Path) -> None:
-    index = [
-        {
-            "stratum": files.stratum,
-            "tables": {key: path.name for key, path in files.tables.items()},
-            "figure": files.figure.name if files.figure else "",
-            "replicate": files.replicate,
-            "processors": files.processors,
-        }
-        for files in written
-    ]
-    (directory / INDEX_FILE).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-
-
-def _best_and_baseline(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    best = [row for row in rows if row["rank"] == 1][:1]
-    return best + [row for row in rows if row["is_baseline"] and row not in best][:1] if best else []
-
-
-def _role(row: Mapping[str, Any], varying: Sequence[str]) -> str:
-    parameters = {name.removeprefix(PARAMETER_PREFIX): value for name, value in row.items()}
-    roles = [name for name, is_it in (("best", row["rank"] == 1), ("baseline", row["is_baseline"])) if is_it]
-    return f"{configuration_label(parameters, varying)} ({' and '.join(roles)})"
+def _workloads_of(summary: Summary) -> Workloads:
+    base = summary.facts.base
+    return Workloads(None if base is None else Path(base))
 
 
 def _write(
     stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
-) -> ScheduleFiles:
+) -> ScheduleFiles | None:
     from gridtune.core.schedule_plots import LoadCurves, plot_load  # noqa: PLC0415
 
     slug = re.sub(r"[^\w.=-]+", "-", stratum).strip("-") or "all"
@@ -175,7 +226,7 @@ def _write(
         curves[role] = LoadCurves.of_table(table, processors)
         replicate = cell.replicate
     if not curves:
-        return ScheduleFiles(stratum)
+        return None
     title = ", ".join(part for part in (stratum, replicate) if part)
     figure = plot_load(curves, directory / f"{slug}-utilisation-and-queue.png", title=title)
     return ScheduleFiles(stratum, tables, figure, replicate, processors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,8 +21,9 @@ from gridtune.report.facts import SweepFacts, has_configuration
 from gridtune.report.front import Front, front_table, fronts_of
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
-    configuration_label,
     percent_text,
+    row_label,
+    row_parameters,
     value_text,
     varying_parameters,
 )
@@ -38,7 +41,16 @@ from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown, 
 from gridtune.sweep.journal.results import in_table
 from gridtune.sweep.search.racing import RacePlan
 
-__all__ = ["Best", "Summary", "numeric_parameters", "summarise", "write_report"]
+__all__ = [
+    "DERIVED_FILE",
+    "Best",
+    "Summary",
+    "add_derived",
+    "numeric_parameters",
+    "replace_derived",
+    "summarise",
+    "write_report",
+]
 
 #: A numeric parameter with at least this many values is an axis rather than a set of cases.
 _POINTS_OF_A_CURVE = 3
@@ -69,11 +81,7 @@ class Best:
     @property
     def parameters(self) -> dict[str, Any]:
         """Its parameters; without those that do not apply to it."""
-        return {
-            name.removeprefix(PARAMETER_PREFIX): value
-            for name, value in self.row.items()
-            if name.startswith(PARAMETER_PREFIX) and value is not None
-        }
+        return {name: value for name, value in row_parameters(self.row).items() if value is not None}
 
     def __str__(self) -> str:
         gain = self.row["relative"]
@@ -120,8 +128,7 @@ class Summary:
         best = []
         for name, rows in strata(ranking):
             if rows[0]["rank"] is not None:
-                parameters = {key.removeprefix(PARAMETER_PREFIX): value for key, value in rows[0].items()}
-                best.append(Best(name, configuration_label(parameters, varying), rows[0]))
+                best.append(Best(name, row_label(rows[0], varying), rows[0]))
         return best
 
     def rows(self) -> dict[str, dict[str, Mapping[str, Any]]]:
@@ -322,3 +329,59 @@ def _axes(ranking: pa.Table) -> tuple[list[str], Sequence[str]]:
         if number and len(column.unique()) >= _POINTS_OF_A_CURVE:
             numeric.append(name)
     return numeric, [name for name in varying if name not in numeric]
+
+
+#: The list in a sweep's folder.
+DERIVED_FILE = "derived.json"
+
+
+def add_derived(folder: Path, written: Iterable[Path]) -> None:
+    """Add files that were written to the list; whatever else is on it stays."""
+    _write(folder, _listed(folder) | _names(folder, written))
+
+
+def replace_derived(folder: Path, written: Iterable[Path]) -> list[Path]:
+    """Remove the files on the list that were not written again, and list those that were.
+
+    Returns
+    -------
+    list of Path
+        What was removed; folders left empty by it go too.
+    """
+    names = _names(folder, written)
+    removed = [path for name in sorted(_listed(folder) - names) if (path := _inside(folder, name))]
+    for path in removed:
+        path.unlink()
+        for parent in path.parents:
+            if parent == folder:
+                break
+            # A folder that still holds something refuses.
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+    _write(folder, names)
+    return removed
+
+
+def _names(folder: Path, written: Iterable[Path]) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in written}
+
+
+def _listed(folder: Path) -> set[str]:
+    try:
+        content = json.loads((folder / DERIVED_FILE).read_text(encoding="utf-8"))
+        return {str(name) for name in content["files"]}
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        # Without a list nothing is known to be derived, and so nothing is removed.
+        return set()
+
+
+def _inside(folder: Path, name: str) -> Path | None:
+    """Return a listed file that is there; None for one that is not, or lies outside the folder."""
+    path = folder / name
+    return path if path.is_file() and path.resolve().is_relative_to(folder.resolve()) else None
+
+
+def _write(folder: Path, names: set[str]) -> None:
+    draft = folder / f"{DERIVED_FILE}.draft"
+    draft.write_text(json.dumps({"files": sorted(names)}, indent=1) + "\n", encoding="utf-8")
+    draft.replace(folder / DERIVED_FILE)

@@ -13,13 +13,11 @@ import pyarrow.csv as pa_csv
 
 from gridtune.core.system import get_system
 from gridtune.errors import SweepError
-from gridtune.report.derived import add_derived
 from gridtune.report.facts import FACTS_FILE, SweepFacts
-from gridtune.report.material import ReportMaterial
-from gridtune.report.page import PAGE_FILE, PageMaterial, trial_order, write_page
+from gridtune.report.page import PAGE_FILE, trial_order, write_page
 from gridtune.report.sample_size import EFFECTS, power_table
-from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
-from gridtune.report.summary import Summary, summarise, write_report
+from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
+from gridtune.report.summary import Summary, add_derived, summarise, write_report
 from gridtune.report.tables import print_ranking
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
@@ -171,7 +169,7 @@ def _with_page(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
     if _is_adaptive(study.facts):
         journal = study.directory / JOURNAL_NAME
         order = trial_order(study.results, read_journal(journal), read_proposals(journal))
-    material = PageMaterial(
+    material = ReportMaterial(
         study.summary, study.table, study.results, study.directory, schedules, order, study.notes
     )
     page = write_page(material, study.report_folder / PAGE_FILE)

@@ -14,8 +14,7 @@ from ray import tune
 
 from gridtune.core.cells import Replicate, canonical_json, finite_json, validated
 from gridtune.core.plugins import load_plugins
-from gridtune.core.refusals import parameter_hint
-from gridtune.core.system import System, get_system
+from gridtune.core.system import System, get_system, parameter_hint
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.runner import prepare_worker, run_cell
 from gridtune.sweep.space.code import SentCode

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gridtune.report.reproduction.page import estimate_text, interval_text, published_text
 from gridtune.report.reproduction.results import Reproduced, read_reproduced
-from gridtune.report.reproduction.verdicts import ClaimVerdict, CriterionOutcome, Outcome, Verdict
+from gridtune.report.reproduction.verdicts import ClaimVerdict, JudgedClaim, JudgedCriterion, Judgement
 
 __all__ = ["BEGIN", "END", "claims_markdown", "fill_results"]
 
@@ -26,7 +26,7 @@ END = "<!-- end of the written part -->\n"
 _FOLDER = Path("studies") / "reproductions"
 #: Criteria of a claim that are written out, and which come first: what speaks against it.
 _SHOWN = 3
-_FIRST = (Outcome.FAILS, Outcome.UNSURE, Outcome.HOLDS, Outcome.OPEN)
+_FIRST = (Judgement.FAILS, Judgement.UNSURE, Judgement.HOLDS, Judgement.OPEN)
 
 
 def fill_results(path: Path) -> str:
@@ -50,7 +50,7 @@ def claims_markdown(reproductions: Iterable[Reproduced]) -> str:
 
 def _section(reproduced: Reproduced) -> Iterator[str]:
     counts = Counter(claim.verdict for claim in reproduced.claims)
-    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
     yield f"<details markdown><summary>{reproduced.title}: {tally}</summary>\n\n"
     yield f"[`{reproduced.name}`](studies/{reproduced.name}.md): {'; '.join(reproduced.publications)}\n\n"
     logs = ", ".join(
@@ -64,7 +64,7 @@ def _section(reproduced: Reproduced) -> Iterator[str]:
     yield "\n</details>\n\n"
 
 
-def _row(claim: ClaimVerdict) -> str:
+def _row(claim: JudgedClaim) -> str:
     holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
     ordered = sorted(claim.criteria, key=lambda criterion: _FIRST.index(criterion.outcome))
     shown = [_criterion(criterion) for criterion in ordered[:_SHOWN]]
@@ -76,7 +76,7 @@ def _row(claim: ClaimVerdict) -> str:
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 
 
-def _criterion(criterion: CriterionOutcome) -> str:
+def _criterion(criterion: JudgedCriterion) -> str:
     unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
     if criterion.ours is None:
         return f"{criterion.text}: not measured"

@@ -12,6 +12,7 @@ from gridtune.report import summary
 from gridtune.study import Study, report_study, run_sweep
 from gridtune.sweep import CellResult, space_cells
 from gridtune.sweep.journal.journal import Journal
+from gridtune.systems.batch.system import BatchSystem
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 
 
@@ -19,8 +20,7 @@ from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 def _no_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "_figures", lambda *_: iter(()))
     # The cells are made up: whether the log has such a partition does not matter.
-    for module in ("run", "space.preflight"):
-        monkeypatch.setattr(f"gridtune.sweep.{module}.preflight", lambda *_: None)
+    monkeypatch.setattr(BatchSystem, "preflight", lambda *_: None)
     monkeypatch.setattr("gridtune.study.run.write_schedules", lambda *_: [])
 
 

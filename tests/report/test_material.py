@@ -10,7 +10,7 @@ import pytest
 from gridtune.core.system import SYSTEMS, FinishedSweep, Outcome, System, SystemParameters
 from gridtune.errors import GridtuneError
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.material import ReportMaterial
+from gridtune.report.schedules import ReportMaterial
 from gridtune.report.summary import summarise
 from gridtune.study.report import _system_report
 from tests.report.synthetic import sweep_table

@@ -20,8 +20,9 @@ from gridtune.core.cells import CellResult
 from gridtune.core.checksums import code_checksums
 from gridtune.core.system import get_system
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.page import PageMaterial, write_page
+from gridtune.report.page import write_page
 from gridtune.report.page.content import page_content, page_json
+from gridtune.report.schedules import ReportMaterial
 from gridtune.report.summary import summarise
 from gridtune.study import report_study, run_sweep
 from gridtune.sweep.journal.results import results_table
@@ -30,9 +31,9 @@ from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'\u2028"
 
 
-def material_of(results: Sequence[CellResult], facts: SweepFacts, folder: Path) -> PageMaterial:
+def material_of(results: Sequence[CellResult], facts: SweepFacts, folder: Path) -> ReportMaterial:
     table = results_table(results)
-    return PageMaterial(summarise(table, facts), table, results, folder)
+    return ReportMaterial(summarise(table, facts), table, results, folder)
 
 
 def page_of(results: Sequence[CellResult], facts: SweepFacts, folder: Path) -> str:

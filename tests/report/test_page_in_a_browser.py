@@ -14,8 +14,8 @@ import pytest
 
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.page import PageMaterial, write_page
-from gridtune.report.schedules import ScheduleFiles
+from gridtune.report.page import write_page
+from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import summarise
 from gridtune.sweep.journal.results import results_table
 from tests.browser import BROWSER, Browser, browser
@@ -94,7 +94,7 @@ def show(
 ) -> None:
     """Write a page and open it."""
     table = results_table(results)
-    page = PageMaterial(summarise(table, facts), table, results, folder, **material)
+    page = ReportMaterial(summarise(table, facts), table, results, folder, **material)
     path = write_page(page, folder / "report.html")
     tab.faults.clear()
     tab.look(width, dark=dark)

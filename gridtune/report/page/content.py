@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from gridtune.core.schedule_files import allocate_processors
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.report.front import Front
-from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, is_logarithmic, varying_parameters
+from gridtune.report.labels import PARAMETER_PREFIX, is_logarithmic, row_label, varying_parameters
 from gridtune.report.page.effects import effects_of
 from gridtune.report.ranking import ranking_head, strata
-from gridtune.report.schedules import ScheduleFiles
+from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes
 from gridtune.statistics.pareto import Scale, hypervolume, nondominated
@@ -30,7 +30,6 @@ from gridtune.types import IntArray
 __all__ = [
     "MOST_JOBS",
     "MOST_ROWS",
-    "PageMaterial",
     "best_so_far",
     "hypervolume_so_far",
     "page_content",
@@ -64,37 +63,6 @@ _NUMBERS = {
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class PageMaterial:
-    """What a page is made of.
-
-    Attributes
-    ----------
-    summary
-        The rankings, with the facts of the sweep.
-    table
-        A row per cell.
-    results
-        Every cell's result.
-    directory
-        The sweep's folder.
-    schedules
-        Schedules that were written.
-    order
-        Configurations' ids in the order they were tried, for an adaptive strategy; else empty.
-    notes
-        What else is to be said: names that changed, cells of an earlier space.
-    """
-
-    summary: Summary
-    table: pa.Table
-    results: Sequence[CellResult]
-    directory: Path
-    schedules: Sequence[ScheduleFiles] = ()
-    order: Sequence[str] = ()
-    notes: Sequence[str] = field(default_factory=list)
-
-
 def page_json(content: Mapping[str, Any]) -> str:
     """Return the content as JSON that can stand inside a script element of a page."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -104,7 +72,7 @@ def page_json(content: Mapping[str, Any]) -> str:
     return text
 
 
-def page_content(material: PageMaterial) -> dict[str, Any]:
+def page_content(material: ReportMaterial) -> dict[str, Any]:
     """Return what the page's scripts draw; see `assets/main.js` for how it is used."""
     summary = material.summary
     heads = {objective: ranking_head(ranking) for objective, ranking in summary.rankings.items()}
@@ -351,8 +319,7 @@ def _labels(summary: Summary, wanted: Set[str]) -> dict[str, str]:
         varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
         for row in ranking.to_pylist():
             if row["configuration_id"] in wanted:
-                parameters = {name.removeprefix(PARAMETER_PREFIX): value for name, value in row.items()}
-                labels[row["configuration_id"]] = configuration_label(parameters, varying)
+                labels[row["configuration_id"]] = row_label(row, varying)
     return labels
 
 

@@ -20,20 +20,20 @@ from gridtune.core.cells import CellResult
 from gridtune.core.checksums import software_versions
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import (
-    PARAMETER_PREFIX,
     configuration_label,
     number_text,
     percent_text,
+    row_label,
     varying_parameters,
 )
-from gridtune.report.page.content import PageMaterial, page_content, page_json
+from gridtune.report.page.content import page_content, page_json
 from gridtune.report.ranking import RankingHead, Verdict, ranking_head, strata
+from gridtune.report.schedules import ReportMaterial
 from gridtune.report.summary import Summary
 
 __all__ = [
     "MOST_FAILED",
     "PAGE_FILE",
-    "PageMaterial",
     "Sentence",
     "cell_notes",
     "command_of",
@@ -67,7 +67,7 @@ _OPEN_SENTENCES = 6
 _MOST_NOTES = 200
 
 
-def write_page(material: PageMaterial, path: Path) -> Path:
+def write_page(material: ReportMaterial, path: Path) -> Path:
     """Write the report of a sweep as one HTML file, and return its path.
 
     The file loads nothing: its content security policy allows the styles and the script inside it and
@@ -87,7 +87,7 @@ def write_page(material: PageMaterial, path: Path) -> Path:
     return path
 
 
-def _body(material: PageMaterial) -> Iterator[str]:
+def _body(material: ReportMaterial) -> Iterator[str]:
     facts = material.summary.facts
     description = (
         f'<p class="question">{html.escape(facts.description.strip())}</p>' if facts.description else ""
@@ -118,7 +118,7 @@ _CHARTS = (
 )
 
 
-def _size(material: PageMaterial) -> str:
+def _size(material: ReportMaterial) -> str:
     facts = material.summary.facts
     configurations = len({result.configuration_id for result in material.results})
     logs = len({result.workload for result in material.results})
@@ -132,7 +132,7 @@ def _size(material: PageMaterial) -> str:
     return f'<p class="size">{html.escape(" · ".join(parts))}</p>'
 
 
-def _verdict(sentences: Sequence[Sentence], material: PageMaterial) -> Iterator[str]:
+def _verdict(sentences: Sequence[Sentence], material: ReportMaterial) -> Iterator[str]:
     yield '<section id="verdict"><h2>Verdict</h2>'
     if not sentences:
         yield '<p class="answer none">No cell has a result to rank.</p>'
@@ -159,7 +159,7 @@ def _answer(sentence: Sentence) -> str:
     return f'<p class="answer {sentence.verdict.name.lower()}">{text}</p>'
 
 
-def _failed(material: PageMaterial) -> Iterator[str]:
+def _failed(material: ReportMaterial) -> Iterator[str]:
     rows = list(failed_cells(material.results))
     if not rows:
         return
@@ -176,7 +176,7 @@ def _failed(material: PageMaterial) -> Iterator[str]:
     yield "</section>"
 
 
-def _origin(material: PageMaterial) -> Iterator[str]:
+def _origin(material: ReportMaterial) -> Iterator[str]:
     facts = material.summary.facts
     yield '<section id="origin"><h2>How this was made</h2>'
     yield "<h3>Run it again</h3>"
@@ -393,7 +393,7 @@ def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[Sentence]:
             continue
         # Of equals the baseline stands for all: to change nothing is the simplest.
         best = next((row for row in first if row["is_baseline"]), first[0])
-        label = _label(best, varying)
+        label = row_label(best, varying)
         parts = [f"{where} {label} {_lead(head, best)}"]
         if len(first) > 1:
             others = "another configuration shares" if len(first) == 2 else f"{len(first) - 1} others share"
@@ -406,12 +406,6 @@ def _everywhere(single: pa.Table) -> str:
     count, names = len(list(strata(single))), ranking_head(single).group_by
     what = "workloads" if names == ("workload",) else f"combinations of {' and '.join(names)}"
     return f"Over the {count} {what}"
-
-
-def _label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
-    return configuration_label(
-        {name.removeprefix(PARAMETER_PREFIX): value for name, value in row.items()}, varying
-    )
 
 
 def _lead(head: RankingHead, row: Mapping[str, Any]) -> str:
@@ -432,7 +426,7 @@ def _against(
         return ". It is the baseline: nothing that was tried has a better mean."
     if row["relative"] is None:
         return ". There is no baseline to compare it with." if not head.baseline else "."
-    base = next((_label(other, varying) for other in rows if other["is_baseline"]), "")
+    base = next((row_label(other, varying) for other in rows if other["is_baseline"]), "")
     change = percent_text(abs(row["relative"])).lstrip("+")
     amount = f"{change} {'less' if row['relative'] < 0 else 'more'} than the baseline{base and f' {base}'}"
     interval = _interval(row, "relative_low", "relative_high", percent_text)

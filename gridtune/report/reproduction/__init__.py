@@ -2,13 +2,13 @@
 
 from gridtune.report.reproduction.page import REPRODUCTION_PAGE, DrawnFigure, write_reproduction_page
 from gridtune.report.reproduction.results import Reproduced, TableNumbers, TraceUse, read_reproduced
-from gridtune.report.reproduction.verdicts import ClaimVerdict, Outcome, judge
+from gridtune.report.reproduction.verdicts import JudgedClaim, Judgement, judge
 
 __all__ = [
     "REPRODUCTION_PAGE",
-    "ClaimVerdict",
     "DrawnFigure",
-    "Outcome",
+    "JudgedClaim",
+    "Judgement",
     "Reproduced",
     "TableNumbers",
     "TraceUse",

@@ -17,7 +17,7 @@ from gridtune.core.reproduction import PaperFigure
 from gridtune.report.labels import number_text
 from gridtune.report.page.page import count_text, html_document, plain_table
 from gridtune.report.reproduction.results import Reproduced, TableNumbers
-from gridtune.report.reproduction.verdicts import ClaimVerdict, CriterionOutcome, Estimate, Verdict
+from gridtune.report.reproduction.verdicts import ClaimVerdict, Estimate, JudgedClaim, JudgedCriterion
 
 __all__ = [
     "REPRODUCTION_PAGE",
@@ -115,7 +115,9 @@ def _size(reproduced: Reproduced) -> str:
 def _claims(reproduced: Reproduced) -> Iterator[str]:
     yield '<section id="claims"><h2>Claims</h2>'
     counts = Counter(claim.verdict for claim in reproduced.claims)
-    badges = (f"<span>{_badge(verdict)}{counts[verdict]}</span>" for verdict in Verdict if counts[verdict])
+    badges = (
+        f"<span>{_badge(verdict)}{counts[verdict]}</span>" for verdict in ClaimVerdict if counts[verdict]
+    )
     yield f'<p class="tally">{"".join(badges)}</p>'
     yield (
         '<p class="note">A criterion with limits holds if the whole 95 % interval of our number lies within '
@@ -134,7 +136,7 @@ def _claims(reproduced: Reproduced) -> Iterator[str]:
     yield "</section>"
 
 
-def _badge(verdict: Verdict) -> str:
+def _badge(verdict: ClaimVerdict) -> str:
     return f'<span class="badge {_class(verdict)}">{verdict}</span>'
 
 
@@ -142,7 +144,7 @@ def _class(text: str) -> str:
     return text.replace(" ", "-")
 
 
-def _claim(claim: ClaimVerdict) -> Iterator[str]:
+def _claim(claim: JudgedClaim) -> Iterator[str]:
     yield f'<article class="claim {_class(claim.verdict)}">'
     yield f"<h3>{_badge(claim.verdict)}{html.escape(claim.text)}</h3>"
     yield f'<p class="note">{html.escape(claim.source)}</p>'
@@ -157,7 +159,7 @@ def _claim(claim: ClaimVerdict) -> Iterator[str]:
     yield "</tbody></table></div></article>"
 
 
-def _criterion(criterion: CriterionOutcome) -> str:
+def _criterion(criterion: JudgedCriterion) -> str:
     ours = criterion.ours
     unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
     cells = (

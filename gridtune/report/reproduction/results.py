@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gridtune.core.cells import finite_json
 from gridtune.errors import SweepError
-from gridtune.report.reproduction.verdicts import ClaimVerdict, Estimate
+from gridtune.report.reproduction.verdicts import Estimate, JudgedClaim
 
 __all__ = ["VERDICTS_FILE", "Reproduced", "TableNumbers", "TraceUse", "read_reproduced"]
 
@@ -103,7 +103,7 @@ class Reproduced:
     missing: Mapping[str, int]
     traces: Sequence[TraceUse]
     versions: Mapping[str, str]
-    claims: Sequence[ClaimVerdict]
+    claims: Sequence[JudgedClaim]
     tables: Sequence[TableNumbers] = field(default_factory=list)
 
     def write(self, folder: Path) -> Path:

@@ -28,11 +28,11 @@ from gridtune.statistics.inference import bootstrap_interval, paired_difference
 
 __all__ = [
     "ClaimVerdict",
-    "CriterionOutcome",
     "Estimate",
-    "Outcome",
+    "JudgedClaim",
+    "JudgedCriterion",
+    "Judgement",
     "Results",
-    "Verdict",
     "estimate",
     "judge",
     "reading_text",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-class Outcome(StrEnum):
+class Judgement(StrEnum):
     """How a criterion ends."""
 
     HOLDS = "holds"
@@ -49,7 +49,7 @@ class Outcome(StrEnum):
     OPEN = "not measured"
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """How a claim ends."""
 
     REPRODUCED = "reproduced"
@@ -59,7 +59,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class CriterionOutcome:
+class JudgedCriterion:
     """A criterion with our number.
 
     Attributes
@@ -82,7 +82,7 @@ class CriterionOutcome:
 
     text: str
     target: str
-    outcome: Outcome
+    outcome: Judgement
     ours: Estimate | None
     published: float | None
     unit: str
@@ -91,17 +91,17 @@ class CriterionOutcome:
 
 
 @dataclass(frozen=True)
-class ClaimVerdict:
+class JudgedClaim:
     """A claim with its verdict."""
 
     text: str
     source: str
     remark: str
-    verdict: Verdict
-    criteria: Sequence[CriterionOutcome]
+    verdict: ClaimVerdict
+    criteria: Sequence[JudgedCriterion]
 
 
-def judge(claim: Claim, results: Results, figures: Mapping[str, PublishedFigure]) -> ClaimVerdict:
+def judge(claim: Claim, results: Results, figures: Mapping[str, PublishedFigure]) -> JudgedClaim:
     """Return the verdict of a claim.
 
     Parameters
@@ -115,7 +115,7 @@ def judge(claim: Claim, results: Results, figures: Mapping[str, PublishedFigure]
     """
     criteria = [_outcome(criterion, results, figures) for criterion in claim.criteria]
     verdict = _verdict({criterion.outcome for criterion in criteria})
-    return ClaimVerdict(claim.text, claim.source, claim.remark, verdict, criteria)
+    return JudgedClaim(claim.text, claim.source, claim.remark, verdict, criteria)
 
 
 def target_text(criterion: Criterion) -> str:
@@ -131,17 +131,17 @@ def target_text(criterion: Criterion) -> str:
     return f"surely at least {low}" if low is not None else f"surely at most {high}"
 
 
-def _verdict(outcomes: set[Outcome]) -> Verdict:
-    if outcomes == {Outcome.HOLDS}:
-        return Verdict.REPRODUCED
-    if Outcome.HOLDS in outcomes:
-        return Verdict.PARTLY
-    return Verdict.NOT_REPRODUCED if Outcome.FAILS in outcomes else Verdict.OPEN
+def _verdict(outcomes: set[Judgement]) -> ClaimVerdict:
+    if outcomes == {Judgement.HOLDS}:
+        return ClaimVerdict.REPRODUCED
+    if Judgement.HOLDS in outcomes:
+        return ClaimVerdict.PARTLY
+    return ClaimVerdict.NOT_REPRODUCED if Judgement.FAILS in outcomes else ClaimVerdict.OPEN
 
 
 def _outcome(
     criterion: Criterion, results: Results, figures: Mapping[str, PublishedFigure]
-) -> CriterionOutcome:
+) -> JudgedCriterion:
     ours = estimate(criterion.ours, results)
     published, unit = None, criterion.unit
     if isinstance(criterion.published, str):
@@ -149,7 +149,7 @@ def _outcome(
         published, unit = float(figure.value), figure.unit
     elif criterion.published is not None:
         published = float(criterion.published)
-    return CriterionOutcome(
+    return JudgedCriterion(
         text=criterion.text,
         target=target_text(criterion),
         outcome=_judged(criterion, ours, published),
@@ -161,17 +161,17 @@ def _outcome(
     )
 
 
-def _judged(criterion: Criterion, ours: Estimate | None, published: float | None) -> Outcome:
+def _judged(criterion: Criterion, ours: Estimate | None, published: float | None) -> Judgement:
     if ours is None:
-        return Outcome.OPEN
+        return Judgement.OPEN
     low, high = _limits(criterion, published)
     inside = low <= ours.value <= high
     # NaN ends compare as false: without an interval nothing is sure, and nothing reaches further.
     sure = criterion.within is not None or (low <= ours.low and ours.high <= high)
     if inside and sure:
-        return Outcome.HOLDS
+        return Judgement.HOLDS
     reaches = ours.low <= high and ours.high >= low
-    return Outcome.UNSURE if inside or reaches else Outcome.FAILS
+    return Judgement.UNSURE if inside or reaches else Judgement.FAILS
 
 
 def _limits(criterion: Criterion, published: float | None) -> tuple[float, float]:

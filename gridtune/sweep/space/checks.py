@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gridtune.arguments import refusal_hint, refusal_text
 from gridtune.core.plugins import load_plugins
-from gridtune.core.refusals import refusal_hint, refusal_text
 from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SpaceError, SweepError

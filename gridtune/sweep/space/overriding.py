@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gridtune.core.refusals import metric_hint
 from gridtune.core.reproduction import Experiment
-from gridtune.core.system import default_system, get_system
+from gridtune.core.system import default_system, get_system, metric_hint
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.space.documents import LinedYaml

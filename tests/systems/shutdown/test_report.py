@@ -11,7 +11,7 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.core.system import get_system
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.material import ReportMaterial
+from gridtune.report.schedules import ReportMaterial
 from gridtune.report.summary import summarise
 from gridtune.sweep import run_cell, space_cells
 from gridtune.sweep.journal.results import results_table

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridtune.report.cells import ConfigurationRow, by_configuration
-from gridtune.report.derived import gap_to_bound
+from gridtune.report.cells import ConfigurationRow, by_configuration, gap_to_bound
 from gridtune.report.labels import configuration_label, number_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.statistics.pareto import Scale, igd_plus, merge_fronts
