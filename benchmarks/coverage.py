@@ -20,7 +20,7 @@ from gridtune.report.ranking import rank
 from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
 from gridtune.statistics.inference import Interval
 from gridtune.statistics.intervals import t_quantile
-from gridtune.statistics.sample_size import paired_spread, replicates_needed
+from gridtune.statistics.sample_size import PairedSpread, replicates_needed
 from gridtune.types import FloatArray
 
 SIZES = (5, 6, 8, 10, 20, 30)
@@ -286,7 +286,7 @@ def power(repeats: int) -> None:
         draw = drawn[name]
         # One pair from each pilot, so that pilots are independent.
         pilots = np.array([draw(rng, 2, 10) for _ in range(400)])
-        spread = paired_spread(pilots[:, 0], pilots[:, 1])
+        spread = PairedSpread.of(pilots[:, 0], pilots[:, 1])
         asked = replicates_needed(np.log(effect), spread.deviation, comparisons=20)
         texts = []
         for n in np.quantile(asked, [0.1, 0.5, 0.9]).astype(int):

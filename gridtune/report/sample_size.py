@@ -25,7 +25,6 @@ from gridtune.statistics.sample_size import (
     PairedSpread,
     detectable_effect,
     fewest_replicates,
-    paired_spread,
     replicates_needed,
     spread_range,
 )
@@ -123,7 +122,7 @@ def power_table(
         values = value_matrix(configurations)
         bases = baselines(configurations, head.baseline, names)
         compared = np.flatnonzero((bases >= 0) & (bases != np.arange(len(configurations))))
-        spread = paired_spread(values[compared], values[bases[compared]])
+        spread = PairedSpread.of(values[compared], values[bases[compared]])
         comparisons[_stratum_text(stratum)] = len(compared)
         statistics = _statistics(spread, head.direction, effects, sizes)
         found = [

@@ -21,20 +21,17 @@ from gridtune.errors import MetricError
 from gridtune.statistics.intervals import (
     FloatOrArray,
     Interval,
+    Samples,
     check_confidence,
     reach,
-    read_pairs,
-    read_samples,
     t_quantile,
 )
 from gridtune.statistics.resampling import (
     Method,
     Resampling,
     Statistic,
-    bounds,
+    bootstrap_ends,
     flipped_as_far,
-    jackknife,
-    middle_half,
     statistic_weights,
 )
 from gridtune.types import FloatArray, IntArray
@@ -98,10 +95,10 @@ def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
     Source: Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice",
     NeurIPS 2021.
     """
-    values = read_samples(samples)
+    values = Samples.of(samples)
     result = np.full(len(values.rows), np.nan)
     for n, index in values.by_size(len(result)):
-        result[index] = np.sort(values.present(index, n), axis=1) @ middle_half(n) / (n / 2)
+        result[index] = np.sort(values.present(index, n), axis=1) @ statistic_weights("iqm", n)
     return values.shaped(result)
 
 
@@ -151,20 +148,19 @@ def bootstrap_interval(
     "What teachers should know about the bootstrap", The American Statistician 69, 2015 (expanded).
     """
     check_confidence(confidence)
-    values = read_samples(samples)
+    values = Samples.of(samples)
     resampling = Resampling.drawn_from(rng, resamples)
     low = np.full(len(values.rows), np.nan)
     high = low.copy()
-    weights_of = partial(statistic_weights, statistic)
     for n, index in values.by_size(resampling.rows_at_once()):
-        weights = weights_of(n)
+        weights = statistic_weights(statistic, n)
         if n < 2:
             continue
         ordered = np.sort(values.present(index, n), axis=1)
-        low[index], high[index] = bounds(
+        low[index], high[index] = bootstrap_ends(
             resampling.distribution(weights, ordered),
             ordered @ weights,
-            partial(jackknife, weights_of, ordered),
+            partial(_without_one, ordered, statistic),
             n=n,
             confidence=confidence,
             method=method,
@@ -207,13 +203,17 @@ def paired_difference(
         Fields of shape (...). Intervals are NaN for fewer than two pairs, everything is for none.
     """
     check_confidence(confidence)
-    first, second = read_pairs(a, b)
+    first, second = Samples.of_pairs(a, b)
     resampling = Resampling.drawn_from(rng, resamples)
     mean, low, high, relative, relative_low, relative_high, p_value = (
         np.full(len(first.rows), np.nan) for _ in range(7)
     )
     for n, index in first.by_size(resampling.rows_at_once()):
-        differences, base = _sorted_by_difference(first.present(index, n), second.present(index, n))
+        base = second.present(index, n)
+        differences = first.present(index, n) - base
+        # Sorted, so that the order of the replicates has no effect on the last bit.
+        order = np.argsort(differences, axis=1, kind="stable")
+        differences, base = (np.take_along_axis(rows, order, axis=1) for rows in (differences, base))
         mean[index] = differences.mean(axis=1)
         relative[index] = _over(mean[index], base.mean(axis=1))
         p_value[index] = flipped_as_far(differences, resampling)
@@ -222,18 +222,18 @@ def paired_difference(
         weights = statistic_weights("mean", n)
         drawn, drawn_base = (resampling.distribution(weights, rows) for rows in (differences, base))
         ends = partial(
-            bounds, n=n, confidence=confidence, method="expanded" if method == "adjusted" else method
+            bootstrap_ends, n=n, confidence=confidence, method="expanded" if method == "adjusted" else method
         )
         if method == "adjusted":
             below, above = reach(differences - mean[index, None], confidence)
             low[index], high[index] = mean[index] - below, mean[index] + above
         else:
-            low[index], high[index] = ends(drawn, mean[index], partial(_means_without_one, differences))
+            low[index], high[index] = ends(drawn, mean[index], partial(_without_one, differences))
         _close_on_constant(low, high, index, differences)
         relative_low[index], relative_high[index] = ends(
             _over(drawn, drawn_base),
             relative[index],
-            partial(_ratios_without_one, differences, base),
+            partial(_without_one, differences, base=base),
         )
         if method == "adjusted":
             closed = _ratio_ends(differences, base, confidence)
@@ -282,18 +282,11 @@ def probability_of_improvement(
     """
     if direction not in ("min", "max"):
         raise MetricError(f"no such direction: {direction!r}", hint="one of min, max")
-    first, second = read_pairs(a, b)
+    first, second = Samples.of_pairs(a, b)
     better = first.rows < second.rows if direction == "min" else first.rows > second.rows
     wins = better.sum(axis=1) + (first.rows == second.rows).sum(axis=1) / 2
     with np.errstate(invalid="ignore"):
         return first.shaped(wins / first.counts)
-
-
-def _sorted_by_difference(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return differences and second values, rows sorted, so that the order of replicates has no effect."""
-    differences = a - b
-    order = np.argsort(differences, axis=1, kind="stable")
-    return np.take_along_axis(differences, order, axis=1), np.take_along_axis(b, order, axis=1)
 
 
 def _over(values: FloatArray, base: FloatArray) -> FloatArray:
@@ -329,12 +322,21 @@ def _ratio_ends(
     return low, high
 
 
-def _means_without_one(rows: FloatArray) -> FloatArray:
-    return (rows.sum(axis=1, keepdims=True) - rows) / (rows.shape[1] - 1)
+def _without_one(
+    rows: FloatArray, statistic: Statistic = "mean", base: FloatArray | None = None
+) -> FloatArray:
+    """Return a statistic of sorted rows with each value left out in turn, shape (rows, n).
 
-
-def _ratios_without_one(differences: FloatArray, base: FloatArray) -> FloatArray:
-    return _over(_means_without_one(differences), _means_without_one(base))
+    With a base, it is the ratio of the two means.
+    """
+    n = rows.shape[1]
+    if base is not None:
+        return _over(_without_one(rows), _without_one(base))
+    if statistic == "mean":
+        return (rows.sum(axis=1, keepdims=True) - rows) / (n - 1)
+    matrix = np.zeros((n, n))
+    matrix[~np.eye(n, dtype=bool)] = np.tile(statistic_weights(statistic, n - 1), n)
+    return rows @ matrix.T
 
 
 def _close_on_constant(low: FloatArray, high: FloatArray, index: IntArray, rows: FloatArray) -> None:

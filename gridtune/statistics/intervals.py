@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,6 @@ __all__ = [
     "check_confidence",
     "mean_interval",
     "reach",
-    "read_pairs",
-    "read_samples",
     "t_quantile",
 ]
 
@@ -69,7 +67,7 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
     in place of the normal ones.
     """
     check_confidence(confidence)
-    values = read_samples(samples)
+    values = Samples.of(samples)
     low = np.full(len(values.rows), np.nan)
     high = low.copy()
     for n, index in values.by_size(len(low)):
@@ -181,6 +179,29 @@ class Samples:
     rows: FloatArray
     shape: tuple[int, ...]
 
+    @classmethod
+    def of(cls, samples: npt.ArrayLike) -> Self:
+        """Read an array with replicates along its last axis; infinite values are refused."""
+        values = np.asarray(samples, dtype=np.float64)
+        if values.ndim == 0:
+            raise MetricError("a sample is an array, but a single number was given", hint="wrap it in a list")
+        if np.isinf(values).any():
+            raise MetricError("a sample holds an infinite value", hint="NaN marks a missing one")
+        leading = values.shape[:-1]
+        return cls(values.reshape(math.prod(leading), values.shape[-1]), leading)
+
+    @classmethod
+    def of_pairs(cls, a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Self, Self]:
+        """Broadcast two arrays against each other, with NaN in both where either has it."""
+        try:
+            pair = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
+        except ValueError as error:
+            shapes = f"{np.shape(a)} and {np.shape(b)}"
+            raise MetricError(f"these samples do not pair: shapes {shapes}") from error
+        missing = np.isnan(pair[0]) | np.isnan(pair[1])
+        first, second = (cls.of(np.where(missing, np.nan, values)) for values in pair)
+        return first, second
+
     @property
     def counts(self) -> IntArray:
         """Number of values of each row, missing ones left out."""
@@ -202,24 +223,3 @@ class Samples:
     def shaped(self, values: FloatArray) -> FloatOrArray:
         """Return one value for each row in the shape of the leading axes; a float for a single sample."""
         return values.reshape(self.shape) if self.shape else float(values[0])
-
-
-def read_samples(samples: npt.ArrayLike) -> Samples:
-    """Read an array with replicates along its last axis; infinite values are refused."""
-    values = np.asarray(samples, dtype=np.float64)
-    if values.ndim == 0:
-        raise MetricError("a sample is an array, but a single number was given", hint="wrap it in a list")
-    if np.isinf(values).any():
-        raise MetricError("a sample holds an infinite value", hint="NaN marks a missing one")
-    leading = values.shape[:-1]
-    return Samples(values.reshape(math.prod(leading), values.shape[-1]), leading)
-
-
-def read_pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Samples, Samples]:
-    """Broadcast two arrays against each other, with NaN in both where either has it."""
-    try:
-        first, second = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
-    except ValueError as error:
-        raise MetricError(f"these samples do not pair: shapes {np.shape(a)} and {np.shape(b)}") from error
-    missing = np.isnan(first) | np.isnan(second)
-    return read_samples(np.where(missing, np.nan, first)), read_samples(np.where(missing, np.nan, second))

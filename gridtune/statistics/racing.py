@@ -24,7 +24,6 @@ __all__ = [
     "Race",
     "RaceRules",
     "RaceTest",
-    "boundaries",
     "race_looks",
     "relative_scores",
 ]
@@ -241,50 +240,58 @@ def _differences(
         yield mean, np.maximum(np.sqrt(np.maximum(variance, drawn)), _SMALLEST)
 
 
+@dataclass(frozen=True)
+class RaceRules:
+    """What a race is decided by.
+
+    Attributes
+    ----------
+    looks
+        Replicates at each look, ascending.
+    error
+        The chance of each of the two errors (see `Boundaries.of`) over the whole race.
+    columns
+        Values that each replicate has for a configuration.
+    """
+
+    looks: tuple[int, ...]
+    error: float
+    columns: int = 1
+
+
 class Boundaries(NamedTuple):
-    """What a statistic must exceed at each look.
+    """Limits of a race's statistics at each look.
 
     Attributes
     ----------
     worse
-        For one configuration to be worse than the leader of the rest.
+        The statistic from which a configuration is worse than the leader of the rest.
     different
-        For any configuration to differ from its baseline, in either direction.
+        The statistic from which any configuration differs from its baseline, in either direction.
     """
 
     worse: tuple[float, ...]
     different: tuple[float, ...]
 
+    @classmethod
+    @functools.lru_cache(maxsize=64)
+    def of(cls, count: int, rules: RaceRules) -> Boundaries:
+        """Return the boundaries of a race of `count` configurations.
 
-@functools.lru_cache(maxsize=64)
-def boundaries(count: int, looks: tuple[int, ...], error: float, columns: int = 1) -> Boundaries:
-    """Return the boundaries of a race.
+        The error is spent in proportion to the replicates seen, so that all looks together have it. It is the
+        chance that one given configuration, no worse than the others, is ever found worse; and the chance
+        that any configuration is ever found different from a baseline that none differs from.
 
-    The error is spent in proportion to the replicates seen, so that all looks together have it. It is the
-    chance that one given configuration, no worse than the others, is ever found worse; and the chance that
-    any configuration is ever found different from a baseline that none differs from.
-
-    Parameters
-    ----------
-    count
-        Configurations.
-    looks
-        Replicates at each look, ascending.
-    error
-        The chance of each of the two errors over the whole race.
-    columns
-        Values that each replicate has for a configuration (workloads that are pooled).
-
-    Notes
-    -----
-    Source: Lan and DeMets, "Discrete group sequential boundaries for clinical trials", Biometrika 70, 1983,
-    with the spending function α·t; the boundaries are simulated with a fixed seed.
-    """
-    simulated = min(count, _MOST_SIMULATED)
-    worse, different = _null_statistics(simulated, looks, columns)
-    share = error * simulated / count
-    spent = [share * look / looks[-1] for look in looks]
-    return Boundaries(_spend(worse, spent), _spend(different, spent))
+        Notes
+        -----
+        Source: Lan and DeMets, "Discrete group sequential boundaries for clinical trials", Biometrika 70,
+        1983, with the spending function α·t; the boundaries are simulated with a fixed seed.
+        """
+        simulated = min(count, _MOST_SIMULATED)
+        share = rules.error * simulated / count
+        spent = [share * look / rules.looks[-1] for look in rules.looks]
+        worse, different = _null_statistics(simulated, rules.looks, rules.columns)
+        return cls(_spend(worse, spent), _spend(different, spent))
 
 
 def _spend(statistics: FloatArray, spent: Sequence[float]) -> tuple[float, ...]:
@@ -331,25 +338,6 @@ def _null_statistics(count: int, looks: tuple[int, ...], columns: int) -> tuple[
     return worse, different
 
 
-@dataclass(frozen=True)
-class RaceRules:
-    """What a race is decided by.
-
-    Attributes
-    ----------
-    looks
-        Replicates at each look, ascending.
-    error
-        The chance of each of the two errors (see `boundaries`) over the whole race.
-    columns
-        Values that each replicate has for a configuration.
-    """
-
-    looks: tuple[int, ...]
-    error: float
-    columns: int = 1
-
-
 class Look(NamedTuple):
     """What a look at a race shows of each configuration; NaN or -1 for those that are not in it.
 
@@ -392,7 +380,7 @@ class RaceTest:
         count = len(self.bases)
         self.contender = np.ones(count, dtype=bool)
         self.verdict = np.zeros(count, dtype=np.int64)
-        self._limits = boundaries(max(2, count), rules.looks, rules.error, rules.columns)
+        self._limits = Boundaries.of(max(2, count), rules)
 
     @property
     def compared(self) -> BoolArray:

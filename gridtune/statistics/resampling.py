@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.statistics.intervals import FloatOrArray, read_pairs, read_samples
+from gridtune.statistics.intervals import FloatOrArray, Samples
 from gridtune.types import FloatArray
 
 __all__ = [
@@ -24,14 +24,11 @@ __all__ = [
     "Resampling",
     "Statistic",
     "adjust_p_values",
-    "bounds",
+    "bootstrap_ends",
     "flipped_as_far",
-    "jackknife",
     "joint_paired_p_values",
     "joint_sign_flip_p_values",
-    "middle_half",
     "sign_flip_p_value",
-    "sign_patterns",
     "statistic_weights",
 ]
 
@@ -42,22 +39,15 @@ Method = Literal["expanded", "percentile", "bca"]
 _BLOCK = 8_000_000
 
 
-def middle_half(n: int) -> FloatArray:
-    """Return the share of each of n sorted values that lies between the quartiles; together n / 2.
-
-    Where n is not a multiple of four, the two values on the borders count in part.
-    """
-    rank = np.arange(n)
-    return np.clip(np.minimum(rank + 1, 0.75 * n) - np.maximum(rank, 0.25 * n), 0, None)
-
-
 def statistic_weights(statistic: Statistic, n: int) -> FloatArray:
     """Return the weights, shape (n,), with which a statistic sums a sorted sample of n values."""
     if statistic == "mean":
         return np.full(n, 1.0 / n)
     rank = np.arange(n)
     if statistic == "iqm":
-        return middle_half(n) / (n / 2)
+        # Where n is not a multiple of four, the two values on the borders of the middle half count in part.
+        inside = np.minimum(rank + 1, 0.75 * n) - np.maximum(rank, 0.25 * n)
+        return np.clip(inside, 0, None) / (n / 2)
     if statistic == "median":
         return np.where((rank == (n - 1) // 2) | (rank == n // 2), 1.0 if n % 2 else 0.5, 0.0)
     raise MetricError(f"no such statistic: {statistic!r}", hint=f"one of {', '.join(get_args(Statistic))}")
@@ -129,17 +119,7 @@ class Resampling:
         return max(1, _BLOCK // self.resamples)
 
 
-def jackknife(order_weights: Callable[[int], FloatArray], columns: FloatArray) -> FloatArray:
-    """Return the statistic with each value left out in turn, shape (rows, n); rows are sorted samples."""
-    n = columns.shape[1]
-    shorter = order_weights(n - 1)
-    matrix = np.zeros((n, n))
-    for left_out in range(n):
-        matrix[left_out, np.arange(n) != left_out] = shorter
-    return columns @ matrix.T
-
-
-def bounds(
+def bootstrap_ends(
     distribution: FloatArray,
     estimate: FloatArray,
     left_out: Callable[[], FloatArray],
@@ -157,7 +137,7 @@ def bounds(
     estimate
         Shape (rows,): the statistic of the samples themselves.
     left_out
-        Gives the jackknife values, shape (rows, n); called for ``bca`` only.
+        Gives the statistic with each value left out in turn, shape (rows, n); called for ``bca`` only.
     n
         Size of the samples, at least 2.
     confidence, method
@@ -165,7 +145,16 @@ def bounds(
     """
     levels = _levels(distribution, estimate, left_out, n=n, confidence=confidence, method=method)
     ordered = np.sort(distribution, axis=1)
-    return _quantile(ordered, levels[0]), _quantile(ordered, levels[1])
+    last = ordered.shape[1] - 1
+    row = np.arange(len(ordered))
+
+    def quantile(level: FloatArray) -> FloatArray:
+        position = level * last
+        below = np.clip(np.floor(position).astype(np.int64), 0, last)
+        lower, upper = ordered[row, below], ordered[row, np.minimum(below + 1, last)]
+        return np.asarray(lower + (position - below) * (upper - lower))
+
+    return quantile(levels[0]), quantile(levels[1])
 
 
 def _levels(
@@ -208,17 +197,6 @@ def _levels(
     return low, high
 
 
-def _quantile(ordered: FloatArray, level: FloatArray) -> FloatArray:
-    """Return one quantile of each row of sorted values, interpolated linearly."""
-    last = ordered.shape[1] - 1
-    position = level * last
-    below = np.clip(np.floor(position).astype(np.int64), 0, last)
-    above = np.minimum(below + 1, last)
-    row = np.arange(len(ordered))
-    lower, upper = ordered[row, below], ordered[row, above]
-    return lower + (position - below) * (upper - lower)
-
-
 #: Up to this many pairs all sign patterns are enumerated; 2^14 of them are one small matrix product.
 _EXACT_PAIRS = 14
 #: Rows that are tested at a time.
@@ -249,7 +227,7 @@ def sign_flip_p_value(differences: npt.ArrayLike, *, rng: np.random.Generator) -
     -----
     Source: Fisher, "The Design of Experiments", 1935, section 21 (the randomisation test for pairs).
     """
-    values = read_samples(differences)
+    values = Samples.of(differences)
     resampling = Resampling.drawn_from(rng, 1)
     result = np.full(len(values.rows), np.nan)
     for n, index in values.by_size(_FLIP_ROWS):
@@ -300,7 +278,7 @@ def adjust_p_values(
     return adjusted.reshape(values.shape)
 
 
-def sign_patterns(n: int, seed: list[int]) -> FloatArray:
+def _sign_patterns(n: int, seed: list[int]) -> FloatArray:
     """Return patterns of +1 and −1, shape (patterns, n): the pattern of all +1 and others.
 
     Up to 14 pairs these are all patterns there are, otherwise 16,384 random ones.
@@ -317,7 +295,7 @@ def sign_patterns(n: int, seed: list[int]) -> FloatArray:
 def flipped_as_far(differences: FloatArray, resampling: Resampling) -> FloatArray:
     """Return for each row the share of sign patterns whose sum is at least as far from 0 as the row's own."""
     n = differences.shape[1]
-    signs = sign_patterns(n, [resampling.seed, n, 1])
+    signs = _sign_patterns(n, [resampling.seed, n, 1])
     # Sums that are equal in exact arithmetic may differ in their last bits.
     slack = 1e-12 * np.abs(differences).sum(axis=1)
     observed = np.abs(differences.sum(axis=1)) - slack
@@ -353,7 +331,7 @@ def joint_paired_p_values(a: npt.ArrayLike, b: npt.ArrayLike, *, rng: np.random.
         Shape (configurations,); NaN for those without pairs. Where the relative differences point the other
         way than the mean difference, the test of the differences alone counts.
     """
-    first, second = (np.atleast_2d(samples.rows) for samples in read_pairs(a, b))
+    first, second = (np.atleast_2d(samples.rows) for samples in Samples.of_pairs(a, b))
     differences = first - second
     size = np.abs(first) + np.abs(second)
     relative = np.divide(differences, size, out=differences.copy(), where=size > 0)
@@ -390,7 +368,7 @@ def joint_sign_flip_p_values(differences: npt.ArrayLike, *, rng: np.random.Gener
     Source: Westfall and Young, "Resampling-Based Multiple Testing", Wiley 1993, section 2.6 (step-down
     maximum statistic), with Fisher's sign flips as in `sign_flip_p_value`.
     """
-    rows = read_samples(differences).rows
+    rows = Samples.of(differences).rows
     seed = int(rng.integers(2**63))
     adjusted = np.full(len(rows), np.nan)
     paired = np.flatnonzero(~np.isnan(rows).all(axis=1))
@@ -407,7 +385,7 @@ def joint_sign_flip_p_values(differences: npt.ArrayLike, *, rng: np.random.Gener
     # Statistics that are equal in exact arithmetic may differ in their last bits.
     enough = observed - 1e-9
     reached = np.zeros(len(order), dtype=np.int64)
-    signs = sign_patterns(rows.shape[1], [seed, rows.shape[1], 2])
+    signs = _sign_patterns(rows.shape[1], [seed, rows.shape[1], 2])
     step = max(1, _FLIP_BLOCK // len(order))
     for first in range(0, len(signs), step):
         statistics = np.abs(signs[first : first + step] @ scaled.T)

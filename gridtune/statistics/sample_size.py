@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.statistics.intervals import read_pairs
+from gridtune.statistics.intervals import Samples
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "PairedSpread",
     "detectable_effect",
     "fewest_replicates",
-    "paired_spread",
     "replicates_needed",
     "spread_range",
     "t_test_power",
@@ -55,6 +55,34 @@ class PairedSpread:
     deviation: FloatArray
     logarithmic: BoolArray
 
+    @classmethod
+    def of(cls, a: npt.ArrayLike, b: npt.ArrayLike) -> Self:
+        """Return how much paired comparisons vary between replicates.
+
+        The deviation is that of the residuals aᵢ / mean a − bᵢ / mean b (delta method) where all values are
+        positive, else of the residuals around the ratio over the baseline's mean, as in `paired_difference`.
+
+        Parameters
+        ----------
+        a, b
+            Shapes (configurations, replicates), broadcast against each other; a replicate counts where
+            neither is NaN.
+        """
+        first, second = (samples.rows for samples in Samples.of_pairs(a, b))
+        present = ~np.isnan(first)
+        pairs = present.sum(axis=1)
+        logarithmic = ((first > 0) & (second > 0) | ~present).all(axis=1) & (pairs > 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean_a, mean_b = (np.nansum(rows, axis=1) / pairs for rows in (first, second))
+            relative = np.where(mean_b != 0, (mean_a - mean_b) / np.abs(mean_b), np.nan)
+            effect = np.where(logarithmic, np.log(mean_a / mean_b), relative)
+            by_ratio = first / mean_a[:, None] - second / mean_b[:, None]
+            around = (first - (mean_a / mean_b)[:, None] * second) / np.abs(mean_b)[:, None]
+            residuals = np.where(logarithmic[:, None], by_ratio, around)
+            deviation = np.sqrt(np.nansum(residuals**2, axis=1) / (pairs - 1))
+        settled = (pairs > 1) & np.isfinite(effect)
+        return cls(pairs, effect, np.where(settled, deviation, np.nan), logarithmic)
+
     def on_scale(self, relative: float) -> FloatArray:
         """Return a relative difference (−0.05: 5 % less) on each configuration's scale."""
         if relative <= -1 and self.logarithmic.any():
@@ -67,34 +95,6 @@ class PairedSpread:
     def as_relative(self, effect: FloatArray) -> FloatArray:
         """Return effects on each configuration's scale as relative differences."""
         return np.where(self.logarithmic, np.expm1(effect), effect)
-
-
-def paired_spread(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedSpread:
-    """Return how much paired comparisons vary between replicates.
-
-    The deviation is that of the residuals aᵢ / mean a − bᵢ / mean b (delta method) where all values are
-    positive, else of the residuals around the ratio over the baseline's mean, as in `paired_difference`.
-
-    Parameters
-    ----------
-    a, b
-        Shapes (configurations, replicates), broadcast against each other; a replicate counts where neither is
-        NaN.
-    """
-    first, second = (samples.rows for samples in read_pairs(a, b))
-    present = ~np.isnan(first)
-    pairs = present.sum(axis=1)
-    logarithmic = ((first > 0) & (second > 0) | ~present).all(axis=1) & (pairs > 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean_a, mean_b = (np.nansum(rows, axis=1) / pairs for rows in (first, second))
-        relative = np.where(mean_b != 0, (mean_a - mean_b) / np.abs(mean_b), np.nan)
-        effect = np.where(logarithmic, np.log(mean_a / mean_b), relative)
-        by_ratio = first / mean_a[:, None] - second / mean_b[:, None]
-        around = (first - (mean_a / mean_b)[:, None] * second) / np.abs(mean_b)[:, None]
-        residuals = np.where(logarithmic[:, None], by_ratio, around)
-        deviation = np.sqrt(np.nansum(residuals**2, axis=1) / (pairs - 1))
-    settled = (pairs > 1) & np.isfinite(effect)
-    return PairedSpread(pairs, effect, np.where(settled, deviation, np.nan), logarithmic)
 
 
 def fewest_replicates(level: float = 0.05) -> int:

@@ -18,7 +18,7 @@ from gridtune.cli.report import report
 from gridtune.errors import MetricError
 from gridtune.report.ranking import rank
 from gridtune.report.sample_size import power_head, power_table, print_power
-from gridtune.statistics.sample_size import detectable_effect, paired_spread, replicates_needed
+from gridtune.statistics.sample_size import PairedSpread, detectable_effect, replicates_needed
 from gridtune.study import report_study
 from gridtune.study.report import write_power
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
@@ -43,7 +43,7 @@ def test_it_is_the_statistics_of_each_pair() -> None:
     power = power_table(table, ranking, effects=[0.02], sizes=[5, 8, 30])
     assert power["param.order"].to_pylist() == ranking["param.order"].to_pylist()[:2]
     for row in power.to_pylist():
-        spread = paired_spread([values(table, row["param.order"])], values(table, "fcfs"))
+        spread = PairedSpread.of([values(table, row["param.order"])], values(table, "fcfs"))
         settings: dict[str, Any] = {"comparisons": 2}
         assert row["relative"] == pytest.approx(spread.as_relative(spread.effect)[0])
         assert row["needed_observed"] == replicates_needed(spread.effect, spread.deviation, **settings)[0]

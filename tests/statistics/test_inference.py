@@ -11,13 +11,12 @@ from scipy import stats
 from gridtune.errors import MetricError
 from gridtune.statistics.inference import (
     bootstrap_interval,
-    bounds,
     interquartile_mean,
     paired_difference,
     probability_of_improvement,
 )
 from gridtune.statistics.intervals import mean_interval
-from gridtune.statistics.resampling import adjust_p_values, sign_flip_p_value
+from gridtune.statistics.resampling import adjust_p_values, bootstrap_ends, sign_flip_p_value
 
 METHODS = ("expanded", "percentile", "bca")
 NAN = math.nan
@@ -99,7 +98,7 @@ class TestBootstrapInterval:
         bias = stats.norm.ppf(min(max(share, 1 / 500), 499 / 500))
         ends = [bias + stats.norm.ppf(0.05), bias + stats.norm.ppf(0.95)]
         levels = [stats.norm.cdf(bias + end / (1 - acceleration * end)) for end in ends]
-        low, high = bounds(
+        low, high = bootstrap_ends(
             distribution[None, :],
             np.array([estimate]),
             lambda: left_out[None, :],

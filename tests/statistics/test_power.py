@@ -10,9 +10,9 @@ from scipy import stats
 
 from gridtune.errors import MetricError
 from gridtune.statistics.sample_size import (
+    PairedSpread,
     detectable_effect,
     fewest_replicates,
-    paired_spread,
     replicates_needed,
     spread_range,
     t_test_power,
@@ -59,7 +59,7 @@ def test_the_spread_of_ratios() -> None:
     rng = np.random.default_rng(2)
     b = rng.lognormal(5, 1, 4_000)
     a = 0.8 * b * rng.lognormal(0, 0.1, 4_000)
-    spread = paired_spread([a, 7 * a], b)
+    spread = PairedSpread.of([a, 7 * a], b)
     assert spread.logarithmic.all()
     assert spread.as_relative(spread.effect) == pytest.approx(
         [a.mean() / b.mean() - 1, 7 * a.mean() / b.mean() - 1]
@@ -73,11 +73,11 @@ def test_the_spread_of_ratios() -> None:
 
 
 def test_the_spread_of_values_that_are_not_positive() -> None:
-    spread = paired_spread([[-3.0, -1.0, -2.0, math.nan]], [[-2.0, -2.0, -2.0, -2.0]])
+    spread = PairedSpread.of([[-3.0, -1.0, -2.0, math.nan]], [[-2.0, -2.0, -2.0, -2.0]])
     assert not spread.logarithmic[0]
     assert (spread.pairs[0], spread.effect[0]) == (3, 0.0)
     assert spread.deviation[0] == pytest.approx(0.5)
-    none = paired_spread([[1.0, math.nan], [0.0, 1.0]], [[2.0, 1.0], [0.0, 0.0]])
+    none = PairedSpread.of([[1.0, math.nan], [0.0, 1.0]], [[2.0, 1.0], [0.0, 0.0]])
     assert np.isnan(none.deviation).all()
 
 
@@ -94,4 +94,4 @@ def test_wrong_shares() -> None:
     with pytest.raises(MetricError, match="level"):
         detectable_effect(10, 1.0, level=0.0)
     with pytest.raises(MetricError, match="less than 100 %"):
-        paired_spread([[1.0, 2.0]], [[1.0, 3.0]]).on_scale(-1.0)
+        PairedSpread.of([[1.0, 2.0]], [[1.0, 3.0]]).on_scale(-1.0)

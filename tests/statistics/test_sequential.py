@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gridtune.statistics.racing import (
+    Boundaries,
     RaceRules,
     RaceTest,
     _differences,
-    boundaries,
     race_looks,
     relative_scores,
 )
@@ -84,14 +84,14 @@ def test_configurations_that_differ_in_noise_alone_are_seldom_called_better_or_w
 
 
 def test_limits_grow_with_configurations_and_shrink_with_the_error() -> None:
-    few, many = boundaries(5, LOOKS, 0.05), boundaries(40, LOOKS, 0.05)
+    few, many = Boundaries.of(5, RaceRules(LOOKS, 0.05)), Boundaries.of(40, RaceRules(LOOKS, 0.05))
     assert many.different[-1] > few.different[-1]
-    assert boundaries(5, LOOKS, 0.2).different[-1] < few.different[-1]
+    assert Boundaries.of(5, RaceRules(LOOKS, 0.2)).different[-1] < few.different[-1]
     assert all(one <= two for one, two in zip(few.worse, few.different, strict=True))
     # Too little to spend for the number of simulated races: no decision rather than a wrong one.
-    assert math.isinf(boundaries(5, LOOKS, 1e-6).different[0])
+    assert math.isinf(Boundaries.of(5, RaceRules(LOOKS, 1e-6)).different[0])
     # Beyond what is simulated, the error is divided.
-    assert boundaries(400, LOOKS, 0.05) == boundaries(200, LOOKS, 0.025)
+    assert Boundaries.of(400, RaceRules(LOOKS, 0.05)) == Boundaries.of(200, RaceRules(LOOKS, 0.025))
 
 
 def clear() -> np.ndarray:
