@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gridtune.arguments import refusal_hint, refusal_text
+from gridtune.core.cells import refusal_hint, refusal_text
 from gridtune.core.plugins import load_plugins
 from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
 from gridtune.core.user_code import refresh_checksums

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from gridtune.arguments import refusal_hint, refusal_text
+from gridtune.core.cells import refusal_hint, refusal_text
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint, nearest_name
 
