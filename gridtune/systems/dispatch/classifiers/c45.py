@@ -10,38 +10,20 @@ continuous attributes in C4.5", JAIR 4, 1996 (the price of a threshold); Witten 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gridtune.core.compiled import kernel
+from gridtune.systems.dispatch.classifiers.neighbours import entropy
 from gridtune.types import FloatArray
 
-__all__ = [
-    "Bound",
-    "C45Classifier",
-    "Examples",
-    "GrownTree",
-    "Nodes",
-    "added_errors",
-    "branch_of",
-    "collapse",
-    "find_leaves",
-    "grow",
-    "leaf_shares",
-    "predicted_shares",
-    "prune",
-    "share_classes",
-]
+__all__ = ["GrownTree", "Nodes"]
 
 
-class Examples(NamedTuple):
+class _Examples(NamedTuple):
     """A tree's examples."""
 
     #: Shape (n, d), float64; a category as its number.
@@ -68,9 +50,24 @@ class Nodes(NamedTuple):
     #: Shape (nodes, classes), float64: weights of the examples of each class at each node.
     counts: Any
 
+    def predictor(self) -> Callable[[FloatArray], FloatArray]:
+        """Return a function of rows, shape (n, d), that gives the class shares of their leaves.
+
+        A leaf without examples has its parent's shares.
+        """
+        shares = np.empty_like(self.counts)
+        _share_classes(self, shares)
+
+        def predict(rows: FloatArray) -> FloatArray:
+            leaves = np.empty(len(rows), np.int64)
+            _find_leaves(rows, self, leaves)
+            return shares[leaves]
+
+        return predict
+
 
 @kernel()
-def branch_of(node, row, tree):
+def _branch_of(node, row, tree):
     """Return the number of the branch by which a row leaves a node."""
     value = row[tree.feature[node]]
     if tree.threshold[node] != tree.threshold[node]:
@@ -79,17 +76,17 @@ def branch_of(node, row, tree):
 
 
 @kernel()
-def find_leaves(table, tree, out):
+def _find_leaves(table, tree, out):
     """Fill in each row's leaf; `table`, shape (n, d), `out`, shape (n,), int64."""
     for row in range(table.shape[0]):
         node = 0
         while tree.child[node] >= 0:
-            node = tree.child[node] + branch_of(node, table[row], tree)
+            node = tree.child[node] + _branch_of(node, table[row], tree)
         out[row] = node
 
 
 @kernel()
-def share_classes(tree, out):
+def _share_classes(tree, out):
     """Fill in each node's class shares, shape (nodes, classes); one without examples has its parent's."""
     classes = tree.counts.shape[1]
     out[0] = 1.0 / classes
@@ -114,13 +111,13 @@ _ALIKE = 1e-6
 
 
 @kernel()
-def grow(examples, orders, minimum, tree):
+def _grow(examples, orders, minimum, tree):
     """Grow a tree until its leaves are pure or cannot be split; return how many nodes it has.
 
     Parameters
     ----------
     examples
-        See `Examples`.
+        See `_Examples`.
     orders
         Shape (d, n), int64: the examples in order of each column; sorted by node in the end.
     minimum
@@ -150,7 +147,7 @@ def grow(examples, orders, minimum, tree):
             tree.branches[node] = max(2, examples.categories[feature])
             tree.child[node] = nodes
             for row in rows[0]:
-                branch[row] = branch_of(node, examples.table[row], tree)
+                branch[row] = _branch_of(node, examples.table[row], tree)
             begin = first[node]
             for part in range(tree.branches[node]):
                 own = 0
@@ -218,9 +215,9 @@ def _by_category(examples, rows, column, counts, minimum):
         return np.nan, np.nan
     total, left = counts.sum(), 0.0
     for branch in range(sizes.size):
-        left += _entropy(inside[branch])
-    gain = (_entropy(counts) - left) / total
-    return gain, gain / (_entropy(sizes) / total)
+        left += entropy(inside[branch])
+    gain = (entropy(counts) - left) / total
+    return gain, gain / (entropy(sizes) / total)
 
 
 @kernel()
@@ -232,7 +229,7 @@ def _by_threshold(examples, rows, column, counts, minimum):
     """
     total = counts.sum()
     least = max(minimum, min(_ENOUGH, _SHARE * total / counts.size))
-    below, whole = np.zeros(counts.size), _entropy(counts)
+    below, whole = np.zeros(counts.size), entropy(counts)
     best, threshold, share, tries, under = 0.0, np.nan, 0.0, 0, 0.0
     for place in range(rows.size - 1):
         row = rows[place]
@@ -242,7 +239,7 @@ def _by_threshold(examples, rows, column, counts, minimum):
         if value == following or under < least or total - under < least:
             continue
         tries += 1
-        gain = (whole - _entropy(below) - _entropy(counts - below)) / total
+        gain = (whole - entropy(below) - entropy(counts - below)) / total
         if gain > best + _ALIKE * _ALIKE:
             best, threshold, share = gain, 0.5 * (value + following), under
             threshold = value if threshold >= following else threshold
@@ -251,18 +248,7 @@ def _by_threshold(examples, rows, column, counts, minimum):
     gain = best - np.log2(tries) / total
     if gain <= 0.0:
         return np.nan, np.nan, np.nan
-    return gain, gain / (_entropy(np.array([share, total - share])) / total), threshold
-
-
-@kernel()
-def _entropy(counts):
-    """Return the entropy of weights, in bits, times their sum."""
-    whole, entropy = 0.0, 0.0
-    for count in counts:
-        if count > 0.0:
-            whole += count
-            entropy -= count * np.log2(count)
-    return entropy + whole * np.log2(whole) if whole > 0.0 else 0.0
+    return gain, gain / (entropy(np.array([share, total - share])) / total), threshold
 
 
 #: C4.5 prefers the smaller tree when it is worse by no more than this many errors.
@@ -315,7 +301,7 @@ def _added_by_normal(total, wrong, bound):
 
 
 @kernel()
-def collapse(tree):
+def _collapse(tree):
     """Make a leaf of every node whose subtree has no fewer training errors."""
     wrong = np.empty(tree.child.size)
     for node in range(tree.child.size - 1, -1, -1):
@@ -330,7 +316,7 @@ def collapse(tree):
 
 
 @kernel()
-def prune(node, rows, examples, tree, bound, raising):
+def _prune(node, rows, examples, tree, bound, raising):
     """Prune a subtree by estimated errors, from its leaves up; return its estimated errors.
 
     A node becomes a leaf, or is replaced by its largest branch (subtree raising), where its
@@ -341,7 +327,7 @@ def prune(node, rows, examples, tree, bound, raising):
     node, rows
         The subtree, and the examples that reach it, int64.
     examples, tree, bound
-        See `Examples`, `Nodes`, `Bound`.
+        See `_Examples`, `Nodes`, `Bound`.
     raising
         Whether subtrees may be raised.
     """
@@ -351,37 +337,24 @@ def prune(node, rows, examples, tree, bound, raising):
     errors = 0.0
     for branch in range(tree.branches[node]):
         own = _rows_of(node, branch, rows, examples, tree)
-        errors += prune(tree.child[node] + branch, own, examples, tree, bound, raising)
+        errors += _prune(tree.child[node] + branch, own, examples, tree, bound, raising)
     largest, as_branch = -1, np.inf
     if raising:
-        largest = _largest_branch(node, tree)
+        most = -1.0
+        for child in range(tree.child[node], tree.child[node] + tree.branches[node]):
+            if tree.counts[child].sum() > most:
+                largest, most = child, tree.counts[child].sum()
         as_branch = _branch_errors(largest, rows, examples, tree, bound)
     if as_leaf <= errors + _TOLERANCE and as_leaf <= as_branch + _TOLERANCE:
         tree.child[node] = -1
         return as_leaf
     if as_branch <= errors + _TOLERANCE:
-        _raise(largest, node, tree)
+        # The other branches are lost.
+        tree.child[node], tree.branches[node] = tree.child[largest], tree.branches[largest]
+        tree.feature[node], tree.threshold[node] = tree.feature[largest], tree.threshold[largest]
         _recount(node, rows, examples, tree)
-        return prune(node, rows, examples, tree, bound, raising)
+        return _prune(node, rows, examples, tree, bound, raising)
     return errors
-
-
-@kernel()
-def _raise(branch, node, tree):
-    """Put a branch in its parent's place; the other branches are lost."""
-    tree.child[node], tree.branches[node] = tree.child[branch], tree.branches[branch]
-    tree.feature[node], tree.threshold[node] = tree.feature[branch], tree.threshold[branch]
-
-
-@kernel()
-def _largest_branch(node, tree):
-    """Return the child with the largest weight of examples, the first of several."""
-    best, most = -1, -1.0
-    for child in range(tree.child[node], tree.child[node] + tree.branches[node]):
-        total = tree.counts[child].sum()
-        if total > most:
-            best, most = child, total
-    return best
 
 
 @kernel()
@@ -411,7 +384,7 @@ def _rows_of(node, branch, rows, examples, tree):
     """Return the rows that leave a node by a branch."""
     own, count = np.empty(rows.size, np.int64), 0
     for row in rows:
-        if branch_of(node, examples.table[row], tree) == branch:
+        if _branch_of(node, examples.table[row], tree) == branch:
             own[count] = row
             count += 1
     return own[:count]
@@ -428,15 +401,12 @@ def _counted(rows, examples, tree):
 
 @kernel()
 def _recount(node, rows, examples, tree):
-    """Count a subtree's examples again; return how many nodes it has."""
+    """Count a subtree's examples again."""
     tree.counts[node] = _counted(rows, examples, tree)
-    nodes = 1
-    if tree.child[node] < 0:
-        return nodes
-    for branch in range(tree.branches[node]):
-        own = _rows_of(node, branch, rows, examples, tree)
-        nodes += _recount(tree.child[node] + branch, own, examples, tree)
-    return nodes
+    if tree.child[node] >= 0:
+        for branch in range(tree.branches[node]):
+            own = _rows_of(node, branch, rows, examples, tree)
+            _recount(tree.child[node] + branch, own, examples, tree)
 
 
 class GrownTree:
@@ -458,7 +428,7 @@ class GrownTree:
         self, table: Any, labels: Any, weights: Any, *, categories: Any, classes: int, minimum: float = 2
     ) -> None:
         some = np.asarray(weights) > 0
-        self.examples = examples = Examples(
+        self.examples = examples = _Examples(
             np.ascontiguousarray(table, np.float64)[some],
             np.asarray(labels, np.int64)[some],
             np.asarray(weights, np.float64)[some],
@@ -470,7 +440,7 @@ class GrownTree:
         room = 1 + (count - 1) * max(2, int(examples.categories.max(initial=0)))
         child, branches, feature = np.zeros((3, room), np.int64)
         tree = Nodes(child, branches, feature, np.full(room, np.nan), np.zeros((room, classes)))
-        nodes = grow(examples, np.ascontiguousarray(orders), float(minimum), tree)
+        nodes = _grow(examples, np.ascontiguousarray(orders), float(minimum), tree)
         self.nodes = Nodes(*(column[:nodes].copy() for column in tree))
         for column in range(columns):
             # A threshold is one of the values: the largest of all that is not above the middle.
@@ -482,112 +452,8 @@ class GrownTree:
     def pruned(self, confidence: float, raising: bool) -> Nodes:
         """Return the nodes of the pruned tree; those cut off stay in the arrays, but on no path."""
         nodes = Nodes(*(column.copy() for column in self.nodes))
-        collapse(nodes)
+        _collapse(nodes)
         rows = np.arange(len(self.examples.table))
         bound = Bound(float(confidence), float(norm.ppf(1.0 - confidence)))
-        prune(0, rows, self.examples, nodes, bound, raising)
+        _prune(0, rows, self.examples, nodes, bound, raising)
         return nodes
-
-
-class C45Classifier(ClassifierMixin, BaseEstimator):
-    """C4.5's decision tree, release 8.
-
-    A split is that of the largest gain ratio among those whose gain is at least the average. A quantity is
-    split in two, at the threshold of the largest gain, less the price of telling which threshold it is; a
-    category has a branch for each of its values. Subtrees are collapsed that do not lessen the training
-    errors, then replaced by a leaf or by their largest branch where the upper confidence bound of the errors
-    says so. Leaves predict the shares of their examples; one without examples has its parent's. Missing
-    values are refused: nothing here has any.
-
-    Parameters
-    ----------
-    confidence
-        The confidence factor, above 0 and at most 0.5: the smaller, the more is pruned.
-    minimum
-        Weight of examples that at least two branches of a split have.
-    raising
-        Whether a subtree may be replaced by its largest branch.
-    categorical
-        Categorical columns, their categories numbered from 0 on.
-    categories
-        The least number of categories, whether examples have them or not.
-
-    Notes
-    -----
-    Sources: Quinlan, "C4.5: Programs for Machine Learning", 1993, chapters 2 and 4; Quinlan, "Improved use of
-    continuous attributes in C4.5", JAIR 4, 1996; Witten and Frank, "Data Mining", 2nd edition, section 6.1.
-    """
-
-    def __init__(
-        self,
-        confidence: float = 0.25,
-        minimum: float = 2,
-        raising: bool = True,
-        categorical: Sequence[int] = (),
-        categories: int | None = None,
-    ) -> None:
-        self.confidence = confidence
-        self.minimum = minimum
-        self.raising = raising
-        self.categorical = categorical
-        self.categories = categories
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Grow and prune the tree on examples, shape (n, d), and their classes, shape (n,)."""
-        if not 0 < self.confidence <= 0.5:
-            raise ValueError(f"confidence must be above 0 and at most 0.5, but got {self.confidence}")
-        table, classes = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(classes)
-        weights = _check_sample_weight(sample_weight, table, dtype=np.float64)
-        self.classes_, labels = np.unique(classes, return_inverse=True)
-        self.categories_ = np.zeros(table.shape[1], np.int64)
-        for column in self.categorical:
-            self.categories_[column] = max(int(table[:, column].max()) + 1, self.categories or 0)
-        grown = GrownTree(
-            table,
-            labels,
-            weights,
-            categories=self.categories_,
-            classes=len(self.classes_),
-            minimum=self.minimum,
-        )
-        self.nodes_ = grown.pruned(self.confidence, self.raising)
-        self.shares_ = leaf_shares(self.nodes_)
-        return self
-
-    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
-        """Return class probabilities, shape (n, classes)."""
-        check_is_fitted(self)
-        table = np.ascontiguousarray(validate_data(self, X, reset=False, dtype=np.float64))
-        for column in self.categorical:
-            if (table[:, column] >= self.categories_[column]).any() or (table[:, column] < 0).any():
-                raise ValueError(f"column {column} has categories that the examples did not have")
-        return predicted_shares(self.nodes_, self.shares_, table)
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
-        """Return the likeliest class of each row."""
-        check_is_fitted(self)
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    @property
-    def leaves(self) -> int:
-        """How many leaves the pruned tree has."""
-        child, branches = self.nodes_.child, self.nodes_.branches
-        reached = [0]
-        for node in reached:
-            reached += [] if child[node] < 0 else range(child[node], child[node] + branches[node])
-        return sum(child[node] < 0 for node in reached)
-
-
-def leaf_shares(nodes: Nodes) -> FloatArray:
-    """Return each node's class shares, shape (nodes, classes)."""
-    shares = np.empty_like(nodes.counts)
-    share_classes(nodes, shares)
-    return shares
-
-
-def predicted_shares(nodes: Nodes, shares: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the shares of the leaves of rows: `rows`, shape (n, d), `shares` by node."""
-    leaves = np.empty(len(rows), np.int64)
-    find_leaves(rows, nodes, leaves)
-    return shares[leaves]

@@ -1,4 +1,4 @@
-"""Locally weighted learning: a decision stump for every query, on the examples near it.
+"""Locally weighted learning with decision stumps, as WEKA's LWL does by default.
 
 scikit-learn weights neighbours too, but takes their votes; it fits no model to them.
 
@@ -8,132 +8,99 @@ Frank, Hall and Pfahringer, "Locally weighted naive Bayes", UAI 2003 (kernel and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gridtune.core.compiled import kernel
-from gridtune.types import FloatArray
+from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["LocallyWeightedClassifier"]
-
-
-class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
-    """Locally weighted learning with decision stumps, as WEKA's LWL does by default.
-
-    For each query the examples are weighted by their distance (a linear kernel that falls to 0 at the
-    farthest neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
-    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
-
-    Parameters
-    ----------
-    neighbours
-        How many of the nearest examples count; None for all.
-    categorical
-        Categorical columns.
-
-    Notes
-    -----
-    Sources: Atkeson, Moore and Schaal, "Locally weighted learning", Artificial Intelligence Review 11, 1997;
-    Frank, Hall and Pfahringer, "Locally weighted naive Bayes", UAI 2003 (kernel and scaling).
-    """
-
-    def __init__(self, neighbours: int | None = None, categorical: Sequence[int] = ()) -> None:
-        self.neighbours = neighbours
-        self.categorical = categorical
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Store examples, shape (n, d), and their classes, shape (n,)."""
-        if self.neighbours is not None and self.neighbours < 1:
-            raise ValueError(f"neighbours must be at least 1, but got {self.neighbours}")
-        table, classes = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(classes)
-        self.weights_ = _check_sample_weight(sample_weight, table, dtype=np.float64)
-        self.classes_, labels = np.unique(classes, return_inverse=True)
-        self.labels_ = labels.astype(np.int64)
-        self.categorical_ = np.zeros(table.shape[1], np.bool_)
-        self.categorical_[list(self.categorical)] = True
-        self.lowest_ = np.where(self.categorical_, 0.0, table.min(axis=0))
-        span = table.max(axis=0) - self.lowest_
-        self.span_ = np.where(self.categorical_ | (span == 0), 1.0, span)
-        self.table_ = self._scaled(table)
-        self.orders_ = np.ascontiguousarray(np.argsort(self.table_, axis=0, kind="stable").T)
-        return self
-
-    def _scaled(self, table: FloatArray) -> FloatArray:
-        return np.ascontiguousarray((table - self.lowest_) / self.span_)
-
-    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
-        """Return class probabilities, shape (n, classes)."""
-        check_is_fitted(self)
-        return self.shares(validate_data(self, X, reset=False, dtype=np.float64))
-
-    def shares(self, rows: FloatArray) -> FloatArray:
-        """Return class probabilities of rows without checking them."""
-        out = np.empty((len(rows), len(self.classes_)))
-        locally_weighted(
-            self.table_,
-            self.labels_,
-            self.weights_,
-            self.orders_,
-            self.categorical_,
-            self._scaled(rows),
-            self.neighbours or 0,
-            len(self.classes_),
-            out,
-        )
-        return out
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
-        """Return the likeliest class of each row."""
-        check_is_fitted(self)
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
+__all__ = ["entropy", "stump_predictor"]
 
 #: Makes the farthest of the neighbours count a little.
 _FARTHEST = 1.0001
 
 
-@kernel()
-def locally_weighted(table, labels, weights, orders, categorical, rows, neighbours, classes, out):
-    """Return each row's class probabilities by a decision stump on the examples near it.
+class _Stored(NamedTuple):
+    """The examples.
 
-    An example's weight is its own times 1.0001 − d/d_k, where d is its Euclidean distance and d_k that of
-    the farthest neighbour (a linear kernel); two categories are 0 or 1 apart.
-
-    Parameters
+    Attributes
     ----------
     table
-        Shape (n, d): the examples, quantities scaled to [0, 1].
+        Shape (n, d): quantities scaled to [0, 1].
     labels, weights
         Shape (n,): class numbers and weights.
     orders
         Shape (d, n), int64: the examples in order of each column.
     categorical
-        Shape (d,), bool: the categorical columns.
-    rows
-        Shape (q, d): queries, scaled alike.
-    neighbours
-        How many; 0 or less for all.
-    classes
-        Number of classes.
-    out
-        Shape (q, classes): filled in.
+        Shape (d,): the categorical columns.
     """
-    count, columns = table.shape
-    near = count if neighbours <= 0 else min(neighbours, count)
+
+    table: FloatArray
+    labels: IntArray
+    weights: FloatArray
+    orders: IntArray
+    categorical: BoolArray
+
+
+def stump_predictor(
+    table: FloatArray,
+    labels: Any,
+    weights: FloatArray,
+    *,
+    neighbours: int | None = None,
+    categorical: Sequence[int] = (),
+) -> Callable[[FloatArray], FloatArray]:
+    """Return a function of rows, shape (q, d), that gives class shares by a stump on the examples near a row.
+
+    For each row the examples are weighted by their distance (a linear kernel that falls to 0 at the farthest
+    neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
+    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
+
+    Parameters
+    ----------
+    table, labels, weights
+        Examples, shape (n, d), their classes, numbered from 0 on, and their weights.
+    neighbours
+        How many of the nearest examples count; None for all.
+    categorical
+        Categorical columns.
+    """
+    named = np.zeros(table.shape[1], np.bool_)
+    named[list(categorical)] = True
+    lowest = np.where(named, 0.0, table.min(axis=0))
+    span = table.max(axis=0) - lowest
+    span = np.where(named | (span == 0), 1.0, span)
+    scaled = np.ascontiguousarray((table - lowest) / span)
+    orders = np.ascontiguousarray(np.argsort(scaled, axis=0, kind="stable").T)
+    labels = np.asarray(labels, np.int64)
+    examples = _Stored(scaled, labels, np.asarray(weights, np.float64), orders, named)
+    classes, near = int(labels.max()) + 1, min(neighbours or len(table), len(table))
+
+    def predict(rows: FloatArray) -> FloatArray:
+        out = np.empty((len(rows), classes))
+        _fill_shares(examples, np.ascontiguousarray((rows - lowest) / span), near, out)
+        return out
+
+    return predict
+
+
+@kernel()
+def _fill_shares(examples, rows, near, out):
+    """Fill in the class shares of rows, scaled like the examples, by a stump on so many near examples.
+
+    An example's weight is its own times 1.0001 − d/d_k, where d is its Euclidean distance and d_k that of
+    the farthest neighbour; two categories are 0 or 1 apart.
+    """
+    count, columns = examples.table.shape
     distance, local = np.empty(count), np.empty(count)
     for query in range(rows.shape[0]):
         for example in range(count):
             squared = 0.0
             for column in range(columns):
-                apart = table[example, column] - rows[query, column]
-                squared += (1.0 if apart != 0.0 else 0.0) if categorical[column] else apart * apart
+                apart = examples.table[example, column] - rows[query, column]
+                squared += (1.0 if apart != 0.0 else 0.0) if examples.categorical[column] else apart * apart
             distance[example] = np.sqrt(squared)
         farthest = distance.max() if near == count else np.partition(distance, near - 1)[near - 1]
         neighbour = np.empty(count, np.int64)
@@ -142,25 +109,24 @@ def locally_weighted(table, labels, weights, orders, categorical, rows, neighbou
             local[example] = 0.0
             if distance[example] <= farthest:
                 relative = distance[example] / farthest if farthest > 0.0 else 0.0
-                local[example] = weights[example] * (_FARTHEST - relative)
+                local[example] = examples.weights[example] * (_FARTHEST - relative)
                 neighbour[number] = example
                 number += 1
-        _stump(
-            table, labels, local, orders, categorical, neighbour[:number], rows[query], classes, out[query]
-        )
+        _fit_stump(examples, local, neighbour[:number], rows[query], out[query])
 
 
 @kernel()
-def _stump(table, labels, weights, orders, categorical, examples, row, classes, out):
-    """Split examples once, where the classes' entropy falls most; fill in the shares on the row's side."""
-    total = np.zeros(classes)
-    for example in examples:
+def _fit_stump(examples, weights, near, row, out):
+    """Split near examples where the classes' entropy falls most; fill in the shares on the row's side."""
+    table, labels, categorical = examples.table, examples.labels, examples.categorical
+    total = np.zeros(out.size)
+    for example in near:
         total[labels[example]] += weights[example]
     best, side = np.inf, total.copy()
-    few = examples.size * 8 < table.shape[0]
+    few = near.size * 8 < table.shape[0]
     for column in range(table.shape[1]):
-        order = examples[np.argsort(table[examples, column])] if few else orders[column]
-        below = np.zeros(classes)
+        order = near[np.argsort(table[near, column])] if few else examples.orders[column]
+        below = np.zeros(out.size)
         # The examples of one category are one side, so the sum starts again at each category.
         previous, started = 0.0, False
         for place in range(order.size + 1):
@@ -170,9 +136,9 @@ def _stump(table, labels, weights, orders, categorical, examples, row, classes, 
             value = previous + 1.0 if ended else table[order[place], column]
             # The last border of a quantity separates nothing.
             if started and value != previous and not (ended and not categorical[column]):
-                entropy = _entropy(below) + _entropy(total - below)
-                if entropy < best - 1e-12:
-                    best = entropy
+                impurity = entropy(below) + entropy(total - below)
+                if impurity < best - 1e-12:
+                    best = impurity
                     inside = (
                         row[column] == previous
                         if categorical[column]
@@ -187,16 +153,16 @@ def _stump(table, labels, weights, orders, categorical, examples, row, classes, 
     whole = side.sum()
     if whole <= 0.0:
         side, whole = total, total.sum()
-    for label in range(classes):
+    for label in range(out.size):
         out[label] = side[label] / whole
 
 
 @kernel()
-def _entropy(counts):
-    """Return the entropy of class weights times their sum."""
-    whole, entropy = 0.0, 0.0
+def entropy(counts):
+    """Return the entropy of weights, in bits, times their sum."""
+    whole, bits = 0.0, 0.0
     for count in counts:
         if count > 1e-12:
             whole += count
-            entropy -= count * np.log2(count)
-    return entropy + whole * np.log2(whole) if whole > 0.0 else 0.0
+            bits -= count * np.log2(count)
+    return bits + whole * np.log2(whole) if whole > 0.0 else 0.0

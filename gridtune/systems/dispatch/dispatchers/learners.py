@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -18,9 +18,9 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.classifiers.c45 import GrownTree, leaf_shares, predicted_shares
-from gridtune.systems.dispatch.classifiers.fitted import MixedNaiveBayes, flat_boosting, mixed_bayes
-from gridtune.systems.dispatch.classifiers.neighbours import LocallyWeightedClassifier
+from gridtune.systems.dispatch.classifiers.c45 import GrownTree
+from gridtune.systems.dispatch.classifiers.fitted import boosting_predictor, naive_bayes_predictor
+from gridtune.systems.dispatch.classifiers.neighbours import stump_predictor
 from gridtune.systems.dispatch.metrics import area_under_roc
 from gridtune.systems.dispatch.simulator.predicting import LEFT, MACHINE, PREDICTED, AttributeSet
 from gridtune.systems.dispatch.simulator.replay import PROBABLE
@@ -146,9 +146,8 @@ class J48(_Classifier):
         return GrownTree(table, labels, weights, categories=categories, classes=2)
 
     def _prune(self, tree: GrownTree, confidence: float) -> None:
-        nodes = tree.pruned(confidence, True)
-        shares = leaf_shares(nodes)
-        self.answer = lambda rows: predicted_shares(nodes, shares, rows)[:, 1]
+        shares = tree.pruned(confidence, True).predictor()
+        self.answer = lambda rows: shares(rows)[:, 1]
 
 
 @dataclass
@@ -158,19 +157,9 @@ class NaiveBayes(_Classifier):
     machines: int = 1
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
-        fitted = MixedNaiveBayes((MACHINE,), categories=self.machines).fit(table, labels, weights)
-        normal: Any = fitted.normal_
-        frequencies = cast("Any", fitted.frequencies_).feature_log_prob_[0][:, None, :]
-        columns = (np.log(normal.class_prior_), normal.theta_, normal.var_, frequencies)
-        arrays = [np.ascontiguousarray(column) for column in columns]
-        quantities, categorical = fitted.quantities_, fitted.categorical_
-
-        def answer(rows: FloatArray) -> FloatArray:
-            out = np.empty(len(rows))
-            mixed_bayes(*arrays, np.ascontiguousarray(rows), quantities, categorical, out)
-            return out
-
-        self.answer = answer
+        self.answer = naive_bayes_predictor(
+            table, labels, weights, categorical=MACHINE, categories=self.machines
+        )
 
 
 @dataclass
@@ -185,8 +174,8 @@ class LocallyWeighted(_Classifier):
     limit: int | None = 250
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
-        fitted = LocallyWeightedClassifier(setting, (MACHINE,)).fit(table, labels, weights)
-        self.answer = lambda rows: fitted.shares(rows)[:, 1]
+        shares = stump_predictor(table, labels, weights, neighbours=setting, categorical=(MACHINE,))
+        self.answer = lambda rows: shares(rows)[:, 1]
 
 
 @dataclass
@@ -275,7 +264,7 @@ def _split(count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
 def _boosted(model: Any, rows: FloatArray, goal: Any) -> Callable[[FloatArray], FloatArray]:
     """Fit boosted trees and flatten them; on one thread: on a busy machine several wait for each other."""
     with threadpool_limits(limits=1):
-        return flat_boosting(model.fit(rows, goal)).sums
+        return boosting_predictor(model.fit(rows, goal))
 
 
 def make_learner(name: str, machines: int, *, limit: int | None = 1000) -> Learner:
