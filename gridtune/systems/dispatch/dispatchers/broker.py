@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.dispatchers.decisions import LEARNING_JOBS, Buffers, next_decision, next_repair
+from gridtune.systems.dispatch.dispatchers.decisions import Buffers, next_decision, next_repair
 from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner, Selection
 from gridtune.systems.dispatch.simulator import predicting
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
@@ -26,10 +26,11 @@ from gridtune.systems.dispatch.simulator.replay import (
     DispatchOutcome,
     Order,
     Rule,
+    Settings,
     Speeds,
     outcome_of,
 )
-from gridtune.systems.dispatch.simulator.site import ARRIVED, FINISHED, NOBODY, new_site
+from gridtune.systems.dispatch.simulator.site import NOBODY, new_site
 from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Broker", "Refreshing"]
@@ -148,17 +149,13 @@ class Broker:
         self.site = new_site(jobs, machines)
         user = jobs.user if self.by_user else None
         self.state = predicting.new_broker_state(self.site, SPEEDS[self.speeds], self.forget, user)
-        learning_jobs = int((jobs.batch < 0).sum())
         every = self.repair_every if self.rule in {"edd", "erd"} else 0
-        settings = [RULES[self.rule], ORDERS[self.order], columns, learning_jobs, every, self.repair_steps]
         self.buffers = Buffers(
-            np.array(settings, np.int64),
-            rng.random(n),
+            Settings(RULES[self.rule], ORDERS[self.order], every, self.repair_steps, rng.random(n)),
+            int((jobs.batch < 0).sum()),
             np.zeros((m, columns)),
             np.zeros((n, columns)),
             np.full(n, -1, np.int64),
-            np.zeros(n, np.int64),
-            *np.zeros((2, m), np.int64),
         )
         self.ties = (rng.random(n) * m).astype(np.int64)
         self.chance, self.overruled = np.full(n, np.nan), np.zeros(n, np.bool_)
@@ -167,13 +164,13 @@ class Broker:
 
     def _refresh_if_due(self) -> None:
         """Learn when the first job after the learning jobs has arrived, and then as `refreshing` says."""
-        finished, arrived = int(self.site.memory[FINISHED]), int(self.site.memory[ARRIVED])
+        finished, arrived = int(self.site.state["finished"]), int(self.site.state["arrived"])
         counted = finished if self.refreshing.on == "finished" else arrived
         every = self.refreshing.every
         due = every > 0 and counted - self.learned_at >= every
         if finished == 0 or (self.ready and not due):
             return
-        if not self.ready and not due and self.buffers.settings[LEARNING_JOBS] == 0:
+        if not self.ready and not due and self.buffers.learning_jobs == 0:
             return
         self.learned_at = counted
         examples = self._examples(finished)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import bare, kernel
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
@@ -16,22 +16,15 @@ from gridtune.systems.dispatch.simulator.predicting import (
     LEARNED,
     MACHINE,
     BrokerState,
-    bare_broker_state,
     describe,
     learn,
     new_broker_state,
 )
 from gridtune.systems.dispatch.simulator.replay import DispatchOutcome, outcome_of
 from gridtune.systems.dispatch.simulator.site import (
-    DECIDING,
-    FINISHED,
-    MACHINES,
     NOBODY,
-    NOW,
-    SLOTS,
     Site,
     advance,
-    bare_site,
     follower_of,
     new_site,
     place,
@@ -63,7 +56,7 @@ class Observations(NamedTuple):
     over: BoolArray
 
 
-@kernel()
+@kernel(inline="always")
 def site_at(sites, index):
     """Return one of the stacked sites."""
     return Site(
@@ -73,7 +66,6 @@ def site_at(sites, index):
         sites.deadline[index],
         sites.factor[index],
         sites.believed[index],
-        sites.lookahead[index],
         sites.cpus[index],
         sites.down[index],
         sites.running[index],
@@ -95,11 +87,11 @@ def site_at(sites, index):
         sites.change_machine[index],
         sites.change_kind[index],
         sites.change_value[index],
-        sites.memory[index],
+        sites.state[index],
     )
 
 
-@kernel()
+@kernel(inline="always")
 def broker_at(brokers, believed, index):
     """Return one of the stacked brokers; the speed factors are its site's."""
     return BrokerState(
@@ -110,10 +102,12 @@ def broker_at(brokers, believed, index):
         brokers.predicted[index],
         brokers.ratio[index],
         brokers.free[index],
-        brokers.counts[index],
-        brokers.forget[index],
+        brokers.learning[index],
         brokers.user[index],
         brokers.recent[index],
+        brokers.late[index],
+        brokers.barred_machine[index],
+        brokers.barred_job[index],
     )
 
 
@@ -141,11 +135,11 @@ def step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, ob
         The `Observations` to fill in.
     """
     for index in range(actions.size):
-        site = bare_site(site_at(sites, index))
-        broker = bare_broker_state(broker_at(brokers, sites.believed[index], index))
-        since, done = site.memory[NOW], site.memory[FINISHED]
+        site = bare(site_at(sites, index))
+        broker = bare(broker_at(brokers, sites.believed[index], index))
+        since, done = site.state.now, site.state.finished
         if not restarted[index]:
-            job, machine = site.memory[DECIDING], actions[index]
+            job, machine = site.state.deciding, actions[index]
             place(site, job, machine, follower_of(site, job, machine, order))
         job = advance(site)
         observed.rewards[index] = 0.0
@@ -171,16 +165,16 @@ def _costs(site, due, since, done):
     since, done
         The second from which on they count, and how many jobs had ended then.
     """
-    now, total = site.memory[NOW], 0
-    for ended in range(done, site.memory[FINISHED]):
+    now, total = site.state.now, 0
+    for ended in range(done, site.state.finished):
         job = site.ended[ended]
         total += max(0, site.finish[job] - max(due[job], since))
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         job = site.head[machine]
         while job != NOBODY:
             total += max(0, now - max(due[job], since))
             job = site.after[job]
-    for slot in range(site.memory[SLOTS]):
+    for slot in range(site.state.slots):
         job = site.slot[slot]
         if job != NOBODY:
             total += max(0, now - max(due[job], since))

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from gridtune.core.compiled import bare, kernel
-from gridtune.systems.dispatch.simulator.site import FINISHED, MACHINES, NOBODY, NOW, Site, follower_of
+from gridtune.core.compiled import kernel
+from gridtune.systems.dispatch.simulator.site import NOBODY, Site, follower_of
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "AttributeSet",
     "BrokerState",
     "attribute_count",
-    "bare_broker_state",
     "chance_in_time",
     "correct_estimate",
     "describe",
@@ -40,6 +40,13 @@ KNOWN, LEARNED, NOMINAL = range(3)
 SPREAD = 0.25
 #: Ended jobs whose predictions are remembered.
 REMEMBERED = 200
+
+
+#: `speeds`: where the speed factors come from; `seen`: ended jobs learned from; `ratios`: ratios recorded;
+#: `corrects`: whether estimates are corrected; `forget`: see `BrokerState.weight`.
+LEARNING = np.dtype(
+    [("speeds", "i8"), ("seen", "i8"), ("ratios", "i8"), ("corrects", "?"), ("forget", "f8")], align=True
+)
 
 
 class BrokerState(NamedTuple):
@@ -59,16 +66,15 @@ class BrokerState(NamedTuple):
         Shape (`REMEMBERED`,), float64: seconds from placing to end over those predicted, of the last jobs.
     free
         Shape (p,), int64: scratch, when each processor becomes free.
-    counts
-        Shape (4,), int64: where factors come from; ended jobs learned from; ratios recorded; whether
-        estimates are corrected.
-    forget
-        Shape (1,), float64.
+    learning
+        Shape (), `LEARNING`.
     user
         Shape (n,), int64: whose jobs they are; empty if estimates are not corrected.
     recent
         Shape (2 · users,), float64: seconds at factor 1 of each user's last two ended jobs, the last one
         first; 0 for none.
+    late, barred_machine, barred_job
+        Shapes (m,), (m,), (n,), int64: scratch of the tabu search; the last is 0 between searches.
     """
 
     factor: FloatArray
@@ -78,10 +84,12 @@ class BrokerState(NamedTuple):
     predicted: IntArray
     ratio: FloatArray
     free: IntArray
-    counts: IntArray
-    forget: FloatArray
+    learning: npt.NDArray[np.void]
     user: IntArray
     recent: FloatArray
+    late: IntArray
+    barred_machine: IntArray
+    barred_job: IntArray
 
 
 def new_broker_state(site: Site, speeds: int, forget: float, user: IntArray | None = None) -> BrokerState:
@@ -110,56 +118,39 @@ def new_broker_state(site: Site, speeds: int, forget: float, user: IntArray | No
         np.zeros(len(site.submit), np.int64),
         np.zeros(REMEMBERED),
         np.zeros(len(site.slot), np.int64),
-        np.array([speeds, 0, 0, corrects], np.int64),
-        np.array([forget]),
+        np.array((speeds, 0, 0, corrects, forget), LEARNING),
         user,
         np.zeros(2 * (int(user.max(initial=-1)) + 1)),
-    )
-
-
-@kernel()
-def bare_broker_state(broker):
-    """Return the same state with bare columns."""
-    return BrokerState(
-        bare(broker.factor),
-        bare(broker.weight),
-        bare(broker.logs),
-        bare(broker.squares),
-        bare(broker.predicted),
-        bare(broker.ratio),
-        bare(broker.free),
-        bare(broker.counts),
-        bare(broker.forget),
-        bare(broker.user),
-        bare(broker.recent),
+        *np.zeros((2, machines), np.int64),
+        np.zeros(len(site.submit), np.int64),
     )
 
 
 @kernel()
 def learn(site, broker):
     """Learn from the jobs that have ended since the last call; known factors are looked up."""
-    counts, first = broker.counts, broker.counts[1]
-    while counts[1] < site.memory[FINISHED]:
-        job = site.ended[counts[1]]
+    learning, first = broker.learning, broker.learning.seen
+    while learning.seen < site.state.finished:
+        job = site.ended[learning.seen]
         machine = site.machine[job]
         if broker.predicted[job] > 0:
             took = site.finish[job] - site.placed[job]
-            broker.ratio[counts[2] % REMEMBERED] = took / broker.predicted[job]
-            counts[2] += 1
-        if counts[3]:
+            broker.ratio[learning.ratios % REMEMBERED] = took / broker.predicted[job]
+            learning.ratios += 1
+        if learning.corrects:
             place = 2 * broker.user[job]
             broker.recent[place + 1] = broker.recent[place]
             broker.recent[place] = (site.finish[job] - site.start[job]) / broker.factor[machine]
-        if counts[0] == LEARNED:
+        if learning.speeds == LEARNED:
             log_factor = np.log((site.finish[job] - site.start[job]) / site.estimate[job])
-            broker.weight[machine] = broker.forget[0] * broker.weight[machine] + 1.0
-            broker.logs[machine] = broker.forget[0] * broker.logs[machine] + log_factor
-            broker.squares[machine] = broker.forget[0] * broker.squares[machine] + log_factor * log_factor
-        counts[1] += 1
-    if counts[0] == LEARNED and counts[1] > first:
+            broker.weight[machine] = learning.forget * broker.weight[machine] + 1.0
+            broker.logs[machine] = learning.forget * broker.logs[machine] + log_factor
+            broker.squares[machine] = learning.forget * broker.squares[machine] + log_factor * log_factor
+        learning.seen += 1
+    if learning.speeds == LEARNED and learning.seen > first:
         _estimate_factors(site, broker)
-    if counts[0] == KNOWN:
-        for machine in range(site.memory[MACHINES]):
+    if learning.speeds == KNOWN:
+        for machine in range(site.state.machines):
             broker.factor[machine] = site.factor[machine]
 
 
@@ -170,7 +161,7 @@ def correct_estimate(site, broker, job):
     Source: Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions rather than user
     runtime estimates", IEEE TPDS 18, 2007.
     """
-    if not broker.counts[3]:
+    if not broker.learning.corrects:
         return
     place = 2 * broker.user[job]
     last, other = broker.recent[place], broker.recent[place + 1]
@@ -189,7 +180,7 @@ def _estimate_factors(site, broker):
     takes many to tell machines apart. Half the scatter's variance turns the mean logarithm into a mean.
     """
     weight, total, scatter, machines = 0.0, 0.0, 0.0, 0.0
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         own = broker.weight[machine]
         if own > 0.0:
             weight += own
@@ -198,7 +189,7 @@ def _estimate_factors(site, broker):
             machines += 1.0
     overall = total / weight
     variance = max(0.0, scatter) / max(1.0, weight - machines)
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         own, apart = broker.weight[machine], 0.0
         if own > 0.0:
             apart = broker.logs[machine] / own - overall
@@ -214,7 +205,7 @@ def _seconds(site, broker, machine, job):
 @kernel()
 def _free_processors(site, broker, machine):
     """Fill in when each processor is expected to become free: overdue jobs are expected to end now."""
-    now = site.memory[NOW]
+    now = site.state.now
     for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
         job = site.slot[slot]
         if job == NOBODY:
@@ -273,10 +264,10 @@ def queue_tardiness(site, broker, machine, job, follower, without):
 
 
 @kernel()
-def most_tardy_job(site, broker, machine, barred):
+def most_tardy_job(site, broker, machine):
     """Return the waiting job that is predicted to be latest, the first of several; NOBODY if all are in time.
 
-    `barred`, shape (n,): jobs that may not be chosen are those whose entry is not 0.
+    Jobs whose entry in `broker.barred_job` is not 0 are left out.
     """
     _free_processors(site, broker, machine)
     best, latest, waiting = NOBODY, 0, site.head[machine]
@@ -284,7 +275,7 @@ def most_tardy_job(site, broker, machine, barred):
         slot = _next_free(site, broker, machine)
         broker.free[slot] += _seconds(site, broker, machine, waiting)
         late = broker.free[slot] - site.deadline[waiting]
-        if late > latest and barred[waiting] == 0:
+        if late > latest and broker.barred_job[waiting] == 0:
             best, latest = waiting, late
         waiting = site.after[waiting]
     return best
@@ -297,8 +288,8 @@ def chance_in_time(site, broker, job, predicted):
     The share of remembered jobs that would have: those whose seconds over predicted seconds was at most
     what the deadline leaves this one, with one half added to either side (Krichevsky and Trofimov).
     """
-    ratios = min(broker.counts[2], REMEMBERED)
-    allowed, in_time = (site.deadline[job] - site.memory[NOW]) / predicted, 0
+    ratios = min(broker.learning.ratios, REMEMBERED)
+    allowed, in_time = (site.deadline[job] - site.state.now) / predicted, 0
     for place in range(ratios):
         if broker.ratio[place] <= allowed:
             in_time += 1
@@ -309,7 +300,7 @@ def chance_in_time(site, broker, job, predicted):
 def any_up(site):
     """Tell whether a machine is up."""
     up = 0
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         if site.down[machine] == 0:
             up += 1
     return up > 0
@@ -357,7 +348,7 @@ def describe(site, broker, job, order, columns, rows):
     rows
         Shape (m, ≥ columns), float64: filled in.
     """
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         follower = follower_of(site, job, machine, order)
         _fill(site, broker, job, machine, follower, columns, rows, machine)
 
@@ -371,7 +362,7 @@ def describe_waiting(site, broker, job, columns, rows, row):
 
 @kernel()
 def _fill(site, broker, job, machine, follower, columns, rows, row):
-    now, estimate = site.memory[NOW], site.estimate[job]
+    now, estimate = site.state.now, site.estimate[job]
     rows[row, 0] = estimate
     rows[row, 1] = site.deadline[job] - now
     rows[row, 2] = site.waiting[machine] + site.running[machine]
@@ -404,6 +395,6 @@ def _left_running(site, broker, machine):
     for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
         job = site.slot[slot]
         if job != NOBODY:
-            elapsed = (site.memory[NOW] - site.start[job]) / broker.factor[machine]
+            elapsed = (site.state.now - site.start[job]) / broker.factor[machine]
             total += max(0.0, site.estimate[job] - elapsed)
     return total

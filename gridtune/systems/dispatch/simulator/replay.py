@@ -14,7 +14,6 @@ from gridtune.systems.dispatch.simulator import predicting, rules
 from gridtune.systems.dispatch.simulator import site as queues
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
-    bare_broker_state,
     chance_in_time,
     correct_estimate,
     learn,
@@ -29,15 +28,9 @@ from gridtune.systems.dispatch.simulator.rules import (
     tabu_search,
 )
 from gridtune.systems.dispatch.simulator.site import (
-    ARRIVED,
-    MACHINES,
-    MOVES,
     NOBODY,
-    NOW,
-    RESTARTS,
     Site,
     advance,
-    bare_site,
     follower_of,
     new_site,
     place,
@@ -135,23 +128,21 @@ class DispatchOutcome:
 class Settings(NamedTuple):
     """The settings of a compiled run.
 
-    `whole`, int64: rule, arrivals between repairs (0: none), steps of a repair, how the model of completion
-    times assists the rule, order of the shared queue. `draws`, shape (n,), float64: a random number for each
-    job.
+    Attributes
+    ----------
+    rule, order
+        The rule, and the order of the shared queue or, with a learner, of the queues.
+    repair_every, repair_steps
+        Arrivals between tabu searches (0: none), and steps of one.
+    draws
+        Shape (n,), float64: a random number for each job.
     """
 
-    whole: IntArray
+    rule: int
+    order: int
+    repair_every: int
+    repair_steps: int
     draws: FloatArray
-
-
-class RunLog(NamedTuple):
-    """What a run records of each job; `barred` and the two columns of machines are scratch."""
-
-    chance: FloatArray
-    overruled: IntArray
-    barred: IntArray
-    late: IntArray
-    barred_machine: IntArray
 
 
 def dispatch(
@@ -229,12 +220,10 @@ def dispatch(
     by_cost = rule == "atc" or (shared and order == "atc")
     site = new_site(jobs, machines, shared=shared, lookahead=lookahead if by_cost else 0.0)
     broker = new_broker_state(site, SPEEDS[speeds], forget, jobs.user if by_user else None)
-    n, m = len(jobs), len(machines)
-    whole = [RULES[rule], repair_every, repair_steps, ASSISTANCE[assistance], ORDERS[order]]
-    settings = Settings(np.array(whole, np.int64), rng.random(n))
-    run_log = RunLog(np.full(n, np.nan), *np.zeros((2, n), np.int64), *np.zeros((2, m), np.int64))
-    run_rule(site, broker, settings, run_log)
-    return outcome_of(site, run_log.chance, run_log.overruled != 0)
+    settings = Settings(RULES[rule], ORDERS[order], repair_every, repair_steps, rng.random(len(jobs)))
+    chance, overruled = np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_)
+    _run_rule(site, broker, settings, ASSISTANCE[assistance], chance, overruled)
+    return outcome_of(site, chance, overruled)
 
 
 def outcome_of(site: Site, chance: FloatArray, overruled: BoolArray) -> DispatchOutcome:
@@ -246,48 +235,40 @@ def outcome_of(site: Site, chance: FloatArray, overruled: BoolArray) -> Dispatch
         site.finish,
         chance,
         overruled,
-        int(site.memory[RESTARTS]),
-        int(site.memory[MOVES]),
+        int(site.state["restarts"]),
+        int(site.state["moves"]),
     )
 
 
 @kernel()
-def run_rule(site_arrays, broker_arrays, settings, log_arrays):
-    """Decide for every job by a rule, until all have ended."""
-    site, broker = bare_site(site_arrays), bare_broker_state(broker_arrays)
-    run_log = RunLog(
-        bare(log_arrays.chance),
-        bare(log_arrays.overruled),
-        bare(log_arrays.barred),
-        bare(log_arrays.late),
-        bare(log_arrays.barred_machine),
-    )
-    rule, every, steps = settings.whole[0], settings.whole[1], settings.whole[2]
+def _run_rule(site_arrays, broker_arrays, settings, assistance, chance, overruled):
+    """Decide for every job by a rule, until all have ended; fill in `chance` and `overruled` of each job."""
+    site, broker, rule = bare(site_arrays), bare(broker_arrays), settings.rule
     while True:
         job = advance(site)
         if job == NOBODY:
             break
         learn(site, broker)
         correct_estimate(site, broker, job)
-        now = site.memory[NOW]
+        now = site.state.now
         if rule < EDD:
             machine = select_simply(site, job, rule, settings.draws[job])
             follower = NOBODY
-            if settings.whole[3] != ALONE:
-                target, likely = _assist(site, broker, job, machine, settings.whole[3])
-                run_log.overruled[job] = 1 if target != machine else 0
-                run_log.chance[job], machine = likely, target
+            if assistance != ALONE:
+                target, likely = _assist(site, broker, job, machine, assistance)
+                overruled[job] = target != machine
+                chance[job], machine = likely, target
                 broker.predicted[job] = predicted_finish(site, broker, machine, job, NOBODY) - now
         elif rule == SHARED_QUEUE:
-            machine = site.memory[MACHINES]
-            follower = follower_of(site, job, machine, settings.whole[4])
+            machine = site.state.machines
+            follower = follower_of(site, job, machine, settings.order)
         else:
             machine, follower, ending = insertion(site, broker, job, rule)
             broker.predicted[job] = ending - now
-            run_log.chance[job] = chance_in_time(site, broker, job, broker.predicted[job])
+            chance[job] = chance_in_time(site, broker, job, broker.predicted[job])
         place(site, job, machine, follower)
-        if every > 0 and site.memory[ARRIVED] % every == 0:
-            tabu_search(site, broker, steps, run_log.late, run_log.barred_machine, run_log.barred)
+        if settings.repair_every > 0 and site.state.arrived % settings.repair_every == 0:
+            tabu_search(site, broker, settings.repair_steps)
 
 
 @kernel()
@@ -297,9 +278,9 @@ def _assist(site, broker, job, machine, assistance):
     Of several machines as good the one where it ends last: it leaves the faster ones to others. So does a
     job that will hardly end in time anywhere, if it is to be set aside: it goes where it ends last of all.
     """
-    now, likeliest, slowest = site.memory[NOW], machine, machine
+    now, likeliest, slowest = site.state.now, machine, machine
     best, latest, own, last, aside = -1.0, 0, 0.0, -1, 0.0
-    for other in range(site.memory[MACHINES]):
+    for other in range(site.state.machines):
         ending = predicted_finish(site, broker, other, job, NOBODY)
         likely = 0.0
         if site.down[other] == 0:
@@ -312,5 +293,5 @@ def _assist(site, broker, job, machine, assistance):
             likeliest, best, latest = other, likely, ending
     if best >= PROBABLE:
         return (likeliest, best) if best > own else (machine, own)
-    set_aside = assistance == SET_ASIDE and broker.counts[2] >= ENOUGH
+    set_aside = assistance == SET_ASIDE and broker.learning.ratios >= ENOUGH
     return (slowest, aside) if set_aside else (machine, own)

@@ -19,7 +19,6 @@ from gridtune.systems.dispatch.simulator.predicting import (
 from gridtune.systems.dispatch.simulator.site import (
     ATC,
     DUE_DATE,
-    MACHINES,
     NEVER,
     NOBODY,
     RELEASE,
@@ -52,7 +51,7 @@ def select_simply(site, job, rule, draw):
     draw
         Random number from [0, 1), for the random machine.
     """
-    machines = site.memory[MACHINES]
+    machines = site.state.machines
     if rule == ROUND_ROBIN:
         return job % machines
     first = int(draw * machines)
@@ -80,7 +79,7 @@ def insertion(site, broker, job, rule):
     """
     up, best, before = any_up(site), NOBODY, NOBODY
     least, earliest = NEVER, NEVER
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         if up and site.down[machine] > 0:
             continue
         behind = 0
@@ -113,7 +112,7 @@ def _place_by_length(site, job, machine):
 
 
 @kernel()
-def tabu_search(site, broker, steps, late, barred_machine, barred_job):
+def tabu_search(site, broker, steps):
     """Move waiting jobs between machines while that lessens the predicted tardiness of all.
 
     A step takes the most tardy machine that is not barred, its most tardy job that is not barred, and puts
@@ -127,26 +126,22 @@ def tabu_search(site, broker, steps, late, barred_machine, barred_job):
         The queues, and what to predict by; `broker.predicted` of moved jobs becomes 0.
     steps
         At most this many.
-    late, barred_machine
-        Shape (m,), int64: scratch.
-    barred_job
-        Shape (n,), int64: scratch, 0 throughout and left so.
 
     Returns
     -------
     int
         Jobs that were moved.
     """
-    machines, moved = site.memory[MACHINES], 0
-    up = any_up(site)
-    for machine in range(machines):
+    late, barred_machine, barred_job = broker.late, broker.barred_machine, broker.barred_job
+    moved, up = 0, any_up(site)
+    for machine in range(site.state.machines):
         late[machine] = queue_tardiness(site, broker, machine, NOBODY, NOBODY, NOBODY)
         barred_machine[machine] = 0
     for _ in range(steps):
         source, target = _most_and_least(site, late, barred_machine, up)
         if source == NOBODY or late[source] == 0:
             break
-        job = most_tardy_job(site, broker, source, barred_job)
+        job = most_tardy_job(site, broker, source)
         if NOBODY in (job, target):
             barred_machine[source] = 1
             continue
@@ -173,10 +168,10 @@ def tabu_search(site, broker, steps, late, barred_machine, barred_job):
 def _most_and_least(site, late, barred, up):
     """Return the most tardy machine that is not barred, and the least tardy of the others that is up."""
     source, target = NOBODY, NOBODY
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         if barred[machine] == 0 and (source == NOBODY or late[machine] > late[source]):
             source = machine
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         if machine == source or (up and site.down[machine] > 0):
             continue
         if target == NOBODY or late[machine] < late[target]:
@@ -187,7 +182,7 @@ def _most_and_least(site, late, barred, up):
 @kernel()
 def _unbar(site, barred_job):
     """Clear the entries of waiting jobs, and of running ones: a barred job may just have started."""
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         waiting = site.head[machine]
         while waiting != NOBODY:
             barred_job[waiting] = 0

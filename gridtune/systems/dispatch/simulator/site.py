@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "SHORTEST",
     "Site",
     "advance",
-    "bare_site",
     "enqueue",
     "follower_of",
     "new_site",
@@ -34,25 +34,23 @@ __all__ = [
 NEVER = np.iinfo(np.int64).max
 NOBODY = -1
 
-#: Places in `Site.memory`. Its size: jobs, machines, processors of all machines, changes.
-#: Then the current second; jobs that have arrived, that have ended; changes made; the job that waits for a
-#: decision (or NOBODY); jobs restarted after a failure; moves of jobs to other machines' queues; whether
+#: The single numbers of a site.
+#:
+#: `jobs`, `machines`, `slots`, `changes`: how many jobs, machines, processors of all machines and changes of
+#: machines; `now`: the current second; `arrived`, `finished`: jobs that have arrived, that have ended;
+#: `changed`: changes made; `deciding`: the job that waits for a decision, or NOBODY; `restarts`: jobs
+#: restarted after a failure; `moves`: moves of jobs to other machines' queues; `lookahead`: k of the apparent
+#: tardiness cost, by which the next job is taken, 0 to take the first of the queue; `shared`: whether
 #: machines pull from the shared queue.
-(
-    JOBS,
-    MACHINES,
-    SLOTS,
-    CHANGES,
-    NOW,
-    ARRIVED,
-    FINISHED,
-    CHANGED,
-    DECIDING,
-    RESTARTS,
-    MOVES,
-    SHARED,
-    MEMORY,
-) = range(13)
+STATE = np.dtype(
+    [
+        *((name, "i8") for name in ("jobs", "machines", "slots", "changes", "now", "arrived", "finished")),
+        *((name, "i8") for name in ("changed", "deciding", "restarts", "moves")),
+        ("lookahead", "f8"),
+        ("shared", "?"),
+    ],
+    align=True,
+)
 
 #: Kinds of changes: a new speed factor, a failure, a repair.
 SPEED, FAILURE, REPAIR = range(3)
@@ -61,8 +59,8 @@ SPEED, FAILURE, REPAIR = range(3)
 class Site(NamedTuple):
     """Machines with their queues, and jobs with their progress.
 
-    Every field is a column; `n` jobs in order of submission, `m` machines, `p` processors of all machines.
-    Times in whole seconds; what has not happened is -1.
+    Columns of `n` jobs in order of submission, `m` machines, `p` processors of all machines. Times are in
+    whole seconds; -1 where something has not happened.
 
     Attributes
     ----------
@@ -73,9 +71,6 @@ class Site(NamedTuple):
         Shape (m,), float64: a job of length L runs for L × factor seconds.
     believed
         Shape (m,), float64: the speed factor that the broker believes in.
-    lookahead
-        Shape (1,), float64: k of the apparent tardiness cost, by which the next job is taken; 0 to take the
-        first of the queue.
     cpus, down, running
         Shape (m,), int64: processors; failures not yet repaired; jobs that run.
     waiting, backlog
@@ -100,8 +95,8 @@ class Site(NamedTuple):
         Shape (changes,), int64, by time.
     change_value
         Shape (changes,), float64: the new factor of a `SPEED` change.
-    memory
-        Shape (13,), int64: single numbers, see the constants above.
+    state
+        Shape (), `STATE`.
     """
 
     submit: IntArray
@@ -110,7 +105,6 @@ class Site(NamedTuple):
     deadline: IntArray
     factor: FloatArray
     believed: FloatArray
-    lookahead: FloatArray
     cpus: IntArray
     down: IntArray
     running: IntArray
@@ -132,7 +126,7 @@ class Site(NamedTuple):
     change_machine: IntArray
     change_kind: IntArray
     change_value: FloatArray
-    memory: IntArray
+    state: npt.NDArray[np.void]
 
 
 def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float = 0.0) -> Site:
@@ -145,7 +139,7 @@ def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float
     shared
         Whether machines pull from the shared queue.
     lookahead
-        See `Site.lookahead`.
+        See `STATE`.
     """
     n, m, changes = len(jobs.submit), len(machines.factor), machines.changes
     nothing = np.full((8, n), -1, np.int64)
@@ -153,14 +147,11 @@ def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float
     queued, empty = np.zeros((2, m + 1), np.int64), np.full((2, m + 1), -1, np.int64)
     first_slot = np.concatenate([[0], np.cumsum(machines.cpus)]).astype(np.int64)
     slots = int(first_slot[-1])
-    memory = np.zeros(MEMORY, np.int64)
-    memory[[JOBS, MACHINES, SLOTS, CHANGES, DECIDING]] = n, m, slots, len(changes.time), NOBODY
-    memory[SHARED] = shared
+    state = np.array((n, m, slots, len(changes.time), 0, 0, 0, 0, NOBODY, 0, 0, lookahead, shared), STATE)
     columns: tuple[Any, ...] = (
         *(np.array(column, np.int64) for column in (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)),
         np.array(machines.factor, np.float64),
         np.ones(m),
-        np.array([lookahead], np.float64),
         np.array(machines.cpus, np.int64),
         *none,
         *queued,
@@ -172,45 +163,9 @@ def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float
         np.array(changes.machine, np.int64),
         np.array(changes.kind, np.int64),
         np.array(changes.value, np.float64),
-        memory,
+        state,
     )
     return Site(*columns)
-
-
-@kernel()
-def bare_site(site):
-    """Return the same site with bare columns; whoever calls holds the arrays meanwhile."""
-    return Site(
-        bare(site.submit),
-        bare(site.length),
-        bare(site.estimate),
-        bare(site.deadline),
-        bare(site.factor),
-        bare(site.believed),
-        bare(site.lookahead),
-        bare(site.cpus),
-        bare(site.down),
-        bare(site.running),
-        bare(site.waiting),
-        bare(site.backlog),
-        bare(site.head),
-        bare(site.tail),
-        bare(site.first_slot),
-        bare(site.slot),
-        bare(site.after),
-        bare(site.before),
-        bare(site.machine),
-        bare(site.placed),
-        bare(site.start),
-        bare(site.finish),
-        bare(site.end),
-        bare(site.ended),
-        bare(site.change_time),
-        bare(site.change_machine),
-        bare(site.change_kind),
-        bare(site.change_value),
-        bare(site.memory),
-    )
 
 
 #: Orders of a queue into which a job is put: last; before later due dates; before longer estimates; before
@@ -243,7 +198,7 @@ def next_waiting(site, queue, machine):
     The first; or, with a look-ahead, the one of the largest apparent tardiness cost, of several the first.
     """
     best = site.head[queue]
-    if site.lookahead[0] <= 0.0 or site.after[best] == NOBODY:
+    if site.state.lookahead <= 0.0 or site.after[best] == NOBODY:
         return best
     mean = site.backlog[queue] / site.waiting[queue] * site.believed[machine]
     highest, waiting = -np.inf, best
@@ -262,7 +217,7 @@ def _less_urgent(site, job, queue):
     Costs change with time, so that this place only says what to predict; `next_waiting` takes by the cost at
     that time. In the shared queue, of which nothing is predicted, a job goes to the end.
     """
-    if queue == site.memory[MACHINES]:
+    if queue == site.state.machines:
         return NOBODY
     total = site.backlog[queue] + site.estimate[job]
     mean = total / (site.waiting[queue] + 1) * site.believed[queue]
@@ -281,8 +236,8 @@ def _urgency(site, job, machine, mean):
     Science 33, 1987.
     """
     seconds = site.estimate[job] * site.believed[machine]
-    slack = max(0.0, site.deadline[job] - seconds - site.memory[NOW])
-    return -slack / (site.lookahead[0] * mean) - np.log(seconds)
+    slack = max(0.0, site.deadline[job] - seconds - site.state.now)
+    return -slack / (site.state.lookahead * mean) - np.log(seconds)
 
 
 @kernel()
@@ -292,37 +247,37 @@ def advance(site):
     Within one second jobs end first (the lower number first), then machines change, then queues move up, then
     jobs arrive. Each arrival is decided on before the next one is seen.
     """
-    memory = site.memory
-    while memory[DECIDING] == NOBODY and memory[FINISHED] < memory[JOBS]:
+    state = site.state
+    while state.deciding == NOBODY and state.finished < state.jobs:
         slot, ending = _next_end(site)
-        changing = site.change_time[memory[CHANGED]] if memory[CHANGED] < memory[CHANGES] else NEVER
-        coming = site.submit[memory[ARRIVED]] if memory[ARRIVED] < memory[JOBS] else NEVER
-        memory[NOW] = min(ending, changing, coming)
+        changing = site.change_time[state.changed] if state.changed < state.changes else NEVER
+        coming = site.submit[state.arrived] if state.arrived < state.jobs else NEVER
+        state.now = min(ending, changing, coming)
         moved = False
-        while ending == memory[NOW]:
+        while ending == state.now:
             _end(site, slot)
             slot, ending = _next_end(site)
             moved = True
-        while memory[CHANGED] < memory[CHANGES] and site.change_time[memory[CHANGED]] == memory[NOW]:
-            _change(site, memory[CHANGED])
-            memory[CHANGED] += 1
+        while state.changed < state.changes and site.change_time[state.changed] == state.now:
+            _change(site, state.changed)
+            state.changed += 1
             moved = True
-        if moved and memory[SHARED]:
+        if moved and state.shared:
             _pull(site)
         elif moved:
-            for machine in range(memory[MACHINES]):
+            for machine in range(state.machines):
                 _start_waiting(site, machine)
-        if coming == memory[NOW]:
-            memory[DECIDING] = memory[ARRIVED]
-            memory[ARRIVED] += 1
-    return memory[DECIDING]
+        if coming == state.now:
+            state.deciding = state.arrived
+            state.arrived += 1
+    return state.deciding
 
 
 @kernel()
 def _next_end(site):
     """Return the processor whose job ends next, and when: of several the lowest job."""
     best, ending = NOBODY, NEVER
-    for slot in range(site.memory[SLOTS]):
+    for slot in range(site.state.slots):
         job = site.slot[slot]
         if job != NOBODY and (site.end[job] < ending or (site.end[job] == ending and job < site.slot[best])):
             best, ending = slot, site.end[job]
@@ -331,25 +286,25 @@ def _next_end(site):
 
 @kernel()
 def _end(site, slot):
-    memory, job = site.memory, site.slot[slot]
+    state, job = site.state, site.slot[slot]
     site.slot[slot] = NOBODY
-    site.finish[job] = memory[NOW]
+    site.finish[job] = state.now
     site.running[site.machine[job]] -= 1
-    site.ended[memory[FINISHED]] = job
-    memory[FINISHED] += 1
+    site.ended[state.finished] = job
+    state.finished += 1
 
 
 @kernel()
 def _change(site, change):
     """Change a speed: what is left of a running job scales with it. Or let a machine fail or recover."""
-    memory, machine = site.memory, site.change_machine[change]
+    state, machine = site.state, site.change_machine[change]
     kind, value = site.change_kind[change], site.change_value[change]
     if kind == SPEED:
         for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
             job = site.slot[slot]
             if job != NOBODY:
-                left = (site.end[job] - memory[NOW]) * (value / site.factor[machine])
-                site.end[job] = memory[NOW] + max(1, int(np.rint(left)))
+                left = (site.end[job] - state.now) * (value / site.factor[machine])
+                site.end[job] = state.now + max(1, int(np.rint(left)))
         site.factor[machine] = value
     elif kind == FAILURE:
         site.down[machine] += 1
@@ -361,7 +316,7 @@ def _change(site, change):
 @kernel()
 def _throw_back(site, machine):
     """Put the running jobs of a machine back to the front of the queue, the lowest number first."""
-    queue = site.memory[MACHINES] if site.memory[SHARED] else machine
+    queue = site.state.machines if site.state.shared else machine
     while site.running[machine] > 0:
         last = NOBODY
         for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
@@ -371,7 +326,7 @@ def _throw_back(site, machine):
         site.slot[last] = NOBODY
         site.running[machine] -= 1
         site.start[job] = -1
-        site.memory[RESTARTS] += 1
+        site.state.restarts += 1
         enqueue(site, job, queue, site.head[queue])
 
 
@@ -391,20 +346,20 @@ def _pull(site):
     Of several machines with a free processor the one pulls first that the broker believes to be fastest, of
     those as fast the first.
     """
-    shared = site.memory[MACHINES]
+    shared = site.state.machines
     while site.head[shared] != NOBODY:
         machine = _fastest_idle(site)
         if machine == NOBODY:
             return
         job = next_waiting(site, shared, machine)
         _start(site, job, machine)
-        site.placed[job] = site.memory[NOW]
+        site.placed[job] = site.state.now
 
 
 @kernel()
 def _fastest_idle(site):
     best = NOBODY
-    for machine in range(site.memory[MACHINES]):
+    for machine in range(site.state.machines):
         if site.down[machine] > 0 or site.running[machine] == site.cpus[machine]:
             continue
         if best == NOBODY or site.believed[machine] < site.believed[best]:
@@ -415,7 +370,7 @@ def _fastest_idle(site):
 @kernel()
 def _start(site, job, machine):
     """Start a waiting job on a free processor of a machine."""
-    now = site.memory[NOW]
+    now = site.state.now
     take_out(site, job)
     slot = site.first_slot[machine]
     while site.slot[slot] != NOBODY:
@@ -470,13 +425,13 @@ def place(site, job, machine, follower):
     at once if it stands first and a processor is free. A job that comes is decided by this; one
     that was taken out counts as moved if it goes to another machine.
     """
-    if site.memory[DECIDING] == job:
-        site.memory[DECIDING] = NOBODY
+    if site.state.deciding == job:
+        site.state.deciding = NOBODY
     elif site.machine[job] != machine:
-        site.memory[MOVES] += 1
-    site.placed[job] = site.memory[NOW]
+        site.state.moves += 1
+    site.placed[job] = site.state.now
     enqueue(site, job, machine, follower)
-    if site.memory[SHARED]:
+    if site.state.shared:
         _pull(site)
     else:
         _start_waiting(site, machine)
