@@ -131,8 +131,13 @@ def naive_bayes_predictor(
     normal: Any = GaussianNB().fit(table[:, quantities], labels, weights)
     frequencies: Any = CategoricalNB(min_categories=categories)
     frequencies.fit(table[:, [categorical]].astype(np.int64), labels, weights)
-    columns = (np.log(normal.class_prior_), normal.theta_, normal.var_, frequencies.feature_log_prob_[0])
-    model = _Bayes(*(np.ascontiguousarray(column) for column in columns), np.array([categorical]))
+    model = _Bayes(
+        np.log(normal.class_prior_),
+        np.ascontiguousarray(normal.theta_),
+        np.ascontiguousarray(normal.var_),
+        np.ascontiguousarray(frequencies.feature_log_prob_[0]),
+        np.array([categorical]),
+    )
 
     def predict(rows: FloatArray) -> FloatArray:
         out = np.empty(len(rows))

@@ -121,7 +121,8 @@ def new_broker_state(site: Site, speeds: int, forget: float, user: IntArray | No
         np.array((speeds, 0, 0, corrects, forget), LEARNING),
         user,
         np.zeros(2 * (int(user.max(initial=-1)) + 1)),
-        *np.zeros((2, machines), np.int64),
+        np.zeros(machines, np.int64),
+        np.zeros(machines, np.int64),
         np.zeros(len(site.submit), np.int64),
     )
 
