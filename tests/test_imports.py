@@ -69,7 +69,7 @@ def test_only_systems_name_systems(repository: Path) -> None:
 
 @pytest.mark.parametrize(
     "folder",
-    ["workload", "statistics", "core", "training", "sweep", "report", "tracking", "study", "testing"],
+    ["workload", "statistics", "core", "training", "sweep", "report", "tracking", "study", "testing", "cli"],
 )
 def test_nothing_below_the_systems_names_one(folder: str, repository: Path) -> None:
     """Not as a default value either: a stranger's system is as good as one that comes along."""

@@ -190,6 +190,10 @@ class CellResult:
             parameters=cell.parameters,
         )
 
+    def adds_to(self, earlier: CellResult | None) -> bool:
+        """Return whether this result, from elsewhere, adds to what a journal has of its cell."""
+        return earlier is None or (earlier.state != "done" and self.state == "done")
+
     def as_record(self) -> dict[str, Any]:
         """Return the result as JSON can hold it: NaN is null, infinities are words."""
         return finite_json(asdict(self))

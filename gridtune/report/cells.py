@@ -33,7 +33,7 @@ __all__ = [
     "value_matrix",
 ]
 
-#: First words of the labels that `gridtune.sweep.space.plan.space_replicates` gives.
+#: First words of the labels that `gridtune.sweep.space.schema.Replicates` gives.
 _KINDS = {"window", "seed", "shake"}
 
 

@@ -20,7 +20,7 @@ from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, 
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.earlier import Renaming
 from gridtune.sweep.journal.results import in_table
-from gridtune.sweep.space.plan import understood_baseline
+from gridtune.sweep.space.plan import PlannedSpace, Workloads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,7 +136,7 @@ class SweepFacts:
             system=space.system,
             system_version=system.version,
             objectives=objectives,
-            baseline=understood_baseline(space, system),
+            baseline=PlannedSpace(space, system, Workloads(base)).baseline,
             dimensions=tuple(space.dimensions),
             replicates=space.replicates.count,
             cells=plan.total,

@@ -22,7 +22,7 @@ from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, W
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.execution.runner import representatives
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
-from gridtune.sweep.journal.journal import Journal, check_room, check_writable, when_there_is_room
+from gridtune.sweep.journal.journal import Journal, check_writable, when_there_is_room
 from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.search.adaptive import AdaptiveQueue, differing_text, directions_of
 from gridtune.sweep.search.racing import RaceQueue
@@ -35,6 +35,8 @@ __all__ = ["JOURNAL_NAME", "RESULTS_NAME", "default_directory", "run_space", "sp
 
 JOURNAL_NAME = "journal.jsonl"
 RESULTS_NAME = "results.parquet"
+#: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
+_LEAST_FREE = 50 * 2**20
 
 
 def default_directory(space: SearchSpace, shard: Shard | None = None) -> Path:
@@ -125,7 +127,7 @@ def run_space(
     if shard is not None:
         check_divisible(plan.space)
     folder = Path(directory) if directory is not None else default_directory(plan.space, shard)
-    check_writable(folder)
+    check_writable(folder, free=_LEAST_FREE)
     chosen = check_executor(plan.space, executor, address=address, workers=workers, system=plan.system)
     runner = SweepExecutor(
         plan.space,
@@ -146,7 +148,6 @@ def run_space(
         runner.stage("reading traces", 0)
         cells = plan.cells()
         plan.preflight()
-        check_room(folder)
 
         def on_full(message: str) -> None:
             warnings.warn(message, GridtuneWarning, stacklevel=2)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.errors import SweepError
-from gridtune.sweep.journal.journal import Journal, is_news, read_journal, read_proposals
+from gridtune.sweep.journal.journal import Journal, read_journal, read_proposals
 from gridtune.sweep.remote.results import Place, SweepView
 from gridtune.sweep.space.schema import SearchSpace
 
@@ -212,11 +212,11 @@ def merge_journals(
             earlier = merged.get(cell_id)
             if earlier is not None and {earlier.state, result.state} == {"done"}:
                 _check_same(earlier, origin[cell_id], result, view.place)
-            if is_news(result, earlier):
+            if result.adds_to(earlier):
                 merged[cell_id], origin[cell_id] = result, view.place
     with Journal(out / _JOURNAL, mirror=mirror) as journal:
         # What a sweep has written here since counts, too.
-        new = [result for cell_id, result in merged.items() if is_news(result, journal.results.get(cell_id))]
+        new = [result for cell_id, result in merged.items() if result.adds_to(journal.results.get(cell_id))]
         journal.append(new)
     return len(new)
 
@@ -225,16 +225,10 @@ def _check_same(first: CellResult, there: Place, second: CellResult, here: Place
     for name in dict.fromkeys([*first.metrics, *second.metrics]):
         values = [finite_json(result.metrics.get(name)) for result in (first, second)]
         if values[0] != values[1]:
+            parameters = ", ".join(f"{key}={value}" for key, value in second.configuration.items())
+            of = ", ".join(filter(None, (second.workload, parameters, second.replicate)))
             raise SweepError(
-                f"the folders {there} and {here} contradict each other: {_text(second)} has {name} "
-                + " and ".join(map(str, values)),
+                f"the folders {there} and {here} contradict each other: the cell {second.cell_id} ({of}) "
+                f"has {name} {' and '.join(map(str, values))}",
                 hint=f"`gridtune rerun {second.cell_id} FOLDER` says which is right; leave the other out",
             )
-
-
-def _text(result: CellResult) -> str:
-    parameters: Mapping[str, object] = result.configuration
-    values = ", ".join(f"{name}={value}" for name, value in parameters.items())
-    return (
-        f"the cell {result.cell_id} ({', '.join(filter(None, (result.workload, values, result.replicate)))})"
-    )

@@ -15,7 +15,6 @@ import pytest
 from gridtune.core.cells import canonical_json, content_id, finite_json, replicate_streams
 from gridtune.errors import SpaceError, SweepError
 from gridtune.sweep import CellResult, run_cell, space_cells
-from gridtune.sweep.space.plan import space_replicates
 from gridtune.sweep.space.schema import Replicates
 from tests.sweep.spaces import toy_space
 
@@ -146,13 +145,13 @@ def test_streams_differ_by_replicate_trace_and_purpose() -> None:
 
 
 def test_replicate_kinds_label_and_seed_themselves() -> None:
-    windows = space_replicates(Replicates(windows=3))
+    windows = [Replicates(windows=3).replicate(number) for number in range(3)]
     assert [(replicate.label, replicate.seed) for replicate in windows] == [
         ("window 1/3", 0),
         ("window 2/3", 1),
         ("window 3/3", 2),
     ]
-    shakes = space_replicates(Replicates(shakes=2, amount=60))
+    shakes = [Replicates(shakes=2, amount=60).replicate(number) for number in range(2)]
     assert [replicate.parameters for replicate in shakes] == [{"shake": 60}] * 2
     assert len({replicate.seed for replicate in shakes}) == 2
 

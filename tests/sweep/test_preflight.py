@@ -14,7 +14,7 @@ import pytest
 from gridtune.core.system import get_system
 from gridtune.errors import MissingExtraError, SpaceError, SweepError, require_module
 from gridtune.sweep import run_space, space_cells
-from gridtune.sweep.journal.journal import check_room
+from gridtune.sweep.journal.journal import check_writable
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -66,7 +66,7 @@ def test_what_is_installed_is_not_complained_about() -> None:
 def test_a_full_disk_is_found_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(2**40, 2**40 - 2**20, 2**20))
     with pytest.raises(SweepError, match=r"only 1 MB are free") as caught:
-        check_room(tmp_path / "not" / "there" / "yet")
+        check_writable(tmp_path / "not" / "there" / "yet", free=50 * 2**20)
     assert "--out" in str(caught.value)
 
 

@@ -6,12 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gridtune.core.cells import CellResult, canonical_json
+from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import RenamedMetric, System
 from gridtune.core.user_code import file_of
 
@@ -122,21 +122,6 @@ class Renaming:
 _AFTER_CODE, _TRACES, _VERSION = '},"parameters":', ',"traces":', ',"version":'
 
 
-class _Identified(Protocol):
-    """A cell, or its result."""
-
-    @property
-    def cell_id(self) -> str: ...
-    @property
-    def identity(self) -> str: ...
-    @property
-    def parameters(self) -> Mapping[str, Any]: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def traces(self) -> Mapping[str, str]: ...
-
-
 @dataclass(frozen=True)
 class OtherCode:
     """Cells of a journal that other code has made than what runs today.
@@ -161,7 +146,7 @@ class OtherCode:
         return f"{cells} in the journal {made} made by other code ({reasons}); {kept} kept and not used"
 
 
-def find_other_code(stored: Mapping[str, CellResult], cells: Iterable[_Identified]) -> OtherCode | None:
+def find_other_code(stored: Mapping[str, CellResult], cells: Iterable[Cell | CellResult]) -> OtherCode | None:
     """Return what a journal has of the same runs by other code, or None.
 
     Parameters
@@ -171,19 +156,15 @@ def find_other_code(stored: Mapping[str, CellResult], cells: Iterable[_Identifie
     cells
         The cells of the sweep, or their results.
     """
-    current = list(cells)
-    rest = stored.keys() - {cell.cell_id for cell in current}
-    if not rest:
-        return None
-    left = [stored[cell_id] for cell_id in rest]
-    today = {_run(cell.identity): _code(cell.identity) for cell in current if cell.identity}
+    current = {cell.cell_id: cell.identity for cell in cells}
+    left = [stored[cell_id].identity for cell_id in stored.keys() - current.keys()]
+    today = {_run(identity): _code(identity) for identity in current.values() if identity} if left else {}
     found: Counter[tuple[str, str]] = Counter()
-    for result in left:
-        now = today.get(_run(result.identity)) if result.identity else None
-        if now is not None and now != _code(result.identity):
-            found[_code(result.identity), now] += 1
-    if any(not result.identity for result in left):
-        found += _of_earlier_gridtune(left, current)
+    # Results of the first journals have no identity.
+    for identity in filter(None, left):
+        now = today.get(_run(identity))
+        if now is not None and now != _code(identity):
+            found[_code(identity), now] += 1
     if not found:
         return None
     changes = {change for before, now in found for change in _changes(before, now)}
@@ -203,23 +184,7 @@ def _code(identity: str) -> str:
     return identity[: identity.index(_AFTER_CODE)] + "}" + identity[identity.rindex(_VERSION) :]
 
 
-def _of_earlier_gridtune(
-    left: Iterable[CellResult], cells: Iterable[_Identified]
-) -> Counter[tuple[str, str]]:
-    """Count results without an identity: an earlier gridtune's, which did not note all code of users."""
-    today = {_described(cell): _code(cell.identity) for cell in cells if cell.identity}
-    old = (_described(result) for result in left if not result.identity)
-    return Counter(("", today[run]) for run in old if run in today)
-
-
-def _described(cell: _Identified) -> str:
-    return canonical_json([cell.parameters, cell.seed, sorted(cell.traces.values())])
-
-
 def _changes(before: str, now: str) -> Iterable[str]:
-    if not before:
-        yield "an earlier gridtune did not note all code of users"
-        return
     old, new = json.loads(before), json.loads(now)
     for label in sorted(old["code"].keys() | new["code"].keys()):
         file = file_of(label)

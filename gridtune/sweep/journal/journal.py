@@ -39,17 +39,13 @@ __all__ = [
     "AppendOnlyFile",
     "Journal",
     "OnFull",
-    "cell_of_line",
-    "check_room",
     "check_writable",
     "is_full",
-    "is_news",
     "parse_line",
     "read_journal",
     "read_proposals",
     "record_line",
     "result_line",
-    "result_of_record",
     "sweep_folders",
     "when_there_is_room",
 ]
@@ -60,6 +56,8 @@ _CHECK_LENGTH = len(_CHECK) + 8 + len(b'"}')
 _CELL_ID = re.compile(rb'"cell_id":"([0-9a-f]{4,40})"')
 #: What is before and after the identity in a cell's line; it is there as the id was made of it.
 _BEFORE_IDENTITY, _AFTER_IDENTITY = b',"identity":', b',"configuration_id":'
+#: The key that makes a line a proposal.
+_PROPOSAL = "proposal"
 #: Attributes of a result that a line has under their own names; the metrics are converted besides.
 _PLAIN = ("configuration_id", "workload", "configuration", "replicate", "traces", "state", "notes")
 
@@ -107,7 +105,7 @@ def _checked(text: bytes) -> bytes:
 
 
 def parse_line(line: bytes, *, checked: bool) -> Any:
-    """Return what a line holds.
+    """Return the result in a cell's line, of this gridtune or of an earlier one; the record of another line.
 
     Parameters
     ----------
@@ -122,6 +120,8 @@ def parse_line(line: bytes, *, checked: bool) -> Any:
         If the line is not what was written.
     ValueError
         If it is not JSON.
+    TypeError, AttributeError, KeyError
+        If it is of a cell and no result.
     """
     end = len(line) - _CHECK_LENGTH
     has_check = end > 0 and line.startswith(_CHECK, end)
@@ -134,7 +134,11 @@ def parse_line(line: bytes, *, checked: bool) -> Any:
         del record["check"]
         if "identity" in record:
             record["identity"] = _identity_text(line, record)
-    return record
+    if isinstance(record, dict) and not record.keys().isdisjoint(("journal", _PROPOSAL)):
+        return record
+    if isinstance(record, dict) and "own" in record:
+        record["parameters"] = {**record["configuration"], **record.pop("own")}
+    return CellResult.from_record(record)
 
 
 def _identity_text(line: bytes, record: Mapping[str, Any]) -> str:
@@ -152,37 +156,8 @@ def _identity_text(line: bytes, record: Mapping[str, Any]) -> str:
     return text
 
 
-def cell_of_line(line: bytes) -> str | None:
-    """Return which cell a faulty line is about, as far as the line can still be read; None if it cannot."""
-    found = _CELL_ID.search(line)
-    if found is None:
-        return None
-    cell = f"the cell {found[1].decode()}"
-    try:
-        record = json.loads(line)
-        values = ", ".join(f"{name}={value}" for name, value in record["configuration"].items())
-        return f"{cell} ({', '.join(filter(None, (record['workload'], values, record['replicate'])))})"
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return cell
-
-
-def result_of_record(record: Mapping[str, Any]) -> CellResult:
-    """Return the result in a line of this gridtune or of an earlier one.
-
-    Raises
-    ------
-    TypeError, ValueError, AttributeError
-        If the record is no result.
-    """
-    if isinstance(record, dict) and "own" in record:
-        record["parameters"] = {**record["configuration"], **record.pop("own")}
-    return CellResult.from_record(record)
-
-
 #: Version of the lines' form; a journal of a newer one is not touched. 2 added proposals and checks.
 JOURNAL_SCHEMA = 2
-#: The key that makes a line a proposal.
-_PROPOSAL = "proposal"
 #: Seconds between two calls that force lines onto the disk. Only a power cut can lose what is between;
 #: killing the process cannot.
 _SYNC_SECONDS = 1.0
@@ -226,13 +201,12 @@ def _parse(lines: Sequence[bytes], path: Path) -> tuple[dict[str, CellResult], l
     for number, line in enumerate(lines, start=1):
         try:
             record = parse_line(line, checked=schema > 1)
-            if number == 1 or "journal" in record:
+            if number == 1 or (isinstance(record, dict) and "journal" in record):
                 schema = _schema(record, path, number)
-            elif _PROPOSAL in record:
-                proposals.append(record[_PROPOSAL])
+            elif isinstance(record, CellResult):
+                results[record.cell_id] = record
             else:
-                result = result_of_record(record)
-                results[result.cell_id] = result
+                proposals.append(record[_PROPOSAL])
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as fault:
             raise _faulty_line(path, number, line, fault) from None
     return results, proposals, schema
@@ -247,9 +221,15 @@ def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> Swee
         reason = f"the line is no cell's result: it has no {fault}"
     elif isinstance(fault, json.JSONDecodeError):
         reason = "the line is not JSON: something else has written into the journal"
-    cell = cell_of_line(line)
+    if match := _CELL_ID.search(line):
+        reason += f"; it is of the cell {match[1].decode()}"
+        # As far as the line can still be read.
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            record = json.loads(line)
+            values = ", ".join(f"{name}={value}" for name, value in record["configuration"].items())
+            reason += f" ({', '.join(filter(None, (record['workload'], values, record['replicate'])))})"
     return SweepError(
-        reason if cell is None else f"{reason}; it is of {cell}",
+        reason,
         path=path,
         line=number,
         hint="put the line back from a copy, or remove it and start the sweep again: it runs the cell again",
@@ -269,11 +249,6 @@ def _schema(record: Any, path: Path, line: int) -> int:
             hint="use the gridtune that wrote it, or start in another directory",
         )
     return schema
-
-
-def is_news(result: CellResult, earlier: CellResult | None) -> bool:
-    """Return whether a result from elsewhere adds to what a journal has of its cell."""
-    return earlier is None or (earlier.state != "done" and result.state == "done")
 
 
 class Journal:
@@ -418,7 +393,7 @@ def _refusal(owner: str, path: Path) -> SweepError:
 RESULTS = Path("results")
 
 
-def check_writable(folder: Path, hint: str = "give another with --out") -> None:
+def check_writable(folder: Path, hint: str = "give another with --out", free: int = 0) -> None:
     """Make a file in the folder and take it away again; in the nearest one above where it is not there yet.
 
     Permissions are not enough to know: the superuser has all of them and still cannot write everywhere.
@@ -428,7 +403,7 @@ def check_writable(folder: Path, hint: str = "give another with --out") -> None:
     Raises
     ------
     SweepError
-        If nothing can be written there; with the hint.
+        If nothing can be written there, or fewer bytes are free on the disk; with the hint.
     """
     there = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), Path())
     try:
@@ -441,33 +416,18 @@ def check_writable(folder: Path, hint: str = "give another with --out") -> None:
             path=folder if folder.parts else Path.cwd(),
             hint=hint,
         ) from None
+    left = shutil.disk_usage(there).free if free else 0
+    if left < free:
+        raise SweepError(
+            f"only {left / 2**20:.0f} MB are free on this disk, a sweep needs {free / 2**20:.0f}",
+            path=folder,
+            hint="make room, or give a folder on another disk with --out",
+        )
 
 
 def sweep_folders(root: Path = RESULTS) -> list[Path]:
     """Return the folders in `root` that hold a sweep's journal, sorted by name."""
     return sorted(path.parent for path in root.glob("*/journal.jsonl"))
-
-
-#: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
-_LEAST_FREE = 50 * 2**20
-
-
-def check_room(folder: Path) -> None:
-    """Refuse a folder on a disk that is all but full.
-
-    Raises
-    ------
-    SweepError
-        With the folder and what is free.
-    """
-    existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
-    free = shutil.disk_usage(existing).free
-    if free < _LEAST_FREE:
-        raise SweepError(
-            f"only {free / 2**20:.0f} MB are free on this disk, a sweep needs {_LEAST_FREE / 2**20:.0f}",
-            path=folder,
-            hint="make room, or give a folder on another disk with --out",
-        )
 
 
 T = TypeVar("T")

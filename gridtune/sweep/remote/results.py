@@ -33,7 +33,7 @@ from gridtune.errors import GridtuneError, StorageError, SweepError
 from gridtune.storage import FileFacts, Storage, as_local, is_url
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.sweep.execution.status import STATUS_FILE, LockOwner, lock_owner
-from gridtune.sweep.journal.journal import is_news, parse_line, read_journal, result_of_record, sweep_folders
+from gridtune.sweep.journal.journal import parse_line, read_journal, sweep_folders
 from gridtune.sweep.remote.lock import StorageLock, read_lock
 from gridtune.workload.catalogue import cache_folder
 
@@ -200,11 +200,11 @@ class RemoteResults:
 def _is_news(line: bytes, stored: Mapping[str, CellResult]) -> bool:
     """Return whether a line that was not stored adds to the results that were."""
     try:
-        result = result_of_record(parse_line(line.rstrip(b"\n"), checked=False))
+        result = parse_line(line.rstrip(b"\n"), checked=False)
+        return not isinstance(result, CellResult) or result.adds_to(stored.get(result.cell_id))
     except (ValueError, TypeError, AttributeError, KeyError):
         # No cell's: what it is, and whether it is sound, is seen when the journal is opened.
         return True
-    return is_news(result, stored.get(result.cell_id))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.statistics.racing import Race, RaceRules, race_looks
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.adaptive import directions_of
-from gridtune.sweep.space.plan import PlannedSpace, space_replicates, understood_baseline
+from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import baseline_indices
 from gridtune.sweep.space.schema import Replicates, SearchSpace
 from gridtune.sweep.space.strategies import Racing
@@ -50,7 +50,7 @@ class RacePlan:
     @classmethod
     def of(cls, options: Racing, replicates: Replicates) -> Self:
         """Return the plan of a race with these options over these replicates."""
-        labels = [replicate.label for replicate in space_replicates(replicates)]
+        labels = [replicates.replicate(number).label for number in range(replicates.count)]
         if replicates.windows is not None:
             labels = [labels[index] for index in _spread(len(labels))]
         return cls(tuple(labels), race_looks(options.first, len(labels)), options.error)
@@ -133,7 +133,7 @@ class RaceQueue(BlockQueue):
         self._sign = 1.0 if directions_of(space, planner.system)[0] == "min" else -1.0
         plan = RacePlan.of(options, space.replicates)
         self._groups = _groups(space, cells, plan.order)
-        wanted = understood_baseline(space, planner.system) if space.baseline else {}
+        wanted = planner.baseline if space.baseline else {}
         wanted = {name: value for name, value in wanted.items() if name in space.dimensions}
         bases = [baseline_indices([row[0].configuration for row in group], wanted) for group in self._groups]
         #: Cells that the race comes to at most.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.registry import name_hint
 from gridtune.sweep.search.proposals import check_sampler
+from gridtune.sweep.space.documents import YamlPath as Place
 from gridtune.sweep.space.points import in_order
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import Training
@@ -51,24 +52,12 @@ def check_space(space: SearchSpace) -> System:
             message = f"{system.name} has no metric {objective.metric!r}"
             renamed = {old: now.name for old, now in system.renamed_metrics.items()}
             place = ("objective", index, "metric")
-            raise _unknown(space, message, place, objective.metric, system.metrics, renamed)
+            raise space.fault(message, *place, hint=name_hint(objective.metric, system.metrics, renamed))
         if objective.direction is None and system.metrics[objective.metric].direction == "none":
             message = f"{objective.metric!r} has no direction that is better"
             hint = f"say which: {{metric: {objective.metric}, direction: min}}"
             raise space.fault(message, "objective", index, hint=hint)
     return system
-
-
-def _unknown(
-    space: SearchSpace,
-    message: str,
-    place: Sequence[str | int],
-    name: str,
-    names: Iterable[str],
-    renamed: Mapping[str, str] | None = None,
-) -> SpaceError:
-    """Return the error for a name at a place that is none of those there are."""
-    return space.fault(message, *place, hint=name_hint(name, names, renamed))
 
 
 def _check_training(space: SearchSpace, system: System) -> None:
@@ -97,12 +86,8 @@ def _check_training(space: SearchSpace, system: System) -> None:
 def _load_plugins(space: SearchSpace) -> None:
     folder = space.base or Path.cwd()
     for index, path in enumerate(space.plugins):
-        file = folder / path
-        if not file.is_file():
-            near = sorted(other.name for other in file.parent.glob("*.py")) if file.parent.is_dir() else []
-            message = f"there is no plug-in file {file}"
-            if near:
-                raise _unknown(space, message, ("plugins", index), file.name, near)
+        if not (folder / path).is_file():
+            message = f"there is no plug-in file {folder / path}"
             raise space.fault(message, "plugins", index, hint="paths are relative to the space's file")
     try:
         load_plugins(folder / path for path in space.plugins)
@@ -116,34 +101,31 @@ def _load_plugins(space: SearchSpace) -> None:
         ) from fault
 
 
-def _other_system(space: SearchSpace, parameter: str) -> str | None:
-    """Return which systems have a parameter, where the space does not say of which one it is."""
-    if "system" in space.model_fields_set:
-        return None
-    having = [name for name, system in SYSTEMS.items() if parameter in system.Parameters.model_fields]
-    if not having:
-        return None
-    return f"without a key `system` the space is of {space.system}; it is a parameter of {', '.join(having)}"
-
-
 def _check_names(space: SearchSpace, system: System) -> None:
-    fields = system.Parameters.model_fields
-    places: dict[str, tuple[str | int, ...]] = {}
-    for place in _parameter_places(space):
-        name = str(place[-1])
+    fields, renamed = system.Parameters.model_fields, system.Parameters.renamed_parameters
+    places: dict[str, Place] = {}
+    for at, name, _ in _stated_values(space):
+        if at[0] == "baseline":
+            continue
+        # Of a dimension its own place, not that of each value.
+        place = at[:2] if at[0] == "dimensions" else at
         if name not in fields:
-            message, hint = f"{system.name} has no parameter {name!r}", _other_system(space, name)
-            if hint is not None:
-                raise space.fault(message, *place, hint=hint)
-            raise _unknown(space, message, place, name, fields, system.Parameters.renamed_parameters)
+            hint = name_hint(name, fields, renamed)
+            having = [other for other, one in SYSTEMS.items() if name in one.Parameters.model_fields]
+            if having and "system" not in space.model_fields_set:
+                hint = (
+                    f"without a key `system` the space is of {space.system}; "
+                    f"it is a parameter of {', '.join(having)}"
+                )
+            raise space.fault(f"{system.name} has no parameter {name!r}", *place, hint=hint)
         other = places.setdefault(name, place)
         if other[0] != place[0]:
             raise space.fault(f"the parameter is set in `{other[0]}` already", *place)
     for name in space.baseline:
         if name not in places or places[name][0] == "workloads":
+            hint = name_hint(name, space.dimensions, renamed)
             message = f"the baseline names {name!r}, which is no dimension"
-            renamed = system.Parameters.renamed_parameters
-            raise _unknown(space, message, ("baseline", name), name, space.dimensions, renamed)
+            raise space.fault(message, "baseline", name, hint=hint)
     for kind, name in (("windows", system.Parameters.window_parameter), ("shakes", "shake")):
         if getattr(space.replicates, kind) is None:
             continue
@@ -153,24 +135,18 @@ def _check_names(space: SearchSpace, system: System) -> None:
             raise space.fault(f"`{kind}` sets this parameter already", *places[name])
 
 
-def _parameter_places(space: SearchSpace) -> list[tuple[str | int, ...]]:
-    places: list[tuple[str | int, ...]] = [("fixed", name) for name in space.fixed]
-    for index, workload in enumerate(space.workloads):
-        places += [("workloads", index, name) for name in workload if name != "label"]
-    return places + [("dimensions", name) for name in space.dimensions]
-
-
 def _check_conditions(space: SearchSpace) -> None:
     for name, dimension in space.dimensions.items():
         for other, wanted in dimension.when.items():
             place = ("dimensions", name, "when", other)
             if other not in space.dimensions or other == name:
                 others = [dimension for dimension in space.dimensions if dimension != name]
-                raise _unknown(space, f"{other!r} is no other dimension", place, other, others)
+                raise space.fault(f"{other!r} is no other dimension", *place, hint=name_hint(other, others))
             values = space.dimensions[other].values
             for value in wanted if isinstance(wanted, list | tuple) else [wanted]:
                 if values is not None and value not in values:
-                    raise _unknown(space, f"{other} never is {value!r}", place, str(value), map(str, values))
+                    hint = name_hint(str(value), map(str, values))
+                    raise space.fault(f"{other} never is {value!r}", *place, hint=hint)
     try:
         in_order(space.dimensions)
     except SpaceError as fault:
@@ -190,26 +166,24 @@ def _check_values(space: SearchSpace, system: System) -> None:
                     ) from None
 
 
-def _stated_values(space: SearchSpace) -> list[tuple[tuple[str | int, ...], str, Any]]:
-    values: list[tuple[tuple[str | int, ...], str, Any]] = []
-    values += [(("fixed", name), name, value) for name, value in space.fixed.items()]
+def _stated_values(space: SearchSpace) -> Iterator[tuple[Place, str, Any]]:
+    """Yield the place, the parameter and the value of all that the space sets."""
+    for name, value in space.fixed.items():
+        yield ("fixed", name), name, value
     for index, workload in enumerate(space.workloads):
-        values += [(("workloads", index, name), name, workload[name]) for name in workload if name != "label"]
+        yield from (
+            (("workloads", index, name), name, workload[name]) for name in workload if name != "label"
+        )
     for name, dimension in space.dimensions.items():
-        values += [
-            (_place_of_value(space, name, index), name, value)
-            for index, value in enumerate(dimension.extremes)
-        ]
-    # Null in the baseline also says that a conditional dimension does not apply there.
-    values += [
-        (("baseline", name), name, value)
-        for name, value in space.baseline.items()
-        if value is not None or name not in space.dimensions or not space.dimensions[name].when
-    ]
-    return values
+        for index, value in enumerate(dimension.extremes):
+            yield _place_of_value(space, name, index), name, value
+    for name, value in space.baseline.items():
+        # Null in the baseline also says that a conditional dimension does not apply there.
+        if value is not None or name not in space.dimensions or not space.dimensions[name].when:
+            yield ("baseline", name), name, value
 
 
-def _place_of_value(space: SearchSpace, name: str, index: int) -> tuple[str | int, ...]:
+def _place_of_value(space: SearchSpace, name: str, index: int) -> Place:
     """Return where the file has a dimension's value: a plain list names no kind."""
     content = space.source.content
     written = content.get("dimensions", {}).get(name) if isinstance(content, Mapping) else None
@@ -219,33 +193,29 @@ def _place_of_value(space: SearchSpace, name: str, index: int) -> tuple[str | in
 
 def _check_stopping(space: SearchSpace) -> None:
     """Refuse early stopping without steps: a resource that is no ascending list, or a single replicate."""
-    options = space.strategy.stopping
+    options, kind = space.strategy.stopping, space.strategy.kind
     if options is None:
         return
-    kind = space.strategy.kind
-    if options.resource is not None:
-        _check_resource(space, options.resource, kind)
-    elif space.replicates.count < 2:
-        message = f"{kind} stops configurations between replicates, but there is only one"
-        hint = "ask for more under `replicates`, or name a `resource`"
-        raise space.fault(message, "strategy", kind, hint=hint)
-
-
-def _check_resource(space: SearchSpace, resource: str, kind: str) -> None:
-    place = ("strategy", kind, "resource")
+    if options.resource is None:
+        if space.replicates.count < 2:
+            message = f"{kind} stops configurations between replicates, but there is only one"
+            hint = "ask for more under `replicates`, or name a `resource`"
+            raise space.fault(message, "strategy", kind, hint=hint)
+        return
+    resource, place = options.resource, ("strategy", kind, "resource")
     dimension = space.dimensions.get(resource)
     if dimension is None:
-        raise _unknown(space, f"no dimension is named {resource!r}", place, resource, space.dimensions)
+        hint = name_hint(resource, space.dimensions)
+        raise space.fault(f"no dimension is named {resource!r}", *place, hint=hint)
     rungs = list(dimension.grid or ())
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in rungs)
     if len(rungs) < 2 or not numbers or rungs != sorted(rungs):
         message = f"the values of {resource!r} must be a list of two or more ascending numbers"
         raise space.fault(message, *place, hint=f"such as {resource}: [1000, 3000, 9000]")
-    conditional = next((name for name, other in space.dimensions.items() if resource in other.when), None)
-    if dimension.when or conditional:
-        name = resource if dimension.when else str(conditional)
-        message = f"{name!r} has a condition, but every configuration needs each value of {resource!r}"
-        raise space.fault(message, "dimensions", name, "when", hint="leave the condition out")
+    for name, other in space.dimensions.items():
+        if resource in other.when or (name == resource and other.when):
+            message = f"{name!r} has a condition, but every configuration needs each value of {resource!r}"
+            raise space.fault(message, "dimensions", name, "when", hint="leave the condition out")
 
 
 def check_configuration(

@@ -97,7 +97,6 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
         node = loader.get_single_node()
         if node is None:
             raise SpaceError("the file is empty", path=path)
-        _check_size(node, path)
         lines: dict[YamlPath, int] = {}
         _walk(node, (), lines, path)
         content = loader.construct_document(node)
@@ -138,28 +137,12 @@ def _marked_error(fault: yaml.MarkedYAMLError, path: Path | None) -> SpaceError:
     return SpaceError(message, path=path, line=mark.line + 1 if mark else None, hint=hint)
 
 
-def _check_size(root: yaml.Node, path: Path | None) -> None:
-    """Refuse a document whose aliases, spelt out, make too many values; each node is counted once."""
-    sizes: dict[int, int] = {}
-
-    def size(node: yaml.Node) -> int:
-        if id(node) not in sizes:
-            if isinstance(node, yaml.MappingNode):
-                parts = [part for pair in node.value for part in pair]
-            else:
-                parts = node.value if isinstance(node, yaml.SequenceNode) else []
-            sizes[id(node)] = 1 + sum(map(size, parts))
-            if sizes[id(node)] > _MOST_VALUES:
-                message = f"spelt out, its aliases make more than {_MOST_VALUES:,} values"
-                line = node.start_mark.line + 1
-                raise SpaceError(message, path=path, line=line, hint="write what is meant without `*aliases`")
-        return sizes[id(node)]
-
-    size(root)
-
-
 def _walk(node: yaml.Node, place: YamlPath, lines: dict[YamlPath, int], path: Path | None) -> None:
     lines.setdefault(place, node.start_mark.line + 1)
+    if len(lines) > _MOST_VALUES:
+        message = f"spelt out, its aliases make more than {_MOST_VALUES:,} values"
+        line = lines[place[:1]]
+        raise SpaceError(message, path=path, line=line, hint="write what is meant without `*aliases`")
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             lines[(*place, index)] = item.start_mark.line + 1

@@ -26,7 +26,6 @@ __all__ = [
 
 #: The name that chooses workloads by their labels.
 _WORKLOAD = "workload"
-_BASELINE, _REPLICATES = "baseline.", "replicates."
 
 
 def override(
@@ -62,8 +61,8 @@ def override(
     for name, values in settings.items():
         try:
             _set(plan, content, name, list(values))
-        except _Refusal as refusal:
-            raise SpaceError(refusal.message, field=f"--set {name}", hint=refusal.hint) from None
+        except SpaceError as fault:
+            raise SpaceError(fault.message, field=f"--set {name}", hint=fault.hint) from None
     if objective is not None:
         content["objective"] = _objective(plan, objective)
     changed = ", ".join([*(f"--set {name}" for name in settings), *(["--objective"] if objective else [])])
@@ -92,45 +91,34 @@ def trimmed_space(experiment: Experiment, *, quick: bool) -> PlannedSpace:
     SpaceError
         If there is no such space, or not what is asked of it.
     """
-    plan = plan_space(experiment.space)
-    for settings in (experiment.settings, (experiment.quick or {}) if quick else {}):
-        if settings:
-            plan = override(plan, settings)
-    return plan
-
-
-class _Refusal(Exception):  # noqa: N818  (becomes a SpaceError that says which option it was)
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
+    trimmed = override(experiment.space, experiment.settings)
+    return override(trimmed, experiment.quick or {}) if quick else trimmed
 
 
 def _set(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[Any]) -> None:
-    space, system = plan.space, plan.system
-    if name.startswith(_BASELINE):
-        parameter, value = name.removeprefix(_BASELINE), _single(values)
-        dimension = space.dimensions.get(parameter)
+    space, fields = plan.space, plan.system.Parameters.model_fields
+    if name in space.dimensions:
+        return _narrow(content, name, space.dimensions[name], values)
+    if name == _WORKLOAD or any(name in workload for workload in space.workloads):
+        return _choose_workloads(plan, content, name, values)
+    prefix, rest = name.split(".", 1) if "." in name else ("", name)
+    if prefix not in {"baseline", "replicates"} and name not in fields:
+        hint = name_hint(
+            name, [*space.dimensions, *space.fixed, *fields], plan.system.Parameters.renamed_parameters
+        )
+        raise SpaceError(f"{plan.system.name} has no parameter {name!r}", hint=hint)
+    if len(values) != 1:
+        raise SpaceError(f"one value is needed, but got {len(values)}")
+    (value,) = values
+    if prefix == "baseline":
+        dimension = space.dimensions.get(rest)
         if dimension is not None and value is not None and (dimension.grid or dimension.choice):
             _check_within(dimension, value)
-        _set_baseline(content, parameter, value)
-    elif name.startswith(_REPLICATES):
-        _set_replicates(space, content, name.removeprefix(_REPLICATES), _single(values))
-    elif name in space.dimensions:
-        _narrow(content, name, space.dimensions[name], values)
-    elif name == _WORKLOAD or any(name in workload for workload in space.workloads):
-        _choose_workloads(plan, content, name, values)
-    elif name in system.Parameters.model_fields:
-        content["fixed"] = {**(content.get("fixed") or {}), name: _single(values)}
-    else:
-        names = [*space.dimensions, *space.fixed, *system.Parameters.model_fields]
-        renamed = system.Parameters.renamed_parameters
-        raise _Refusal(f"{system.name} has no parameter {name!r}", name_hint(name, names, renamed))
-
-
-def _single(values: list[Any]) -> Any:
-    if len(values) != 1:
-        raise _Refusal(f"one value is needed, but got {len(values)}")
-    return values[0]
+        return _set_baseline(content, rest, value)
+    if prefix == "replicates":
+        return _set_replicates(space, content, rest, value)
+    content["fixed"] = {**(content.get("fixed") or {}), name: value}
+    return None
 
 
 def _set_baseline(content: dict[str, Any], name: str, value: Any) -> None:
@@ -144,7 +132,7 @@ def _set_baseline(content: dict[str, Any], name: str, value: Any) -> None:
 def _set_replicates(space: SearchSpace, content: dict[str, Any], kind: str, value: Any) -> None:
     kinds = ("seeds", "windows", "shakes", "amount")
     if kind not in kinds:
-        raise _Refusal(f"there are no {kind!r} of replicates", name_hint(kind, kinds))
+        raise SpaceError(f"there are no {kind!r} of replicates", hint=name_hint(kind, kinds))
     replicates = space.replicates.model_dump(exclude_none=True)
     keep = {"shakes", "amount"} if kind in {"shakes", "amount"} else set()
     content["replicates"] = {**{name: replicates[name] for name in keep & replicates.keys()}, kind: value}
@@ -172,15 +160,21 @@ def _check_within(dimension: Dimension, value: Any) -> None:
     if listed is not None:
         if value not in listed:
             texts = [str(item) for item in listed]
-            raise _Refusal(f"{value!r} is not among its values in this space", name_hint(str(value), texts))
+            raise SpaceError(
+                f"{value!r} is not among its values in this space", hint=name_hint(str(value), texts)
+            )
         return
     if dimension.expression is not None:
-        raise _Refusal("an expression cannot be narrowed", "give it under `fixed` in a space of its own")
+        raise SpaceError(
+            "an expression cannot be narrowed", hint="give it under `fixed` in a space of its own"
+        )
     low, high = dimension.extremes
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise _Refusal(f"{value!r} is not among its values in this space", f"they are from {low} to {high}")
+        raise SpaceError(
+            f"{value!r} is not among its values in this space", hint=f"they are from {low} to {high}"
+        )
     if dimension.integer is not None and value != int(value):
-        raise _Refusal(f"{value!r} is not among its values in this space", "they are whole numbers")
+        raise SpaceError(f"{value!r} is not among its values in this space", hint="they are whole numbers")
 
 
 def _drop_idle(content: dict[str, Any], name: str, values: list[Any]) -> None:
@@ -209,7 +203,7 @@ def _choose_workloads(plan: PlannedSpace, content: dict[str, Any], name: str, va
     for value in values:
         if value not in found:
             texts = [str(item) for item in dict.fromkeys(found) if item is not None]
-            raise _Refusal(f"no workload of this space has {value!r}", name_hint(str(value), texts))
+            raise SpaceError(f"no workload of this space has {value!r}", hint=name_hint(str(value), texts))
     if not space.workloads:
         return
     # By place, as a space that was overridden before has fewer.

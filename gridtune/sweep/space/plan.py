@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,7 +19,7 @@ from gridtune.errors import GridtuneError, MissingExtraError, SpaceError, TraceE
 from gridtune.sweep.space.checks import check_configuration, check_space, faulty_value
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.points import active_part, agrees, space_points, strategy_points
-from gridtune.sweep.space.schema import Replicates, SearchSpace, parse_space, read_space
+from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
@@ -32,9 +32,6 @@ __all__ = [
     "load_space",
     "plan_space",
     "short_name",
-    "space_replicates",
-    "space_strata",
-    "understood_baseline",
 ]
 
 #: Cells of a sweep at most: each takes memory in the driver.
@@ -85,27 +82,6 @@ class Configuration:
     configuration: Mapping[str, Any]
 
 
-class _Repetitions(Sequence[Replicate]):
-    """A space's repetitions, each made when it is asked for: there may be a hundred million."""
-
-    def __init__(self, count: int, make: Callable[[int], Replicate]) -> None:
-        self._count, self._make = count, make
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> Replicate: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Replicate]: ...
-
-    def __getitem__(self, index: int | slice) -> Replicate | list[Replicate]:
-        if isinstance(index, slice):
-            return [self._make(number) for number in range(self._count)[index]]
-        return self._make(range(self._count)[index])
-
-
 def short_name(trace: str) -> str:
     """Return a log's name without its folder and the suffixes of its format: versions have dots, too."""
     return re.sub(r"(?<=.)(\.[A-Za-z]+)+$", "", trace.replace("\\", "/").rpartition("/")[2])
@@ -140,61 +116,6 @@ class Workloads:
         return self._read
 
 
-def space_replicates(replicates: Replicates, window: str = "window") -> Sequence[Replicate]:
-    """Return the repetitions a space asks for; the seed of each is its number.
-
-    Parameters
-    ----------
-    replicates
-        What the space says.
-    window
-        The system's parameter for a window of the log (`SystemParameters.window_parameter`).
-    """
-    count, windows = replicates.count, replicates.windows
-
-    def make(number: int) -> Replicate:
-        if windows is not None:
-            part = f"{number + 1}/{windows}"
-            return Replicate(f"window {part}", number, {window: part})
-        if replicates.shakes is not None:
-            return Replicate(f"shake {number}", number, {"shake": replicates.amount})
-        return Replicate(f"seed {number}", number)
-
-    return _Repetitions(count, make)
-
-
-def space_strata(space: SearchSpace, system: System) -> list[Stratum]:
-    """Return the workloads that everything is crossed with."""
-    plain = [
-        {name: value for name, value in workload.items() if name != "label"}
-        for workload in space.workloads or ({},)
-    ]
-    labels = [str(workload.get("label", "")) for workload in space.workloads] or [""]
-    traces = [str({**space.fixed, **workload}.get("trace", "")) for workload in plain]
-    strata = []
-    for index, (label, trace, parameters) in enumerate(zip(labels, traces, plain, strict=True)):
-        # A trace alone names the workload unless another workload is the same trace, cut otherwise.
-        others = {} if traces.count(trace) == 1 else parameters
-        rest = [f"{name}={value}" for name, value in others.items() if name != "trace"]
-        strata.append(Stratum(label or ", ".join([short_name(trace), *rest]) or system.name, parameters))
-        if strata[-1].label in [stratum.label for stratum in strata[:-1]]:
-            message = f"two workloads would be called {strata[-1].label!r}"
-            raise space.fault(message, "workloads", index, hint="give each a `label`")
-    return strata
-
-
-def understood_baseline(space: SearchSpace, system: System) -> dict[str, Any]:
-    """Return the baseline as the system understands it, which is how cells and tables have it."""
-    wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
-    first = {name: dimension.extremes[0] for name, dimension in space.dimensions.items()}
-    # Parameters are checked as a whole, so those of one of the baseline's configurations are.
-    agreeing = (point for point in space_points(space) if agrees(point, wanted))
-    point = next(agreeing, None) or active_part(space.dimensions, {**first, **wanted})
-    parameters = {**space.fixed, **space_strata(space, system)[0].parameters, **point}
-    validated = check_configuration(space, system, parameters).model_dump(mode="json")
-    return {name: validated[name] if name in parameters else value for name, value in space.baseline.items()}
-
-
 @dataclass(frozen=True, eq=False)
 class PlannedSpace:
     """A checked search space with the system and the workloads that its cells are made of.
@@ -218,12 +139,44 @@ class PlannedSpace:
     @cached_property
     def strata(self) -> list[Stratum]:
         """The workloads that every configuration is run on."""
-        return space_strata(self.space, self.system)
+        space, strata = self.space, list[Stratum]()
+        plain = [
+            {name: value for name, value in workload.items() if name != "label"}
+            for workload in space.workloads or ({},)
+        ]
+        labels = [str(workload.get("label", "")) for workload in space.workloads] or [""]
+        traces = [str({**space.fixed, **workload}.get("trace", "")) for workload in plain]
+        for index, (label, trace, parameters) in enumerate(zip(labels, traces, plain, strict=True)):
+            # A trace alone names the workload unless another workload is the same trace, cut otherwise.
+            others = {} if traces.count(trace) == 1 else parameters
+            rest = [f"{name}={value}" for name, value in others.items() if name != "trace"]
+            strata.append(
+                Stratum(label or ", ".join([short_name(trace), *rest]) or self.system.name, parameters)
+            )
+            if strata[-1].label in [stratum.label for stratum in strata[:-1]]:
+                message = f"two workloads would be called {strata[-1].label!r}"
+                raise space.fault(message, "workloads", index, hint="give each a `label`")
+        return strata
+
+    def _replicate(self, number: int) -> Replicate:
+        return self.space.replicates.replicate(number, self.system.Parameters.window_parameter)
 
     @cached_property
-    def replicates(self) -> Sequence[Replicate]:
+    def replicates(self) -> list[Replicate]:
         """The repetitions of every configuration."""
-        return space_replicates(self.space.replicates, self.system.Parameters.window_parameter)
+        return list(map(self._replicate, range(self.space.replicates.count)))
+
+    @cached_property
+    def baseline(self) -> dict[str, Any]:
+        """The baseline as the system understands it, which is how cells and tables have it."""
+        space = self.space
+        wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
+        first = {name: dimension.extremes[0] for name, dimension in space.dimensions.items()}
+        # Parameters are checked as a whole, so those of one of the baseline's configurations are.
+        agreeing = (point for point in space_points(space) if agrees(point, wanted))
+        point = next(agreeing, None) or active_part(space.dimensions, {**first, **wanted})
+        understood = self.understood({**space.fixed, **self.strata[0].parameters, **point})
+        return {name: understood.get(name, value) for name, value in space.baseline.items()}
 
     @cached_property
     def code(self) -> SweepCode:
@@ -238,19 +191,19 @@ class PlannedSpace:
             for configuration in self._configurations(space_points(self.space)):
                 configurations.setdefault(configuration.configuration_id, configuration)
                 # What the system refuses with a replicate, it refuses with the first.
-                self._cell(configuration, self.replicates[0])
+                self._cell(configuration, self._replicate(0))
             return configurations
 
     @property
     def count(self) -> int:
         """Number of cells that are known up front: there may be a hundred million."""
-        return len(self.configurations) * len(self.replicates)
+        return len(self.configurations) * self.space.replicates.count
 
     def iterate(self) -> Iterator[Cell]:
         """Yield each cell that is known up front: by workload, then point, then replicate."""
         for configuration in self.configurations.values():
-            for replicate in self.replicates:
-                yield self._cell(configuration, replicate)
+            for number in range(self.space.replicates.count):
+                yield self._cell(configuration, self._replicate(number))
 
     def cells(self, points: Iterable[Mapping[str, Any]] | None = None) -> list[Cell]:
         """Return the cells of these points (by default the space's), each once, in the order of `iterate`.
@@ -264,10 +217,9 @@ class PlannedSpace:
             message = f"{self.count:,} cells, but a sweep takes at most {_MOST_CELLS:,}"
             raise self.space.fault(message, "replicates", hint="give fewer replicates or values")
         configurations = self.configurations.values() if points is None else self._configurations(points)
-        replicates = list(self.replicates)
         cells: dict[str, Cell] = {}
         for configuration in configurations:
-            for replicate in replicates:
+            for replicate in self.replicates:
                 cell = self._cell(configuration, replicate)
                 cells.setdefault(cell.cell_id, cell)
         return list(cells.values())
@@ -275,10 +227,10 @@ class PlannedSpace:
     def has(self, result: CellResult) -> bool:
         """Return whether a result is of a cell that is known up front."""
         configuration = self.configurations.get(result.configuration_id)
-        if configuration is None or not 0 <= result.seed < len(self.replicates):
+        if configuration is None or not 0 <= result.seed < self.space.replicates.count:
             return False
         # A replicate's seed is its number.
-        return self._cell(configuration, self.replicates[result.seed]).cell_id == result.cell_id
+        return self._cell(configuration, self._replicate(result.seed)).cell_id == result.cell_id
 
     def understood(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return a point's values as the system understands them: 1 and 1.0 are the same load."""

@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from gridtune.core.cells import Replicate
 from gridtune.core.system import SYSTEMS, System, default_system
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
@@ -175,6 +176,23 @@ class Replicates(SpacePart):
     def count(self) -> int:
         """How often every configuration is run."""
         return self.seeds or self.windows or self.shakes or 1
+
+    def replicate(self, number: int, window: str = "window") -> Replicate:
+        """Return a repetition; its seed is its number, which counts from 0.
+
+        Parameters
+        ----------
+        number
+            The repetition.
+        window
+            The system's parameter for a window of the log (`SystemParameters.window_parameter`).
+        """
+        if self.windows is not None:
+            part = f"{number + 1}/{self.windows}"
+            return Replicate(f"window {part}", number, {window: part})
+        if self.shakes is not None:
+            return Replicate(f"shake {number}", number, {"shake": self.amount})
+        return Replicate(f"seed {number}", number)
 
 
 class Objective(SpacePart):
