@@ -134,9 +134,9 @@ def parse_line(line: bytes, *, checked: bool) -> Any:
         del record["check"]
         if "identity" in record:
             record["identity"] = _identity_text(line, record)
-    if isinstance(record, dict) and not record.keys().isdisjoint(("journal", _PROPOSAL)):
+    if not isinstance(record, dict) or "cell_id" not in record:
         return record
-    if isinstance(record, dict) and "own" in record:
+    if "own" in record:
         record["parameters"] = {**record["configuration"], **record.pop("own")}
     return CellResult.from_record(record)
 
@@ -205,8 +205,10 @@ def _parse(lines: Sequence[bytes], path: Path) -> tuple[dict[str, CellResult], l
                 schema = _schema(record, path, number)
             elif isinstance(record, CellResult):
                 results[record.cell_id] = record
-            else:
+            elif _PROPOSAL in record:
                 proposals.append(record[_PROPOSAL])
+            else:
+                raise KeyError("cell_id")
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as fault:
             raise _faulty_line(path, number, line, fault) from None
     return results, proposals, schema
