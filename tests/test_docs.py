@@ -179,8 +179,8 @@ def test_shell_scripts_stop_at_the_first_error(repository: Path) -> None:
 
 
 def test_every_bundled_study_is_listed_with_its_question(repository: Path) -> None:
-    page = (repository / "docs" / "search_spaces.md").read_text(encoding="utf-8")
+    page = (repository / "search_spaces" / "README.md").read_text(encoding="utf-8")
     for path in sorted((repository / "search_spaces").glob("*.yaml")):
         space = read_space(path)
-        name = f"[`{space.name}`](../search_spaces/{path.name})"
+        name = f"[`{space.name}`]({path.name})"
         assert f"| `{space.system}` | {name} | {space.description} |" in page

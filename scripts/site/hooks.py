@@ -25,6 +25,7 @@ OUTSIDE = (
     "LICENSE",
     "benchmarks/README.md",
     "examples/plugin/README.md",
+    "search_spaces/README.md",
     "traces/README.md",
 )
 #: Folders that the site has copies of.
