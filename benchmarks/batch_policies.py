@@ -57,7 +57,7 @@ def by_first_fit(log, first, jobs, column):
 def by_policy(log, first, jobs, place):
     """Return the schedules of all windows under a trained policy."""
     file = find_policy(place)
-    options = read_checkpoint(file).notes[ENVIRONMENT]
+    options = read_checkpoint(file)["notes"][ENVIRONMENT]
     machines = DecisionBatch(log, count=len(first), jobs=jobs, **options)
     play_windows(load_policy(file), machines, first)
     return [machines.schedule(index) for index in range(len(first))]

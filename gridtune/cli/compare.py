@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,9 @@ def _sides(folders: Sequence[str | Path], configurations: Sequence[str]) -> tupl
         raise click.UsageError(
             "Give a second folder, or --configuration twice to compare two configurations of this sweep."
         )
-    selections = [_selection(text) for text in configurations]
+    # A comma separates where a name follows.
+    parts = [re.split(r",(?=[A-Za-z_]\w*=)", text) for text in configurations]
+    selections = [read_parameters(part, "--configuration") for part in parts]
     # One selection is for both sides.
     selections = (selections * 2)[:2] if selections else [{}, {}]
     sweeps = [read_sweep(folder) for folder in folders]
@@ -111,11 +113,6 @@ def _sides(folders: Sequence[str | Path], configurations: Sequence[str]) -> tupl
         for name, sweep, selection in zip(names, (sweeps * 2)[:2], selections, strict=True)
     ]
     return sides[0], sides[1], sweeps[0].system
-
-
-def _selection(text: str) -> dict[str, Any]:
-    """Return the parameters of `NAME=VALUE,NAME=VALUE`: a comma separates where a name follows."""
-    return read_parameters(re.split(r",(?=[A-Za-z_]\w*=)", text), "--configuration")
 
 
 def _print(comparison: Comparison) -> None:
@@ -131,7 +128,16 @@ def _print(comparison: Comparison) -> None:
     for name, (first, second) in comparison.differs.items():
         click.echo(f"  {name}: {value_text(first)} in the first, {value_text(second)} in the second")
     click.echo()
-    print_tables(_tables(comparison))
+    by_workload: dict[str, list[Mapping[str, Any]]] = {}
+    for row in comparison.rows:
+        by_workload.setdefault(row["workload"], []).append(row)
+    tables = [
+        _table(workload, rows, comparison.parameters, means=True) for workload, rows in by_workload.items()
+    ]
+    if comparison.overall:
+        title = "all workloads: mean of the relative differences"
+        tables.append(_table(title, comparison.overall, comparison.parameters, means=False))
+    print_tables(tables)
     for note in comparison.notes:
         click.echo(f"note: {note}")
     for rows, where in ((comparison.rows, ""), (comparison.overall, " over all workloads")):
@@ -146,17 +152,6 @@ def _conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
     )
     number = f"{len(rows)} comparison{'s' if len(rows) > 1 else ''}"
     return f"verdicts on the second: {counts or 'not comparable'} of {number}{where}"
-
-
-def _tables(comparison: Comparison) -> Iterator[Table]:
-    by_workload: dict[str, list[Mapping[str, Any]]] = {}
-    for row in comparison.rows:
-        by_workload.setdefault(row["workload"], []).append(row)
-    for workload, rows in by_workload.items():
-        yield _table(workload, rows, comparison.parameters, means=True)
-    if comparison.overall:
-        title = "all workloads: mean of the relative differences"
-        yield _table(title, comparison.overall, comparison.parameters, means=False)
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], parameters: Sequence[str], *, means: bool) -> Table:
@@ -174,7 +169,7 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], parameters: Sequence[s
         cells += [
             percent_text(row["relative"]),
             _interval(row, "relative", percent_text),
-            _p_text(row["p_value"]),
+            "–" if row["p_value"] is None else f"{row['p_value']:.2g}",
         ]
         table.add_row(*cells, row["verdict"])
     return table
@@ -183,7 +178,3 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], parameters: Sequence[s
 def _interval(row: Mapping[str, Any], name: str, write: Any) -> str:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     return "–" if low is None else f"{write(low)} … {write(high)}"
-
-
-def _p_text(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}"

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -19,7 +18,8 @@ from urllib.request import urlopen
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.errors import GridtuneError, without_secrets
+from gridtune.cli.ui import check_port
+from gridtune.errors import GridtuneError, TrackingError, without_secrets
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -292,18 +292,13 @@ def _tracking(uri: str | None) -> Findings:
 
 
 def _ports() -> Findings:
-    with socket.socket() as probe:
-        # As a server would: a port that was in use a moment ago is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", _UI_PORT))
-        except OSError:
-            hint = f"gridtune ui --port {_UI_PORT + 1}, if it is not gridtune's UI"
-            yield "warn", f"the port {_UI_PORT} of `gridtune ui` is in use", hint
-            return
-        probe.listen()
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
+    try:
+        check_port("127.0.0.1", _UI_PORT)
+    except TrackingError:
+        hint = f"gridtune ui --port {_UI_PORT + 1}, if it is not gridtune's UI"
+        yield "warn", f"the port {_UI_PORT} of `gridtune ui` is in use", hint
+        return
+    check_port("127.0.0.1", 0)
     yield "ok", f"{_UI_PORT} is free for `gridtune ui`, and the machine has others for Ray", ""
 
 

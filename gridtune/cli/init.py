@@ -105,7 +105,8 @@ def _starter(system: System, workload: Workload, processors: int | None) -> Sugg
 def _ask_for_size(workload: Workload) -> int:
     from gridtune.errors import SweepError
 
-    widest = _widest(workload)
+    columns = (workload.columns.get(name) for name in ("requested_processors", "allocated_processors"))
+    widest = max(1, *(int(column.max()) for column in columns if column is not None and len(column)))
     if not _someone_answers():
         raise SweepError(
             "the log does not say how large the machine is",
@@ -118,11 +119,6 @@ def _ask_for_size(workload: Workload) -> int:
 
 def _someone_answers() -> bool:
     return sys.stdin.isatty()
-
-
-def _widest(workload: Workload) -> int:
-    columns = (workload.columns.get(name) for name in ("requested_processors", "allocated_processors"))
-    return max(1, *(int(column.max()) for column in columns if column is not None and len(column)))
 
 
 def _checked(text: str, out: Path, workload: Workload) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from gridtune import __version__
 from gridtune.errors import GridtuneError
 from gridtune.registry import is_ours, name_hint
 
-__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED_CELLS", "EXIT_INTERRUPTED", "LazyGroup", "cli", "main"]
+__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED_CELLS", "EXIT_INTERRUPTED", "cli", "main"]
 
 #: What exit codes mean, beside 0.
 EXIT_FAILED_CELLS = 1
@@ -27,6 +27,8 @@ _HINTS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "give a place that you may read and write"),
     errno.ENOSPC: "make room on this disk, or give a place on another",
 }
+#: What to do about a package that cannot be imported.
+_INSTALL = "gridtune doctor checks the installation; pip install 'gridtune[agents]' brings torch and RLlib"
 
 #: Commands by what they are for: each with the module that defines it, and its line in the help, which is
 #: shown without importing it. `module:name` is for a command whose name means something else in Python.
@@ -68,7 +70,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 _COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 
 
-class LazyGroup(click.Group):
+class _LazyGroup(click.Group):
     """A group whose commands are imported when they are called or their own help is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -100,7 +102,7 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name.ljust(width), line) for name, (_, line) in commands.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gridtune")
 def cli() -> None:
     """Find out which policy is best on your workload, by how much, and whether that is sure.
@@ -145,7 +147,9 @@ def main(args: Sequence[str] | None = None, **extra: Any) -> None:
     except ImportError as fault:
         if is_ours(fault.name or __name__):
             raise
-        click.echo(f"error: {_not_imported(fault)}", err=True)
+        absent = isinstance(fault, ModuleNotFoundError)
+        state = "is not installed" if absent else f"cannot be imported: {fault}"
+        click.echo(f"error: {fault.name or 'a package'} {state}\n  hint: {_INSTALL}", err=True)
         code = EXIT_BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -178,10 +182,3 @@ def _reason(fault: OSError) -> str:
     text = reason if fault.filename is None else f"{fault.filename}: {reason}"
     hint = _HINTS.get(fault.errno or 0)
     return text if hint is None else f"{text}\n  hint: {hint}"
-
-
-def _not_imported(fault: ImportError) -> str:
-    """Return which package is missing or broken."""
-    state = "is not installed" if isinstance(fault, ModuleNotFoundError) else f"cannot be imported: {fault}"
-    hint = "gridtune doctor checks the installation; pip install 'gridtune[agents]' brings torch and RLlib"
-    return f"{fault.name or 'a package'} {state}\n  hint: {hint}"

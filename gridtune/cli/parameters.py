@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,6 @@ __all__ = [
     "complete_spaces",
     "complete_sweeps",
     "complete_systems",
-    "listed_values",
     "read_parameters",
     "read_place",
     "read_settings",
@@ -76,7 +75,7 @@ def _option(name: str, field: FieldInfo, common: Sequence[str]) -> click.Option:
 
     A parameter of the first group that is no choice has its first letter as a short form.
     """
-    option, values = f"--{name.replace('_', '-')}", listed_values(field.annotation)
+    option, values = f"--{name.replace('_', '-')}", _listed_values(field.annotation)
     text = field.description or ""
     if field.default is not None:
         text += f"  [default: {_text(field.default)}]"
@@ -94,13 +93,17 @@ class SystemCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Show a system's parameters for `run SYSTEM --help`, all of them with `--all`."""
+        from gridtune.core.plugins import load_plugins
+
         everything = _ALL in args
         rest = [argument for argument in args if argument not in (*ctx.help_option_names, _ALL)]
         if len(rest) < len(args):
             options, _, _ = self.make_parser(ctx).parse_args(rest)
             name = options.get("system")
             if isinstance(name, str) and "=" not in name:
-                _load_plugins(options.get("plugins"))
+                # Without the option the parser gives no list, but a mark of its own.
+                plugins = options.get("plugins")
+                load_plugins(plugins if isinstance(plugins, list) else [])
                 click.echo(self.help_of(name, options, everything=everything))
                 ctx.exit()
         return super().parse_args(ctx, args)
@@ -118,13 +121,6 @@ class SystemCommand(click.Command):
 
         with formatter.section("Systems"):
             formatter.write_text(", ".join(system_names()))
-
-
-def _load_plugins(plugins: Any) -> None:
-    """Load plug-ins, as the parser has them: without the option it gives no list, but a mark of its own."""
-    from gridtune.core.plugins import load_plugins
-
-    load_plugins(plugins if isinstance(plugins, list) else [])
 
 
 def system_help(system: System, usage: str, *, everything: bool) -> str:
@@ -256,13 +252,13 @@ def read_settings(arguments: Iterable[str], option: str) -> dict[str, list[Any]]
     return settings
 
 
-def listed_values(annotation: Any) -> list[Any]:
+def _listed_values(annotation: Any) -> list[Any]:
     """Return the values of a type that lists them (a literal, a switch), also within a union; else none."""
     if annotation is bool:
         return [True, False]
     if typing.get_origin(annotation) is typing.Literal:
         return list(typing.get_args(annotation))
-    return [value for part in typing.get_args(annotation) for value in listed_values(part)]
+    return [value for part in typing.get_args(annotation) for value in _listed_values(part)]
 
 
 def complete_systems(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -318,15 +314,19 @@ def complete_parameters(context: click.Context, parameter: click.Parameter, inco
 
 
 def _values(key: str, fields: Any) -> list[str]:
+    from gridtune.batch.policies import backfilling_names, queue_order_names
+    from gridtune.workload.catalogue import CATALOGUE, bundled_traces
+
     if key not in fields:
         return []
-    # What a parameter's type cannot list has a source of its own.
-    if key in _NAMES:
-        return list(_NAMES[key]())
-    return [
-        str(value).lower() if isinstance(value, bool) else str(value)
-        for value in listed_values(fields[key].annotation)
-    ]
+    # Names that stand for things in a registry, which a parameter's type cannot list.
+    if key == "trace":
+        return [*bundled_traces(), *CATALOGUE]
+    if key in {"order", "fill_order"}:
+        return queue_order_names()
+    if key == "backfill":
+        return backfilling_names()
+    return [_text(value) for value in _listed_values(fields[key].annotation)]
 
 
 def complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -344,30 +344,3 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
         return []
     names = [*space.dimensions, *space.fixed]
     return [f"{name}=" for name in names if name.startswith(incomplete)]
-
-
-def _traces() -> list[str]:
-    from gridtune.workload.catalogue import CATALOGUE, bundled_traces
-
-    return [*bundled_traces(), *CATALOGUE]
-
-
-def _orders() -> list[str]:
-    from gridtune.batch.policies import queue_order_names
-
-    return queue_order_names()
-
-
-def _backfillings() -> list[str]:
-    from gridtune.batch.policies import backfilling_names
-
-    return backfilling_names()
-
-
-#: Names that stand for things in a registry, by the parameter that takes them.
-_NAMES: dict[str, Callable[[], Iterable[str]]] = {
-    "trace": _traces,
-    "order": _orders,
-    "fill_order": _orders,
-    "backfill": _backfillings,
-}

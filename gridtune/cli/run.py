@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gridtune.study.stored import CellAgain
     from gridtune.sweep.execution.runner import CellRun
 
-__all__ = ["check_out", "parse_parameters", "rerun", "run", "write_tables"]
+__all__ = ["parse_parameters", "rerun", "run"]
 
 #: Items of a note that are shown.
 _SHOWN = 5
@@ -89,7 +89,7 @@ def run(
     load_plugins(plugins)
     simulated = get_system(system)
     if out is not None:
-        check_out(out)
+        _check_out(out)
     given, base = ({}, None) if file is None else _read_parameters(file, simulated)
     cell = parse_parameters(simulated, parameters, given)
     done = run_cell(system, cell, seed=seed, tables=out is not None, base=base)
@@ -99,7 +99,7 @@ def run(
     else:
         _print(simulated, done)
     if out is not None:
-        write_tables(done.outcome.tables, out)
+        _write_tables(done.outcome.tables, out)
 
 
 def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path | None]:
@@ -164,7 +164,7 @@ def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[
     return {**given, **parameters}
 
 
-def check_out(out: Path) -> None:
+def _check_out(out: Path) -> None:
     """Refuse, before the cell is run, a place that no table can be written to."""
     from gridtune.errors import SweepError
     from gridtune.sweep.journal.journal import check_writable
@@ -180,7 +180,7 @@ def _is_file(out: Path) -> bool:
     return out.suffix == ".parquet"
 
 
-def write_tables(tables: Mapping[str, pa.Table], out: Path) -> None:
+def _write_tables(tables: Mapping[str, pa.Table], out: Path) -> None:
     """Write the tables; a file's name that was given for several of them is the folder's, without suffix."""
     from gridtune.errors import SweepError
     from gridtune.sweep.journal.results import write_table
@@ -306,7 +306,7 @@ def rerun(
     from gridtune.sweep.journal.journal import sweep_folders
 
     if out is not None:
-        check_out(out)
+        _check_out(out)
     folders: list[str | Path] = [folder] if folder is not None else [*sweep_folders()]
     facts, results = find_cells(cell, folders, tracking_uri=tracking_uri)
     cells = []
@@ -315,7 +315,7 @@ def rerun(
         if not as_json:
             _print_again(again)
         if out is not None and again.tables:
-            write_tables(again.tables, out if len(results) == 1 else out / again.before.cell_id)
+            _write_tables(again.tables, out if len(results) == 1 else out / again.before.cell_id)
     identical = all(again.identical for again in cells)
     if as_json:
         content = {"identical": identical, "cells": [again.as_dict() for again in cells]}

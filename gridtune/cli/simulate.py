@@ -117,7 +117,15 @@ def simulate(
     assert schedule is not None
     if out is not None:
         schedule.save(out)
-    _draw(schedule, plot, gantt)
+    if plot is not None:
+        from gridtune.core.schedule_plots import LoadCurves, plot_load
+
+        curves = LoadCurves.of_table(schedule.to_table(), schedule.processors)
+        plot_load({schedule.settings["order"]: curves}, plot, title=schedule.workload.name)
+    if gantt is not None:
+        from gridtune.core.schedule_plots import plot_gantt
+
+        plot_gantt(schedule.to_table(), schedule.processors, gantt, title=schedule.workload.name)
     if as_json:
         click.echo(json.dumps(_report(schedule, outcome.metrics, spreads, seconds), indent=2))
     else:
@@ -159,19 +167,6 @@ def _run(
         seed=seed,
     )
     return outcome, seconds, spreads
-
-
-def _draw(schedule: Schedule, plot: Path | None, gantt: Path | None) -> None:
-    title = schedule.workload.name
-    if plot is not None:
-        from gridtune.core.schedule_plots import LoadCurves, plot_load
-
-        curves = LoadCurves.of_table(schedule.to_table(), schedule.processors)
-        plot_load({schedule.settings["order"]: curves}, plot, title=title)
-    if gantt is not None:
-        from gridtune.core.schedule_plots import plot_gantt
-
-        plot_gantt(schedule.to_table(), schedule.processors, gantt, title=title)
 
 
 @contextlib.contextmanager

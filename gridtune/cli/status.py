@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,35 +116,23 @@ def _show(
     from gridtune.report.tables import report_console
 
     console = report_console()
-    again = _looks(look) if watch and _any_runs(statuses) else iter(())
-    if not watch or not console.is_terminal:
+    screen = Live(layout(statuses), console=console, auto_refresh=False)
+    on_screen = watch and console.is_terminal
+    if not on_screen:
         console.print(layout(statuses), soft_wrap=True)
-        for found in again:
-            if found != statuses:
-                console.print(layout(found), soft_wrap=True)
-            statuses = found
-        return statuses
-    with Live(layout(statuses), console=console, auto_refresh=False) as live:
-        for statuses in again:
-            live.update(layout(statuses), refresh=True)
+    with screen if on_screen else contextlib.nullcontext():
+        pause = _WATCH_SECONDS
+        while watch and any(one.state == "running" for one in statuses):
+            time.sleep(pause)
+            began, before = time.monotonic(), statuses
+            statuses = look()
+            # Less often where a journal takes long to read.
+            pause = max(_WATCH_SECONDS, 5 * (time.monotonic() - began))
+            if on_screen:
+                screen.update(layout(statuses), refresh=True)
+            elif statuses != before:
+                console.print(layout(statuses), soft_wrap=True)
     return statuses
-
-
-def _looks(look: Callable[[], list[SweepStatus]]) -> Iterator[list[SweepStatus]]:
-    """Look every two seconds, or less often where a journal takes long to read, until nothing runs."""
-    pause = _WATCH_SECONDS
-    while True:
-        time.sleep(pause)
-        began = time.monotonic()
-        statuses = look()
-        pause = max(_WATCH_SECONDS, 5 * (time.monotonic() - began))
-        yield statuses
-        if not _any_runs(statuses):
-            return
-
-
-def _any_runs(statuses: list[SweepStatus]) -> bool:
-    return any(one.state == "running" for one in statuses)
 
 
 def _listing(place: str | Path) -> Callable[[list[SweepStatus]], RenderableType]:

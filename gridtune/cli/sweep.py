@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gridtune.sweep.space.plan import PlannedSpace
     from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = ["merge", "print_plan", "sweep"]
+__all__ = ["merge", "sweep"]
 
 #: States of cells that `--retry all` runs again.
 RETRIED = frozenset({"failed", "timed_out", "lost"})
@@ -133,7 +133,7 @@ def sweep(
         if shard is not None:
             raise click.UsageError("--dry-run counts the cells of the whole space: leave --shard out.")
 
-        print_plan(plan, directory, retry=again, workers=workers, as_json=as_json)
+        _print_plan(plan, directory, retry=again, workers=workers, as_json=as_json)
         return
     if shard is not None:
         if tracking_uri is not None:
@@ -149,10 +149,11 @@ def sweep(
     if not isinstance(directory, str):
         answer = finished_answer(plan, directory, tracking=not no_tracking, uri=tracking_uri)
     if answer is not None:
+        screen, content = answer
         if as_json:
-            click.echo(json.dumps({**answer.content, "seconds": time.monotonic() - began}))
+            click.echo(json.dumps({**content, "seconds": time.monotonic() - began}))
         elif not quiet:
-            click.echo(answer.screen, nl=False)
+            click.echo(screen, nl=False)
         return
     from gridtune.study import run_sweep
 
@@ -186,7 +187,7 @@ def _run_shard(plan: PlannedSpace, text: str, *, output: Output, **options: Any)
     elif output == "screen":
         states = ", ".join(f"{count:,} {state}" for state, count in result.counts.items() if count)
         click.echo(f"shard {shard}: {len(result.results):,} cells ({states or 'none'}) in {folder}")
-        around = str(folder).rpartition("/")[0]
+        around = str(folder).rpartition("/")[0] or "."
         click.echo(f"  when all {shard.count} are there: gridtune merge {around} --out FOLDER")
     if not result.complete:
         sys.exit(EXIT_FAILED_CELLS)
@@ -196,7 +197,7 @@ def _run_shard(plan: PlannedSpace, text: str, *, output: Output, **options: Any)
 _SHOWN = 5
 
 
-def print_plan(
+def _print_plan(
     plan: PlannedSpace,
     folder: str | Path | None,
     *,
@@ -271,34 +272,27 @@ def _progress(
     from gridtune.sweep.space.points import most_cells
 
     space = plan.space
-    per_configuration = space.replicates.count
+    own: dict[str, CellResult] = dict(results)
+    missing: dict[tuple[str, str], int]
     if space.strategy.race is not None:
         own, rest = _race_progress(plan, results, retry)
-        left = len(rest)
-        seconds = estimate_seconds(
-            Counter((cell.workload, cell.configuration_id) for cell in rest), own.values()
-        )
+        missing = Counter((cell.workload, cell.configuration_id) for cell in rest)
     elif space.strategy.adaptive is None:
         own = {key: result for key, result in results.items() if plan.has(result)}
-        kept = [result for result in own.values() if result.state not in retry]
-        finished = Counter(result.configuration_id for result in kept)
+        finished = Counter(result.configuration_id for result in own.values() if result.state not in retry)
         missing = {
-            (configuration.stratum.label, key): per_configuration - finished[key]
+            (configuration.stratum.label, key): space.replicates.count - finished[key]
             for key, configuration in plan.configurations.items()
         }
-        left = sum(missing.values())
-        seconds = estimate_seconds(missing, own.values())
     else:
         # Which cells it will choose is not known; its journal has those of its earlier choices.
-        own = dict(results)
-        again = sum(result.state in retry for result in own.values())
-        left = max(0, most_cells(space) - len(own) + again)
+        kept = sum(result.state not in retry for result in own.values())
         workload = next((one.stratum.label for one in plan.configurations.values()), "")
-        seconds = estimate_seconds({(workload, ""): left}, own.values())
+        missing = {(workload, ""): max(0, most_cells(space) - kept)}
+    left, seconds = sum(missing.values()), estimate_seconds(missing, own.values())
     states = Counter(result.state for result in own.values())
-    at_once = (
-        workers or space.resources.workers or max(1, int((os.cpu_count() or 1) / (space.resources.cpus or 1)))
-    )
+    resources = space.resources
+    at_once = workers or resources.workers or int((os.cpu_count() or 1) / (resources.cpus or 1))
     at_once = max(1, min(at_once, left))
     return {
         "done": states["done"],
@@ -345,8 +339,7 @@ def _progress_text(summary: Mapping[str, Any], folder: str | Path) -> str:
 def _duration(seconds: float) -> str:
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    hours, minutes = divmod(minutes, 60)
+    hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 

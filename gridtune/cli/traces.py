@@ -293,8 +293,7 @@ def import_trace(source: str, target: Path, format_name: str | None, **options: 
     from gridtune.workload.cleaning import anonymised
     from gridtune.workload.files import read_workload
 
-    if target.exists() and not options["force"]:
-        raise click.UsageError(f"{target} exists; --force replaces it.")
+    _refuse_overwriting(target, options["force"])
     given = {name: options[name] for name in ("columns", "timezone") if options[name] is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -318,7 +317,10 @@ def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path |
             raise click.UsageError("--gres-conf goes with --slurm-conf.")
         return workload
     machine = read_slurm_conf(slurm_conf, gres_conf)
-    unit = _unit(workload)
+    # What the jobs of the log count as their processors.
+    counted = " ".join(note for note in workload.header.get("Import", ()) if "the log counts" in note)
+    nodes: Unit = "nodes" if "counts nodes" in counted else "processors"
+    unit: Unit = "GPUs" if "counts GPUs" in counted else nodes
     number_of = {name: number for number, name in workload.partition_names.items()}
     sizes = {name: machine.size(nodes, unit) for name, nodes in machine.nodes_of_partition.items()}
     header = {
@@ -329,12 +331,6 @@ def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path |
     }
     header = {**workload.header, **{name: lines for name, lines in header.items() if lines}}
     return replace(workload, machine_processors=machine.size(machine.nodes, unit) or None, header=header)
-
-
-def _unit(workload: Workload) -> Unit:
-    """Return what the jobs of a log count as their processors."""
-    counted = " ".join(note for note in workload.header.get("Import", ()) if "the log counts" in note)
-    return "GPUs" if "counts GPUs" in counted else "nodes" if "counts nodes" in counted else "processors"
 
 
 def _with_accounts(workload: Workload, path: Path | None) -> Workload:

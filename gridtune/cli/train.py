@@ -23,7 +23,7 @@ __all__ = ["train"]
 _LINE_SECONDS = 10.0
 
 
-class TrainCommand(SystemCommand):
+class _TrainCommand(SystemCommand):
     """A command whose help goes on with the parameters of the training it is asked about."""
 
     def help_of(self, name: str, options: Mapping[str, Any], *, everything: bool) -> str:
@@ -43,7 +43,7 @@ class TrainCommand(SystemCommand):
             formatter.write_dl(rows)
 
 
-@click.command(cls=TrainCommand)
+@click.command(cls=_TrainCommand)
 @click.argument("system", shell_complete=complete_systems)
 @click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--algorithm", metavar="NAME", help="Which of the system's trainings; by default its first.")

@@ -19,7 +19,7 @@ import click
 from gridtune.errors import TrackingError
 from gridtune.network import skip_proxy_for_this_machine
 
-__all__ = ["open_when_ready", "ui"]
+__all__ = ["check_port", "open_when_ready", "ui"]
 
 #: MLflow starts ten processes by default and runs scorers in some of them; a person looking at sweeps
 #: needs one.
@@ -102,7 +102,7 @@ def _command(uri: str, host: str, port: int) -> list[str]:
         raise TrackingError(
             there, path=database, hint="run a sweep here first, or say where the store is by --tracking-uri"
         )
-    _check_port(host, port)
+    check_port(host, port)
     artefacts = artifact_root(uri) or Path.cwd() / "mlartifacts"
     return [
         *(sys.executable, "-m", "mlflow", "server"),
@@ -115,7 +115,14 @@ def _command(uri: str, host: str, port: int) -> list[str]:
     ]
 
 
-def _check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int) -> None:
+    """Refuse a port that no server can listen on.
+
+    Raises
+    ------
+    TrackingError
+        If it is in use, or the address is not this machine's.
+    """
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

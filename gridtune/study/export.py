@@ -68,18 +68,38 @@ def exported_configuration(
     if goal.metric not in summary.rankings:
         raise SweepError("no cell has a result", path=sweep.directory)
     stratum, rows = _stratum(summary, goal.metric, workload)
-    row = _ranked(rows, rank, stratum)
-    parameters = _parameters(sweep, row)
+    ranked = [row for row in rows if row["rank"] is not None]
+    if not ranked:
+        raise SweepError(f"no configuration on {stratum} has a result for every replicate")
+    if rank > len(ranked):
+        raise SweepError(f"there is no rank {rank} on {stratum}", hint=f"it has 1 to {len(ranked)}")
+    # The place in the table: equal means share a rank.
+    row = ranked[rank - 1]
+    against: dict[str, Any] = {"parameters": dict(facts.baseline), "verdict": row["verdict"] or "no baseline"}
+    if row["pairs"]:
+        # The relative numbers are fractions of the baseline's mean.
+        for name, (value, low, high) in _INTERVALS.items():
+            if row[value] is not None:
+                against[name] = {"mean": row[value], "interval": [row[low], row[high]]}
+        against["p_value"] = row["p_value"]
     content = {
         "sweep": facts.name,
         "question": facts.description,
         "system": facts.system,
         "workload": stratum,
         "rank": rank,
-        "of": sum(other["rank"] is not None for other in rows),
-        "parameters": parameters,
-        "objective": _objective(goal, row),
-        "baseline": _against_baseline(facts.baseline, row),
+        "of": len(ranked),
+        "parameters": _parameters(sweep, row),
+        "objective": {
+            "metric": goal.metric,
+            "direction": goal.direction,
+            "unit": goal.unit or "1",
+            "mean": row["mean"],
+            "interval": [row["ci_low"], row["ci_high"]],
+            "confidence": LEVEL,
+            "replicates": row["n"],
+        },
+        "baseline": against,
         "remarks": list(summary.remarks),
         "provenance": _provenance(sweep, row),
     }
@@ -102,51 +122,17 @@ def _stratum(summary: Summary, metric: str, workload: str | None) -> tuple[str, 
     return f"all of {', '.join(groups)}", rows
 
 
-def _ranked(rows: Sequence[Mapping[str, Any]], rank: int, stratum: str) -> Mapping[str, Any]:
-    ranks = [row["rank"] for row in rows if row["rank"] is not None]
-    if not ranks:
-        raise SweepError(f"no configuration on {stratum} has a result for every replicate")
-    if rank > len(ranks):
-        raise SweepError(f"there is no rank {rank} on {stratum}", hint=f"it has 1 to {len(ranks)}")
-    # The place in the table: equal means share a rank.
-    return [row for row in rows if row["rank"] is not None][rank - 1]
-
-
 def _parameters(sweep: StoredSweep, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a row of a ranking, all that the search space set."""
-    if row["configuration_id"] is not None:
-        for result in sweep.results:
-            if result.configuration_id == row["configuration_id"]:
-                return dict(result.configuration)
+    for result in sweep.results:
+        if result.configuration_id == row["configuration_id"]:
+            return dict(result.configuration)
     columns = {
         name.removeprefix(PARAMETER_PREFIX): value
         for name, value in row.items()
         if name.startswith(PARAMETER_PREFIX) and value is not None
     }
     return {**sweep.facts.space.get("fixed", {}), **columns}
-
-
-def _objective(goal: ObjectiveFacts, row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "metric": goal.metric,
-        "direction": goal.direction,
-        "unit": goal.unit or "1",
-        "mean": row["mean"],
-        "interval": [row["ci_low"], row["ci_high"]],
-        "confidence": LEVEL,
-        "replicates": row["n"],
-    }
-
-
-def _against_baseline(baseline: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how it compares with the baseline; the relative numbers are fractions of the baseline's mean."""
-    against: dict[str, Any] = {"parameters": dict(baseline), "verdict": row["verdict"] or "no baseline"}
-    if row["pairs"]:
-        for name, (value, low, high) in _INTERVALS.items():
-            if row[value] is not None:
-                against[name] = {"mean": row[value], "interval": [row[low], row[high]]}
-        against["p_value"] = row["p_value"]
-    return against
 
 
 def _provenance(sweep: StoredSweep, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,7 @@ import hashlib
 import io
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,27 +30,11 @@ from gridtune.tracking.store import database_path, tracking_uri
 if TYPE_CHECKING:
     from gridtune.study.study import Study
 
-__all__ = ["FINISHED_FILE", "FinishedAnswer", "finished_answer", "remember_answer"]
+__all__ = ["FINISHED_FILE", "finished_answer", "remember_answer"]
 
 #: The file in a sweep's folder.
 FINISHED_FILE = "finished.json"
 _SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class FinishedAnswer:
-    """The output of a finished sweep.
-
-    Attributes
-    ----------
-    screen
-        The text that it printed.
-    content
-        The content of `--json`, without the seconds.
-    """
-
-    screen: str
-    content: Mapping[str, Any]
 
 
 def remember_answer(study: Study, plan: PlannedSpace) -> None:
@@ -79,8 +62,10 @@ def remember_answer(study: Study, plan: PlannedSpace) -> None:
 
 def finished_answer(
     plan: PlannedSpace, directory: Path | None, *, tracking: bool, uri: str | None
-) -> FinishedAnswer | None:
+) -> tuple[str, dict[str, Any]] | None:
     """Return the answer of a sweep that is finished and would do nothing new; None for any other.
+
+    It is the text to print, and the content of `--json` without the seconds.
 
     Parameters
     ----------
@@ -107,7 +92,7 @@ def finished_answer(
     unchanged = (
         f"{answer['content']['cells']:,} cells, nothing to run: nothing has changed since {answer['since']}"
     )
-    return FinishedAnswer(f"{unchanged}\n{answer['screen']}", {**answer["content"], "ran": 0})
+    return f"{unchanged}\n{answer['screen']}", {**answer["content"], "ran": 0}
 
 
 def _screen(study: Study) -> str:

@@ -13,7 +13,7 @@ import pyarrow.csv as pa_csv
 
 from gridtune.core.system import get_system
 from gridtune.errors import SweepError
-from gridtune.report.facts import FACTS_FILE, SweepFacts
+from gridtune.report.facts import FACTS_FILE
 from gridtune.report.page import PAGE_FILE, trial_order, write_page
 from gridtune.report.sample_size import EFFECTS, power_table
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
@@ -82,30 +82,27 @@ def report_study(
     """
     sweep = read_sweep(results, f"{SCHEDULES}/")
     check_writable(sweep.directory, hint="copy it to where you may write, and give the copy")
-    folder, own, table = sweep.directory, sweep.facts, sweep.table
-    facts = own.for_report(table, objective=objective, baseline=baseline)
-    other = own.folder_of(facts)
+    folder, table, cells = sweep.directory, sweep.table, sweep.results
+    facts = sweep.facts.for_report(table, objective=objective, baseline=baseline)
+    other = sweep.facts.folder_of(facts)
     if other and tracking:
         raise SweepError(
             "the store holds the sweep's own report, not one of another objective or baseline",
             hint="track without --objective and --baseline",
         )
-    cells = sweep.results
     other_code = find_other_code(sweep.journal, cells)
-    found: dict[str, Any] = {
-        "earlier": len(sweep.journal) - len(cells) - (0 if other_code is None else other_code.cells),
-        "renaming": sweep.renaming.message,
-        "other_code": other_code,
-    }
-    if other:
-        summary = summarise(table, facts, cells)
-        files = write_report(summary, folder / other)
-        study = Study(folder, facts, cells, table, summary, files, report=folder / other)
-        study = _with_page(replace(study, **found), ())
-        add_derived(folder, study.files)
-        return study
-    schedules = read_schedules(folder / SCHEDULES)
-    study = write_study(folder, summarise(table, facts, cells), cells, table, schedules, **found)
+    schedules = [] if other else read_schedules(folder / SCHEDULES)
+    study = write_study(
+        folder,
+        summarise(table, facts, cells),
+        cells,
+        table,
+        schedules,
+        report=folder / other if other else None,
+        earlier=len(sweep.journal) - len(cells) - (0 if other_code is None else other_code.cells),
+        renaming=sweep.renaming.message,
+        other_code=other_code,
+    )
     add_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
     if not tracking:
         return study
@@ -128,9 +125,10 @@ def write_study(
     results: Sequence[CellResult],
     table: pa.Table,
     schedules: Sequence[ScheduleFiles],
+    report: Path | None = None,
     **found: Any,
 ) -> Study:
-    """Write the tables and figures of a sweep and of its system, and its page, into the sweep's folder.
+    """Write the tables and figures of a sweep and of its system, and its page.
 
     Parameters
     ----------
@@ -140,16 +138,29 @@ def write_study(
         The rankings, and the cells they are made of.
     schedules
         The files of schedules that the page shows.
+    report
+        A folder for the rankings of another objective or baseline alone; None for the sweep's own report.
     found
         Attributes of the study: `earlier`, `renaming`, `other_code`.
     """
-    csv_path = folder / "results.csv"
-    pa_csv.write_csv(table, csv_path)
-    files = [csv_path, *write_report(summary, folder)]
-    system_files, error = _system_report(ReportMaterial(summary, table, results, folder))
-    files += system_files
-    study = Study(folder, summary.facts, results, table, summary, files, report_error=error, **found)
-    return _with_page(study, schedules)
+    files, error = list(write_report(summary, report or folder)), None
+    if report is None:
+        csv_path = folder / "results.csv"
+        pa_csv.write_csv(table, csv_path)
+        system_files, error = _system_report(ReportMaterial(summary, table, results, folder))
+        files = [csv_path, *files, *system_files]
+    facts = summary.facts
+    study = Study(folder, facts, results, table, summary, files, report=report, report_error=error, **found)
+    order: list[str] = []
+    strategy = facts.space.get("strategy")
+    options = strategy.values() if isinstance(strategy, Mapping) else ()
+    if any(isinstance(option, Mapping) and "trials" in option for option in options):
+        # Configurations were chosen by the results before.
+        journal = folder / JOURNAL_NAME
+        order = trial_order(results, read_journal(journal), read_proposals(journal))
+    material = ReportMaterial(summary, table, results, folder, schedules, order, study.notes)
+    page = write_page(material, study.report_folder / PAGE_FILE)
+    return replace(study, files=[*files, page], page=page)
 
 
 def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
@@ -163,34 +174,10 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
         return [], f"the report of the system {system!r} failed: {error_text(fault)}"
 
 
-def _with_page(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
-    """Write the study's page into its report's folder; return the study with it."""
-    order: list[str] = []
-    if _is_adaptive(study.facts):
-        journal = study.directory / JOURNAL_NAME
-        order = trial_order(study.results, read_journal(journal), read_proposals(journal))
-    material = ReportMaterial(
-        study.summary, study.table, study.results, study.directory, schedules, order, study.notes
-    )
-    page = write_page(material, study.report_folder / PAGE_FILE)
-    return replace(study, files=[*study.files, page], page=page)
-
-
-def _is_adaptive(facts: SweepFacts) -> bool:
-    """Return whether configurations were chosen by what was found before."""
-    strategy = facts.space.get("strategy")
-    options = strategy.values() if isinstance(strategy, Mapping) else ()
-    return any(isinstance(option, Mapping) and "trials" in option for option in options)
-
-
 def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:
     """Return the files of a sweep's schedules, with their index."""
-    paths = [
-        path
-        for schedule in schedules
-        for path in (*schedule.tables.values(), schedule.figure)
-        if path is not None
-    ]
+    files = [path for schedule in schedules for path in (*schedule.tables.values(), schedule.figure)]
+    paths = [path for path in files if path is not None]
     return [*paths, folder / SCHEDULES / INDEX_FILE] if paths else []
 
 
@@ -201,12 +188,10 @@ def artefacts(study: Study, schedules: Sequence[ScheduleFiles]) -> list[Artefact
     files = [Artefact(study.directory / name) for name in (RESULTS_NAME, FACTS_FILE)]
     files += [Artefact(path, "plots" if path.suffix == ".png" else "") for path in study.files]
     for schedule in schedules:
-        if schedule.figure is not None:
-            files.append(Artefact(schedule.figure, "schedules"))
+        figures = [] if schedule.figure is None else [schedule.figure]
+        files += [Artefact(figure, "schedules") for figure in figures]
         for key, table in schedule.tables.items():
-            files.append(Artefact(table, "", key))
-            if schedule.figure is not None:
-                files.append(Artefact(schedule.figure, "", key))
+            files += [Artefact(path, "", key) for path in (table, *figures)]
     return files
 
 
@@ -262,10 +247,8 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30, ranki
         Whether to print the tables, or only what else is to be said.
     """
     summary = study.summary
-    for note in study.notes:
+    for note in (*study.notes, *summary.remarks):
         console.print(note, style="yellow", markup=False, soft_wrap=True)
-    for remark in summary.remarks:
-        console.print(remark, style="yellow", markup=False, soft_wrap=True)
     if not summary.rankings:
         console.print("no cell has a result to rank", style="red")
     for objective, ranking in summary.rankings.items() if rankings else ():
@@ -287,13 +270,8 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30, ranki
 
 def print_errors(study: Study) -> None:
     """Print to the standard error what a person must know who asked for no tables."""
-    other = study.other_code
-    lines = [
-        *([study.renaming] if study.renaming else []),
-        *([other.message] if other else []),
-        *study.summary.remarks,
-        *study.errors,
-    ]
+    notes = [study.renaming, None if study.other_code is None else study.other_code.message]
+    lines = [*filter(None, notes), *study.summary.remarks, *study.errors]
     if study.tracking is not None and not study.tracking.complete:
         lines.append(study.tracking.message)
     for line in lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from gridtune.core.checksums import software_versions
-from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reading, Reproduction
+from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reproduction
 from gridtune.core.system import SYSTEMS, System, get_system, system_names
 from gridtune.errors import SweepError, TraceError
 from gridtune.registry import name_hint
@@ -26,7 +26,7 @@ from gridtune.report.reproduction import (
     write_reproduction_page,
 )
 from gridtune.report.reproduction.results import VERDICTS_FILE
-from gridtune.report.reproduction.verdicts import Results, estimate
+from gridtune.report.reproduction.verdicts import Estimate, Results, estimate
 from gridtune.study.run import Output, run_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.space.overriding import trimmed_space
@@ -122,8 +122,13 @@ def reproduce(
         If there is no such reproduction, a log is missing, or the folder is another reproduction's.
     """
     system, reproduction = find_reproduction(name)
-    home = Path(folder) if folder is not None else Path("results") / f"reproduce-{name}-{_mode(full)}"
-    _check_folder(home, name)
+    mode = "full" if full else "quick"
+    home = Path(folder) if folder is not None else Path("results") / f"reproduce-{name}-{mode}"
+    verdicts = home / VERDICTS_FILE
+    if home.exists() and not home.is_dir():
+        raise SweepError("is no folder", path=home, hint="give another --output")
+    if verdicts.exists() and (other := read_reproduced(verdicts).name) != name:
+        raise SweepError(f"holds the reproduction of {other!r}", path=home, hint="give another --output")
     logs = _Logs(home / _TRACES, full, say)
     spaces = {
         key: _write_space(
@@ -146,25 +151,17 @@ def reproduce(
     return _written(name, system, reproduction, studies, spaces, logs, home)
 
 
-def _mode(full: bool) -> str:
-    return "full" if full else "quick"
-
-
-def _check_folder(home: Path, name: str) -> None:
-    verdicts = home / VERDICTS_FILE
-    if home.exists() and not home.is_dir():
-        raise SweepError("is no folder", path=home, hint="give another --output")
-    if verdicts.exists() and (other := read_reproduced(verdicts).name) != name:
-        raise SweepError(f"holds the reproduction of {other!r}", path=home, hint="give another --output")
-
-
 class _Logs:
     """The logs of a reproduction: real ones where they are, else what stands in for them."""
 
     def __init__(self, folder: Path, full: bool, say: Callable[[str], None]) -> None:
         self._folder, self.full, self._say = folder, full, say
         #: Reference to what it stands in for.
-        self.remarks: dict[str, str] = {}
+        self._remarks: dict[str, str] = {}
+
+    def remark(self, trace: str) -> str:
+        """Return what a trace of a cell stands in for; "" for a real one."""
+        return next((text for name, text in self._remarks.items() if name in trace), "")
 
     def replaced(self, experiment: Experiment) -> dict[str, str]:
         """Return each trace of the space that is another now; generate those that are to be generated."""
@@ -177,7 +174,7 @@ class _Logs:
                 if self.full or log.stand_in is None:
                     raise
                 replaced[trace] = self._stand_in(trace, log.stand_in)
-                self.remarks[replaced[trace]] = f"stands in for {log.real}, which is not on this machine"
+                self._remarks[replaced[trace]] = f"stands in for {log.real}, which is not on this machine"
         return replaced
 
     def _stand_in(self, trace: str, log: str | GeneratedLog) -> str:
@@ -217,7 +214,9 @@ def _written(
     home: Path,
 ) -> Reproducing:
     results = {key: study.results for key, study in studies.items()}
-    full = logs.full
+    traces = {
+        trace: checksum for study in studies.values() for trace, checksum in study.facts.workloads.items()
+    }
     reproduced = Reproduced(
         name=name,
         title=reproduction.title,
@@ -225,12 +224,15 @@ def _written(
         data=reproduction.data,
         system=system.name,
         system_version=system.version,
-        full=full,
-        command=f"gridtune reproduce {name} --{_mode(full)}",
+        full=logs.full,
+        command=f"gridtune reproduce {name} --{'full' if logs.full else 'quick'}",
         commands={key: f"gridtune sweep {_SPACES}/{key}.yaml --out {key} --no-tracking" for key in studies},
         cells={key: len(study.results) for key, study in studies.items()},
         missing={key: len(study.results) - study.counts.get("done", 0) for key, study in studies.items()},
-        traces=_traces(list(studies.values()), logs),
+        traces=[
+            TraceUse(trace.partition("?")[0], checksum, logs.remark(trace))
+            for trace, checksum in sorted(traces.items())
+        ],
         versions=software_versions(),
         claims=[judge(claim, results, system.published) for claim in reproduction.claims],
         tables=[
@@ -248,40 +250,20 @@ def _written(
     return Reproducing(reproduced, page, reproduced.write(home))
 
 
-def _traces(studies: Sequence[Study], logs: _Logs) -> list[TraceUse]:
-    checksums = {trace: checksum for study in studies for trace, checksum in study.facts.workloads.items()}
-    return [
-        TraceUse(
-            trace.partition("?")[0],
-            checksum,
-            next((text for name, text in logs.remarks.items() if name in trace), ""),
-        )
-        for trace, checksum in sorted(checksums.items())
-    ]
-
-
-def _published(published: str | float | None, system: System) -> float | None:
-    if isinstance(published, str):
-        return float(system.published[published].value)
-    return None if published is None else float(published)
-
-
 def _numbers(table: PaperTable, system: System, results: Results) -> TableNumbers:
     """Return the numbers of a table, without the rows of which neither side has any."""
-    readings: list[Reading] = [cell.ours for row in table.rows for cell in row.cells if cell.ours is not None]
-    rows = [
-        (
-            row.label,
-            [
-                (
-                    _published(cell.published, system),
-                    None if cell.ours is None else estimate(cell.ours, results),
-                )
-                for cell in row.cells
-            ],
-        )
-        for row in table.rows
-    ]
-    rows = [(label, cells) for label, cells in rows if any(pair != (None, None) for pair in cells)]
-    experiments = list(dict.fromkeys(reading.experiment for reading in readings))
-    return TableNumbers(table.title, table.source, list(table.columns), rows, experiments)
+    rows: list[tuple[str, list[tuple[float | None, Estimate | None]]]] = []
+    experiments: dict[str, None] = {}
+    for row in table.rows:
+        cells: list[tuple[float | None, Estimate | None]] = []
+        for cell in row.cells:
+            published = cell.published
+            if isinstance(published, str):
+                published = system.published[published].value
+            cells.append((None if published is None else float(published), None))
+            if cell.ours is not None:
+                experiments[cell.ours.experiment] = None
+                cells[-1] = (cells[-1][0], estimate(cell.ours, results))
+        if any(pair != (None, None) for pair in cells):
+            rows.append((row.label, cells))
+    return TableNumbers(table.title, table.source, list(table.columns), rows, list(experiments))

@@ -40,10 +40,7 @@ from gridtune.sweep.space.schema import SearchSpace, parse_space
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
-    from gridtune.study.study import Study
     from gridtune.sweep.execution.executors import Executor
-    from gridtune.sweep.execution.observing import SweepResult
-    from gridtune.sweep.space.schema import SearchSpace
     from gridtune.tracking.tracker import MlflowTracker
 
 __all__ = ["Merged", "merge_shards", "run_shard", "run_sweep"]

@@ -132,43 +132,41 @@ def _status(view: SweepView, best: bool) -> SweepStatus:
         raise SweepError("no sweep is there", path=folder, hint="give a sweep's folder: results/NAME")
     driver = DriverStatus.read(folder)
     facts = SweepFacts.read(folder) if (folder / FACTS_FILE).exists() else None
-    if (
-        owner is not None
-        and driver is not None
-        and (driver.process, driver.host) != (owner.process, owner.host)
-    ):
+    if owner and driver and (driver.process, driver.host) != (owner.process, owner.host):
         # A driver that has just begun, or one of an earlier gridtune, has not said anything yet.
         driver = None
-    if driver is not None and driver.counts and not best:
-        results: dict[str, CellResult] = {}
-        counts = driver.counts
-    else:
-        results = _own_results(journal, driver)
-        counts = dict(Counter(result.state for result in results.values()))
-    total = driver.total if driver is not None else facts.cells if facts is not None else None
-    written = journal.stat().st_mtime if counts else None
-    name = place_name(view.place) if facts is None else facts.name
+    results = {} if driver and driver.counts and not best else _own_results(journal, driver)
+    counts: Counter[str] = Counter(result.state for result in results.values())
+    if driver and driver.counts and not best:
+        counts = Counter(driver.counts)
+    total = driver.total if driver else facts.cells if facts else None
     status = SweepStatus(
         folder=view.place,
-        name=name if driver is None else driver.name,
-        state=_state(driver, owner, total, sum(counts.values())),
+        name=facts.name if facts else place_name(view.place),
+        state=_state(driver, owner, total, counts.total()),
         total=total,
-        counts={state: counts.get(state, 0) for state in ("done", "failed", "timed_out", "lost")},
-        process=None if owner is None else owner.process,
-        host=None if owner is None else owner.host,
-        stage="" if driver is None or driver.ended is not None else driver.stage,
-        busy=0 if driver is None or driver.ended is not None else driver.busy,
-        began=None if driver is None else driver.began,
-        last_result=written,
-        last_sign=None if driver is None else max(driver.updated, driver.heartbeat, written or 0.0),
-        silent=None if driver is None else driver.silent,
-        at_most=driver is not None and driver.at_most,
-        error=None if driver is None or driver.ended in {"finished", "interrupted"} else driver.ended,
+        counts={state: counts[state] for state in ("done", "failed", "timed_out", "lost")},
+        last_result=journal.stat().st_mtime if counts else None,
     )
-    if best and facts is not None:
+    if owner:
+        status = replace(status, process=owner.process, host=owner.host)
+    if driver:
+        status = replace(
+            status,
+            name=driver.name,
+            began=driver.began,
+            last_sign=max(driver.updated, driver.heartbeat, status.last_result or 0.0),
+            silent=driver.silent,
+            at_most=driver.at_most,
+            error=None if driver.ended in {"finished", "interrupted"} else driver.ended,
+            seconds_left=_seconds_left(driver, status),
+        )
+        if driver.ended is None:
+            status = replace(status, stage=driver.stage, busy=driver.busy)
+    if best and facts:
         compared = _with_most_replicates(results) if status.state == "finished" else results
         status = replace(status, best=_best(facts, compared))
-    return replace(status, seconds_left=_seconds_left(driver, status))
+    return status
 
 
 def _own_results(journal: Path, driver: DriverStatus | None) -> dict[str, CellResult]:
@@ -199,8 +197,8 @@ def _state(
     return "finished" if driver is None and total is not None and finished >= total else "died"
 
 
-def _seconds_left(driver: DriverStatus | None, status: SweepStatus) -> float | None:
-    if driver is None or driver.running_since is None or status.last_result is None or not status.left:
+def _seconds_left(driver: DriverStatus, status: SweepStatus) -> float | None:
+    if driver.running_since is None or status.last_result is None or not status.left:
         return None
     ran = sum(status.counts.values()) - driver.before
     seconds = status.last_result - driver.running_since
@@ -211,9 +209,9 @@ def _with_most_replicates(results: Mapping[str, CellResult]) -> dict[str, CellRe
     """Return the results of the configurations that the ranking gives a rank, on each workload."""
     done = [result for result in results.values() if result.state == "done"]
     counts = Counter((result.workload, result.configuration_id) for result in done)
-    most: dict[str, int] = {}
+    most = {workload: 0 for workload, _ in counts}
     for (workload, _), count in counts.items():
-        most[workload] = max(count, most.get(workload, 0))
+        most[workload] = max(count, most[workload])
     return {
         result.cell_id: result
         for result in done

@@ -113,20 +113,20 @@ def read_sweep(results: Place, *wanted: str) -> StoredSweep:
         If the storage at the URL cannot be read.
     """
     with view_sweep(results, FACTS_FILE, RESULTS_NAME, *wanted) as view:
-        return _read(view)
-
-
-def _read(view: SweepView) -> StoredSweep:
-    path = _table_path(view)
-    folder = path.parent
-    own = SweepFacts.read(folder)
-    system = _system_of(own)
-    renaming = Renaming(system)
-    facts = own.renamed(renaming)
-    table = renaming.table(read_table(path), own.system_version)
-    journal = {key: renaming.result(result) for key, result in read_journal(folder / JOURNAL_NAME).items()}
-    place = str(view.place if view.is_copy else folder.resolve())
-    return StoredSweep(folder, place, facts, system, table, journal, renaming)
+        path = _table_path(view)
+        folder = path.parent
+        own = SweepFacts.read(folder)
+        for plugin in own.plugins:
+            # The stored results can be ranked without the plug-in that made them.
+            with contextlib.suppress(GridtuneError):
+                load_plugins([plugin])
+        system = get_system(own.system) if own.system in system_names() else None
+        renaming = Renaming(system)
+        table = renaming.table(read_table(path), own.system_version)
+        journal = read_journal(folder / JOURNAL_NAME)
+        renamed = {key: renaming.result(result) for key, result in journal.items()}
+        place = str(view.place if view.is_copy else folder.resolve())
+        return StoredSweep(folder, place, own.renamed(renaming), system, table, renamed, renaming)
 
 
 def _table_path(view: SweepView) -> Path:
@@ -142,15 +142,6 @@ def _table_path(view: SweepView) -> Path:
     meant = Path("results") / path
     hint = f"did you mean {meant}?" if meant.is_dir() else "give a sweep's folder: results/NAME"
     raise SweepError("no results of a sweep are there", path=path, hint=hint)
-
-
-def _system_of(facts: SweepFacts) -> System | None:
-    """Return the system of a sweep, with its plug-ins loaded; None where it is no longer there."""
-    for path in facts.plugins:
-        # The stored results can be ranked without the plug-in that made them.
-        with contextlib.suppress(GridtuneError):
-            load_plugins([path])
-    return get_system(facts.system) if facts.system in system_names() else None
 
 
 #: An MLflow run's id; a cell's is shorter.
@@ -195,7 +186,11 @@ class CellAgain:
             name: (self.before.metrics.get(name, math.nan), self.metrics.get(name, math.nan))
             for name in names
         }
-        return {name: pair for name, pair in pairs.items() if not _same(*pair)}
+        return {
+            name: (then, now)
+            for name, (then, now) in pairs.items()
+            if then != now and not (math.isnan(then) and math.isnan(now))
+        }
 
     @property
     def identical(self) -> bool:
@@ -223,10 +218,6 @@ class CellAgain:
                 "seconds": self.seconds,
             }
         )
-
-
-def _same(then: float, now: float) -> bool:
-    return then == now or (math.isnan(then) and math.isnan(now))
 
 
 def find_cells(
@@ -278,27 +269,23 @@ def _loaded_system(facts: SweepFacts) -> System:
 
 
 def _cells_of_run(run_id: str, uri: str | None) -> tuple[SweepFacts, list[CellResult]]:
+    """Return a configuration's results from the table of cells, with the parameters that it has not."""
     from gridtune.tracking.checkpoints import fetch_sweep  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         configuration = fetch_sweep(run_id, [FACTS_FILE, RESULTS_NAME], Path(folder), uri=uri)
         sweep = read_sweep(folder)
-        return sweep.facts, list(_stored_results(sweep, configuration))
-
-
-def _stored_results(sweep: StoredSweep, configuration: str) -> Iterator[CellResult]:
-    """Yield a configuration's results from the table of cells, with the parameters that it has not."""
     cells = {cell.cell_id: cell for cell in sweep.cells_of(configuration)}
-    for row in sweep.table.to_pylist():
-        if row["configuration_id"] != configuration:
-            continue
+    results = []
+    for row in sweep.table.filter(pc.equal(sweep.table["configuration_id"], configuration)).to_pylist():
         if row["cell_id"] not in cells:
             hint = "its trace, its plug-in or the version of its system differs here"
             raise SweepError(f"the cell {row['cell_id']} is another one on this machine", hint=hint)
         values = {key.removeprefix("metric."): row[key] for key in row if key.startswith("metric.")}
         metrics = {key: value for key, value in values.items() if value is not None}
         cell = cells[row["cell_id"]]
-        yield CellResult.of(cell, row["state"], metrics=metrics, error=row["error"])
+        results.append(CellResult.of(cell, row["state"], metrics=metrics, error=row["error"]))
+    return sweep.facts, results
 
 
 def rerun_cells(facts: SweepFacts, results: Sequence[CellResult], *, tables: bool) -> Iterator[CellAgain]:
@@ -332,16 +319,13 @@ def rerun_cells(facts: SweepFacts, results: Sequence[CellResult], *, tables: boo
             yield CellAgain(result, {}, error_text(fault), math.nan, (), {})
             continue
         metrics = {name: float(value) for name, value in run.outcome.metrics.items()}
-        changed: tuple[str, ...] = ()
-        if run.cell.cell_id != result.cell_id:
-            changed = tuple(_changes(result, run.cell))
+        changed = () if run.cell.cell_id == result.cell_id else _changes(result, run.cell)
         yield CellAgain(result, metrics, None, run.seconds, changed, run.outcome.tables)
 
 
-def _changes(result: CellResult, cell: Cell) -> Iterator[str]:
-    """Yield what makes the cell another one than it was."""
+def _changes(result: CellResult, cell: Cell) -> Sequence[str]:
+    """Return what makes the cell another one than it was."""
     if sorted(cell.traces.values()) != sorted(result.traces.values()):
-        yield f"the content of {', '.join(cell.traces)} is not what it was"
-        return
+        return [f"the content of {', '.join(cell.traces)} is not what it was"]
     other_code = find_other_code({result.cell_id: result}, [cell])
-    yield from other_code.changes if other_code is not None else ["its parameters are understood otherwise"]
+    return other_code.changes if other_code is not None else ["its parameters are understood otherwise"]

@@ -16,7 +16,6 @@ from gridtune.errors import SweepError
 from gridtune.registry import name_hint
 from gridtune.report.comparison import Comparison, Side, compare
 from gridtune.report.facts import SweepFacts
-from gridtune.report.front import Front
 from gridtune.report.ranking import ranking_head
 from gridtune.report.sample_size import EFFECTS, SIZES, power_table
 from gridtune.report.summary import Best, Summary, numeric_parameters
@@ -36,6 +35,8 @@ __all__ = ["Study"]
 
 #: Workloads whose best the short text names; rows that a notebook shows.
 _SHOWN_WORKLOADS, _SHOWN_ROWS = 3, 30
+#: Columns of a ranking that `as_dict` gives of the best configuration.
+_BEST = ("configuration_id", "mean", "ci_low", "ci_high", "relative", "verdict")
 
 
 @dataclass(frozen=True, repr=False)
@@ -281,8 +282,21 @@ class Study:
             "cells": len(self.results),
             "earlier": self.earlier,
             **{state: self.counts.get(state, 0) for state in ("done", "failed", "timed_out", "lost")},
-            "best": {best.stratum: _best_dict(best) for best in self.summary.best},
-            "fronts": {front.stratum: _front_dict(front) for front in self.summary.fronts},
+            "best": {
+                best.stratum: {"configuration": best.label, **{name: best.row[name] for name in _BEST}}
+                for best in self.summary.best
+            },
+            "fronts": {
+                front.stratum: {
+                    "size": front.size,
+                    "configurations": len(front.rows),
+                    "hypervolume": front.hypervolume,
+                    "reference_point": dict(
+                        zip((head.objective for head in front.heads), front.reference, strict=True)
+                    ),
+                }
+                for front in self.summary.fronts
+            },
             "directory": str(self.directory),
             "report": str(self.report_folder),
             "page": None if self.page is None else self.page.resolve().as_uri(),
@@ -303,21 +317,6 @@ class Study:
                 "unsent": len(self.tracking.unsent),
             }
         return content
-
-
-def _best_dict(best: Best) -> dict[str, Any]:
-    names = ("configuration_id", "mean", "ci_low", "ci_high", "relative", "verdict")
-    return {"configuration": best.label, **{name: best.row[name] for name in names}}
-
-
-def _front_dict(front: Front) -> dict[str, Any]:
-    objectives = [head.objective for head in front.heads]
-    return {
-        "size": front.size,
-        "configurations": len(front.rows),
-        "hypervolume": front.hypervolume,
-        "reference_point": dict(zip(objectives, front.reference, strict=True)),
-    }
 
 
 def _error_lines(error: str) -> str:

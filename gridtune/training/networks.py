@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,7 +22,6 @@ __all__ = [
     "DENSE_UNITS",
     "NETWORKS",
     "ActorCritic",
-    "Checkpoint",
     "FrameStackNetwork",
     "NetworkOutput",
     "PerceptronNetwork",
@@ -398,25 +396,6 @@ def make_network(
 FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """The content of a checkpoint.
-
-    Attributes
-    ----------
-    network
-        Arguments of `make_network`.
-    weights
-        Its weights by name.
-    notes
-        Notes of the writer, such as the scores of a validation.
-    """
-
-    network: Mapping[str, Any]
-    weights: Mapping[str, Tensor]
-    notes: Mapping[str, Any]
-
-
 def write_checkpoint(
     path: str | Path, network: ActorCritic, *, notes: Mapping[str, Any] | None = None
 ) -> None:
@@ -430,8 +409,20 @@ def write_checkpoint(
     partial.replace(target)
 
 
-def read_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a checkpoint without executing anything in it."""
+def read_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read a checkpoint without executing anything in it.
+
+    Returns
+    -------
+    dict
+        `network`: arguments of `make_network`; `weights`: its weights by name; `notes`: those of the writer,
+        such as the scores of a validation.
+
+    Raises
+    ------
+    PolicyError
+        If it cannot be read, or is none.
+    """
     file = Path(path)
     try:
         check_unpacked_size(file, error=PolicyError)
@@ -444,18 +435,17 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         raise PolicyError("is not a checkpoint of a policy", path=file) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise PolicyError(f"is not a checkpoint of format {FORMAT}", path=file)
-    parts: list[Any] = [content.get(name) for name in ("network", "weights", "notes")]
-    if not all(isinstance(part, dict) for part in parts):
+    if not all(isinstance(content.get(name), dict) for name in ("network", "weights", "notes")):
         raise PolicyError("is not a checkpoint of a policy", path=file)
-    return Checkpoint(*parts)
+    return content
 
 
 def load_policy(path: str | Path) -> ActorCritic:
     """Return the network of a checkpoint in evaluation mode."""
     checkpoint = read_checkpoint(path)
     try:
-        network = make_network(**checkpoint.network)
-        network.load_state_dict(dict(checkpoint.weights))
+        network = make_network(**checkpoint["network"])
+        network.load_state_dict(checkpoint["weights"])
     except (TypeError, ValueError, RuntimeError, AttributeError, OverflowError, MemoryError) as error:
         raise PolicyError("its weights are not those of its network", path=path) from error
     return network.eval()

@@ -57,7 +57,6 @@ __all__ = [
     "read_state",
     "require_device",
     "segments_of",
-    "silence_rllib",
     "with_segment",
 ]
 
@@ -294,7 +293,8 @@ class TrainingRun:
         import torch  # noqa: PLC0415
 
         require_device(parameters.device)
-        silence_rllib()
+        # RLlib warns of the API that is the only one used here.
+        logging.getLogger("ray.rllib").setLevel(logging.ERROR)
         # The same number of threads gives the same bits.
         torch.set_num_threads(1)
         self._training, self._parameters, self._seed, self._load = training, parameters, seed, load
@@ -390,11 +390,6 @@ def is_complete(folder: str | Path) -> bool:
         return all((Path(folder) / name).stat().st_size == size for name, size in files.items())
     except (PolicyError, OSError):
         return False
-
-
-def silence_rllib() -> None:
-    """Keep RLlib from warning of the API that is the only one used here."""
-    logging.getLogger("ray.rllib").setLevel(logging.ERROR)
 
 
 def require_device(device: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from ray import tune
@@ -17,7 +17,7 @@ from ray.tune.result import AUTO_RESULT_KEYS
 from gridtune.errors import GridtuneWarning
 from gridtune.report.labels import value_text
 from gridtune.tracking.outbox import Outbox, store_outbox
-from gridtune.tracking.runs import RUNNING, Point, RootRun, RunContent, RunTree, clean_name, clean_text
+from gridtune.tracking.runs import RUNNING, Point, RootRun, RunContent, clean_name, clean_text
 from gridtune.tracking.store import tracking_uri
 
 __all__ = ["MlflowCallback"]
@@ -155,13 +155,9 @@ class MlflowCallback(tune.Callback):
                 if (tracked.status != RUNNING) == ended
             ]
             if contents:
-                outbox.put("trials", partial(_log, contents, ended, at))
+                outbox.put("trials", methodcaller("log", contents, final=ended, at=at))
         for _, tracked in changed:
             tracked.changed = False
-
-
-def _log(contents: Sequence[RunContent], final: bool, at: int, runs: RunTree) -> None:
-    runs.log(contents, final=final, at=at)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ray import tune
 
 from gridtune.core.cells import Replicate, canonical_json, finite_json, validated
 from gridtune.core.plugins import load_plugins
-from gridtune.core.system import System, get_system, parameter_hint
+from gridtune.core.system import get_system, parameter_hint
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.runner import prepare_worker, run_cell
 from gridtune.sweep.space.code import SentCode
@@ -117,13 +117,7 @@ def trainable(
     objective = [{"metric": name, "direction": "min"} for name in reported]
     plan = plan_space(parse_space({**content, "objective": objective}))
     _read_workloads(plan)
-    task = _Task(
-        code=plan.code.sent,
-        fixed=plan.space.fixed,
-        steps=_steps(plan, resource or {}),
-        metrics=reported,
-        workloads=plan.workloads,
-    )
+    task = _Task(plan.code.sent, plan.space.fixed, _steps(plan, resource or {}), reported, plan.workloads)
     made: type[tune.Trainable] = tune.with_parameters(SystemTrainable, task=task)
     made.__name__ = system
     return made
@@ -149,15 +143,12 @@ def _read_workloads(plan: PlannedSpace) -> None:
     listed = space.dimensions.get("trace")
     for trace in [space.fixed.get("trace"), *((listed.values or ()) if listed else ())]:
         if trace is not None:
-            plan.workloads.checksums(system.traces(_checked(system, {**space.fixed, "trace": trace})))
-
-
-def _checked(system: System, parameters: Mapping[str, Any]) -> Any:
-    """Return parameters as the system knows them; where the trials' own are needed too, the log alone."""
-    try:
-        return validated(system, parameters)
-    except SweepError:
-        return validated(system, {"trace": parameters["trace"]})
+            try:
+                parameters = validated(system, {**space.fixed, "trace": trace})
+            except SweepError:
+                # Parameters of the trials are needed, too.
+                parameters = validated(system, {"trace": trace})
+            plan.workloads.checksums(system.traces(parameters))
 
 
 class SystemTrainable(tune.Trainable):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,7 +36,6 @@ from gridtune.training.system import (
     is_complete,
     read_state,
     require_device,
-    silence_rllib,
 )
 
 __all__ = [
@@ -211,13 +211,14 @@ def train(
     shutil.rmtree(root / _TUNE, ignore_errors=True)
     began = {seed: folder.iteration for seed, folder in folders.items()}
     most = None if seconds is not None and "iterations" not in parameters else checked.iterations
-    trackers = (
-        {seed: _tracker(training, checked, seed, folder, tracking_uri) for seed, folder in folders.items()}
-        if tracking
-        else {}
-    )
+    for seed, folder in folders.items() if tracking else ():
+        folder.track(
+            training.name, {**checked.model_dump(mode="json", exclude_none=True), "seed": seed}, tracking_uri
+        )
+    space = {"name": "train", "system": training.name, "fixed": dict(parameters)}
+    space |= {"objective": training.objective, "plugins": [str(path) for path in plugins]}
     task = _TrainingTask(
-        code=_code(training, parameters, plugins),
+        code=SweepCode(parse_space(space), training).sent,
         parameters=dict(parameters),
         iterations=most,
         seconds=seconds,
@@ -225,16 +226,16 @@ def train(
         seeds=own,
         checkpoints={seed: folder.checkpoint.resolve() for seed, folder in folders.items() if began[seed]},
     )
-    left = [seed for seed in seeds if most is None or began[seed] < most]
-    with _ended(trackers) as outcomes:
+    left = {seed: folder for seed, folder in folders.items() if most is None or began[seed] < most}
+    with _ended(folders) as outcomes:
         if left:
-            silence_rllib()
-            config = training.config(checked, seed=own[left[0]], load=workloads.load)
+            logging.getLogger("ray.rllib").setLevel(logging.ERROR)
+            config = training.config(checked, seed=own[next(iter(left))], load=workloads.load)
             try:
-                _fit(task, config, left, folders, trackers, root, address=address, watcher=watcher)
+                _fit(task, config, left, root, every=checked.validate_every, address=address, watcher=watcher)
             finally:
-                for seed in left:
-                    folders[seed].settle()
+                for folder in left.values():
+                    folder.settle()
                 shutil.rmtree(root / _TUNE, ignore_errors=True)
     return [
         Trained(
@@ -252,34 +253,9 @@ def train(
     ]
 
 
-def _code(training: Training, parameters: Mapping[str, Any], plugins: Iterable[str | Path]) -> SentCode:
-    content = {"name": "train", "system": training.name, "fixed": dict(parameters)}
-    content |= {"objective": training.objective, "plugins": [str(path) for path in plugins]}
-    return SweepCode(parse_space(content), training).sent
-
-
-def _tracker(
-    training: Training, parameters: TrainingParameters, seed: int, folder: TrainingFolder, uri: str | None
-) -> TrainingTracker:
-    tracker = TrainingTracker(
-        f"train {training.name}",
-        folder.path.name,
-        folder.path,
-        parameters={**parameters.model_dump(mode="json", exclude_none=True), "seed": seed},
-        uri=uri,
-        on_trouble=lambda text: print(text, file=sys.stderr),
-    )
-    # A training that goes on may have been one without a store.
-    for point in folder.curve:
-        tracker.log(point["iteration"], point)
-    if folder.policy.exists():
-        tracker.checkpoint(folder.policy)
-    return tracker
-
-
 @contextlib.contextmanager
-def _ended(trackers: Mapping[int, TrainingTracker]) -> Iterator[dict[int, TrackedRun]]:
-    """Close the trackers at the end, however it comes; yield what will have become of them."""
+def _ended(folders: Mapping[int, TrainingFolder]) -> Iterator[dict[int, TrackedRun]]:
+    """Close the trackers at the end, however it comes; yield a mapping that then has their outcomes."""
     outcomes: dict[int, TrackedRun] = {}
     status = "FAILED"
     try:
@@ -289,55 +265,38 @@ def _ended(trackers: Mapping[int, TrainingTracker]) -> Iterator[dict[int, Tracke
         status = "KILLED"
         raise
     finally:
+        trackers = {seed: folder.tracker for seed, folder in folders.items() if folder.tracker is not None}
         outcomes |= {seed: tracker.close(status) for seed, tracker in trackers.items()}
 
 
 def _fit(
     task: _TrainingTask,
     config: Any,
-    seeds: Sequence[int],
     folders: Mapping[int, TrainingFolder],
-    trackers: Mapping[int, TrainingTracker],
     root: Path,
     *,
+    every: int,
     address: str | None,
     watcher: Watcher | None,
 ) -> None:
-    """Run a trial of Tune for each seed."""
-
-    def on_point(seed: int, point: Point) -> None:
-        folders[seed].add(point)
-        if seed in trackers:
-            trackers[seed].log(point["iteration"], point)
-        if watcher is not None:
-            watcher.point(seed, point)
-
-    def on_checkpoint(seed: int, checkpoint: Path) -> None:
-        folders[seed].keep_policy(checkpoint)
-        if seed in trackers and folders[seed].policy.exists():
-            trackers[seed].checkpoint(folders[seed].policy)
-
+    """Run a trial of Tune for each seed; it writes a checkpoint every so many iterations."""
     stage = (lambda what: None) if watcher is None else watcher.stage
     resources = config.algo_class.default_resource_request(config)
     cpus, gpus = (math.fsum(bundle.get(name, 0.0) for bundle in resources.bundles) for name in ("CPU", "GPU"))
-    every = validated(task.code.load(), task.parameters).validate_every  # type: ignore[attr-defined]
     stage("starting Ray")
     began = time.monotonic()
     with (
         environment(RAY_ENVIRONMENT),
-        ray_session(address, workers=len(seeds), cpus=max(1.0, cpus), gpus=gpus),
+        ray_session(address, workers=len(folders), cpus=max(1.0, cpus), gpus=gpus),
     ):
-        trainable = tune.with_resources(tune.with_parameters(_TrainingTrial, task=task), resources)
         tuner = tune.Tuner(
-            trainable,
-            param_space={SEED: tune.grid_search(list(seeds))},
-            tune_config=tune.TuneConfig(
-                trial_dirname_creator=lambda trial: f"seed-{trial.config[SEED]}",
-            ),
+            tune.with_resources(tune.with_parameters(_TrainingTrial, task=task), resources),
+            param_space={SEED: tune.grid_search(list(folders))},
+            tune_config=tune.TuneConfig(trial_dirname_creator=lambda trial: f"seed-{trial.config[SEED]}"),
             run_config=tune.RunConfig(
                 name=_TUNE,
                 storage_path=str(root.resolve()),
-                callbacks=[_FollowTrials(on_point, on_checkpoint)],
+                callbacks=[_FollowTrials(folders, watcher)],
                 checkpoint_config=tune.CheckpointConfig(
                     checkpoint_frequency=every, checkpoint_at_end=True, num_to_keep=2
                 ),
@@ -346,8 +305,7 @@ def _fit(
             ),
         )
         stage("training")
-        results = tuner.fit()
-        errors = [result.error for result in results if result.error is not None]
+        errors = [result.error for result in tuner.fit() if result.error is not None]
     if errors:
         lines = str(errors[0]).strip().splitlines()
         raise PolicyError(f"the training failed: {lines[-1]}")
@@ -373,11 +331,14 @@ class TrainingFolder:
     ----------
     curve
         A point for each iteration.
+    tracker
+        Follows the training into a tracking store; None without one.
     """
 
     def __init__(self, path: Path, *, tune: Path, policy_file: str) -> None:
         self.path, self._tune, self._policy_file = path, tune, policy_file
         self.curve: list[Point] = []
+        self.tracker: TrainingTracker | None = None
 
     @property
     def checkpoint(self) -> Path:
@@ -435,6 +396,21 @@ class TrainingFolder:
             hint="give another folder with --out, or the parameters that it was begun with",
         )
 
+    def track(self, training: str, parameters: Mapping[str, Any], uri: str | None) -> None:
+        """Follow the training into a store, with what is here: the store may be another than before."""
+        self.tracker = TrainingTracker(
+            f"train {training}",
+            self.path.name,
+            self.path,
+            parameters=parameters,
+            uri=uri,
+            on_trouble=lambda text: print(text, file=sys.stderr),
+        )
+        for point in self.curve:
+            self.tracker.log(point["iteration"], point)
+        if self.policy.exists():
+            self.tracker.checkpoint(self.policy)
+
     def add(self, point: Point) -> None:
         """Add a point to the learning curve; one of an earlier iteration replaces what came after it."""
         number = int(point["iteration"])
@@ -444,6 +420,8 @@ class TrainingFolder:
         self.curve.append(point)
         with (self.path / _CURVE).open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(point) + "\n")
+        if self.tracker is not None:
+            self.tracker.log(number, point)
 
     def keep_policy(self, checkpoint: Path) -> None:
         """Copy the best policy of a checkpoint, if it has one."""
@@ -533,20 +511,10 @@ class _TrainingTrial(tune.Trainable):
 
 
 class _FollowTrials(tune.Callback):
-    """Passes on what trials report and save.
+    """Passes on to the folders, by seed, what trials report and save."""
 
-    Parameters
-    ----------
-    on_point
-        Called with the seed and the point of each iteration.
-    on_checkpoint
-        Called with the seed and the folder of each checkpoint.
-    """
-
-    def __init__(
-        self, on_point: Callable[[int, Point], None], on_checkpoint: Callable[[int, Path], None]
-    ) -> None:
-        self._on_point, self._on_checkpoint = on_point, on_checkpoint
+    def __init__(self, folders: Mapping[int, TrainingFolder], watcher: Watcher | None) -> None:
+        self._folders, self._watcher = folders, watcher
 
     def __reduce__(self) -> tuple[type[tune.Callback], tuple[()]]:
         # Tune pickles its callbacks for a restart; a training goes on from its own folder.
@@ -556,10 +524,15 @@ class _FollowTrials(tune.Callback):
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         """Pass on a point."""
-        self._on_point(trial.config[SEED], result[POINT])
+        self._folders[trial.config[SEED]].add(result[POINT])
+        if self._watcher is not None:
+            self._watcher.point(trial.config[SEED], result[POINT])
 
     def on_checkpoint(
         self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any
     ) -> None:
         """Pass on a checkpoint."""
-        self._on_checkpoint(trial.config[SEED], Path(checkpoint.path))
+        folder = self._folders[trial.config[SEED]]
+        folder.keep_policy(Path(checkpoint.path))
+        if folder.tracker is not None and folder.policy.exists():
+            folder.tracker.checkpoint(folder.policy)

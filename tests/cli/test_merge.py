@@ -44,6 +44,9 @@ def test_shards_together_are_the_undivided_sweep(space: Path, capsys: pytest.Cap
     assert [path.read_text() for path in rankings[0]] == [path.read_text() for path in rankings[1]]
     # Once more changes nothing.
     assert run(*merge) == 0
+    capsys.readouterr()
+    assert run("sweep", space, "--shard", "1/3", "--out", "first") == 0
+    assert "gridtune merge . --out FOLDER" in capsys.readouterr().out
 
 
 def test_missing_shards_are_named(space: Path, capsys: pytest.CaptureFixture[str]) -> None:

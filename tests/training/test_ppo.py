@@ -184,7 +184,7 @@ def test_a_policy_comes_back_from_its_file(tmp_path) -> None:
     loaded = load_policy(tmp_path / "deep" / "policy.pt")
     for name, weight in network.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], weight)
-    assert read_checkpoint(tmp_path / "deep" / "policy.pt").notes == {"score": 1.5}
+    assert read_checkpoint(tmp_path / "deep" / "policy.pt")["notes"] == {"score": 1.5}
     assert not list(tmp_path.rglob("*.partial"))
 
 

@@ -79,7 +79,7 @@ def test_it_goes_on_where_it_stopped_is_tracked_and_plays(cluster, store_uri, tm
     ]
     assert played[0] == played[1] == played[2] == played[3]
     best = max(point["score_per_day"] for point in second.curve)
-    assert read_checkpoint(halves / "best.pt").notes["score_per_day"] == best
+    assert read_checkpoint(halves / "best.pt")["notes"]["score_per_day"] == best
     # What belongs to another training is refused, and what is done already is not done again.
     with pytest.raises(GridtuneError, match="another training here, with another learning_rate"):
         train("shutdown", {**TINY, "learning_rate": 0.1}, directory=halves, tracking=False)

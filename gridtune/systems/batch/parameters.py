@@ -278,6 +278,10 @@ class BatchParameters(Selection):
             raise ValueError(
                 f"power={self.power} goes with pooled partitions; run one by itself: partition=NAME"
             )
+        try:
+            self.power_policy()
+        except SimulationError as error:
+            raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
         return self
 
     @model_validator(mode="after")
@@ -288,14 +292,6 @@ class BatchParameters(Selection):
             if name in named and getattr(self, name) is None:
                 raise ValueError(f"the expression names {name}, which has no value")
         self._refuse_idle([(sorted({*COEFFICIENTS} - named), "an order that does not name it")])
-        return self
-
-    @model_validator(mode="after")
-    def _check_power(self) -> BatchParameters:
-        try:
-            self.power_policy()
-        except SimulationError as error:
-            raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
         return self
 
     def power_policy(self) -> PowerPolicy | None:
@@ -309,16 +305,6 @@ class BatchParameters(Selection):
         values = {name: getattr(self, name) for name in COEFFICIENTS}
         return {name: value for name, value in values.items() if value is not None}
 
-    @model_validator(mode="after")
-    def _check_partitions(self) -> BatchParameters:
-        if self.partitions == "separate":
-            alone = ("processors", "partition", "policy")
-            self._refuse_idle([(alone, "partitions=separate")])
-        else:
-            self._refuse_idle([(("partition_processors",), "partitions=pooled")])
-        _ = self.partition_sizes
-        return self
-
     @property
     def partition_sizes(self) -> dict[str, int] | None:
         """The sizes of partitions that are given."""
@@ -326,6 +312,12 @@ class BatchParameters(Selection):
 
     @model_validator(mode="after")
     def _check_combinations(self) -> BatchParameters:
+        if self.partitions == "separate":
+            alone = ("processors", "partition", "policy")
+            self._refuse_idle([(alone, "partitions=separate")])
+        else:
+            self._refuse_idle([(("partition_processors",), "partitions=pooled")])
+        _ = self.partition_sizes
         if self.noise and self.walltime != "noise":
             raise ValueError(f"noise={self.noise} has no effect with walltime={self.walltime}")
         if self.warmup + self.cooldown >= 1:

@@ -30,7 +30,6 @@ from gridtune.core.system import (
 )
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.systems.batch.reproduction import REPRODUCTIONS
-from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.workload import Workload
 
 __all__ = ["BatchSystem"]
@@ -80,6 +79,8 @@ class BatchSystem(System):
         """Return the checksum of the trained policy."""
         if parameters.checkpoint is None:
             return {}
+        from gridtune.tracking.checkpoints import find_policy  # noqa: PLC0415 (for this policy alone)
+
         return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
 
     def values_from_log(self, parameters: BatchParameters, load: WorkloadLoader) -> Mapping[str, Any]:
@@ -150,6 +151,7 @@ class BatchSystem(System):
         workload = _scaled(self._selected(parameters, load), parameters, streams)
         if parameters.policy == "ppo":
             from gridtune.systems.batch.learners.candidate_network import play_log  # noqa: PLC0415 (torch)
+            from gridtune.tracking.checkpoints import find_policy  # noqa: PLC0415 (for this policy alone)
 
             file = find_policy(str(parameters.checkpoint))
             schedule = play_log(file, workload, parameters.processors, kill=parameters.kill)

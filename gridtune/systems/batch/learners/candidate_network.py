@@ -70,7 +70,7 @@ def play_log(file: Path, workload: Workload, processors: int | None, *, kill: Ki
     PolicyError
         If the file holds a policy of another system.
     """
-    options: dict[str, Any] | None = read_checkpoint(file).notes.get(ENVIRONMENT)
+    options: dict[str, Any] | None = read_checkpoint(file)["notes"].get(ENVIRONMENT)
     if options is None:
         raise PolicyError("is not a policy of the batch system", path=file)
     machines = DecisionBatch(workload, processors, jobs=len(workload), kill=kill, **options)

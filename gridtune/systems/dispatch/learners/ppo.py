@@ -250,7 +250,7 @@ def play_file(file: Path, jobs: DispatchJobs, machines: Machines) -> DispatchOut
     """
     from gridtune.training.networks import load_policy, read_checkpoint  # noqa: PLC0415 (torch)
 
-    settings: dict[str, Any] | None = read_checkpoint(file).notes.get(BROKER)
+    settings: dict[str, Any] | None = read_checkpoint(file)["notes"].get(BROKER)
     if settings is None:
         raise PolicyError("is not a policy of the dispatch system", path=file)
     (outcome,) = play(load_policy(file).resized(len(machines)), [jobs], machines, **settings)
