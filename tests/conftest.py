@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gridtune.registry import all_registries
 from gridtune.sweep.execution.cluster import ray_session
 from gridtune.tracking.store import connect, is_store
 from tests.extras import AGENTS, can_be_imported
@@ -48,6 +49,21 @@ def golden_dir() -> Path:
     if not folder.is_dir():
         pytest.skip("no folder of reference schedules: set GRIDTUNE_GOLDEN_DIR")
     return folder
+
+
+@pytest.fixture
+def registrations() -> Iterator[None]:
+    """Remove after the test the systems, metrics, formats and so on that it has registered."""
+    before = {registry.kind: dict(registry.imported) for registry in all_registries()}
+    yield
+    for registry in all_registries():
+        there = before.get(registry.kind, {})
+        names = [name for name, item in registry.imported.items() if there.get(name) is not item]
+        definitions = [registry.definition(name) for name in names]
+        for package in {found.module.partition(".")[0] for found in definitions if not found.ours}:
+            # Modules of tests that were imported before have registered theirs for good.
+            for name in registry.forget(package).keys() & there.keys():
+                registry.put(name, there[name])
 
 
 @pytest.fixture(scope="session")

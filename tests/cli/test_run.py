@@ -86,7 +86,8 @@ def test_run_writes_the_schedule(gridtune, tmp_path: Path) -> None:
     assert pq.read_table(out).num_rows == 50
 
 
-def test_notes_are_short_for_people_and_whole_in_json(gridtune, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("registrations")
+def test_notes_are_short_for_people_and_whole_in_json(gridtune) -> None:
     front = [[1 / 3 + number, 2e6 / 3] for number in range(1, 44)]
     notes = {"front": front, "share": 2 / 3, "cleaning": {"a": 1, "b": 2}, "jobs": 123456, "none": {}}
 
@@ -96,7 +97,7 @@ def test_notes_are_short_for_people_and_whole_in_json(gridtune, monkeypatch: pyt
         def run(self, *args: Any, **options: Any) -> Outcome:
             return replace(super().run(*args, **options), notes=notes)
 
-    monkeypatch.setattr(SYSTEMS, "_items", {"noted": Noted()})
+    SYSTEMS.put("noted", Noted())
     args = ("run", "noted", "trace=quickstart", "first=20")
     printed = gridtune(*args)[1]
     shown = ", ".join(f"[{number}.333, 666667]" for number in range(1, 6))

@@ -33,8 +33,8 @@ class Gardening(System):
 
 
 @pytest.fixture
-def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportMaterial:
-    monkeypatch.setattr(SYSTEMS, "_items", {**SYSTEMS.imported, "gardening": Gardening()})
+def material(tmp_path: Path, registrations: None) -> ReportMaterial:
+    SYSTEMS.put("gardening", Gardening())
     facts = SweepFacts("1", "orders", "", "gardening", "1", (ObjectiveFacts("wait_mean", "min", "s"),))
     table = sweep_table({"order": ["fcfs", "sjf"]})
     return ReportMaterial(summarise(table, replace(facts, dimensions=("order",))), table, [], tmp_path)

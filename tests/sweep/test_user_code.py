@@ -21,10 +21,9 @@ import pytest
 
 import gridtune as gt
 from gridtune.batch.metrics import METRICS
-from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.core import plugins, user_code
 from gridtune.core.plugins import load_plugins
-from gridtune.core.system import SYSTEMS, get_system
+from gridtune.core.system import get_system
 from gridtune.errors import MetricError, PolicyError, SweepError
 from gridtune.sweep import SweepResult, read_journal, run_space, space_cells
 from gridtune.sweep.space.code import SweepCode
@@ -60,10 +59,8 @@ SYSTEM = """
 
 
 @pytest.fixture(autouse=True)
-def registered_here_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def registered_here_only(registrations: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget afterwards what a test has registered: a metric would be in all other tests' cells."""
-    for registry in (METRICS, ORDERS, SYSTEMS):
-        monkeypatch.setattr(registry, "_items", dict(registry.imported))
     monkeypatch.setattr(plugins, "_LOADED", {})
 
 

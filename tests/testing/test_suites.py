@@ -26,6 +26,8 @@ from gridtune.testing import (
 )
 from gridtune.workload.formats.log import FORMATS, Format, RawLog
 
+pytestmark = pytest.mark.usefixtures("registrations")
+
 #: What a failed assertion raises, and what `pytest.raises` does when nothing was raised.
 FAILURES = (AssertionError, pytest.fail.Exception)
 
@@ -138,9 +140,9 @@ class Misspells(Good):
         count: int = Field("2", description="not what it becomes when it is given")  # type: ignore[assignment]
 
 
-def suite_of(system: type[System], monkeypatch: pytest.MonkeyPatch) -> SystemConformance:
+def suite_of(system: type[System]) -> SystemConformance:
     suite: Any = type("Suite", (SystemConformance,), {"system": "good", "example": {"scale": 2.0}})
-    monkeypatch.setitem(SYSTEMS._items, "good", system())
+    SYSTEMS.put("good", system())
     return suite()
 
 
@@ -178,10 +180,10 @@ def call(rule: Callable[..., None], suite: Any, folder: Path) -> None:
         (Misspells, S.test_naming_a_default_changes_nothing),
     ],
 )
-def test_a_system_that_breaks_a_rule_fails(system, rule, monkeypatch, tmp_path):
+def test_a_system_that_breaks_a_rule_fails(system, rule, tmp_path):
     with pytest.raises((*FAILURES, KeyError, TypeError)):
-        call(rule, suite_of(system, monkeypatch), tmp_path)
-    good, folder = suite_of(Good, monkeypatch), tmp_path / "good"
+        call(rule, suite_of(system), tmp_path)
+    good, folder = suite_of(Good), tmp_path / "good"
     folder.mkdir()
     call(rule, good, folder)
 
@@ -209,18 +211,18 @@ M = MetricConformance
         (lambda jobs: np.divide(1.0, len(jobs) - 1), M.test_takes_any_number_of_jobs, (1,)),
     ],
 )
-def test_a_metric_that_breaks_a_rule_fails(function, rule, arguments, monkeypatch):
-    monkeypatch.setitem(METRICS._items, "broken", metric_of(function))
+def test_a_metric_that_breaks_a_rule_fails(function, rule, arguments):
+    METRICS.put("broken", metric_of(function))
     with np.errstate(all="ignore"), pytest.raises((*FAILURES, IndexError)):
         rule(MetricConformance(), "broken", *arguments)
 
 
-def test_a_metric_that_changes_its_columns_fails(monkeypatch):
+def test_a_metric_that_changes_its_columns_fails():
     def spoils(jobs):
         jobs.schedule.start_time[:] += 1
         return 0.0
 
-    monkeypatch.setitem(METRICS._items, "broken", metric_of(spoils))
+    METRICS.put("broken", metric_of(spoils))
     with pytest.raises(FAILURES):
         MetricConformance().test_leaves_the_schedule_as_it_was("broken")
 
@@ -236,8 +238,8 @@ Q = QueueOrderConformance
         (lambda job: -1.0 if job.processors > 1 else hash("a") % 2, False, Q.test_says_what_it_does),
     ],
 )
-def test_an_order_that_breaks_a_rule_fails(score, static, rule, monkeypatch):
-    monkeypatch.setitem(ORDERS._items, "broken", QueueOrder("broken", score, "", static=static))
+def test_an_order_that_breaks_a_rule_fails(score, static, rule):
+    ORDERS.put("broken", QueueOrder("broken", score, "", static=static))
     with pytest.raises(FAILURES):
         rule(QueueOrderConformance(), "broken")
 
@@ -255,7 +257,7 @@ def test_an_order_that_knows_run_times_fails(monkeypatch):
 
     from gridtune.batch.replay import simulate  # noqa: PLC0415
 
-    monkeypatch.setitem(ORDERS._items, "broken", order)
+    ORDERS.put("broken", order)
     monkeypatch.setattr("gridtune.testing.registries.simulate", peeking)
     with pytest.raises(FAILURES):
         QueueOrderConformance().test_does_not_see_run_times("broken", 7)
@@ -313,10 +315,10 @@ F = FormatConformance
         ),
     ],
 )
-def test_a_format_that_breaks_a_rule_fails(changes, rule, monkeypatch, tmp_path):
+def test_a_format_that_breaks_a_rule_fails(changes, rule, tmp_path):
     arguments = (tmp_path,) if "tmp_path" in rule.__code__.co_varnames else ()
-    monkeypatch.setitem(FORMATS._items, "broken", GOOD_FORMAT)
+    FORMATS.put("broken", GOOD_FORMAT)
     rule(FormatConformance(), "broken", *arguments)
-    monkeypatch.setitem(FORMATS._items, "broken", dataclasses.replace(GOOD_FORMAT, **changes))
+    FORMATS.put("broken", dataclasses.replace(GOOD_FORMAT, **changes))
     with pytest.raises(FAILURES):
         rule(FormatConformance(), "broken", *arguments)

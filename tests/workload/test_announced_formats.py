@@ -36,7 +36,7 @@ FORMAT = Format("pairs", SUFFIX, read, write, "submit and run times")
 
 
 @pytest.fixture
-def install(tmp_path, monkeypatch):
+def install(tmp_path, monkeypatch, registrations):
     """Return a function that puts a package with a format on the path, as installing it would."""
 
     def forget():
@@ -53,7 +53,6 @@ def install(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(site)
         forget()
 
-    monkeypatch.setattr(FORMATS, "_items", dict(FORMATS.imported))
     yield add
     monkeypatch.undo()
     forget()

@@ -145,9 +145,8 @@ def test_bad_arguments():
         clean(workload, ["drop_wider"])
 
 
-def test_a_rule_of_ones_own(monkeypatch):
-    monkeypatch.setattr(cleaning._RULES, "_items", dict(cleaning._RULES.imported))
-
+@pytest.mark.usefixtures("registrations")
+def test_a_rule_of_ones_own():
     @cleaning_rule
     def drop_night_jobs(jobs):
         """Drop jobs submitted before six in the morning."""

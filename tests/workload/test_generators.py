@@ -20,7 +20,6 @@ from gridtune.workload.generators import (
     generator,
     generator_names,
     parse_parameters,
-    registry,
 )
 from gridtune.workload.generators.draws import check_range
 
@@ -188,9 +187,8 @@ def test_texts_become_parameters() -> None:
         parse_parameters("lublin", ["jobs=5", "jobs=6"])
 
 
-def test_own_generators(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry.GENERATORS, "_items", dict(registry.GENERATORS.imported))
-
+@pytest.mark.usefixtures("registrations")
+def test_own_generators() -> None:
     @generator("ticks")
     def ticks(*, jobs: int, seed: int, processors: int = 2, gap: int = 10) -> dict[str, Any]:
         """Make one job every few seconds."""

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from gridtune.workload import DEFAULT_RULES, LENIENT_RULES, Workload, cleaning, cleaning_rules
+from gridtune.workload import DEFAULT_RULES, LENIENT_RULES, Workload, cleaning_rules
 from gridtune.workload.formats import FORMATS, format_names
 
 
@@ -17,11 +17,11 @@ def page(repository):
     return (repository / "docs" / "workloads.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("registrations")
 def test_examples(page, repository, tmp_path, monkeypatch):
     (tmp_path / "traces").mkdir()
     shutil.copy(repository / "traces" / "quickstart.swf.gz", tmp_path / "traces")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cleaning._RULES, "_items", dict(cleaning._RULES.imported))
     test = doctest.DocTestParser().get_doctest(page, {}, "workloads.md", "workloads.md", 0)
     assert len(test.examples) > 15
     said: list[str] = []

@@ -15,9 +15,7 @@ from .schedules import FIVE_JOBS, schedule_of
 UNITS = {"s", "1", "jobs", "jobs/h", "users", "kWh", "h", "switches"}
 
 
-@pytest.fixture(autouse=True)
-def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(METRICS, "_items", dict(METRICS.imported))
+pytestmark = pytest.mark.usefixtures("registrations")
 
 
 @pytest.mark.parametrize("entry", METRICS.values(), ids=METRICS)
