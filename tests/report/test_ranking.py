@@ -56,6 +56,7 @@ def test_means_and_paired_differences_are_those_worked_out_by_hand() -> None:
     assert (rows["b"]["rank"], rows["a"]["rank"]) == (1, 2)
     assert rows["a"]["is_baseline"]
     assert rows["a"]["diff"] is None
+    assert (rows["b"]["pairs"], rows["a"]["pairs"]) == (3, 0)
     assert rows["a"]["verdict"] == Verdict.BASELINE
 
 

@@ -39,6 +39,9 @@ def test_power_is_sound_far_out() -> None:
     assert replicates_needed(0.0, 1.0) == math.inf
     assert replicates_needed(0.01, 1.0) == pytest.approx(((1.96 + 0.8416) / 0.01) ** 2, rel=1e-3)
     assert replicates_needed(1.0, 0.0) == 6
+    assert replicates_needed(0.0, 0.0) == math.inf
+    # Where the exact series gives up: 0.300 of 200,000 simulated tests.
+    assert t_test_power(3, 60 / math.sqrt(3), 1.0, level=1e-4) == pytest.approx(0.3, abs=0.02)
     assert np.isnan(replicates_needed([np.nan, 1.0], [1.0, np.nan])).all()
 
 

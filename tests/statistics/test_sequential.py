@@ -155,3 +155,9 @@ def test_variances_are_those_of_the_plain_formulas() -> None:
         own = (seen - seen[3]).var(axis=1, ddof=1)
         assert mean == pytest.approx((seen - seen[3]).mean(axis=1))
         assert deviation == pytest.approx(np.sqrt(np.maximum(own, (4 * typical + (n - 1) * own) / (n + 3))))
+
+
+def test_one_replicate_decides_nothing() -> None:
+    test = race(np.array([[1.0], [50.0], [900.0]]), RaceRules(race_looks(3, 1), 0.05))
+    assert test.contender.all()
+    assert test.verdict.tolist() == [0, 0, 0]

@@ -182,6 +182,20 @@ def test_sizes_are_those_worked_out_by_hand(cells: list[Cell]) -> None:
     assert len(take(queue).cells) == 8
 
 
+def test_quick_cells_are_shared_among_the_workers(cells: list[Cell]) -> None:
+    queue = BlockQueue(cells, workers=2)
+    first = take(queue)
+    queue.report(first.number, done(first.cells, seconds=0.001))
+    assert queue.fair_size() == 48  # of 96
+
+
+def test_blocks_have_a_thousand_cells_at_most() -> None:
+    queue = BlockQueue(space_cells(toy_space(dimensions={"x": list(range(2000))})), workers=1)
+    first = take(queue)
+    queue.report(first.number, done(first.cells, seconds=1e-5))
+    assert queue.fair_size() == 1000
+
+
 def test_a_recalled_block_that_is_no_suspect_is_not_careful_afterwards(cells: list[Cell]) -> None:
     queue = BlockQueue(cells, workers=1)
     block = take(queue)

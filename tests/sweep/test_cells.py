@@ -176,8 +176,26 @@ def test_the_baseline_is_among_samples() -> None:
         strategy={"random": {"samples": 3, "seed": 0}},
         baseline={"x": 1.5, "word": "a"},
     )
-    first = space_cells(space)[0]
+    first, *rest = space_cells(space)
     assert first.configuration == {"x": 1.5, "word": "a"}
+    assert len(rest) == 2 * 4 - 1
+
+
+def test_a_baseline_that_is_drawn_is_not_added() -> None:
+    space = toy_space(
+        dimensions={"word": {"choice": ["a", "b"]}},
+        strategy={"random": {"samples": 20, "seed": 0}},
+        baseline={"word": "b"},
+    )
+    assert len(space_cells(space)) == len(space_cells(space | {"baseline": {}})) == 2 * 2
+
+
+def test_a_baseline_may_repeat_what_is_fixed_and_not_contradict_it() -> None:
+    space = toy_space(dimensions={"x": [1, 2]}, fixed={"word": "a"}, baseline={"x": 1, "word": "a"})
+    assert len(space_cells(space)) == 2 * 2
+    with pytest.raises(SpaceError, match="every cell has word='a'") as refused:
+        space_cells(space | {"baseline": {"x": 1, "word": "b"}})
+    assert refused.value.field == "baseline.word"
 
 
 def test_canonical_json_is_one_text_for_one_value() -> None:

@@ -98,6 +98,19 @@ def test_its_status_is_that_of_its_replicates(results: list, status: str) -> Non
     content = configuration_content(results, FACTS)
     assert content.status == status
     assert ("error" in content.tags) == (status == "FAILED")
+    assert content.tags.get("failed") == ("1" if status == "FAILED" else None)
+
+
+def test_the_verdict_is_that_on_the_first_objective() -> None:
+    objectives = (WAIT, UTILISATION)
+    facts = sweep_facts(objectives=objectives, baseline={"order": "order0"})
+    results = cell_results(replicates=8)
+    rows = ranked_rows(summarise(results_table(results), facts), ["log-c0001"])["log-c0001"]
+    assert rows["wait_mean"]["verdict"] != rows["utilisation"]["verdict"]
+    content = configuration_content(results[8:16], facts, ranked=rows)
+    assert content.tags["verdict"] == rows["wait_mean"]["verdict"]
+    assert content.values["to_baseline_percent"] == pytest.approx(10)
+    assert content.values["utilisation.to_baseline_percent"] == 0
 
 
 def test_the_digest_changes_with_what_is_logged_and_with_nothing_else() -> None:

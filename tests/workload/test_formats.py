@@ -88,6 +88,11 @@ def test_the_written_size_is_the_workloads_own(tmp_path, write_file):
     assert read_workload(tmp_path / "site.swf").machine_processors is None
 
 
+def test_a_header_may_be_longer_than_what_is_looked_at_for_more_fields(write_file):
+    workload = read_workload(write_file("log.swf", "; Note: long\n" * 30_000 + GOOD))
+    assert (len(workload), list(workload.header)) == (1, ["Note"])
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", [True, False])
 def test_line_ends_tabs_blanks_and_comments_between(write_file, end, last):
