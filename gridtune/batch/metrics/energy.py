@@ -142,7 +142,8 @@ def _register(
     def function(jobs: JobColumns) -> float:
         return _spent(jobs, *states)
 
-    register_metric(Metric(name, function, "kWh", direction, formula, source, description, FAMILY, True))
+    metric = Metric(name, function, "kWh", direction, formula, source, description, FAMILY, True)
+    function.__doc__ = register_metric(metric).documentation
 
 
 for _row in _BY_STATE:
