@@ -106,12 +106,12 @@ def test_equal_schedules_make_equal_files(schedule: Schedule, tmp_path: Path) ->
         assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
-def test_too_many_bars_are_refused_and_leave_nothing(
-    schedule: Schedule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gridtune.core.schedule_files.MOST_BARS", 9)
-    with pytest.raises(ScheduleError, match="10 bars"):
-        schedule.save(tmp_path / "four.json")
+def test_too_many_bars_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    columns = {"submit_time": [0], "run_time": [9], "requested_processors": [500_001]}
+    workload = Workload({name: np.array(values) for name, values in columns.items()}, name="wide")
+    schedule = gt.simulate(workload, processors=500_001)
+    with pytest.raises(ScheduleError, match="500,001 bars"):
+        schedule.save(tmp_path / "wide.json")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -134,17 +134,14 @@ def test_a_schedules_curves_and_bars_are_differences_of_times(tmp_path: Path) ->
     assert schedule["queue"] == {"times": [10, 10, 30], "values": [1, 2, 0]}
 
 
-def test_a_long_schedule_is_averaged_and_its_bars_are_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gridtune.report.page.content.MOST_JOBS", 100)
+def test_a_long_schedule_is_averaged_and_its_bars_are_cut(tmp_path: Path) -> None:
     start = np.arange(20_000) * 10
     columns = {"job_id": start, "submit_time": start, "start_time": start, "end_time": start + 5}
     path = tmp_path / "log-best.parquet"
     pq.write_table(pa.table({**columns, "processors": np.ones(20_000, dtype=int)}), path)
     (entry,) = schedule_content([ScheduleFiles("log", {"id": path}, None, "", 1)], {})
     (schedule,) = entry["schedules"]
-    assert (schedule["jobs"], len(schedule["bars"])) == (20_000, 100)
+    assert (schedule["jobs"], len(schedule["bars"])) == (20_000, 8_000)
     assert len(schedule["use"]["times"]) == 2_000
     assert np.mean(schedule["use"]["values"]) == pytest.approx(0.5, abs=0.01)
 

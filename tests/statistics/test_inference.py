@@ -293,7 +293,8 @@ class TestPairedDifference:
         assert math.isnan(zero.relative)
         assert math.isnan(zero.relative_low)
         assert math.isfinite(zero.low)
-        nothing = paired_difference([0.0] * 4, [1.0, 2.0, 3.0, 4.0], rng=seeded())
+        with np.errstate(invalid="raise"):
+            nothing = paired_difference([0.0] * 4, [1.0, 2.0, 3.0, 4.0], rng=seeded())
         assert (nothing.relative, nothing.relative_low, nothing.relative_high) == pytest.approx((-1, -1, -1))
         around = paired_difference([1.0, 2.0, 4.0], [-1.0, 3.0, 1.0], rng=seeded())
         assert math.isfinite(around.relative)

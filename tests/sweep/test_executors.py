@@ -224,12 +224,17 @@ def test_an_adaptive_sweep_runs_inline_and_goes_on(tmp_path: Path) -> None:
 
 def test_the_plan_of_a_strategy_that_stops_configurations_has_the_most_cells(tmp_path: Path) -> None:
     asha = {"trials": 6, "seed": 0, "reduction": 2}
-    space = toy_space(dimensions={"x": {"uniform": [0, 6]}}, replicates={"seeds": 4}, strategy={"asha": asha})
+    space = toy_space(
+        dimensions={"x": {"uniform": [0, 6]}},
+        replicates={"seeds": 4},
+        strategy={"asha": asha},
+        baseline={"x": 6},
+    )
     watch = Watch()
     result = run_space(space, directory=tmp_path / "out", executor="inline", observers=[watch])
     assert watch.plan is not None
-    assert (watch.plan.total, watch.plan.at_most) == (24, True)
-    assert 6 < len(result.results) < 24
+    assert (watch.plan.total, watch.plan.at_most) == (28, True)
+    assert 7 < len(result.results) < 28
 
 
 def test_a_queue_that_deals_out_nothing_is_an_error_and_not_an_endless_loop() -> None:

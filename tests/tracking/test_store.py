@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import TrackingError, without_secrets
-from gridtune.tracking import store as store_module
 from gridtune.tracking.store import (
     artifact_root,
     connect,
@@ -89,10 +88,13 @@ def test_the_first_database_is_kept_as_a_template_for_the_next(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     make_database(tmp_path / "first.db")
-    monkeypatch.setattr(store_module, "_client", lambda uri: pytest.fail("made once more"))
+    (template,) = (tmp_path / "cache").rglob("*.db")
+    with sqlite3.connect(template) as connection:
+        connection.execute("CREATE TABLE marked (x)")
     make_database(tmp_path / "second.db")
     assert is_store(tmp_path / "second.db")
     with sqlite3.connect(tmp_path / "second.db") as connection:
+        assert connection.execute("SELECT count(*) FROM marked").fetchone() == (0,)
         # MLflow makes the default experiment where the store is.
         assert connection.execute("SELECT count(*) FROM experiments").fetchone() == (0,)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.systems.dispatch.report import figures, write
+from gridtune.systems.dispatch.report import write
 from gridtune.systems.dispatch.report.tables import gather
 from gridtune.systems.dispatch.reproduction import PUBLISHED, TABLE_2, TABLE_3, TABLE_5, TABLE_6
 
@@ -168,16 +168,16 @@ def test_results_of_version_1_tell_the_jobs_of_all_batches_only():
     np.testing.assert_array_equal(method.jobs, [[200.0] * 5])
 
 
-def test_the_learning_curve_says_how_large_its_batches_are(tmp_path, monkeypatch):
-    labels = []
-    monkeypatch.setattr(figures, "save", lambda drawing, path: labels.append(drawing.axes[0].get_xlabel()))
+def test_the_learning_curve_says_how_large_its_batches_are(tmp_path, drawings):
+    def label(results):
+        write(material(results, tmp_path))
+        return drawings["learning.png"].axes[0].get_xlabel()
+
     options = {"mode": "direct", "learner": "j48", "order": "due_date"}
     results = [cell(number, options, 1.0, 500.0, batches=20, jobs=200) for number in range(2)]
-    list(figures._learning(gather(results), tmp_path / "learning.png"))
+    assert "10 batches of 200 jobs" in label(results)
     results[0].notes["jobs_by_batch"] = [200] * 19 + [50]  # type: ignore[index]
-    list(figures._learning(gather(results), tmp_path / "learning.png"))
-    assert "10 batches of 200 jobs" in labels[0]
-    assert "batches of up to 200 jobs" in labels[1]
+    assert "batches of up to 200 jobs" in label(results)
 
 
 def test_tenths_are_pooled_by_jobs():

@@ -103,15 +103,13 @@ def test_each_figure_is_drawn_where_its_axes_were_searched(trace, tmp_path, dime
     assert all(path.stat().st_size > 200 for path in paths)
 
 
-def test_bars_and_band_lie_within_what_submissions_cost(trace, tmp_path, monkeypatch):
-    caught = []
-    monkeypatch.setattr(figures, "save", lambda drawing, path: caught.append(drawing) or path)
+def test_bars_and_band_lie_within_what_submissions_cost(trace, tmp_path, drawings):
     results = cells([BEST_EFFORT, {"alpha": 0.0}, {"alpha": 1.0}], trace, seeds=5)
     # One submission that costs much more than the others moves their deviation below the least cost.
     results[9].metrics["allocation_cost"] *= 50
     rows = Row.of(results)
     figures.write_submissions(Cells(results, tmp_path, "mine"), rows)
-    makespans, costs = caught[0].axes
+    makespans, costs = next(iter(drawings.values())).axes
     hours = [row.mean("workflow_makespan") / 3600 for row in rows[1:]]
     assert makespans.lines[0].get_ydata().tolist() == pytest.approx(hours)
     assert makespans.lines[-1].get_ydata()[0] == pytest.approx(rows[0].mean("workflow_makespan") / 3600)
@@ -231,13 +229,11 @@ def test_plans_choice_and_schedulers(tmp_path):
     }
 
 
-def test_the_choice_is_drawn_in_hours(tmp_path, monkeypatch):
-    caught = []
-    monkeypatch.setattr(figures, "save", lambda drawing, path: caught.append(drawing) or path)
+def test_the_choice_is_drawn_in_hours(tmp_path, drawings):
     results = cells([{"alpha": 0.2}, {"alpha": 0.8}], MADE)
     figures.write_fronts(Cells(results, tmp_path, "mine"), Row.of(results))
     hours = [row.mean("workflow_makespan") / 3600 for row in Row.of(results)]
-    assert caught[1].axes[0].lines[0].get_ydata().tolist() == pytest.approx(hours)
+    assert list(drawings.values())[1].axes[0].lines[0].get_ydata().tolist() == pytest.approx(hours)
 
 
 def test_a_merged_front_counts_who_found_what():

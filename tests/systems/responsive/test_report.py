@@ -250,19 +250,6 @@ def test_legends_are_in_words() -> None:
     assert wrapped(["BEST"]) == "BEST"
 
 
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Catch figures as they are saved, by file name."""
-    caught: dict[str, Any] = {}
-
-    def save(drawing: Any, path: Path) -> Path:
-        caught[path.name] = drawing
-        return path
-
-    monkeypatch.setattr(drawn, "save", save)
-    return caught
-
-
 def alike(results: list[CellResult], names: list[str]) -> list[CellResult]:
     """Add policies that do just what `sjf` does with λ 0."""
     model = [result for result in results if result.configuration_id == "3"]
@@ -283,13 +270,13 @@ def legend(drawing: Any) -> list[str]:
     return [text.get_text().replace("\n", " ") for text in drawing.legends[0].get_texts()]
 
 
-def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> None:
+def test_the_front_is_a_staircase_of_few_series(results, drawings, tmp_path) -> None:
     more = alike(results, ["interactive_first", "edf", "longest_ratio", "random"])
     drawn.write_trade_offs(Cells(more, tmp_path))  # type: ignore[arg-type]
-    drawing = figures["responsive_1_elastic-paper_front.png"]
+    drawing = drawings["responsive_1_elastic-paper_front.png"]
     front = next(line for line in drawing.axes[0].lines if line.get_label() == "not dominated")
     assert front.get_drawstyle() == "steps-post"
-    labels = legend(figures["responsive_1_rigid_front.png"])
+    labels = legend(drawings["responsive_1_rigid_front.png"])
     assert "interactive first = EDF = longest waiting ratio = random, run times estimated" in labels
     assert len(labels) == 6
     # More rules than can be labels apart: six have a colour of their own.
@@ -297,7 +284,7 @@ def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> N
     assert len(shown) == 6
 
 
-def test_curves_that_coincide_are_one_line(results, figures, tmp_path) -> None:
+def test_curves_that_coincide_are_one_line(results, drawings, tmp_path) -> None:
     # Both λ of sjf are one policy; the other name for it has the same outcome.
     selected = [result for result in alike(results, ["interactive_first"]) if result.configuration_id != "2"]
     material = Cells(selected, tmp_path)
@@ -309,9 +296,9 @@ def test_curves_that_coincide_are_one_line(results, figures, tmp_path) -> None:
     )
     drawn.write_curves(material)  # type: ignore[arg-type]
     for name in ("responsiveness", "delay"):
-        labels = legend(figures[f"responsive_1_rigid_{name}.png"])
+        labels = legend(drawings[f"responsive_1_rigid_{name}.png"])
         assert [label for label in labels if "SJF" in label] == [
             label for label in labels if "interactive first" in label
         ]
-    above, below = figures["responsive_1_elastic-paper_pool.png"].axes
+    above, below = drawings["responsive_1_elastic-paper_pool.png"].axes
     assert above.get_position().y0 > below.get_position().y1

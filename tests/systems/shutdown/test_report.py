@@ -101,15 +101,6 @@ def test_tables_and_figures_are_written(material):
     assert "| the paper's agent | (72.3) | (6,285) | (28.1) | (0.54) |" in told
 
 
-def saved(monkeypatch):
-    """Catch figures instead of saving them."""
-    caught = []
-    monkeypatch.setattr(
-        "gridtune.systems.shutdown.report.save", lambda drawing, path: caught.append(drawing) or path
-    )
-    return caught
-
-
 def with_groups(run, groups):
     days = run.tables["days"]
     place = days.column_names.index("group")
@@ -117,31 +108,29 @@ def with_groups(run, groups):
     return replace(run, tables=tables)
 
 
-def test_cumulative_waste_fits_a_page_and_leaves_single_days_out(material, monkeypatch):
+def test_cumulative_waste_fits_a_page_and_leaves_single_days_out(material, drawings):
     (runs,) = policy_runs(material).values()
-    caught = saved(monkeypatch)
     groups = [1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 5]
     plot_cumulative([with_groups(run, groups) for run in runs], "orion", Path("x.png"))
-    panels = [panel for panel in caught[0].axes if panel.get_visible()]
+    panels = [panel for panel in drawings["x.png"].axes if panel.get_visible()]
     assert [panel.get_title(loc="left") for panel in panels] == [f"group {n}" for n in (1, 2, 3, 4)]
     assert len({round(panel.get_subplotspec().rowspan.start) for panel in panels}) == 2
-    width, height = caught[0].get_size_inches()
+    width, height = drawings["x.png"].get_size_inches()
     assert width < 9
     assert width < 1.5 * height
     alone = [with_groups(run, [1, 2, 3, 4, 5, *[5] * 7]) for run in runs]
-    assert plot_cumulative(alone, "orion", Path("x.png")) == [Path("x.png")]
-    assert [panel.get_title(loc="left") for panel in caught[1].axes] == ["group 5"]
+    assert plot_cumulative(alone, "orion", Path("y.png")) == [Path("y.png")]
+    assert [panel.get_title(loc="left") for panel in drawings["y.png"].axes] == ["group 5"]
 
 
-def test_a_days_nodes_are_titled_by_the_day(material, monkeypatch):
+def test_a_days_nodes_are_titled_by_the_day(material, drawings):
     (runs,) = policy_runs(material).values()
-    caught = saved(monkeypatch)
     plot_nodes(runs, "orion, all days", Path("x.png"))
     day = int(runs[0].column("nodes", "day")[0])
     jobs = runs[0].tables["jobs"].to_pylist()
     count = sum(job["day"] == day and job["part"] == 0 for job in jobs)
     group = runs[0].tables["days"].to_pylist()[day]["group"]
-    told = caught[0].get_suptitle()
+    told = drawings["x.png"].get_suptitle()
     assert told == f"One day: orion, all days, {count} jobs, {GROUPS[group - 1]} % sequential"
 
 
