@@ -25,6 +25,7 @@ OUTSIDE = (
     "LICENSE",
     "benchmarks/README.md",
     "examples/plugin/README.md",
+    "gridtune/cli/glossary.md",
     "search_spaces/README.md",
     "traces/README.md",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -46,9 +45,3 @@ def test_no_word_has_two_entries() -> None:
     words = Counter(word for entry in glossary() for word in entry.words)
     assert [word for word, count in words.items() if count > 1] == []
     assert len(glossary()) > 50
-
-
-def test_the_page_is_the_glossary(repository: Path) -> None:
-    """A copy, since a package's file is not where readers of the docs look."""
-    page, packed = repository / "docs/glossary.md", repository / "gridtune/cli/glossary.md"
-    assert page.read_text() == packed.read_text(), "cp gridtune/cli/glossary.md docs/glossary.md"
