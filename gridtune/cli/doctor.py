@@ -251,7 +251,7 @@ def _ray(full: bool) -> Findings:
     from gridtune.sweep.execution.cluster import ray_session
 
     began = time.perf_counter()
-    with ray_session(None, workers=1, cpus=1) as (workers, _):
+    with ray_session(None, workers=1, cpus=1) as workers:
         import ray
 
         @ray.remote

@@ -140,7 +140,7 @@ class SweepFacts:
             dimensions=tuple(space.dimensions),
             replicates=space.replicates.count,
             cells=plan.total,
-            workloads={workload.reference: workload.checksum for workload in plan.workloads},
+            workloads={name: workload.checksum for name, workload in plan.workloads.items()},
             base=None if base is None else str(base),
             plugins=tuple(map(str, plugins)),
             space=space.model_dump(mode="json", exclude_defaults=True),

@@ -226,5 +226,5 @@ def _best(facts: SweepFacts, results: Mapping[str, CellResult]) -> tuple[str, ..
     except GridtuneError:
         # A space of an earlier gridtune may have keys that are gone.
         return ()
-    plan = SweepPlan(space, Path(), directions, facts.cells, list(results.values()), [])
+    plan = SweepPlan(space, Path(), directions, facts.cells, list(results.values()), {})
     return tuple(BestSoFar(plan).lines())

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         SweepObserver,
         SweepPlan,
         SweepResult,
-        WorkloadFacts,
     )
     from gridtune.sweep.execution.runner import CellRun, run_cell
     from gridtune.sweep.journal.journal import Journal, read_journal
@@ -37,7 +36,6 @@ _PUBLIC = {
     "SweepObserver": "gridtune.sweep.execution.observing",
     "SweepPlan": "gridtune.sweep.execution.observing",
     "SweepResult": "gridtune.sweep.execution.observing",
-    "WorkloadFacts": "gridtune.sweep.execution.observing",
     "default_directory": "gridtune.sweep.run",
     "load_space": "gridtune.sweep.space.plan",
     "plan_space": "gridtune.sweep.space.plan",
@@ -61,7 +59,6 @@ __all__ = [
     "SweepObserver",
     "SweepPlan",
     "SweepResult",
-    "WorkloadFacts",
     "default_directory",
     "load_space",
     "plan_space",

@@ -18,8 +18,8 @@ from gridtune.core.system import System
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment, is_client
-from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, Work, check_executor
-from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
+from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, check_executor
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.execution.runner import representatives
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
 from gridtune.sweep.journal.journal import Journal, check_writable, when_there_is_room
@@ -130,11 +130,10 @@ def run_space(
     check_writable(folder, free=_LEAST_FREE)
     chosen = check_executor(plan.space, executor, address=address, workers=workers, system=plan.system)
     runner = SweepExecutor(
-        plan.space,
+        plan,
         chosen,
         address=address,
         workers=workers or plan.space.resources.workers or 0,
-        needs=plan.needs,
         folder=folder,
         stage=stage or (lambda what, busy: None),
     )
@@ -212,14 +211,9 @@ class _Sweep:
             observer.started(self._facts)
         if queue.left:
             seconds = [result.seconds for result in before if math.isfinite(result.seconds)]
-            work = Work(
-                system=self._plan.system,
-                code=self._plan.code,
-                workloads=self._plan.workloads,
-                configurations=representatives(self._cells or self._plan.cells(self._plan.corners())),
-                typical=sum(seconds) / len(seconds) if seconds else None,
-            )
-            runner.run(queue, work, sink=self._sink)
+            configurations = representatives(self._cells or self._plan.cells(self._plan.corners()))
+            typical = sum(seconds) / len(seconds) if seconds else None
+            runner.run(queue, configurations, typical, sink=self._sink)
 
     def end(self, path: Path, on_full: Callable[[str], None], began: float) -> SweepResult:
         """Write the table of results, and return them."""
@@ -257,17 +251,6 @@ class _Sweep:
 
     def _sweep_plan(self, folder: Path, before: Sequence[CellResult]) -> SweepPlan:
         plan, queue = self._plan, self._queue
-        facts = [
-            WorkloadFacts(
-                reference=reference,
-                name=workload.name,
-                checksum=workload.checksum,
-                jobs=len(workload),
-                processors=workload.machine_processors,
-                source=workload.source,
-            )
-            for reference, workload in plan.workloads.loaded.items()
-        ]
         total, stops = queue.left + len(before), True
         if isinstance(queue, RaceQueue):
             total = queue.most
@@ -278,7 +261,8 @@ class _Sweep:
             stops = False
         directions = directions_of(plan.space, plan.system)
         other_code = find_other_code(self._stored, self._cells)
-        return SweepPlan(plan.space, folder, directions, total, before, facts, other_code, stops)
+        workloads = plan.workloads.loaded
+        return SweepPlan(plan.space, folder, directions, total, before, workloads, other_code, stops)
 
     def _sink(self, results: Sequence[CellResult]) -> None:
         self._journal.append(results)

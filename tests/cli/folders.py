@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.report.facts import SweepFacts
-from gridtune.sweep import Journal, SweepPlan, WorkloadFacts, plan_space
+from gridtune.sweep import Journal, SweepPlan, plan_space
 from gridtune.sweep.execution.runner import run_one
 from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.search.adaptive import directions_of
@@ -21,11 +21,7 @@ def finished_sweep(folder: Path, space: Mapping[str, Any] | Path) -> Path:
     results = [run_one(cell, system, workloads.load) for cell in cells]
     with Journal(folder / "journal.jsonl") as journal:
         journal.append(results)
-    facts = [
-        WorkloadFacts(name, log.name, log.checksum, len(log), log.machine_processors, log.source)
-        for name, log in workloads.loaded.items()
-    ]
-    plan = SweepPlan(checked, folder, directions_of(checked, system), len(results), results, facts)
+    plan = SweepPlan(checked, folder, directions_of(checked, system), len(results), results, workloads.loaded)
     SweepFacts.of(plan).write(folder)
     write_table(results_table(results), folder / "results.parquet")
     return folder

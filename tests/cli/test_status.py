@@ -54,7 +54,7 @@ class Driver:
         self.results = cell_results()
         self.said = StatusFile()
         self.journal = Journal(folder / "journal.jsonl")
-        self.plan = SweepPlan(parse_space(SPACE), folder, ["min"], total, self.results[:before], [])
+        self.plan = SweepPlan(parse_space(SPACE), folder, ["min"], total, self.results[:before], {})
         sweep_facts(space=SPACE).write(folder)
 
     def start(self) -> None:
@@ -327,7 +327,7 @@ def test_how_a_sweep_ended_is_said(
     def run_space(
         planned: PlannedSpace, *, observers: Sequence[SweepObserver], **options: Any
     ) -> SweepResult:
-        plan = SweepPlan(planned.space, folder, ["min"], 12, [], [])
+        plan = SweepPlan(planned.space, folder, ["min"], 12, [], {})
         for observer in observers:
             observer.started(plan)
         raise fault

@@ -15,11 +15,8 @@ from gridtune.sweep import plan_space
 from gridtune.sweep.execution import cluster, runner
 from gridtune.sweep.execution.cluster import (
     Crew,
-    check_room_for,
     free_ports,
-    local_processors,
     ray_session,
-    room_for,
     waiting_text,
     warn_after_wait,
 )
@@ -43,9 +40,21 @@ from tests.sweep.spaces import toy_space
 def test_a_local_cluster_has_the_processors_there_are_or_those_its_workers_need(
     workers: int, cpus: float, processors: int, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import ray  # noqa: PLC0415
+
+    asked: list[int] = []
+
+    def refuse(*, num_cpus: int, **_: object) -> None:
+        asked.append(num_cpus)
+        raise RuntimeError("no Ray here")
+
     monkeypatch.setattr(cluster, "processors_here", lambda: 16)
-    assert local_processors(workers, cpus) == processors
-    assert room_for([{"CPU": processors}], CellResources(cpus)) == room
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(SweepError, match="no Ray here"), ray_session(None, workers=workers, cpus=cpus):
+        pass
+    assert asked == [processors]
+    assert Crew(0, CellResources(cpus), lambda: [{"CPU": processors}]).room == room
 
 
 def test_a_full_cluster_is_told_with_its_processors() -> None:
@@ -95,7 +104,7 @@ def test_a_server_of_ray_client_that_never_starts_is_told(monkeypatch: pytest.Mo
     assert "GRPC_ENABLE_FORK_SUPPORT=0" in str(refusal.value.hint)
     session.end()
     # The thread ends with an error of its own: what it connected to is no cluster.
-    monkeypatch.setattr(cluster, "nodes_now", lambda: [])
+    monkeypatch.setattr(ray, "nodes", lambda: [])
     monkeypatch.setattr(cluster, "_disconnect", lambda: None)
     over.set()
     session._thread.join()
@@ -158,7 +167,7 @@ GIB = 2.0**30
     [
         ([{"CPU": 16, "GPU": 1}], CellResources(1.0, 0.25), 4),
         # No worker spans two nodes: four nodes of one processor have no room for one of two.
-        ([{"CPU": 1}] * 4, CellResources(2.0), 0),
+        ([{"CPU": 1}] * 4 + [{"CPU": 2}], CellResources(2.0), 1),
         ([{"CPU": 3}, {"CPU": 5}, {"CPU": 1}], CellResources(2.0), 3),
         # Heterogeneous: GPUs are on one node, processors on the other.
         ([{"CPU": 64}, {"CPU": 4, "GPU": 2}], CellResources(1.0, 1.0), 2),
@@ -170,12 +179,10 @@ GIB = 2.0**30
         # A learner's runners may be on another node.
         ([{"CPU": 2}, {"CPU": 4}], CellResources(helpers=2), 2),
         ([{"CPU": 1, "GPU": 1}, {"CPU": 5}], CellResources(gpus=1.0, helpers=5), 1),
-        ([{"CPU": 2}], CellResources(helpers=2), 0),
-        ([], CellResources(), 0),
     ],
 )
 def test_workers_fit_by_node(nodes: list[dict[str, float]], needs: CellResources, room: int) -> None:
-    assert room_for(nodes, needs) == room
+    assert Crew(0, needs, lambda: nodes).room == room
 
 
 @pytest.mark.parametrize(
@@ -193,23 +200,22 @@ def test_a_worker_that_fits_nowhere_is_refused(
     nodes: list[dict[str, float]], needs: CellResources, message: str
 ) -> None:
     with pytest.raises(SweepError, match=message):
-        check_room_for(nodes, needs)
+        Crew(0, needs, lambda: nodes)
 
 
 def test_a_crew_follows_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_LOOK_SECONDS", 0.0)
-    sizes = iter([(2, 2), (6, 6), (0, 0), (3, 9)])
-    crew = Crew(2, 2, look=lambda: next(sizes))
+    sizes = iter([2, 2, 6, 0, 3])
+    crew = Crew(5, CellResources(), lambda: [{"CPU": next(sizes)}])
+    assert (crew.workers, crew.room) == (2, 2)
     assert not crew.follow()
-    assert crew.trials(crew.workers) == 4
     assert crew.follow()
-    assert (crew.workers, crew.trials(crew.workers)) == (6, 12)
+    assert (crew.workers, crew.room) == (5, 6)
     # All nodes are gone: they are waited for.
     assert crew.follow()
-    assert (crew.workers, crew.most) == (1, 6)
+    assert (crew.workers, crew.most) == (1, 5)
     assert crew.follow()
-    assert crew.trials(crew.workers) == 3
-    assert not Crew(2, 2).follow()
+    assert (crew.workers, crew.room) == (3, 3)
 
 
 def needs_of(**changes: object) -> CellResources:

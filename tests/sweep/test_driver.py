@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep import Cell, CellResult, space_cells
 from gridtune.sweep.execution.blocks import Block, BlockQueue, SweepDriver
@@ -25,7 +26,7 @@ class Stage:
         self.results: list[CellResult] = []
         self.busy = 0
         self.queue = BlockQueue(cells, workers=workers, timeout=timeout)
-        self.crew = Crew(workers, workers)
+        self.crew = Crew(workers, CellResources(), lambda: [{"CPU": workers}])
         self.driver = SweepDriver(self.queue, sink=self.results.extend, busy=self.set_busy, crew=self.crew)
 
     def set_busy(self, count: int) -> None:
@@ -160,7 +161,8 @@ def test_a_fault_of_the_sink_ends_the_sweep(cells: list[Cell]) -> None:
     def broken(results: Sequence[CellResult]) -> None:
         raise OSError("the disk is full")
 
-    driver = SweepDriver(BlockQueue(cells, workers=1), sink=broken, busy=lambda count: None, crew=Crew(1, 1))
+    crew = Crew(1, CellResources(), lambda: [{"CPU": 1}])
+    driver = SweepDriver(BlockQueue(cells, workers=1), sink=broken, busy=lambda count: None, crew=crew)
     assert driver.wants("one")
     driver.ready("one")
     ((_, block),) = driver.hand_out()

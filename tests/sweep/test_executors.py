@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Ray was started")
 
     monkeypatch.setattr(SweepExecutor, "start_ray", refuse)
-    monkeypatch.setattr(executors, "_ray_runs_here", lambda: False)
+    monkeypatch.setattr(executors, "sys", SimpleNamespace(modules={}))
 
 
 @pytest.mark.usefixtures("cluster")
@@ -81,7 +82,7 @@ def test_auto_stays_in_this_process_for_little_work(tmp_path: Path, monkeypatch:
 def test_auto_begins_here_and_goes_on_with_ray_when_much_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "_ray_runs_here", lambda: False)
+    monkeypatch.setattr(executors, "sys", SimpleNamespace(modules={}))
     monkeypatch.setattr(executors, "_RAY_SECONDS", 0.5)
     space = toy_space(dimensions={"x": list(range(30))}, fixed={"nap": 0.1})
     result = run_space(space, directory=tmp_path / "out")
@@ -127,7 +128,7 @@ def test_a_sweep_whose_process_died_goes_on_with_workers(
 def test_the_executor_is_what_was_asked_for(
     changes: dict[str, Any], options: dict[str, Any], executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "_ray_runs_here", lambda: False)
+    monkeypatch.setattr(executors, "sys", SimpleNamespace(modules={}))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     asked: dict[str, Any] = {"executor": None, "address": None, "workers": None} | options
     assert check_executor(parse_space(toy_space(**changes)), **asked) == executor

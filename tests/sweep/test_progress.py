@@ -31,7 +31,7 @@ def plan_and_results(direction: str = "min") -> tuple[SweepPlan, list[CellResult
         CellResult.of(cell, "done", metrics={"loss": (cell.configuration["x"] - 2) ** 2 + 0.1})
         for cell in space_cells(space)
     ]
-    plan = SweepPlan(space, Path("somewhere"), [direction], len(results) + 4, results[:2], [])
+    plan = SweepPlan(space, Path("somewhere"), [direction], len(results) + 4, results[:2], {})
     return plan, results[2:]
 
 

@@ -198,7 +198,7 @@ def summary_of(tmp_path: Path, race: dict[str, Any] | None = None, **changes: An
     queue = queue_of(planner)
     finished = {result.cell_id: result for result in drive(queue)}
     results = [finished[cell.cell_id] for cell in queue.cells()]
-    facts = SweepFacts.of(SweepPlan(planner.space, tmp_path, ["min"], queue.most, [], []))
+    facts = SweepFacts.of(SweepPlan(planner.space, tmp_path, ["min"], queue.most, [], {}))
     return summarise(results_table(results), facts)
 
 

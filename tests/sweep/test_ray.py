@@ -172,6 +172,4 @@ def test_workers_report_where_they_ran_and_read_traces_from_the_store(tmp_path: 
         zip(result.table["workload"].to_pylist(), result.table["metric.size"].to_pylist(), strict=True)
     )
     assert sizes["quickstart"] == 5000
-    assert {facts.reference: facts.jobs for facts in result.plan.workloads} == {
-        name: int(size) for name, size in sizes.items()
-    }
+    assert {name: len(log) for name, log in result.plan.workloads.items()} == sizes

@@ -64,7 +64,7 @@ def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, 
         settings,
         sink=received.extend,
         busy=lambda number: None,
-        crew=Crew(2, 4, CellResources(0.5)),
+        crew=Crew(2, CellResources(0.5)),
         scratch=tmp_path / "tune",
     )
     assert len(analysis.trials) == len(queue.search.trials)

@@ -11,7 +11,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
@@ -69,8 +69,8 @@ class BlockQueue:
     def __init__(self, cells: Iterable[Cell], *, workers: int, timeout: float | None = None) -> None:
         self._waiting = deque(cells)
         self._suspects: deque[tuple[Cell, ...]] = deque()
-        self._out: dict[int, list[Cell]] = {}
-        self._blocks: dict[int, Block] = {}
+        #: Blocks that workers have, with the cells that have no result, by number.
+        self._out: dict[int, Block] = {}
         self._deaths: Counter[str] = Counter()
         self._deaths_to_give_up = _DEATHS_TO_GIVE_UP
         #: How many take blocks at once; known for sure when Ray is there.
@@ -86,14 +86,9 @@ class BlockQueue:
         self._waiting.extend(cells)
 
     @property
-    def out(self) -> int:
-        """Blocks that workers have."""
-        return len(self._out)
-
-    @property
     def left(self) -> int:
         """Cells without a result."""
-        return self.waiting + sum(map(len, self._out.values()))
+        return self.waiting + sum(len(block.cells) for block in self._out.values())
 
     @property
     def seconds_left(self) -> float | None:
@@ -116,11 +111,11 @@ class BlockQueue:
 
     def recall(self, number: int) -> None:
         """Take back the cells that a block's worker, which is between two cells, has not run."""
-        cells = self._out.pop(number, [])
-        if cells and self._blocks[number].careful and self._timeout is None:
-            self._suspects.appendleft(tuple(cells))
-        else:
-            self._waiting.extendleft(reversed(cells))
+        block = self._out.pop(number, None)
+        if block is not None and block.careful and self._timeout is None:
+            self._suspects.appendleft(block.cells)
+        elif block is not None:
+            self._waiting.extendleft(reversed(block.cells))
 
     def fair_size(self) -> int:
         """Return how many cells a block should have now."""
@@ -135,9 +130,7 @@ class BlockQueue:
         """Return a block of these cells, which must not be waiting."""
         self._count += 1
         sure = self._timeout is not None if careful is None else careful
-        block = Block(self._count, tuple(cells), sure)
-        self._out[block.number] = list(cells)
-        self._blocks[block.number] = block
+        block = self._out[self._count] = Block(self._count, tuple(cells), sure)
         return block
 
     def report(self, number: int, results: Sequence[CellResult]) -> None:
@@ -147,9 +140,10 @@ class BlockQueue:
         reported = {result.cell_id for result in results}
         if not reported.isdisjoint(self._deaths):
             self._deaths_to_give_up = _DEATHS_TO_GIVE_UP_AMONG_OTHERS
-        rest = [cell for cell in self._out.pop(number, []) if cell.cell_id not in reported]
-        if rest:
-            self._out[number] = rest
+        block = self._out.pop(number, None)
+        rest = () if block is None else tuple(cell for cell in block.cells if cell.cell_id not in reported)
+        if block is not None and rest:
+            self._out[number] = replace(block, cells=rest)
         self._timed += len(results)
         self._seconds += sum(result.seconds for result in results if math.isfinite(result.seconds))
 
@@ -174,15 +168,16 @@ class BlockQueue:
             What Ray says about the death.
         """
         self.deaths_in_a_row += 1
-        block, cells = self._blocks[number], self._out.pop(number, [])
-        if not cells:
+        block = self._out.pop(number, None)
+        if block is None:
             return []
+        cells = block.cells
         if not block.careful:
             # Any of them may have been running; they run again where the one that ends a worker is seen.
             for first in range(0, len(cells), _SUSPECTS_TOGETHER):
-                self._suspects.append(tuple(cells[first : first + _SUSPECTS_TOGETHER]))
+                self._suspects.append(cells[first : first + _SUSPECTS_TOGETHER])
             return []
-        guilty, rest = cells[0], tuple(cells[1:])
+        guilty, rest = cells[0], cells[1:]
         if rest:
             self._suspects.append(rest)
         if self._timeout is not None and elapsed >= self._timeout:

@@ -13,29 +13,22 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 
 __all__ = [
-    "AGENT_PORTS",
     "ONE_THREAD",
     "RAY_ENVIRONMENT",
     "Crew",
     "RaySession",
-    "check_room_for",
     "client_connection",
     "environment",
     "free_ports",
     "is_client",
-    "lean_start",
-    "local_processors",
-    "nodes_now",
     "processors_here",
     "ray_session",
-    "room_for",
     "waiting_text",
     "warn_after_wait",
 ]
@@ -138,7 +131,7 @@ class RaySession:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
         self._workers, self._needs, self._silent, self._tune = workers, needs, silent, tune
         self._answered, self._over = threading.Event(), threading.Event()
-        self._size: tuple[int, int] | None = None
+        self._crew: Crew | None = None
         self._fault: Exception | None = None
         self._thread = threading.Thread(target=self._live, name="ray", daemon=True)
         self._thread.start()
@@ -148,8 +141,8 @@ class RaySession:
         """Whether `wait` would return at once."""
         return self._answered.is_set()
 
-    def wait(self, slow: Callable[[], None] = lambda: None) -> tuple[int, int]:
-        """Wait until Ray is there; return the workers to use and those it has room for.
+    def wait(self, slow: Callable[[], None] = lambda: None) -> Crew:
+        """Wait until Ray is there; return the workers for which it has room.
 
         Parameters
         ----------
@@ -163,20 +156,18 @@ class RaySession:
         """
         if not self._answered.wait(_SLOW_SECONDS):
             slow()
-            self._wait_on()
+            # Only the server of Ray Client may fail to start without a word.
+            if not self._answered.wait(_CLIENT_SECONDS if is_client(self._address or "") else None):
+                raise SweepError(
+                    f"Ray Client at {self._address} has no server for this sweep after "
+                    f"{_CLIENT_SECONDS:.0f} s",
+                    hint="start its head with GRPC_ENABLE_FORK_SUPPORT=0; see ray_client_server.err in its "
+                    "logs",
+                )
         if self._fault is not None:
             raise self._fault
-        assert self._size is not None
-        return self._size
-
-    def _wait_on(self) -> None:
-        """Wait without an end but for Ray Client: if its server fails to start, Ray does not tell us."""
-        over_client = is_client(self._address or "")
-        if not self._answered.wait(_CLIENT_SECONDS if over_client else None):
-            raise SweepError(
-                f"Ray Client at {self._address} has no server for this sweep after {_CLIENT_SECONDS:.0f} s",
-                hint="start its head with GRPC_ENABLE_FORK_SUPPORT=0; see ray_client_server.err in its logs",
-            )
+        assert self._crew is not None
+        return self._crew
 
     def end(self) -> None:
         """Disconnect from a running cluster; end one that was started here.
@@ -199,12 +190,11 @@ class RaySession:
                     ).start()
                 ours = not ray.is_initialized()
                 if ours:
-                    cpus = self._needs.cpus + self._needs.helpers
-                    _connect(self._address, local_processors(self._workers, cpus))
+                    cpus = math.ceil(self._workers * (self._needs.cpus + self._needs.helpers))
+                    _connect(self._address, max(1, cpus) if self._workers else processors_here())
                 try:
                     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-                    room = check_room_for(nodes_now(), self._needs)
-                    self._size = (min(self._workers, room) if self._workers else room), room
+                    self._crew = Crew(self._workers, self._needs)
                     self._answered.set()
                     over_client = is_client(self._address or "")
                     self._watch(self._address or "" if over_client else ray.get_runtime_context().gcs_address)
@@ -220,7 +210,11 @@ class RaySession:
         """Look at the head until the session is over: one that is gone ends this process after a minute."""
         answers = True
         while not self._over.wait(_WATCH_SECONDS):
-            before, answers = answers, _is_listening(head)
+            before, answers = answers, True
+            try:
+                _check_listening(head)
+            except OSError:
+                answers = False
             if answers != before:
                 self._silent("" if answers else head)
 
@@ -243,20 +237,13 @@ def client_connection() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ray_session(
-    address: str | None, *, workers: int, cpus: float, gpus: float = 0.0
-) -> Iterator[tuple[int, int]]:
-    """Connect to Ray as `RaySession` does; give what its `wait` returns, and end what was started here."""
+def ray_session(address: str | None, *, workers: int, cpus: float, gpus: float = 0.0) -> Iterator[int]:
+    """Connect to Ray as `RaySession` does; give the number of workers; end a Ray started here."""
     session = RaySession(address, workers=workers, needs=CellResources(cpus, gpus))
     try:
-        yield session.wait()
+        yield session.wait().workers
     finally:
         session.end()
-
-
-def local_processors(workers: int, cpus: float) -> int:
-    """Return a local cluster's processors: as many as the workers wanted need, else all there are."""
-    return max(1, math.ceil(workers * cpus)) if workers else processors_here()
 
 
 @contextlib.contextmanager
@@ -280,7 +267,7 @@ def _connect(address: str | None, processors: int) -> None:
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address is None:
-            with lean_start():
+            with _lean_start():
                 ray.init(address="local", num_cpus=processors, include_dashboard=False, **quiet)
         else:
             _check_listening(address)
@@ -325,16 +312,8 @@ def _check_listening(address: str) -> None:
         pass
 
 
-def _is_listening(address: str) -> bool:
-    try:
-        _check_listening(address)
-    except OSError:
-        return False
-    return True
-
-
 #: The ports of a node's agents, as Ray's parameters name them.
-AGENT_PORTS = (
+_AGENT_PORTS = (
     "metrics_agent_port",
     "metrics_export_port",
     "dashboard_agent_listen_port",
@@ -364,7 +343,7 @@ def free_ports(count: int, among: Sequence[int] = _PORTS) -> list[int]:
 
 
 @contextlib.contextmanager
-def lean_start() -> Iterator[None]:
+def _lean_start() -> Iterator[None]:
     """Let `ray.init` start a node with the processes that run tasks alone, and wait for a slow one.
 
     Ray has no option for leaving out its autoscaler, its dashboard (which starts also when it is switched
@@ -391,7 +370,7 @@ def lean_start() -> Iterator[None]:
             # listen to everybody.
             ray_params.node_ip_address = "127.0.0.1"
             # The raylet ends if its agents have not found ports within 15 s, and a busy machine takes longer.
-            for name, port in zip(AGENT_PORTS, free_ports(len(AGENT_PORTS)), strict=True):
+            for name, port in zip(_AGENT_PORTS, free_ports(len(_AGENT_PORTS)), strict=True):
                 setattr(ray_params, name, port)
             super().__init__(ray_params, *arguments, **options)
 
@@ -433,7 +412,7 @@ def lean_start() -> Iterator[None]:
 #: Seconds between two looks at a cluster whose nodes may come and go.
 _LOOK_SECONDS = 2.0
 
-#: What a node has of each resource, by Ray's names.
+#: The amount of each resource of a node, by Ray's names.
 Node = Mapping[str, float]
 #: Ray's name of a resource, the search space's, and the words of messages.
 _RESOURCES = (
@@ -446,23 +425,95 @@ _ROUNDING = 1e-9
 
 
 def nodes_now() -> list[Node]:
-    """Return what each node of the connected cluster has that is alive."""
+    """Return the resources of each living node of the connected cluster."""
     import ray  # noqa: PLC0415
 
     nodes: list[dict[str, Any]] = ray.nodes()
     return [node["Resources"] for node in nodes if node["Alive"]]
 
 
-def room_for(nodes: Sequence[Node], needs: CellResources) -> int:
-    """Return how many workers fit on some nodes at once; a worker's processes may be on different nodes."""
-    own, *helpers = needs.bundles
-    if not helpers:
-        return sum(_fit(node, own) for node in nodes)
-    left = [dict(node) for node in nodes]
-    count = 0
-    while all(_take(left, bundle) for bundle in (own, *helpers)):
-        count += 1
-    return count
+class Crew:
+    """The number of workers of a sweep, while nodes join and leave.
+
+    Parameters
+    ----------
+    wanted
+        Workers wanted at once; 0 for as many as there is room for.
+    needs
+        The resources of a worker.
+    nodes
+        Returns the resources of each living node.
+
+    Raises
+    ------
+    SweepError
+        If there is no room for a single worker.
+
+    Attributes
+    ----------
+    workers
+        Workers to run now.
+    room
+        Workers for which the cluster has room now.
+    most
+        The largest number of workers so far.
+    """
+
+    def __init__(
+        self, wanted: int, needs: CellResources, nodes: Callable[[], Sequence[Node]] = nodes_now
+    ) -> None:
+        self._wanted, self.needs, self._nodes = wanted, needs, nodes
+        self.workers = self.room = self.most = 0
+        self._look()
+        if not self.room:
+            raise self._refusal()
+        self._looked = time.monotonic()
+
+    def follow(self) -> bool:
+        """Look at the cluster, if it is time; return whether the number of workers has changed.
+
+        A cluster that has lost all its nodes is waited for: one worker is still wanted.
+        """
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
+            return False
+        before = self.workers
+        self._look()
+        self.workers, self.room = max(1, self.workers), max(1, self.room)
+        self._looked = time.monotonic()
+        return self.workers != before
+
+    def _look(self) -> None:
+        """Count the workers that fit on the nodes at once; those of one cell may be on different nodes."""
+        own, *helpers = self.needs.bundles
+        left = [dict(node) for node in self._nodes()]
+        if helpers:
+            self.room = 0
+            while all(_take(left, bundle) for bundle in (own, *helpers)):
+                self.room += 1
+        else:
+            self.room = sum(_fit(node, own) for node in left)
+        self.workers = min(self._wanted, self.room) if self._wanted else self.room
+        self.most = max(self.most, self.workers)
+
+    def _refusal(self) -> SweepError:
+        own, *helpers = self.needs.bundles
+        nodes = self._nodes()
+        for name, key, words, unit in _RESOURCES:
+            most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if own.get(name, 0.0) > most:
+                whose = "it" if len(nodes) == 1 else "its largest node"
+                return SweepError(
+                    f"the cluster has no room for a worker of {own[name] / unit:g} {words}: "
+                    f"{whose} has {most / unit:g}",
+                    hint=f"lower `resources: {{{key}: …}}` or join a larger cluster with --address",
+                )
+        what = f"{own.get('CPU', 0.0):g} processors"
+        what += f" with {own['GPU']:g} GPUs" if "GPU" in own else ""
+        what += f" and {len(helpers)} helpers of one processor each" if helpers else ""
+        return SweepError(
+            f"the cluster has no room for a worker of {what}",
+            hint="lower what `resources` and the parameters ask for, or join a larger cluster with --address",
+        )
 
 
 def _fit(node: Node, bundle: Mapping[str, float]) -> int:
@@ -477,35 +528,6 @@ def _take(nodes: Sequence[dict[str, float]], bundle: Mapping[str, float]) -> boo
                 node[name] -= amount
             return True
     return False
-
-
-def check_room_for(nodes: Sequence[Node], needs: CellResources) -> int:
-    """Return how many workers fit.
-
-    Raises
-    ------
-    SweepError
-        If there is no room for a single one.
-    """
-    room = room_for(nodes, needs)
-    if room:
-        return room
-    (own, *helpers) = needs.bundles
-    for name, key, words, unit in _RESOURCES:
-        most = max((node.get(name, 0.0) for node in nodes), default=0.0)
-        if own.get(name, 0.0) > most:
-            raise SweepError(
-                f"the cluster has no room for a worker of {own[name] / unit:g} {words}: "
-                + (f"it has {most / unit:g}" if len(nodes) == 1 else f"its largest node has {most / unit:g}"),
-                hint=f"lower `resources: {{{key}: …}}` or join a larger cluster with --address",
-            )
-    what = f"{own.get('CPU', 0.0):g} processors"
-    what += f" with {own['GPU']:g} GPUs" if "GPU" in own else ""
-    what += f" and {len(helpers)} helpers of one processor each" if helpers else ""
-    raise SweepError(
-        f"the cluster has no room for a worker of {what}",
-        hint="lower what `resources` and the parameters ask for, or join a larger cluster with --address",
-    )
 
 
 def waiting_text(where: str, total: Node, free: Node, cpus: float) -> str | None:
@@ -525,52 +547,3 @@ def waiting_text(where: str, total: Node, free: Node, cpus: float) -> str | None
     if left >= cpus:
         return None
     return f"waiting for free processors at {where} ({every - left:g} of {every:g} in use)"
-
-
-@dataclass
-class Crew:
-    """The workers of a sweep: how many there are to be, while nodes join and leave.
-
-    Attributes
-    ----------
-    workers
-        How many there are to be now.
-    room
-        How many the cluster has room for now.
-    needs
-        What each occupies.
-    look
-        Returns both numbers as the cluster is now; None where they stay as they are.
-    """
-
-    workers: int
-    room: int
-    needs: CellResources = field(default_factory=CellResources)
-    look: Callable[[], tuple[int, int]] | None = None
-    _looked: float = field(default_factory=time.monotonic, init=False)
-
-    def __post_init__(self) -> None:
-        #: The most workers there ever were to be.
-        self.most = self.workers
-
-    def trials(self, workers: int) -> int:
-        """Return how many trials of Tune there are at most for so many workers.
-
-        One waits for each worker, so that none is idle between two, and starts on a node that joins. Where
-        the cluster has room for more workers than are wanted, Ray would start one for a waiting trial.
-        """
-        return workers if workers < self.room else 2 * workers
-
-    def follow(self) -> bool:
-        """Look at the cluster, if it is time; return whether the number of workers has changed.
-
-        A cluster that has lost all its nodes is waited for: one worker is still to be.
-        """
-        if self.look is None or time.monotonic() - self._looked < _LOOK_SECONDS:
-            return False
-        before = self.workers
-        workers, room = self.look()
-        self.workers, self.room = max(1, workers), max(1, room)
-        self.most = max(self.most, self.workers)
-        self._looked = time.monotonic()
-        return self.workers != before

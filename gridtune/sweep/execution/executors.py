@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from gridtune.core.cells import Cell, CellResult
-from gridtune.core.system import CellResources, System
+from gridtune.core.system import System
 from gridtune.errors import SweepError
-from gridtune.sweep.execution.blocks import Block, BlockQueue, Busy, Sink
+from gridtune.sweep.execution.blocks import BlockQueue, Busy, Sink
 from gridtune.sweep.execution.cluster import (
-    Crew,
     RaySession,
-    nodes_now,
     processors_here,
-    room_for,
     waiting_text,
     warn_after_wait,
 )
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
 from gridtune.sweep.search.adaptive import AdaptiveQueue
-from gridtune.sweep.space.code import SweepCode
-from gridtune.sweep.space.plan import Workloads
+from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.schema import SearchSpace
 
 __all__ = [
     "Executor",
     "Stage",
     "SweepExecutor",
-    "Work",
     "check_executor",
     "run_inline",
 ]
@@ -86,7 +79,9 @@ def check_executor(
     chosen: Executor = executor or space.resources.executor
     if chosen == "auto":
         given = address or workers or space.timeout or os.environ.get("RAY_ADDRESS") or needs_ray
-        return "ray" if given or _ray_runs_here() else "auto"
+        # A process that is connected to Ray already has nothing to start.
+        ray = sys.modules.get("ray")
+        return "ray" if given or (ray is not None and ray.is_initialized()) else "auto"
     if chosen == "inline":
         refused = {
             "--address": address is not None,
@@ -101,64 +96,30 @@ def check_executor(
     return chosen
 
 
-def _ray_runs_here() -> bool:
-    """Whether this process is connected to Ray already, so that nothing has to be started."""
-    ray = sys.modules.get("ray")
-    return ray is not None and bool(ray.is_initialized())
-
-
-@dataclass(frozen=True)
-class Work:
-    """What cells need beside their parameters.
-
-    Attributes
-    ----------
-    system
-        The system.
-    code
-        The code of users.
-    workloads
-        The traces, which the driver has read.
-    configurations
-        What kernels are compiled or loaded for beforehand.
-    typical
-        Mean seconds of the cells that were finished before, or None.
-    """
-
-    system: System
-    code: SweepCode
-    workloads: Workloads
-    configurations: Sequence[Mapping[str, Any]]
-    typical: float | None
-
-
 @dataclass
 class SweepExecutor:
-    """Runs what a queue deals out.
+    """Run the cells that a queue deals out.
 
     Attributes
     ----------
-    space
-        The search space.
+    plan
+        The space with its system, workloads and code, and the resources of a cell.
     executor
         Where, as `check_executor` says.
     address
         A running Ray cluster to join, or None.
     workers
         Cells at once; 0 for as many as there are processors.
-    needs
-        What each cell occupies.
     folder
         The sweep's.
     stage
-        Hears what the sweep is busy with.
+        Takes the sweep's present activity and the number of busy workers.
     """
 
-    space: SearchSpace
+    plan: PlannedSpace
     executor: Executor
     address: str | None
     workers: int
-    needs: CellResources
     folder: Path
     stage: Stage
     _session: RaySession | None = field(default=None, init=False)
@@ -171,9 +132,9 @@ class SweepExecutor:
             self._session = RaySession(
                 self.address,
                 workers=self.workers,
-                needs=self.needs,
+                needs=self.plan.needs,
                 silent=self._head_is_silent,
-                tune=self.space.strategy.adaptive is not None,
+                tune=self.plan.space.strategy.adaptive is not None,
             )
 
     def close(self) -> None:
@@ -181,33 +142,48 @@ class SweepExecutor:
         if self._session is not None:
             self._session.end()
 
-    def run(self, queue: BlockQueue, work: Work, *, sink: Sink) -> None:
+    def run(
+        self,
+        queue: BlockQueue,
+        configurations: Sequence[Mapping[str, Any]],
+        typical: float | None,
+        *,
+        sink: Sink,
+    ) -> None:
         """Run cells until none is left.
+
+        Parameters
+        ----------
+        queue
+            Deals out blocks of cells.
+        configurations
+            The configurations that kernels are compiled for, or loaded from the cache, before the first cell.
+        typical
+            Mean seconds of the cells that were finished before, or None.
+        sink
+            Takes results as they come.
 
         Raises
         ------
         SweepError
             If Ray cannot be started or reached, or workers keep dying.
         """
-        if self.executor == "inline" or (self.executor == "auto" and self._begins_here(queue, work)):
-            self._run_here(queue, work, sink)
+        marker, few = self.folder / _MARKER, typical is None or self._is_little(typical * queue.left)
+        # Cells that ended this process before run in workers.
+        if self.executor == "inline" or (self.executor == "auto" and few and not marker.exists()):
+            self._run_here(queue, configurations, sink)
         if queue.left:
-            self._run_on_ray(queue, work, sink)
-
-    def _begins_here(self, queue: BlockQueue, work: Work) -> bool:
-        """Whether cells begin in this process: not if one ended it before, or if there is too much to do."""
-        left = None if work.typical is None else work.typical * queue.left
-        return not (self.folder / _MARKER).exists() and (left is None or self._is_little(left))
+            self._run_on_ray(queue, configurations, sink)
 
     def _is_little(self, seconds: float) -> bool:
         workers = self.workers or processors_here()
         return seconds * (1 - 1 / workers) <= _RAY_SECONDS and seconds <= 2 * _RAY_SECONDS
 
-    def _run_here(self, queue: BlockQueue, work: Work, sink: Sink) -> None:
-        system, load = work.system, work.workloads.load
-        if not self._is_prepared(work):
+    def _run_here(self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink) -> None:
+        system, code, load = self.plan.system, self.plan.code, self.plan.workloads.load
+        if not is_prepared(system, configurations, code.checksum):
             self.stage("compiling kernels: once, it can take a minute", 0)
-        prepare_worker(system, work.configurations, work.code.checksum)
+        prepare_worker(system, configurations, code.checksum)
 
         def stay() -> bool:
             if self.executor == "inline" or queue.seconds_left is None:
@@ -215,30 +191,32 @@ class SweepExecutor:
             if self._session is None and self._is_little(queue.seconds_left):
                 return True
             # What cannot be sent to workers is refused before Ray starts.
-            _ = work.code.sent
+            _ = code.sent
             self.start_ray()
             short = queue.seconds_left <= _SHORT_CELL_SECONDS * queue.left
             return short and self._session is not None and not self._session.answered
 
-        with _marked(self.folder / _MARKER), single_threaded():
-            run_inline(
-                queue,
-                lambda cell: run_one(cell, system, load),
-                sink=sink,
-                busy=lambda number: self.stage("running", number),
-                stay=stay,
-            )
+        marker = self.folder / _MARKER
+        marker.touch()
+        try:
+            with single_threaded():
+                run_inline(
+                    queue,
+                    lambda cell: run_one(cell, system, load),
+                    sink=sink,
+                    busy=lambda number: self.stage("running", number),
+                    stay=stay,
+                )
+        finally:
+            # It stays only where this process dies.
+            marker.unlink(missing_ok=True)
 
-    @staticmethod
-    def _is_prepared(work: Work) -> bool:
-        return is_prepared(work.system, work.configurations, work.code.checksum)
-
-    def _run_on_ray(self, queue: BlockQueue, work: Work, sink: Sink) -> None:
-        code = work.code.sent
+    def _run_on_ray(self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink) -> None:
+        plan, code = self.plan, self.plan.code.sent
         self.stage("starting Ray", 0)
         self.start_ray()
         assert self._session is not None
-        count, room = self._session.wait(
+        crew = self._session.wait(
             lambda: self.stage("still starting Ray: the machine is busy, or this is the first time", 0)
         )
         import ray  # noqa: PLC0415
@@ -247,17 +225,18 @@ class SweepExecutor:
 
         settings = SimulatorSettings(
             code=code,
-            workloads={name: ray.put(workload) for name, workload in work.workloads.loaded.items()},
-            timeout=self.space.timeout,
-            memory=self.needs.memory,
-            configurations=work.configurations,
+            workloads={name: ray.put(workload) for name, workload in plan.workloads.loaded.items()},
+            timeout=plan.space.timeout,
+            memory=plan.needs.memory,
+            configurations=configurations,
         )
-        compiling = "" if self._is_prepared(work) else ", which compile kernels: once, it can take a minute"
+        compiled = is_prepared(plan.system, configurations, plan.code.checksum)
+        compiling = "" if compiled else ", which compile kernels: once, it can take a minute"
         self.stage(f"starting workers{compiling}", 0)
-        queue.workers = count
+        queue.workers = crew.workers
         # Asked before our own workers take what is free.
         where = self.address or os.environ.get("RAY_ADDRESS") or "this machine"
-        text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), self.needs.cpus)
+        text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), plan.needs.cpus)
         with warn_after_wait(text, lambda message: self.stage(message, 0)) as started:
 
             def busy(number: int) -> None:
@@ -265,7 +244,6 @@ class SweepExecutor:
                 self._busy = number
                 self.stage("running", number)
 
-            crew = Crew(count, room, self.needs, self._crew_now)
             if isinstance(queue, AdaptiveQueue):
                 from gridtune.sweep.search.tuning import run_in_tune  # noqa: PLC0415
 
@@ -278,21 +256,6 @@ class SweepExecutor:
     def _head_is_silent(self, address: str) -> None:
         what = f"waiting for the cluster's head at {address}, which does not answer" if address else "running"
         self.stage(what, 0 if address else self._busy)
-
-    def _crew_now(self) -> tuple[int, int]:
-        """Return the workers to use and those there is room for, as the cluster is now."""
-        room = room_for(nodes_now(), self.needs)
-        return min(self.workers, room) if self.workers else room, room
-
-
-@contextlib.contextmanager
-def _marked(marker: Path) -> Iterator[None]:
-    """Leave a file behind only if this process dies: its cells then run in workers, which may die."""
-    marker.touch()
-    try:
-        yield
-    finally:
-        marker.unlink(missing_ok=True)
 
 
 #: Seconds of work after which results are passed on: what a killed process can lose.
@@ -335,35 +298,19 @@ def run_inline(
             block = queue.take()
             if block is None:
                 raise SweepError(f"{queue.left} cells are left to run, but none can be run now")
-            _run_block(block, queue, run, sink, stay)
+            results: list[CellResult] = []
+            end = time.monotonic() + _STEP_SECONDS
+            try:
+                for cell in block.cells:
+                    results.append(run(cell))
+                    if time.monotonic() >= end:
+                        break
+            finally:
+                # Also after an interrupt: what is finished is kept.
+                queue.report(block.number, results)
+                queue.recall(block.number)
+                if results:
+                    sink(results)
+                    queue.note(results)
     finally:
         busy(0)
-
-
-def _run_block(
-    block: Block, queue: BlockQueue, run: Callable[[Cell], CellResult], sink: Sink, stay: Callable[[], bool]
-) -> None:
-    waiting = deque(block.cells)
-    results: list[CellResult] = []
-
-    def deliver() -> None:
-        delivered = list(results)
-        results.clear()
-        queue.report(block.number, delivered)
-        if delivered:
-            sink(delivered)
-            queue.note(delivered)
-
-    try:
-        end = time.monotonic() + _STEP_SECONDS
-        while waiting:
-            results.append(run(waiting.popleft()))
-            if time.monotonic() >= end:
-                deliver()
-                if not stay():
-                    break
-                end = time.monotonic() + _STEP_SECONDS
-    finally:
-        # Also after an interrupt: what is finished is kept.
-        deliver()
-        queue.recall(block.number)

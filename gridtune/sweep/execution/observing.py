@@ -15,41 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from gridtune.core.cells import CellResult
 from gridtune.sweep.journal.earlier import OtherCode
 from gridtune.sweep.space.schema import SearchSpace
+from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-__all__ = ["BestSoFar", "Progress", "SweepObserver", "SweepPlan", "SweepResult", "WorkloadFacts"]
-
-
-@dataclass(frozen=True)
-class WorkloadFacts:
-    """One trace of a sweep.
-
-    Attributes
-    ----------
-    reference
-        As cells name it.
-    name
-        As the workload calls itself.
-    checksum
-        SHA-256 of its content.
-    jobs
-        Their number.
-    processors
-        The machine's size, or None.
-    source
-        The file, or None.
-    """
-
-    reference: str
-    name: str
-    checksum: str
-    jobs: int
-    processors: int | None
-    source: Path | None
+__all__ = ["BestSoFar", "Progress", "SweepObserver", "SweepPlan", "SweepResult"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +42,7 @@ class SweepPlan:
     finished
         Results there are already.
     workloads
-        The traces.
+        The traces, by the reference that cells name.
     other_code
         What the journal has of the same cells by other code; None if it has nothing.
     at_most
@@ -81,7 +54,7 @@ class SweepPlan:
     directions: Sequence[str]
     total: int
     finished: Sequence[CellResult]
-    workloads: Sequence[WorkloadFacts]
+    workloads: Mapping[str, Workload]
     other_code: OtherCode | None = None
     at_most: bool = False
 

@@ -150,19 +150,15 @@ def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
         notes = dict(outcome.notes)
     except (Exception, SystemExit) as fault:
-        if _is_termination(fault):
+        # Ray's handlers of signals exit like this; a cell may call what exits by itself.
+        if isinstance(fault, SystemExit) and (
+            hasattr(fault, "ray_terminate_msg") or fault.code == signal.SIGTERM
+        ):
             raise
         seconds = time.perf_counter() - began
         return CellResult.of(cell, "failed", error=error_text(fault), seconds=seconds, worker=worker_name())
     seconds = time.perf_counter() - began
     return CellResult.of(cell, "done", metrics=metrics, notes=notes, seconds=seconds, worker=worker_name())
-
-
-def _is_termination(fault: BaseException) -> bool:
-    """Whether a signal ends this process, as Ray's handlers do it; what a cell calls may exit by itself."""
-    if not isinstance(fault, SystemExit):
-        return False
-    return hasattr(fault, "ray_terminate_msg") or fault.code == signal.SIGTERM
 
 
 def _run(
@@ -224,21 +220,16 @@ def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], 
         Checksum of the code of users that runs.
     """
     marker = _marker(system, configurations, user_code)
-    if not marker.exists():
-        with marker.with_suffix(".lock").open("w") as lock:
+    with marker.with_suffix(".lock").open("w") as lock:
+        if not marker.exists():
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not marker.exists():
-                _prepare(system, configurations)
-                marker.touch()
-    _prepare(system, configurations)
-
-
-def _prepare(system: System, configurations: Sequence[Mapping[str, Any]]) -> None:
-    try:
-        system.prepare([validated(system, configuration) for configuration in configurations])
-    except Exception:
+        if marker.exists():
+            # Compiled by now: workers load the kernels at the same time.
+            fcntl.flock(lock, fcntl.LOCK_UN)
         # A policy that does not compile fails in its own cells, where the error is kept; not here.
-        return
+        with contextlib.suppress(Exception):
+            system.prepare([validated(system, configuration) for configuration in configurations])
+        marker.touch()
 
 
 @cache

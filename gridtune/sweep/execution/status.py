@@ -36,7 +36,7 @@ __all__ = [
     "lock_owner",
     "machine_id",
     "process_clock",
-    "process_exists",
+    "process_runs",
 ]
 
 STATUS_FILE = "status.json"
@@ -122,8 +122,7 @@ class DriverStatus:
     @property
     def alive(self) -> bool:
         """Whether the driver is a process of this host that still runs."""
-        here = self.host == socket.gethostname() and process_exists(self.process)
-        return here and process_clock(self.process) == self.clock
+        return self.host == socket.gethostname() and process_runs(self.process, self.clock)
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -291,15 +290,15 @@ def lock_owner(folder: Path) -> LockOwner | None:
         return LockOwner(process, host, alive=False if host == socket.gethostname() else None)
 
 
-def process_exists(process: int) -> bool:
-    """Return whether this host has a process of that number."""
+def process_runs(process: int, clock: int | None) -> bool:
+    """Return whether this host has a process of that number that was started at that time of its clock."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    return process_clock(process) == clock
 
 
 def process_clock(process: int) -> int | None:

@@ -170,24 +170,39 @@ class _Actors:
         self.call(name, "prepare")
 
     def call(self, name: str, method: str, *arguments: Any) -> None:
-        """Call a method of an actor; `answers` yields what it returns."""
+        """Call a method of an actor; `take_answers` gets its result."""
         self._calls[getattr(self._actors[name], method).remote(*arguments)] = name
 
-    def answers(self) -> list[tuple[str, Any]]:
-        """Wait a moment for answers; return the actors' names with what they return, or with Ray's error."""
+    def hand_out(self, driver: SweepDriver) -> None:
+        """Let idle actors run the blocks that the driver has for them."""
+        for name, block in driver.hand_out():
+            self.call(name, "run", block, driver.report_seconds)
+
+    def take_answers(self, driver: SweepDriver) -> None:
+        """Wait a moment for answers of actors, and pass them to the driver."""
         if not self._calls:
             raise SweepError("cells are left to run, but no worker has any")
         ready, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
         if not ready:
             ready, _ = ray.wait(list(self._calls), timeout=_LOOK_SECONDS)
-        answers: list[tuple[str, Any]] = []
         for reference in ready:
+            name = self._calls.pop(reference)
             try:
                 answer = ray.get(reference)
             except RayError as fault:
-                answer = fault
-            answers.append((self._calls.pop(reference), answer))
-        return answers
+                self.end(name)
+                driver.died(name, str(fault))
+                continue
+            if answer == "":
+                driver.ready(name)
+            elif isinstance(answer, str):
+                driver.unfit(name, answer)
+                self.call(name, "prepare", AGAIN_SECONDS)
+            else:
+                results, left = answer
+                driver.received(name, results, left)
+                if left:
+                    self.call(name, "run", None, driver.report_seconds)
 
     def end(self, name: str) -> None:
         """End an actor, and give its place back."""
@@ -230,33 +245,10 @@ def run_on_ray(queue: BlockQueue, settings: SimulatorSettings, *, sink: Sink, bu
             while driver.wants(name := f"worker {started + 1}"):
                 actors.start(name)
                 started += 1
-            _hand_out(driver, actors)
-            for name, answer in actors.answers():
-                _take(driver, actors, name, answer)
+            actors.hand_out(driver)
+            actors.take_answers(driver)
             # Workers have their next blocks before this process writes.
-            _hand_out(driver, actors)
+            actors.hand_out(driver)
             driver.deliver()
     if driver.fault is not None:
         raise driver.fault
-
-
-def _hand_out(driver: SweepDriver, actors: _Actors) -> None:
-    for name, block in driver.hand_out():
-        actors.call(name, "run", block, driver.report_seconds)
-
-
-def _take(driver: SweepDriver, actors: _Actors, name: str, answer: Any) -> None:
-    """Take an answer of a worker: its results, that it is ready, why it cannot be, or its death."""
-    if isinstance(answer, RayError):
-        actors.end(name)
-        driver.died(name, str(answer))
-    elif answer == "":
-        driver.ready(name)
-    elif isinstance(answer, str):
-        driver.unfit(name, answer)
-        actors.call(name, "prepare", AGAIN_SECONDS)
-    else:
-        results, left = answer
-        driver.received(name, results, left)
-        if left:
-            actors.call(name, "run", None, driver.report_seconds)

@@ -16,15 +16,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+
+from pydantic import TypeAdapter, ValidationError
 
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep.execution.status import LockOwner, machine_id, process_clock, process_exists
+from gridtune.sweep.execution.status import machine_id, process_clock, process_runs
 
 __all__ = [
-    "LockSign",
     "StorageLock",
     "read_lock",
 ]
@@ -89,12 +89,11 @@ class StorageLock:
 
     def _beat(self) -> None:
         self._beats += 1
-        sign: dict[str, Any] = {"process": os.getpid(), "host": socket.gethostname()}
-        sign |= {"machine": machine_id(), "clock": process_clock(os.getpid())}
-        content = json.dumps({**sign, "beats": self._beats, "status": self._doing().decode()})
+        process, host, status = os.getpid(), socket.gethostname(), self._doing().decode()
+        sign = LockSign(process, host, machine_id(), process_clock(process), status, self._beats)
         # The time before: a sign may be long on its way, and others count from when they last saw one.
         signed = time.time()
-        self._storage.write(f"{_FOLDER}/{self._name}", content.encode())
+        self._storage.write(f"{_FOLDER}/{self._name}", json.dumps(asdict(sign)).encode())
         self._signed = signed
 
     def _live(self) -> None:
@@ -131,85 +130,75 @@ class StorageLock:
                 except StorageError:
                     # It has just been given up.
                     continue
-                sign = _sign(content)
+                sign = LockSign.read(content)
                 silence = (now - there[name].written) / 1e9
-                if silence > _SILENCE_SECONDS or _is_dead(sign):
+                if silence > _SILENCE_SECONDS or sign.alive is False:
                     self._storage.delete(f"{_FOLDER}/{name}")
-                elif _is_here(sign) or content != first.setdefault(name, content):
-                    raise self._refusal(sign)
-                else:
-                    waiting = (
-                        f"waiting for {_shown(sign)} to give a sign: silent for {max(0.0, silence):.0f} s"
+                elif sign.alive or content != first.setdefault(name, content):
+                    raise SweepError(
+                        f"{sign} is writing these results: {self._storage}",
+                        hint="wait for it to end, end it, or give this sweep another --out",
                     )
+                else:
+                    waiting = f"waiting for {sign} to give a sign: silent for {max(0.0, silence):.0f} s"
             if not waiting:
                 return
             say(waiting)
             time.sleep(_LOOK_SECONDS)
 
-    def _refusal(self, sign: dict[str, Any]) -> SweepError:
-        return SweepError(
-            f"{_shown(sign)} is writing these results: {self._storage}",
-            hint="wait for it to end, end it, or give this sweep another --out",
-        )
-
 
 @dataclass(frozen=True)
 class LockSign:
-    """The latest sign of a lock's owner.
+    """The latest sign of life of a driver with a lock.
 
     Attributes
     ----------
-    owner
-        Whose it is.
+    process, host
+        Of the driver; 0 and "" if the sign cannot be read.
+    machine, clock
+        The machine and the start of the process, which tell them from others of the same name and number.
     status
-        What that driver said of itself, in JSON; "" if nothing yet.
-    written
-        When it gave its last sign, in seconds since 1970.
+        The driver's status file; "" before it has begun.
+    beats
+        Signs so far.
     """
 
-    owner: LockOwner
-    status: str
-    written: float
+    process: int = 0
+    host: str = ""
+    machine: str = ""
+    clock: int | None = None
+    status: str = ""
+    beats: int = 0
 
-
-def read_lock(storage: Storage) -> LockSign | None:
-    """Return the latest sign of a lock at a storage; None if there is none."""
-    latest = None
-    for name, facts in storage.files(_FOLDER).items():
+    @classmethod
+    def read(cls, content: bytes) -> LockSign:
+        """Return the sign that a file holds; an empty one if it holds none."""
         try:
-            sign = _sign(storage.read(f"{_FOLDER}/{name}"))
-        except StorageError:
-            # It has just been given up.
-            continue
-        process, host, status = sign.get("process"), sign.get("host"), sign.get("status", "")
-        if not isinstance(process, int) or not isinstance(host, str) or not isinstance(status, str):
-            continue
-        owner = LockOwner(process, host, alive=not _is_dead(sign) if _is_here(sign) else None)
-        if latest is None or facts.written / 1e9 > latest.written:
-            latest = LockSign(owner, status, facts.written / 1e9)
-    return latest
+            return TypeAdapter(cls).validate_json(content)
+        except ValidationError:
+            return cls()
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}"
+
+    @property
+    def alive(self) -> bool | None:
+        """Whether the driver lives; None if it is not on this machine, though that may have its name."""
+        if self.host != socket.gethostname() or self.machine not in {"", machine_id()}:
+            return None
+        return process_runs(self.process, self.clock)
 
 
-def _sign(content: bytes) -> dict[str, Any]:
-    try:
-        sign = json.loads(content)
-    except (ValueError, RecursionError):
-        sign = None
-    return sign if isinstance(sign, dict) else {}
-
-
-def _shown(sign: dict[str, Any]) -> str:
-    return f"process {sign.get('process')} on {sign.get('host')}"
-
-
-def _is_here(sign: dict[str, Any]) -> bool:
-    """Return whether a driver's process can be seen from here: two machines may have the same name."""
-    here = sign.get("host") == socket.gethostname() and sign.get("machine", "") in {"", machine_id()}
-    return here and isinstance(sign.get("process"), int)
-
-
-def _is_dead(sign: dict[str, Any]) -> bool:
-    """Return whether a driver was a process of this host that has ended."""
-    if not _is_here(sign):
-        return False
-    return not process_exists(sign["process"]) or process_clock(sign["process"]) != sign.get("clock")
+def read_lock(storage: Storage) -> tuple[LockSign, float] | None:
+    """Return the latest sign of a lock at a storage, and its time in seconds since 1970; None without any."""
+    signs: list[tuple[float, LockSign]] = []
+    for name, facts in storage.files(_FOLDER).items():
+        # A file that is gone has just been given up.
+        with contextlib.suppress(StorageError):
+            sign = LockSign.read(storage.read(f"{_FOLDER}/{name}"))
+            if sign.process:
+                signs.append((facts.written / 1e9, sign))
+    if not signs:
+        return None
+    written, sign = max(signs, key=lambda one: one[0])
+    return sign, written

@@ -32,7 +32,7 @@ from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError, StorageError, SweepError
 from gridtune.storage import FileFacts, Storage, as_local, is_url
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
-from gridtune.sweep.execution.status import STATUS_FILE, LockOwner, lock_owner
+from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, LockOwner, lock_owner
 from gridtune.sweep.journal.journal import parse_line, read_journal, sweep_folders
 from gridtune.sweep.remote.lock import StorageLock, read_lock
 from gridtune.workload.catalogue import cache_folder
@@ -321,21 +321,15 @@ class RemoteFiles:
             if not path.is_file() or checksum_of(path.read_bytes()) != manifest[name]:
                 replace_file(path, self._storage.read(name))
 
-        names = [name for name in manifest if _is_wanted(name, wanted) and _is_inside(name, folder)]
+        folders = tuple(name for name in wanted if name.endswith("/"))
+        # A name from a storage must not lead out of the folder here.
+        inside = [name for name in manifest if (folder / name).resolve().is_relative_to(folder.resolve())]
+        names = [name for name in inside if name in wanted or name.startswith(folders)]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             list(threads.map(bring, names))
         for name in wanted:
             if not name.endswith("/") and name not in manifest:
                 (folder / name).unlink(missing_ok=True)
-
-
-def _is_wanted(name: str, wanted: Sequence[str]) -> bool:
-    return any(name.startswith(one) if one.endswith("/") else name == one for one in wanted)
-
-
-def _is_inside(name: str, folder: Path) -> bool:
-    """Return whether a name from a storage stays within a folder here."""
-    return (folder / name).resolve().is_relative_to(folder.resolve())
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -477,29 +471,17 @@ def _copy_journal(files: RemoteFiles, segments: dict[str, FileFacts], folder: Pa
 
 
 def _copy_status(storage: Storage, folder: Path) -> LockOwner | None:
-    """Copy what the driver says of itself, with the time of its last sign; return who it is."""
-    path = folder / STATUS_FILE
-    lock = read_lock(storage)
-    if lock is None:
-        facts = storage.facts(STATUS_FILE)
-        if facts is None:
-            path.unlink(missing_ok=True)
-            return None
+    """Copy the driver's status, with the time of its last sign of life; return who the driver is."""
+    path, lock, facts = folder / STATUS_FILE, read_lock(storage), storage.facts(STATUS_FILE)
+    if lock is not None and lock[0].status:
+        replace_file(path, lock[0].status.encode())
+        os.utime(path, (lock[1], lock[1]))
+    elif lock is None and facts is not None:
         replace_file(path, storage.read(STATUS_FILE))
         os.utime(path, ns=(facts.written, facts.written))
-        return _ended(path)
-    if lock.status:
-        replace_file(path, lock.status.encode())
-        os.utime(path, (lock.written, lock.written))
     else:
         path.unlink(missing_ok=True)
-    return lock.owner
-
-
-def _ended(status: Path) -> LockOwner | None:
-    """Return the driver that an ended sweep had."""
-    try:
-        content = json.loads(status.read_bytes())
-        return LockOwner(int(content["process"]), str(content["host"]), alive=False)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+    if lock is not None:
+        return LockOwner(lock[0].process, lock[0].host, lock[0].alive)
+    ended = DriverStatus.read(folder)
+    return None if ended is None else LockOwner(ended.process, ended.host, alive=False)

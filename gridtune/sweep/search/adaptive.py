@@ -449,7 +449,8 @@ class AdaptiveQueue(BlockQueue):
 
     def ready(self) -> list[tuple[SearchTrial, list[Cell]]]:
         """Return the trials with cells that no worker has, and these cells, the most urgent first."""
-        busy = {cell.cell_id for cells in [*self._out.values(), *self._suspects] for cell in cells}
+        out = [block.cells for block in self._out.values()]
+        busy = {cell.cell_id for cells in [*out, *self._suspects] for cell in cells}
         pieces = []
         for trial in self.search.in_turn:
             cells = [cell for cell in self.missing(trial) if cell.cell_id not in busy]
@@ -492,10 +493,9 @@ class AdaptiveQueue(BlockQueue):
 
     def recall(self, number: int) -> None:
         """Take back what a block's worker has not run."""
-        careful = self._timeout is None and self._blocks[number].careful
-        cells = self._out.pop(number, [])
-        if careful and cells:
-            self._suspects.appendleft(tuple(cells))
+        block = self._out.pop(number, None)
+        if block is not None and block.careful and self._timeout is None:
+            self._suspects.appendleft(block.cells)
 
     def note(self, results: Sequence[CellResult]) -> None:
         """Take results, and let the search go on as far as it can."""
