@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,11 +20,16 @@ MODULE = "announced_colours"
 def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Registry[str]]]:
     """Write a module, announce names of it, and return a registry of them."""
 
-    def make(source: str, *points: tuple[str, str]) -> Registry[str]:
+    def make(source: str, *points: tuple[str, str], **options: Any) -> Registry[str]:
         (tmp_path / f"{MODULE}.py").write_text(source)
-        entry_points = tuple(EntryPoint(name, value, "test.colours") for name, value in points)
-        monkeypatch.setattr(registry, "_announced", lambda group: entry_points)
-        return Registry("colour", "test.colours", PolicyError, convert=str)
+        # What a group announces is read once for a process: each test has its own.
+        group = f"test.colours.{tmp_path.name}"
+        information = tmp_path / "colours-1.0.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: colours\nVersion: 1.0\n")
+        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points)]
+        (information / "entry_points.txt").write_text("\n".join(lines))
+        return Registry("colour", group, PolicyError, **{"convert": str, **options})
 
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(registry, "_REGISTRIES", [*registry.all_registries()])
@@ -55,8 +60,8 @@ def elsewhere() -> None:
 
 
 def test_the_same_place_may_register_again_and_another_may_not(announce) -> None:
-    colours = announce("")
-    colours._code = {"1": here, "2": here, "3": elsewhere, "4": colour_of("types")}.get
+    code = {"1": here, "2": here, "3": elsewhere, "4": colour_of("types")}
+    colours = announce("", code=code.get)
     changes = Registry.changes
     colours.register("blue", "1")
     colours.register("blue", "2")
@@ -73,8 +78,8 @@ def test_the_same_place_may_register_again_and_another_may_not(announce) -> None
 
 
 def test_a_name_is_never_overwritten(announce) -> None:
-    colours = announce("RED = 'ff0000'", ("red", f"{MODULE}:RED"))
-    colours._code = {"0000ff": here, "000000": elsewhere, "ff0000": colour_of(MODULE)}.get
+    code = {"0000ff": here, "000000": elsewhere, "ff0000": colour_of(MODULE)}
+    colours = announce("RED = 'ff0000'", ("red", f"{MODULE}:RED"), code=code.get)
     colours.register("blue", "0000ff")
     for name in ("blue", "red"):
         with pytest.raises(PolicyError, match=f"colour named '{name}' is registered already"):
@@ -93,13 +98,12 @@ def test_of_two_packages_with_the_same_name_neither_wins(announce) -> None:
 
 def test_a_package_that_cannot_be_imported_says_which(announce) -> None:
     colours = announce("import no_such_module", ("red", f"{MODULE}:RED"))
-    with pytest.raises(PolicyError, match="'red' of a package cannot be imported: ModuleNotFoundError"):
+    with pytest.raises(PolicyError, match="'red' of colours cannot be imported: ModuleNotFoundError"):
         colours.find("red")
 
 
 def test_an_entry_point_that_registers_nothing_is_refused(announce) -> None:
-    colours = announce("RED = 1", ("red", f"{MODULE}:RED"))
-    colours._convert = None
+    colours = announce("RED = 1", ("red", f"{MODULE}:RED"), convert=None)
     with pytest.raises(PolicyError, match="registers no colour named 'red'"):
         colours.find("red")
 
