@@ -18,8 +18,9 @@ from benchmarks.measure import arguments, interleave, print_machine, print_table
 from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
 from gridtune.systems.dispatch.dispatchers.learners import make_learner
 from gridtune.systems.dispatch.environment import DispatchVectorEnv
-from gridtune.systems.dispatch.parameters import TABLE_1
-from gridtune.systems.dispatch.simulator.model import BatchPlan, DispatchJobs, JobStreams, Machines, draw_jobs
+from gridtune.systems.dispatch.jobs import make_jobs
+from gridtune.systems.dispatch.parameters import TABLE_1, DispatchParameters
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import dispatch
 
 FACTORS = np.array(TABLE_1[:8])
@@ -29,8 +30,16 @@ PREDICTIONS = 2000
 
 
 def drawn(batches: int, learning: int) -> DispatchJobs:
-    plan = BatchPlan(batches, 1000, learning, 1.6, 1.6, 1000.0, float((2 / FACTORS).sum()))
-    return draw_jobs(plan, slack=1 / 3, error=0.0, streams=JobStreams(*np.random.default_rng(0).spawn(4)))
+    p = DispatchParameters(
+        batches=batches,
+        batch_jobs=1000,
+        learning_jobs=learning,
+        offered_load=1.6,
+        learning_offered_load=1.6,
+        factors=TABLE_1[:8],
+        cpus=2,
+    )
+    return make_jobs(p, np.random.default_rng(0).spawn(4), None)
 
 
 def rule(jobs: DispatchJobs, **options: object) -> Callable[[], float]:

@@ -13,7 +13,8 @@ from gridtune.core.cells import environment_parameters
 from gridtune.core.system import get_system
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.parameters import DispatchParameters, make_jobs, make_machines
+from gridtune.systems.dispatch.jobs import make_jobs, make_machines
+from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.batch import FEATURES, BrokerBatch
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import ORDERS

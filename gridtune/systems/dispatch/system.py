@@ -26,19 +26,14 @@ from gridtune.core.system import (
     starter_windows,
 )
 from gridtune.errors import require_module
+from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import (
     DISPATCH_METRICS,
     RENAMED_METRICS,
     dispatch_notes,
     measure_dispatch,
 )
-from gridtune.systems.dispatch.parameters import (
-    SIMPLE,
-    DispatchParameters,
-    log_part,
-    make_jobs,
-    make_machines,
-)
+from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.reproduction import PUBLISHED, REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, dispatch

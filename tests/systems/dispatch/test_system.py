@@ -11,15 +11,11 @@ import pytest
 
 from gridtune.errors import GridtuneError, SimulationError, SweepError
 from gridtune.sweep import run_cell
+from gridtune.systems.dispatch.jobs import batch_starts, make_jobs
 from gridtune.systems.dispatch.metrics import DISPATCH_METRICS
 from gridtune.systems.dispatch.parameters import DispatchParameters
-from gridtune.systems.dispatch.simulator.model import (
-    BatchPlan,
-    JobStreams,
-    batch_starts,
-    draw_jobs,
-    log_jobs,
-)
+from gridtune.systems.dispatch.simulator.model import DispatchJobs
+from gridtune.workload.workload import Workload
 
 SMALL = {"batches": 2, "batch_jobs": 150, "learning_jobs": 150}
 CROWDED = {"factors": (1.32, 1.26, 0.8, 1.33), "cpus": 2, "offered_load": 1.6, "learning_offered_load": 1.6}
@@ -33,23 +29,27 @@ def metrics(*, seed: int = 0, **parameters: Any) -> dict[str, float]:
     return dict(outcome(seed=seed, **parameters).metrics)
 
 
-def streams(seed: int = 0) -> JobStreams:
-    return JobStreams(*np.random.default_rng(seed).spawn(4))
+def jobs_of(p: DispatchParameters, log: Workload | None = None) -> DispatchJobs:
+    return make_jobs(p, np.random.default_rng(0).spawn(4), log)
+
+
+def log_of(submit: np.ndarray, length: np.ndarray, requested: np.ndarray) -> Workload:
+    jobs = {"submit_time": submit, "run_time": length, "requested_time": requested}
+    return Workload(jobs)
 
 
 # Jobs ---------------------------------------------------------------------------------------------------
 
 
 def test_drawn_jobs_come_in_batches_at_the_load_asked_for():
-    plan = BatchPlan(3, 2000, 1000, 0.8, None, 1000.0, 9.0)
-    jobs = draw_jobs(plan, slack=1 / 3, error=0.0, streams=streams())
-    starts = batch_starts(plan)
+    p = DispatchParameters(batches=3, batch_jobs=2000, learning_jobs=1000, factors=(1.0,), cpus=9)
+    jobs, starts = jobs_of(p), batch_starts(p)
     for batch in range(3):
         own = jobs.batch == batch
         come = jobs.submit[own]
         assert own.sum() == 2000
         assert come.min() >= starts[batch]
-        span = (plan.period(2000, 0.8)) / 3
+        span = (starts[1] - starts[0]) / 3
         assert come.max() < starts[batch] + span
         assert jobs.length[own].sum() / (9.0 * span) == pytest.approx(0.8, rel=0.05)
     learning = jobs.batch == -1
@@ -64,15 +64,15 @@ def test_drawn_jobs_come_in_batches_at_the_load_asked_for():
 
 def test_batches_last_long_enough_to_run_their_jobs():
     """Three times as long as their arrivals, or one and a half times as long as the machines work."""
-    plan = BatchPlan(2, 90, 0, 4.0, None, 100.0, 1.0)
-    assert plan.span(90, 4.0) == 90 * 100 / 4
-    assert (plan.period(90, 1.0), plan.period(90, 2.0), plan.period(90, 4.0)) == (27_000, 13_500, 13_500)
-    assert batch_starts(plan).tolist() == [0, 13_500]
+    one = {"batches": 2, "batch_jobs": 90, "mean_length": 100.0, "factors": (1.0,)}
+    for load, period in ((1.0, 27_000), (2.0, 13_500), (4.0, 13_500)):
+        p = DispatchParameters(**one, offered_load=load)
+        assert batch_starts(p).tolist() == [0, period]
+        assert jobs_of(p).submit[:90].max() == pytest.approx(90 * 100 / load, rel=0.1)
 
 
 def test_deadlines_do_not_tell_how_long_a_job_really_takes():
-    plan = BatchPlan(1, 5000, 0, 0.8, None, 1000.0, 9.0)
-    jobs = draw_jobs(plan, slack=0.0, error=0.7, streams=streams())
+    jobs = jobs_of(DispatchParameters(batches=1, batch_jobs=5000, slack=0.0, estimate_error=0.7))
     assert (jobs.deadline - jobs.submit == jobs.estimate).all()
     off = np.log(jobs.estimate / jobs.length)
     assert off.std() == pytest.approx(0.7, abs=0.03)
@@ -83,8 +83,10 @@ def test_a_logs_jobs_keep_their_pattern_and_get_the_load():
     rng = np.random.default_rng(0)
     submit = np.sort(rng.integers(5000, 90_000, 500))
     length, estimate = rng.integers(0, 900, 500), rng.integers(1, 2000, 500)
-    plan = BatchPlan(3, 100, 50, 1.2, None, 1.0, 4.0)
-    jobs = log_jobs(submit, length, estimate, plan, slack=0.3, error=0.0, streams=streams())
+    counts = {"batches": 3, "batch_jobs": 100, "learning_jobs": 50}
+    p = DispatchParameters(**counts, offered_load=1.2, factors=(1.0,), cpus=4)
+    log = log_of(submit, length, estimate)
+    jobs = jobs_of(p, log)
     assert len(jobs) == 350
     assert np.bincount(jobs.batch + 1).tolist() == [50, 100, 100, 100]
     assert jobs.length.sum() / (4.0 * jobs.submit[-1]) == pytest.approx(1.2, rel=0.01)
@@ -92,19 +94,19 @@ def test_a_logs_jobs_keep_their_pattern_and_get_the_load():
     assert np.corrcoef(gaps, there)[0, 1] > 0.99
     assert (jobs.estimate == estimate[:350]).all()
     with pytest.raises(GridtuneError, match="too few"):
-        log_jobs(submit[:80], length, estimate, plan, slack=0.3, error=0.0, streams=streams())
+        jobs_of(p, log.first(80))
 
 
 def test_a_log_without_requested_times_does_not_tell_the_broker_its_run_times():
     rng = np.random.default_rng(0)
     submit, length = np.arange(4000) * 10, rng.integers(100, 900, 4000)
     estimate = np.where(np.arange(4000) % 2, -1, 5000)
-    plan = BatchPlan(1, 4000, 0, 1.0, None, 1.0, 4.0)
+    one, log = {"batches": 1, "batch_jobs": 4000, "slack": 0.0}, log_of(submit, length, estimate)
     with pytest.raises(SimulationError, match="2000 of 4000 jobs have no requested time") as refused:
-        log_jobs(submit, length, estimate, plan, slack=0.0, error=0.0, streams=streams())
+        jobs_of(DispatchParameters(**one), log)
     assert refused.value.field == "requested_time"
     assert "missing_walltime" in str(refused.value)
-    jobs = log_jobs(submit, length, estimate, plan, slack=0.0, error=0.5, streams=streams())
+    jobs = jobs_of(DispatchParameters(**one, estimate_error=0.5), log)
     off = np.log(jobs.estimate / np.where(estimate < 1, length, 5000))
     for half in (off[::2], off[1::2]):
         assert half.std() == pytest.approx(0.5, abs=0.03)

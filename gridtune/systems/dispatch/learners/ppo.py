@@ -13,14 +13,9 @@ from pydantic import Field, model_validator
 from gridtune.core.log_parameters import Window
 from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
 from gridtune.errors import PolicyError
+from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
-from gridtune.systems.dispatch.parameters import (
-    DispatchParameters,
-    InstanceParameters,
-    log_part,
-    make_jobs,
-    make_machines,
-)
+from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
 from gridtune.systems.dispatch.simulator.batch import BrokerBatch
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import INSERTING, ORDERS, DispatchOutcome, Order, dispatch

@@ -10,7 +10,9 @@ import pytest
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
 from gridtune.systems.dispatch.dispatchers.learners import LEARNERS, Examples, make_learner
-from gridtune.systems.dispatch.simulator.model import BatchPlan, DispatchJobs, JobStreams, Machines, draw_jobs
+from gridtune.systems.dispatch.jobs import make_jobs
+from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import LEFT, MACHINE, PREDICTED
 from gridtune.systems.dispatch.simulator.replay import dispatch
 
@@ -50,8 +52,17 @@ def first_machine() -> StubLearner:
 
 
 def some_jobs(load: float, seed: int = 0, *, learning: int = 100, jobs: int = 300) -> DispatchJobs:
-    plan = BatchPlan(1, jobs, learning, load, load, 500.0, float((1 / FACTORS).sum()))
-    return draw_jobs(plan, slack=0.5, error=0.0, streams=JobStreams(*np.random.default_rng(seed).spawn(4)))
+    p = DispatchParameters(
+        batches=1,
+        batch_jobs=jobs,
+        learning_jobs=learning,
+        offered_load=load,
+        learning_offered_load=load,
+        mean_length=500.0,
+        slack=0.5,
+        factors=tuple(FACTORS),
+    )
+    return make_jobs(p, np.random.default_rng(seed).spawn(4), None)
 
 
 def machines(cpus: int = 1) -> Machines:

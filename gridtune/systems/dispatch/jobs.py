@@ -1,0 +1,169 @@
+"""The jobs and the machines of a run: drawn in batches, or jobs of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.simulator.model import (
+    Changes,
+    DispatchJobs,
+    Machines,
+    failures,
+    no_changes,
+    speed_changes,
+)
+from gridtune.types import IntArray
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workload import Workload
+
+__all__ = ["batch_starts", "log_part", "make_jobs", "make_machines"]
+
+#: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
+_STRETCH, _RESERVE = 3.0, 1.5
+#: Shortest and longest job over the mean.
+_SHORTEST, _LONGEST = 0.2, 1.8
+
+
+def make_jobs(
+    p: DispatchParameters, streams: Sequence[np.random.Generator], log: Workload | None
+) -> DispatchJobs:
+    """Return the jobs, drawn or those of a log's part.
+
+    A job's deadline is submission + estimate + slack · U(0, 1) · estimate. Its estimate is its length, or a
+    log's requested time, times a lognormal error of mean logarithm 0. Both go by what is known when the job
+    comes, not by its true length.
+
+    Parameters
+    ----------
+    p
+        How many jobs come, and how fast.
+    streams
+        Four streams of random numbers: of arrivals, lengths, estimates and deadlines, so that one can change
+        without the others.
+    log
+        The log's part, in order of submission; None to draw jobs.
+
+    Raises
+    ------
+    SimulationError
+        If a log has too few jobs; or if it lacks requested times and there is no error of estimates: the
+        broker would know how long these jobs really take.
+
+    Notes
+    -----
+    The rule for deadlines is of Vladušič, section 2.2.2.
+    """
+    arrivals, lengths, errors, deadlines = streams
+    if log is None:
+        submit, length, batch = _drawn(p, arrivals, lengths)
+        estimate, user = length, None
+    else:
+        submit, length, batch = _scaled(p, log)
+        used = slice(0, len(submit))
+        estimate = _requested(p, log.requested_time[used], length)
+        user = np.unique(log.user[used], return_inverse=True)[1].astype(np.int64)
+    if p.estimate_error:
+        factor = np.exp(p.estimate_error * errors.standard_normal(len(estimate)))
+        estimate = np.rint(estimate * factor)
+    estimate = np.maximum(1, estimate).astype(np.int64)
+    spare = np.rint(p.slack * deadlines.random(len(estimate)) * estimate).astype(np.int64)
+    jobs = DispatchJobs(submit, length, estimate, submit + estimate + spare, batch, user)
+    if p.first is not None:
+        jobs = jobs.take(np.arange(len(jobs)) < (batch < 0).sum() + p.first)
+    return jobs
+
+
+def make_machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Generator) -> Machines:
+    """Return the machines, with their changes; `rng` draws failures."""
+    changes: Changes = no_changes()
+    if p.change_after and p.changed_factors is not None:
+        changes += speed_changes(int(batch_starts(p)[p.change_after]), p.changed_factors)
+    if p.mean_up is not None and p.mean_down is not None:
+        horizon = int(jobs.submit.max(initial=0))
+        changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)
+    return Machines(np.array(p.factors), np.full(len(p.factors), p.cpus), changes)
+
+
+def log_part(p: DispatchParameters, log: Workload) -> Workload:
+    """Return the part of a log that is run, in order of submission."""
+    workload, _ = clean(log, ("sort_submits",))
+    if p.window is None:
+        return workload
+    number, count = map(int, p.window.split("/"))
+    return workload.windows(count)[number - 1]
+
+
+def batch_starts(p: DispatchParameters) -> IntArray:
+    """Return the second at which each batch of drawn jobs begins: shape (batches,).
+
+    A batch lasts three times as long as its arrivals, as in the paper; under a load above 2 longer, so that
+    the machines are empty before the next.
+    """
+
+    def period(jobs: int, load: float) -> int:
+        return round(_span(p, jobs, load) * max(_STRETCH, _RESERVE * load))
+
+    first = period(p.learning_jobs, p.learning_offered_load or p.offered_load)
+    return first + np.arange(p.batches, dtype=np.int64) * period(p.batch_jobs, p.offered_load)
+
+
+def _span(p: DispatchParameters, jobs: int, load: float) -> float:
+    """Return the seconds over which that many drawn jobs arrive."""
+    return jobs * p.mean_length / (p.capacity * load)
+
+
+def _drawn(
+    p: DispatchParameters, arrivals: np.random.Generator, lengths: np.random.Generator
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return submission, length and batch of drawn jobs.
+
+    The jobs of a batch arrive within the first part of its time, those to learn from within all of it unless
+    a load is given.
+    """
+    learning = _span(p, p.learning_jobs, p.learning_offered_load or p.offered_load)
+    parts = [(0, p.learning_jobs, learning if p.learning_offered_load else learning * _STRETCH)]
+    own = _span(p, p.batch_jobs, p.offered_load)
+    parts += [(start, p.batch_jobs, own) for start in batch_starts(p).tolist()]
+    submit = np.concatenate(
+        [start + np.sort(arrivals.integers(0, max(1, round(span)), jobs)) for start, jobs, span in parts]
+    )
+    batch = np.repeat(np.arange(-1, p.batches), [jobs for _, jobs, _ in parts])
+    low, high = (max(1, round(part * p.mean_length)) for part in (_SHORTEST, _LONGEST))
+    return submit, lengths.integers(low, high, len(submit), endpoint=True), batch
+
+
+def _scaled(p: DispatchParameters, log: Workload) -> tuple[IntArray, IntArray, IntArray]:
+    """Return submission, length and batch of a log's jobs, the arrivals scaled to the load.
+
+    The first `learning_jobs` jobs are for learning, then every `batch_jobs` jobs are a batch, without a pause
+    between them. There are at most `batches` batches; jobs left over at the end are dropped.
+    """
+    count = min(p.batches, (len(log) - p.learning_jobs) // p.batch_jobs)
+    if count < 1:
+        raise SimulationError(
+            f"{len(log)} jobs are too few: {p.learning_jobs} to learn from and a batch of {p.batch_jobs}"
+        )
+    batch = np.concatenate([np.full(p.learning_jobs, -1), np.repeat(np.arange(count), p.batch_jobs)])
+    submit = log.submit_time[: len(batch)] - log.submit_time[0]
+    length = np.maximum(1, log.run_time[: len(batch)])
+    span = length.sum() / (p.capacity * p.offered_load)
+    submit = np.rint(submit * (span / max(1, submit[-1]))).astype(np.int64)
+    return submit, length, batch
+
+
+def _requested(p: DispatchParameters, requested: IntArray, length: IntArray) -> IntArray:
+    """Return requested times; the length where it is unknown and estimates have errors."""
+    unknown = requested < 1
+    if unknown.any() and not p.estimate_error:
+        raise SimulationError(
+            f"{unknown.sum()} of {len(requested)} jobs have no requested time, and the broker must "
+            "not know their run times",
+            field="requested_time",
+            hint="the cleaning rule missing_walltime, one of the default ones, gives them the log's largest; "
+            "or make estimates of their run times with estimate_error=0.5",
+        )
+    return np.where(unknown, length, requested)
