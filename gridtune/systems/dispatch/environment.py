@@ -51,7 +51,11 @@ class _Episodes:
             raise SimulationError(f"must be above 0 and at most 1, but got {split}", field="split")
         if log is not None and p.trace is not None:
             raise SimulationError("a log and a trace are one too many", field="trace")
-        self.log = log if p.trace is None else _first_part(p.trace, p.rules, split)
+        if p.trace is not None:
+            whole = read_workload(resolve_trace(p.trace), clean=p.rules or DEFAULT_RULES)
+            whole, _ = clean(whole, ("sort_submits",))
+            log = whole.take(slice(0, max(1, round(split * len(whole)))))
+        self.log = log
         self.jobs = p.batches * p.batch_jobs
         if self.log is not None and len(self.log) < self.jobs:
             raise SimulationError(f"{len(self.log)} jobs are too few for episodes of {self.jobs}")
@@ -71,6 +75,12 @@ class _Episodes:
             forget=p.forget,
         )
 
+    def spaces(self) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
+        """Return one broker's spaces of observations and actions."""
+        machines = len(self.parameters.factors)
+        features = gym.spaces.Box(-_BOUND, _BOUND, (machines * FEATURES,), np.float32)
+        return features, gym.spaces.Discrete(machines)
+
     def draw(self, rng: np.random.Generator) -> DispatchJobs:
         """Draw an episode's jobs."""
         streams = [np.random.default_rng(seed) for seed in rng.integers(2**63, size=4)]
@@ -81,13 +91,6 @@ class _Episodes:
 
 
 @lru_cache(maxsize=4)
-def _first_part(trace: str, rules: tuple[str, ...], split: float) -> Workload:
-    """Return the first part of a log, the one to learn on, in order of submission."""
-    workload = read_workload(resolve_trace(trace), clean=rules or DEFAULT_RULES)
-    workload, _ = clean(workload, ("sort_submits",))
-    return workload.take(slice(0, max(1, round(split * len(workload)))))
-
-
 class DispatchEnv(gym.Env[Float32Array, Any]):
     """A broker that sends each arriving job to one of several machines with queues of their own.
 
@@ -124,7 +127,7 @@ class DispatchEnv(gym.Env[Float32Array, Any]):
     ) -> None:
         self._episodes = _Episodes(split, log, parameters)
         self.brokers = self._episodes.batch(1, reward)
-        self.observation_space, self.action_space = _spaces(self._episodes.parameters)
+        self.observation_space, self.action_space = self._episodes.spaces()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -168,7 +171,7 @@ class DispatchVectorEnv(CompiledVectorEnv):
     ) -> None:
         self._episodes = _Episodes(split, log, parameters)
         self.brokers = self._episodes.batch(num_envs, reward)
-        super().__init__(num_envs, _spaces(self._episodes.parameters), copy=copy)
+        super().__init__(num_envs, self._episodes.spaces(), copy=copy)
 
     def _draw(self, where: BoolArray) -> None:
         for i in np.flatnonzero(where).tolist():
@@ -186,10 +189,3 @@ class DispatchVectorEnv(CompiledVectorEnv):
     def _observe(self) -> Float32Array:
         features = self.brokers.observed.features
         return features.copy() if self._copy else features
-
-
-def _spaces(p: DispatchParameters) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
-    """Return one broker's spaces of observations and actions."""
-    machines = len(p.factors)
-    features = gym.spaces.Box(-_BOUND, _BOUND, (machines * FEATURES,), np.float32)
-    return features, gym.spaces.Discrete(machines)

@@ -13,8 +13,6 @@ from gridtune.systems.dispatch.simulator.model import (
     DispatchJobs,
     Machines,
     failures,
-    no_changes,
-    speed_changes,
 )
 from gridtune.types import IntArray
 from gridtune.workload.cleaning import clean
@@ -79,9 +77,9 @@ def make_jobs(
 
 def make_machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Generator) -> Machines:
     """Return the machines, with their changes; `rng` draws failures."""
-    changes: Changes = no_changes()
+    changes = Changes()
     if p.change_after and p.changed_factors is not None:
-        changes += speed_changes(int(batch_starts(p)[p.change_after]), p.changed_factors)
+        changes += Changes.of_speeds(int(batch_starts(p)[p.change_after]), p.changed_factors)
     if p.mean_up is not None and p.mean_down is not None:
         horizon = int(jobs.submit.max(initial=0))
         changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from gridtune.core.system import Measure, RenamedMetric
 from gridtune.systems.dispatch.simulator.bounds import lower_bounds
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
+from gridtune.systems.dispatch.simulator.replay import DispatchReplay
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -123,7 +123,7 @@ RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
 
 
 def measure_dispatch(
-    jobs: DispatchJobs, machines: Machines, outcome: DispatchOutcome, reference: DispatchOutcome
+    jobs: DispatchJobs, machines: Machines, outcome: DispatchReplay, reference: DispatchReplay
 ) -> dict[str, float]:
     """Return every measure; NaN where it is not defined.
 
@@ -166,7 +166,7 @@ def measure_dispatch(
 
 
 def dispatch_notes(
-    jobs: DispatchJobs, outcome: DispatchOutcome, reference: DispatchOutcome, machines: int
+    jobs: DispatchJobs, outcome: DispatchReplay, reference: DispatchReplay, machines: int
 ) -> dict[str, Any]:
     """Return what tables and figures need besides the metrics: JSON-serialisable.
 
@@ -190,7 +190,7 @@ def dispatch_notes(
     }
 
 
-def tardiness(jobs: DispatchJobs, outcome: DispatchOutcome) -> IntArray:
+def tardiness(jobs: DispatchJobs, outcome: DispatchReplay) -> IntArray:
     """Return max(0, C − d) of each job, shape (n,)."""
     return np.maximum(0, outcome.finish - jobs.deadline)
 

@@ -36,7 +36,7 @@ from gridtune.systems.dispatch.metrics import (
 from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.reproduction import PUBLISHED, REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
-from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, dispatch
+from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.workload import Workload
 
@@ -44,6 +44,10 @@ __all__ = ["DispatchSystem"]
 
 #: The reference of runs that may edit queues: the paper's better benchmark.
 _BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10, "repair_steps": 10}
+
+#: Columns of the table of jobs: of what they are, and of what became of them.
+_OF_JOBS = ("batch", "submit", "length", "estimate", "deadline")
+_OF_OUTCOMES = ("machine", "placed", "start", "finish", "chance", "overruled")
 
 
 class DispatchSystem(System):
@@ -131,7 +135,11 @@ class DispatchSystem(System):
         if part is not None:
             unknown = int((part.requested_time[: len(jobs)] < 1).sum())
             notes |= {"cleaning": dict(part.cleaning), "without_requested_time": unknown}
-        job_tables = {"jobs": _job_table(jobs, outcome)} if tables else {}
+        job_tables = {}
+        if tables:
+            columns = {name: getattr(jobs, name) for name in _OF_JOBS}
+            columns |= {name: getattr(outcome, name) for name in _OF_OUTCOMES}
+            job_tables["jobs"] = pa.table(columns)
         return Outcome(measure_dispatch(jobs, machines, outcome, reference), notes, job_tables)
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
@@ -153,7 +161,7 @@ def _reference(p: DispatchParameters) -> DispatchParameters:
     return p.model_copy(update={**alone, **_BENCHMARK})
 
 
-def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Generator]) -> DispatchOutcome:
+def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Generator]) -> DispatchReplay:
     failing, selecting, learning = streams
     machines = make_machines(p, jobs, failing)
     if p.checkpoint is not None:
@@ -189,9 +197,3 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         **common,
     )
     return broker.run(jobs, machines, rng=selecting, learning_rng=learning)
-
-
-def _job_table(jobs: DispatchJobs, outcome: DispatchOutcome) -> pa.Table:
-    columns = {name: getattr(jobs, name) for name in ("batch", "submit", "length", "estimate", "deadline")}
-    columns |= {name: getattr(outcome, name) for name in ("machine", "placed", "start", "finish", "chance")}
-    return pa.table({**columns, "overruled": outcome.overruled})

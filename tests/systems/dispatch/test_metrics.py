@@ -15,7 +15,7 @@ from gridtune.systems.dispatch.metrics import (
     reliability,
 )
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
+from gridtune.systems.dispatch.simulator.replay import DispatchReplay
 
 #: One job to learn from, two batches of two: deadlines at 20.
 JOBS = DispatchJobs(
@@ -28,10 +28,10 @@ JOBS = DispatchJobs(
 MACHINES = Machines(np.ones(2), np.ones(2, np.int64))
 
 
-def outcome(finish: list[int], chance: list[float], overruled: list[bool]) -> DispatchOutcome:
+def outcome(finish: list[int], chance: list[float], overruled: list[bool]) -> DispatchReplay:
     zero = np.zeros(len(finish), np.int64)
     machine = np.array([0, 1, 1, 0, 1]) if len(finish) == 5 else zero
-    return DispatchOutcome(machine, zero, zero, np.array(finish), np.array(chance), np.array(overruled), 1, 2)
+    return DispatchReplay(machine, zero, zero, np.array(finish), np.array(chance), np.array(overruled), 1, 2)
 
 
 def test_five_jobs_by_hand():
@@ -72,7 +72,7 @@ def test_ratios_of_batches_are_summed_up_by_median_and_minimum():
     zero = np.zeros(18, np.int64)
     jobs = DispatchJobs(zero, zero + 5, zero + 5, zero + 20, np.repeat(np.arange(3), 6))
 
-    def in_time(counts: list[int]) -> DispatchOutcome:
+    def in_time(counts: list[int]) -> DispatchReplay:
         finish = [20 if place < count else 21 for count in counts for place in range(6)]
         return outcome(finish, [np.nan] * 18, [False] * 18)
 

@@ -16,19 +16,18 @@ from gridtune.systems.dispatch.dispatchers.decisions import Buffers, next_decisi
 from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner, Selection
 from gridtune.systems.dispatch.simulator import predicting
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.predicting import attribute_count
+from gridtune.systems.dispatch.simulator.predicting import ATTRIBUTE_COUNTS
 from gridtune.systems.dispatch.simulator.replay import (
     ORDERS,
     PROBABLE,
     RULES,
     SPEEDS,
     Assistance,
-    DispatchOutcome,
+    DispatchReplay,
     Order,
     Rule,
     Settings,
     Speeds,
-    outcome_of,
 )
 from gridtune.systems.dispatch.simulator.site import NOBODY, new_site
 from gridtune.types import BoolArray, FloatArray
@@ -106,7 +105,7 @@ class Broker:
         *,
         rng: np.random.Generator,
         learning_rng: np.random.Generator,
-    ) -> DispatchOutcome:
+    ) -> DispatchReplay:
         """Run all jobs.
 
         Parameters
@@ -142,10 +141,10 @@ class Broker:
                 self._repair(job, machine)
                 job = machine = NOBODY
             job, own = next_decision(self.site, self.state, self.buffers, job, machine)
-        return replace(outcome_of(self.site, self.chance, self.overruled), learning=self._facts())
+        return replace(DispatchReplay.of(self.site, self.chance, self.overruled), learning=self._facts())
 
     def _prepare(self, jobs: DispatchJobs, machines: Machines, rng: np.random.Generator) -> None:
-        n, m, columns = len(jobs), len(machines), attribute_count(self.learner.attributes)
+        n, m, columns = len(jobs), len(machines), ATTRIBUTE_COUNTS[self.learner.attributes]
         self.site = new_site(jobs, machines)
         user = jobs.user if self.by_user else None
         self.state = predicting.new_broker_state(self.site, SPEEDS[self.speeds], self.forget, user)

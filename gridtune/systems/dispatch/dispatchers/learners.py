@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -64,33 +64,27 @@ class Examples(NamedTuple):
     seconds: FloatArray
 
 
-class Learner(Protocol):
-    """The learner of a broker."""
-
-    #: The attributes it gets.
-    attributes: AttributeSet
-    #: The last model selection; None where there is nothing to select.
-    selection: Selection | None
-    #: The most examples it learns from; None for any number.
-    memory: int | None
-
-    def refresh(self, examples: Examples, *, reselect: bool, rng: np.random.Generator) -> None:
-        """Learn from examples; `reselect`: select the model's settings again."""
-        ...
-
-    def chances(self, rows: FloatArray) -> FloatArray:
-        """Return the chance of ending in time for each row, shape (n,)."""
-        ...
-
-    def preference(self, rows: FloatArray) -> FloatArray:
-        """Return, for each row, a number that is larger where a job should rather go."""
-        ...
-
-
 @dataclass
-class _Classifier:
-    """A learner that classifies."""
+class Learner:
+    """The learner of a broker: a classifier, whose settings are selected.
 
+    Attributes
+    ----------
+    machines
+        Number of machines.
+    attributes
+        The attributes it gets.
+    limit
+        Examples that model selection judges on; None for all.
+    selection
+        The last model selection; None where there is nothing to select.
+    memory
+        The most examples it learns from; None for any number.
+    settings
+        Its own settings to select from.
+    """
+
+    machines: int = 1
     attributes: AttributeSet = "paper"
     limit: int | None = 1000
     selection: Selection | None = None
@@ -98,6 +92,7 @@ class _Classifier:
     settings: tuple[Any, ...] = (None,)
 
     def refresh(self, examples: Examples, *, reselect: bool, rng: np.random.Generator) -> None:
+        """Learn from examples; `reselect`: select the model's settings again."""
         table, labels = examples.rows, examples.in_time
         if labels.min() == labels.max():
             self.constant(float(labels[0]))
@@ -111,26 +106,29 @@ class _Classifier:
         self.answer: Callable[[FloatArray], FloatArray] = lambda rows: np.full(len(rows), chance)
 
     def chances(self, rows: FloatArray) -> FloatArray:
+        """Return the chance of ending in time for each row, shape (n,)."""
         return self.answer(rows)
 
     def preference(self, rows: FloatArray) -> FloatArray:
+        """Return, for each row, a number that is larger where a job should rather go."""
         return self.chances(rows)
 
     def scores(self, table: FloatArray, labels: Any, weights: FloatArray, rows: FloatArray) -> Any:
+        """Yield the chances of rows for each of the settings, fitted to a table; see `Scorer`."""
         for setting in self.settings:
             self.fit(table, labels, weights, setting)
             yield self.answer(rows)
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
+        """Fit the model to examples, and set `answer`."""
         raise NotImplementedError
 
 
 @dataclass
-class J48(_Classifier):
+class J48(Learner):
     """C4.5's tree; its setting is the confidence factor. The machine is categorical."""
 
     settings: tuple[Any, ...] = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-    machines: int = 1
 
     def scores(self, table: FloatArray, labels: Any, weights: FloatArray, rows: FloatArray) -> Any:
         tree = self._grown(table, labels, weights)
@@ -151,10 +149,8 @@ class J48(_Classifier):
 
 
 @dataclass
-class NaiveBayes(_Classifier):
+class NaiveBayes(Learner):
     """Naive Bayes; it has no setting of its own. The machine is categorical."""
-
-    machines: int = 1
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         self.answer = naive_bayes_predictor(
@@ -163,7 +159,7 @@ class NaiveBayes(_Classifier):
 
 
 @dataclass
-class LocallyWeighted(_Classifier):
+class LocallyWeighted(Learner):
     """Locally weighted learning; its setting is the number of neighbours.
 
     Every prediction goes over all examples, so it keeps to the last 500.
@@ -179,7 +175,7 @@ class LocallyWeighted(_Classifier):
 
 
 @dataclass
-class Boosting(_Classifier):
+class Boosting(Learner):
     """Histogram gradient boosting on what any broker can observe, calibrated by isotonic regression."""
 
     attributes: AttributeSet = "informed"
@@ -210,7 +206,7 @@ class Boosting(_Classifier):
 
 
 @dataclass
-class BoostedTime:
+class BoostedTime(Learner):
     """A model of the time to completion: boosted trees for its mean, and the spread seen around it.
 
     The target is the logarithm of the seconds to completion over those that the queue is predicted to take to
@@ -221,8 +217,6 @@ class BoostedTime:
 
     attributes: AttributeSet = "informed"
     rounds: int = 30
-    selection: Selection | None = None
-    memory: int | None = None
     ratios: FloatArray = field(default_factory=lambda: np.ones(0))
     model: Callable[[FloatArray], FloatArray] | None = None
 
@@ -267,6 +261,14 @@ def _boosted(model: Any, rows: FloatArray, goal: Any) -> Callable[[FloatArray], 
         return boosting_predictor(model.fit(rows, goal))
 
 
+_SELECTED: dict[str, type[Learner]] = {"j48": J48, "naive_bayes": NaiveBayes}
+_OTHERS: dict[str, type[Learner]] = {
+    "lwl": LocallyWeighted,
+    "boosting": Boosting,
+    "boosted_time": BoostedTime,
+}
+
+
 def make_learner(name: str, machines: int, *, limit: int | None = 1000) -> Learner:
     """Return a learner by its name.
 
@@ -280,16 +282,10 @@ def make_learner(name: str, machines: int, *, limit: int | None = 1000) -> Learn
     limit
         Examples that model selection judges on; None for all. Locally weighted learning keeps to 250.
     """
-    if name == "j48":
-        return J48(machines=machines, limit=limit)
-    if name == "naive_bayes":
-        return NaiveBayes(machines=machines, limit=limit)
-    if name == "lwl":
-        return LocallyWeighted()
-    if name == "boosting":
-        return Boosting()
-    if name == "boosted_time":
-        return BoostedTime()
+    if name in _SELECTED:
+        return _SELECTED[name](machines, limit=limit)
+    if name in _OTHERS:
+        return _OTHERS[name](machines)
     raise SimulationError(f"no learner is named {name!r}", hint=f"one of {', '.join(LEARNERS)}")
 
 

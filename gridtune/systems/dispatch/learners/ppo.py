@@ -18,7 +18,7 @@ from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
 from gridtune.systems.dispatch.simulator.batch import BrokerBatch
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.replay import INSERTING, ORDERS, DispatchOutcome, Order, dispatch
+from gridtune.systems.dispatch.simulator.replay import INSERTING, ORDERS, DispatchReplay, Order, dispatch
 from gridtune.training.ppo_training import (
     EntropyDecay,
     GradientNorm,
@@ -202,7 +202,7 @@ BROKER = "broker"
 
 def play(
     network: ActorCritic, episodes: Sequence[DispatchJobs], machines: Machines, *, order: str, forget: float
-) -> list[DispatchOutcome]:
+) -> list[DispatchReplay]:
     """Play episodes of as many jobs each, all of them side by side.
 
     Parameters
@@ -235,7 +235,7 @@ def play(
     return [brokers.outcome(index) for index in range(count)]
 
 
-def play_file(file: Path, jobs: DispatchJobs, machines: Machines) -> DispatchOutcome:
+def play_file(file: Path, jobs: DispatchJobs, machines: Machines) -> DispatchReplay:
     """Return the results of jobs under the policy in a file.
 
     Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,9 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
     rules = [method for method in methods if method.learner == "none" and method.of("rule") in {"edd", "erd"}]
     if not learning or learning[0].tardiness.shape[1] < _SPAN + _POINTS - 1:
         return
+    sizes = np.concatenate([method.jobs.ravel() for method in learning])
+    fewest, most = int(sizes.min()), int(sizes.max())
+    jobs = f"{most:,} jobs" if fewest == most else f"up to {most:,} jobs"
     with figure(8.5, 4.6) as (drawing, axes):
         for place, method in enumerate(learning):
             late = method.tardiness.mean(axis=0)
@@ -55,18 +58,11 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
             axes.axhline(
                 method.tardiness.mean(), color=BASELINE, linestyle=style, linewidth=1.2, label=method.label
             )
-        axes.set_xlabel(f"first of {_SPAN} batches of {_sizes(learning)}; a point is their mean")
+        axes.set_xlabel(f"first of {_SPAN} batches of {jobs}; a point is their mean")
         axes.set_ylabel("mean tardiness, s")
         head(axes, "Learning from nothing", "means over replicates; lower is better")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         yield save(drawing, path)
-
-
-def _sizes(methods: Sequence[Method]) -> str:
-    """Return how large batches are, in words."""
-    sizes = np.concatenate([method.jobs.ravel() for method in methods])
-    fewest, most = int(sizes.min()), int(sizes.max())
-    return f"{most:,} jobs" if fewest == most else f"up to {most:,} jobs"
 
 
 def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
@@ -78,7 +74,18 @@ def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
     places = _places(changed)
     with figure(4.0 * len(bases), 4.2, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
         for axes, base in zip(grid[0], bases, strict=True):
-            _draw_recovery(axes, [method for method in changed if method.base == base], places)
+            own = [method for method in changed if method.base == base]
+            for method in own:
+                middle = medians(method.relative, axis=0)
+                batches = np.arange(1, len(middle) + 1)
+                axes.plot(batches, middle, **_style(places[method.label]), label=method.label)
+            after = int(own[0].of("change_after"))
+            axes.axhline(1.0, color=BASELINE, linewidth=1.0)
+            axes.axvline(after + 0.5, color="#999999", linestyle="--", linewidth=1.0)
+            place = {"xy": (after + 0.55, 0.02), "xycoords": ("data", "axes fraction")}
+            axes.annotate("speeds change", **place, fontsize=8, color="#666666")
+            axes.set_xlabel("batch")
+            axes.set_xticks(np.arange(1, own[0].relative.shape[1] + 1))
             head(axes, base)
         grid[0][0].set_ylabel("jobs in time, with a learner over without")
         _legend(grid[0])
@@ -106,35 +113,18 @@ def _legend(panels: Any) -> None:
     )
 
 
-def _draw_recovery(axes: Any, methods: Sequence[Method], places: Mapping[str, int]) -> None:
-    after = int(methods[0].of("change_after"))
-    for method in methods:
-        middle = medians(method.relative, axis=0)
-        axes.plot(
-            np.arange(1, len(middle) + 1),
-            middle,
-            **_style(places[method.label]),
-            label=method.label,
-        )
-    axes.axhline(1.0, color=BASELINE, linewidth=1.0)
-    axes.axvline(after + 0.5, color="#999999", linestyle="--", linewidth=1.0)
-    axes.annotate(
-        "speeds change", (after + 0.55, 0.02), xycoords=("data", "axes fraction"), fontsize=8, color="#666666"
-    )
-    axes.set_xlabel("batch")
-    axes.set_xticks(np.arange(1, methods[0].relative.shape[1] + 1))
-
-
-def _calibrates(method: Method) -> bool:
-    """Whether a method predicts chances, without changes, setting aside or another order of the queues."""
-    plain = not method.of("change_after") and not method.of("set_aside")
-    predicts = method.learner != "none" and method.reliability.shape[1] > 0
-    return plain and predicts and method.of("order") in (None, "due_date")
-
-
 def _calibration(methods: Sequence[Method], path: Path) -> Iterator[Path]:
     """Draw the share of jobs in time over the predicted chance: a panel for each base rule."""
-    shown = [method for method in methods if _calibrates(method)]
+    # Methods that predict chances, without changes, setting aside or another order of the queues.
+    shown = [
+        method
+        for method in methods
+        if not method.of("change_after")
+        and not method.of("set_aside")
+        and method.learner != "none"
+        and method.reliability.shape[1] > 0
+        and method.of("order") in (None, "due_date")
+    ]
     if not shown:
         return
     places = _places(shown)

@@ -59,12 +59,6 @@ def _between(low: Any, high: Any, digits: int = 2) -> str:
     return "–" if np.isnan(low) or np.isnan(high) else f"{low:.{digits}f} … {high:.{digits}f}"
 
 
-def _interval(values: FloatArray) -> str:
-    """Return the median's bootstrap interval over replicates, each of which counts as one."""
-    interval = bootstrap_interval(values, rng=np.random.default_rng(_SEED), statistic="median")
-    return _between(interval.low, interval.high)
-
-
 # Assistance -------------------------------------------------------------------------------------------
 
 
@@ -77,10 +71,21 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
     header = ["base", "learner", *(["machines"] if changing else []), "pairs"]
     header += ["jobs in time with over without, by batch", "all batches", "95 %", "smallest", "published"]
     rows = []
-    for method in [*helped, *_pulled(methods, helped)]:
+    # The shared queue stands beside each selector, on the same machines.
+    selectors = {(method.of("rule"), method.of("change_after")): method for method in helped}
+    pulled = [
+        method.over(selector)
+        for (_, change), selector in selectors.items()
+        for method in methods
+        if method.of("rule") == "shared_queue" and method.of("change_after") == change
+    ]
+    for method in [*helped, *pulled]:
         relative = method.relative
         # Where no job of the reference was in time there is no ratio.
         pairs = relative[~np.isnan(relative)]
+        interval = bootstrap_interval(
+            medians(relative, axis=1), rng=np.random.default_rng(_SEED), statistic="median"
+        )
         change = [("changed" if method.of("change_after") else "as they were")] if changing else []
         rows.append(
             [
@@ -90,7 +95,7 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
                 str(pairs.size),
                 _numbers(medians(relative, axis=0)),
                 _number(np.median(pairs) if pairs.size else np.nan),
-                _interval(medians(relative, axis=1)),
+                _between(interval.low, interval.high),
                 _number(pairs.min() if pairs.size else np.nan),
                 _published_relative(method, changing),
             ]
@@ -102,18 +107,6 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
         "median batch. Published: one run, by batch.\n"
     )
     return [text, _table(header, rows), *_assignments(helped)]
-
-
-def _pulled(methods: Sequence[Method], helped: Sequence[Method]) -> list[Method]:
-    """Return the shared queue beside each selector, on the same machines."""
-    shared = [method for method in methods if method.of("rule") == "shared_queue"]
-    selectors = {(method.of("rule"), method.of("change_after")): method for method in helped}
-    return [
-        method.over(selector)
-        for (_, change), selector in selectors.items()
-        for method in shared
-        if method.of("change_after") == change
-    ]
 
 
 def _published_relative(method: Method, changing: bool) -> str:
@@ -159,7 +152,7 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
     published = {name: np.mean(values) / np.mean(TABLE_6["erd"]) for name, values in TABLE_6.items()}
     rows = []
     for method in deciding:
-        difference = _paired(method, benchmark)
+        difference, bound = _paired(method, benchmark), method.bound.mean()
         key = method.learner if method.learner != "none" else str(method.of("rule"))
         beside = method.of("order") in (None, "due_date") and (
             method.learner != "none" or method.of("repair_every")
@@ -174,7 +167,7 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
                 if method is benchmark
                 else _between(1 + difference.relative_low, 1 + difference.relative_high, 3),
                 f"{method.in_time.sum() / method.jobs.sum():.3f}",
-                _over_bound(method),
+                "–" if not bound > 0 else f"+{100 * (method.late.mean() / bound - 1):.0f} %",
             ]
         )
         if like_paper:
@@ -194,12 +187,6 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
         title += " (the paper's Table 6)"
         note += "; ratios are compared, as the paper does not name its unit"
     return [f"### {title}\n\n{note}.\n", _table(header, rows)]
-
-
-def _over_bound(method: Method) -> str:
-    """Return by how much mean tardiness is above what no dispatcher can fall below."""
-    bound = method.bound.mean()
-    return "–" if not bound > 0 else f"+{100 * (method.late.mean() / bound - 1):.0f} %"
 
 
 def _paired(method: Method, benchmark: Method) -> Any:
@@ -366,6 +353,11 @@ def _method(cells: Sequence[CellResult]) -> Method:
     def noted(name: str) -> FloatArray:
         return stacked([cell.notes[name] for cell in cells])
 
+    def sizes(cell: CellResult) -> Sequence[float]:
+        # The system's version 1 noted only the jobs of all batches.
+        batches = len(cell.notes["in_time_by_batch"])
+        return cell.notes.get("jobs_by_batch") or [cell.metrics["jobs"] / batches] * batches
+
     bins = [cell.notes["reliability"] for cell in cells]
     return Method(
         cells[0].workload,
@@ -375,18 +367,11 @@ def _method(cells: Sequence[CellResult]) -> Method:
         noted("reference_in_time_by_batch"),
         noted("tardiness_by_batch"),
         noted("reference_tardiness_by_batch"),
-        stacked([_batch_sizes(cell) for cell in cells]),
+        stacked([sizes(cell) for cell in cells]),
         np.array([cell.metrics.get("tardiness_mean_bound", np.nan) for cell in cells], np.float64),
         noted("assignments"),
         _pooled(bins),
     )
-
-
-def _batch_sizes(cell: CellResult) -> Sequence[float]:
-    """Return the jobs of each batch; the system's version 1 noted only the jobs of all."""
-    batches = len(cell.notes["in_time_by_batch"])
-    sizes: Sequence[float] = cell.notes.get("jobs_by_batch") or [cell.metrics["jobs"] / batches] * batches
-    return sizes
 
 
 def _pooled(bins: Sequence[Mapping[str, Sequence[float]]]) -> FloatArray:

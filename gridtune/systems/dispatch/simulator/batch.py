@@ -20,7 +20,7 @@ from gridtune.systems.dispatch.simulator.predicting import (
     learn,
     new_broker_state,
 )
-from gridtune.systems.dispatch.simulator.replay import DispatchOutcome, outcome_of
+from gridtune.systems.dispatch.simulator.replay import DispatchReplay
 from gridtune.systems.dispatch.simulator.site import (
     NOBODY,
     Site,
@@ -57,7 +57,7 @@ class Observations(NamedTuple):
 
 
 @kernel(inline="always")
-def site_at(sites, index):
+def _site_at(sites, index):
     """Return one of the stacked sites."""
     return Site(
         sites.submit[index],
@@ -92,7 +92,7 @@ def site_at(sites, index):
 
 
 @kernel(inline="always")
-def broker_at(brokers, believed, index):
+def _broker_at(brokers, believed, index):
     """Return one of the stacked brokers; the speed factors are its site's."""
     return BrokerState(
         believed,
@@ -112,7 +112,7 @@ def broker_at(brokers, believed, index):
 
 
 @kernel()
-def step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, observed):
+def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, observed):
     """Send each site's job to a machine, and advance to its next one.
 
     Parameters
@@ -135,8 +135,8 @@ def step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, ob
         The `Observations` to fill in.
     """
     for index in range(actions.size):
-        site = bare(site_at(sites, index))
-        broker = bare(broker_at(brokers, sites.believed[index], index))
+        site = bare(_site_at(sites, index))
+        broker = bare(_broker_at(brokers, sites.believed[index], index))
         since, done = site.state.now, site.state.finished
         if not restarted[index]:
             job, machine = site.state.deciding, actions[index]
@@ -239,8 +239,9 @@ class BrokerBatch:
         self._until_deadline, self._forget = until_deadline, forget
         site = new_site(jobs, machines)
         broker = new_broker_state(site, LEARNED, forget)
-        self._sites = Site(*_stacked(site, count))
-        self._brokers = BrokerState(*_stacked(broker, count))
+        states: tuple[Iterable[Any], ...] = (site, broker)
+        columns = [[np.repeat(column[None], count, 0) for column in state] for state in states]
+        self._sites, self._brokers = Site(*columns[0]), BrokerState(*columns[1])
         self._due, self._scale = np.zeros((count, len(jobs)), np.int64), np.ones(count)
         self._rows = np.zeros((len(machines), len(ATTRIBUTES)))
         self._nobody = np.zeros(count, np.bool_)
@@ -262,7 +263,7 @@ class BrokerBatch:
 
     def step(self, actions: npt.ArrayLike, begun: BoolArray | None = None) -> None:
         """Send the jobs to machines, shape (count,); those that have just begun advance to their first."""
-        step_brokers(
+        _step_brokers(
             self._sites,
             self._brokers,
             np.ascontiguousarray(actions, np.int64),
@@ -274,12 +275,8 @@ class BrokerBatch:
             self.observed,
         )
 
-    def outcome(self, index: int = 0) -> DispatchOutcome:
+    def outcome(self, index: int = 0) -> DispatchReplay:
         """Return the results of a broker's jobs, once all have ended."""
         site = Site(*(column[index].copy() for column in self._sites))
         n = site.machine.size
-        return outcome_of(site, np.full(n, np.nan), np.zeros(n, np.bool_))
-
-
-def _stacked(columns: Iterable[npt.NDArray[Any]], count: int) -> list[Any]:
-    return [np.repeat(column[None], count, 0) for column in columns]
+        return DispatchReplay.of(site, np.full(n, np.nan), np.zeros(n, np.bool_))

@@ -11,7 +11,7 @@ from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR, SPEED
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Changes", "DispatchJobs", "Machines", "failures", "no_changes", "speed_changes"]
+__all__ = ["Changes", "DispatchJobs", "Machines", "failures"]
 
 #: A factor beyond these would leave int64 seconds, or run jobs in no time.
 _FACTORS = (1e-3, 1e3)
@@ -60,25 +60,24 @@ class DispatchJobs:
 
     def take(self, mask: BoolArray) -> DispatchJobs:
         """Return the jobs that a mask selects."""
-        user = None if self.user is None else self.user[mask]
-        return DispatchJobs(
-            self.submit[mask],
-            self.length[mask],
-            self.estimate[mask],
-            self.deadline[mask],
-            self.batch[mask],
-            user,
-        )
+        columns = {name: column[mask] for name, column in vars(self).items() if column is not None}
+        return DispatchJobs(**columns)
 
 
 @dataclass(frozen=True)
 class Changes:
     """Changes of machines, in order of time; kinds are `SPEED`, `FAILURE`, `REPAIR` of `state`."""
 
-    time: IntArray
-    machine: IntArray
-    kind: IntArray
-    value: FloatArray
+    time: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    machine: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    kind: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    value: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of_speeds(cls, time: int, factors: Sequence[float]) -> Changes:
+        """Return a change of every machine's speed factor at one second."""
+        columns = (np.full(len(factors), time), np.arange(len(factors)), np.full(len(factors), SPEED))
+        return cls(*columns, np.array(factors, np.float64))
 
     def __add__(self, other: Changes) -> Changes:
         """Return both, in order of time; at the same second these come before the others."""
@@ -90,19 +89,6 @@ class Changes:
             np.concatenate([self.value, other.value]),
         )
         return Changes(time[order], *(column[order] for column in joined))
-
-
-def no_changes() -> Changes:
-    """Return changes for machines that never change."""
-    nothing = np.zeros(0, np.int64)
-    return Changes(nothing, nothing, nothing, np.zeros(0))
-
-
-def speed_changes(time: int, factors: Sequence[float]) -> Changes:
-    """Return a change of every machine's speed factor at one second."""
-    count = len(factors)
-    kind = np.full(count, SPEED, np.int64)
-    return Changes(np.full(count, time, np.int64), np.arange(count), kind, np.array(factors, np.float64))
 
 
 def failures(
@@ -124,7 +110,7 @@ def failures(
     rng
         One generator for each machine is spawned from it.
     """
-    parts = no_changes()
+    parts = Changes()
     for machine, own in enumerate(rng.spawn(machines)):
         now, times, kinds = 0, [], []
         while now <= horizon:
@@ -155,7 +141,7 @@ class Machines:
 
     factor: FloatArray
     cpus: IntArray
-    changes: Changes = field(default_factory=no_changes)
+    changes: Changes = field(default_factory=Changes)
 
     def __post_init__(self) -> None:
         low, high = _FACTORS

@@ -23,7 +23,6 @@ __all__ = [
     "PREDICTED",
     "AttributeSet",
     "BrokerState",
-    "attribute_count",
     "chance_in_time",
     "correct_estimate",
     "describe",
@@ -324,12 +323,9 @@ ATTRIBUTES = (
 )
 #: Columns: seconds that the deadline leaves; the machine, the only name; predicted seconds to the end.
 LEFT, MACHINE, PREDICTED = 1, 3, 7
-_OF_THE_PAPER = 4
-
-
-def attribute_count(attributes: AttributeSet) -> int:
-    """Return how many columns a set of attributes has."""
-    return _OF_THE_PAPER if attributes == "paper" else len(ATTRIBUTES)
+#: How many columns each set has.
+ATTRIBUTE_COUNTS: dict[AttributeSet, int] = {"paper": 4, "informed": len(ATTRIBUTES)}
+_OF_THE_PAPER = ATTRIBUTE_COUNTS["paper"]
 
 
 @kernel()
@@ -371,31 +367,22 @@ def _fill(site, broker, job, machine, follower, columns, rows, row):
     if columns <= _OF_THE_PAPER:
         return
     ending = predicted_finish(site, broker, machine, job, follower)
-    rows[row, 4] = _estimates_before(site, machine, follower)
-    rows[row, 5] = _left_running(site, broker, machine)
+    before, waiting = 0, site.head[machine]
+    if follower == NOBODY:
+        before = site.backlog[machine]
+    else:
+        while waiting != follower:
+            before += site.estimate[waiting]
+            waiting = site.after[waiting]
+    # The seconds, at factor 1, that running jobs still have by their estimates.
+    left = 0.0
+    for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
+        running = site.slot[slot]
+        if running != NOBODY:
+            elapsed = (now - site.start[running]) / broker.factor[machine]
+            left += max(0.0, site.estimate[running] - elapsed)
+    rows[row, 4] = before
+    rows[row, 5] = left
     rows[row, 6] = broker.factor[machine]
     rows[row, 7] = ending - now
     rows[row, 8] = (site.deadline[job] - ending) / estimate
-
-
-@kernel()
-def _estimates_before(site, machine, follower):
-    if follower == NOBODY:
-        return site.backlog[machine]
-    total, waiting = 0, site.head[machine]
-    while waiting != follower:
-        total += site.estimate[waiting]
-        waiting = site.after[waiting]
-    return total
-
-
-@kernel()
-def _left_running(site, broker, machine):
-    """Return the estimated seconds, at factor 1, that running jobs still have."""
-    total = 0.0
-    for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
-        job = site.slot[slot]
-        if job != NOBODY:
-            elapsed = (site.state.now - site.start[job]) / broker.factor[machine]
-            total += max(0.0, site.estimate[job] - elapsed)
-    return total

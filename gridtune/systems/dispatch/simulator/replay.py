@@ -45,12 +45,11 @@ __all__ = [
     "RULES",
     "SPEEDS",
     "Assistance",
-    "DispatchOutcome",
+    "DispatchReplay",
     "Order",
     "Rule",
     "Speeds",
     "dispatch",
-    "outcome_of",
 ]
 
 
@@ -95,7 +94,7 @@ SPEEDS: dict[str, int] = {
 
 
 @dataclass(frozen=True)
-class DispatchOutcome:
+class DispatchReplay:
     """The results of `n` jobs.
 
     Attributes
@@ -123,6 +122,12 @@ class DispatchOutcome:
     restarts: int
     moves: int
     learning: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, site: Site, chance: FloatArray, overruled: BoolArray) -> DispatchReplay:
+        """Return the results of a site's jobs."""
+        restarts, moves = int(site.state["restarts"]), int(site.state["moves"])
+        return cls(site.machine, site.placed, site.start, site.finish, chance, overruled, restarts, moves)
 
 
 class Settings(NamedTuple):
@@ -159,7 +164,7 @@ def dispatch(
     forget: float = 0.95,
     by_user: bool = False,
     rng: np.random.Generator,
-) -> DispatchOutcome:
+) -> DispatchReplay:
     """Run all jobs under a rule without leaving the compiled code.
 
     Parameters
@@ -223,21 +228,7 @@ def dispatch(
     settings = Settings(RULES[rule], ORDERS[order], repair_every, repair_steps, rng.random(len(jobs)))
     chance, overruled = np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_)
     _run_rule(site, broker, settings, ASSISTANCE[assistance], chance, overruled)
-    return outcome_of(site, chance, overruled)
-
-
-def outcome_of(site: Site, chance: FloatArray, overruled: BoolArray) -> DispatchOutcome:
-    """Return the results of a site's jobs."""
-    return DispatchOutcome(
-        site.machine,
-        site.placed,
-        site.start,
-        site.finish,
-        chance,
-        overruled,
-        int(site.state["restarts"]),
-        int(site.state["moves"]),
-    )
+    return DispatchReplay.of(site, chance, overruled)
 
 
 @kernel()

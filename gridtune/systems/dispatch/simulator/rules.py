@@ -84,7 +84,9 @@ def insertion(site, broker, job, rule):
             continue
         behind = 0
         if rule == SPT:
-            follower, behind = _place_by_length(site, job, machine)
+            follower, behind = site.head[machine], site.waiting[machine]
+            while follower != NOBODY and site.estimate[follower] <= site.estimate[job]:
+                follower, behind = site.after[follower], behind - 1
         elif rule == ERD:
             follower = NOBODY
         else:
@@ -100,15 +102,6 @@ def insertion(site, broker, job, rule):
         if growth < least or (growth == least and ending < earliest):
             best, before, least, earliest = machine, follower, growth, ending
     return best, before, earliest
-
-
-@kernel()
-def _place_by_length(site, job, machine):
-    """Return the first waiting job with a longer estimate, and how many stand from there on."""
-    waiting, behind = site.head[machine], site.waiting[machine]
-    while waiting != NOBODY and site.estimate[waiting] <= site.estimate[job]:
-        waiting, behind = site.after[waiting], behind - 1
-    return waiting, behind
 
 
 @kernel()

@@ -22,10 +22,8 @@ __all__ = [
     "SHORTEST",
     "Site",
     "advance",
-    "enqueue",
     "follower_of",
     "new_site",
-    "next_waiting",
     "place",
     "take_out",
 ]
@@ -192,7 +190,7 @@ def follower_of(site, job, queue, order):
 
 
 @kernel()
-def next_waiting(site, queue, machine):
+def _next_waiting(site, queue, machine):
     """Return the job of a queue that a machine takes next; the queue is not empty.
 
     The first; or, with a look-ahead, the one of the largest apparent tardiness cost, of several the first.
@@ -214,7 +212,7 @@ def next_waiting(site, queue, machine):
 def _less_urgent(site, job, queue):
     """Return the first waiting job of a smaller apparent tardiness cost than this one has now.
 
-    Costs change with time, so that this place only says what to predict; `next_waiting` takes by the cost at
+    Costs change with time, so that this place only says what to predict; `_next_waiting` takes by the cost at
     that time. In the shared queue, of which nothing is predicted, a job goes to the end.
     """
     if queue == site.state.machines:
@@ -255,7 +253,12 @@ def advance(site):
         state.now = min(ending, changing, coming)
         moved = False
         while ending == state.now:
-            _end(site, slot)
+            job = site.slot[slot]
+            site.slot[slot] = NOBODY
+            site.finish[job] = state.now
+            site.running[site.machine[job]] -= 1
+            site.ended[state.finished] = job
+            state.finished += 1
             slot, ending = _next_end(site)
             moved = True
         while state.changed < state.changes and site.change_time[state.changed] == state.now:
@@ -285,16 +288,6 @@ def _next_end(site):
 
 
 @kernel()
-def _end(site, slot):
-    state, job = site.state, site.slot[slot]
-    site.slot[slot] = NOBODY
-    site.finish[job] = state.now
-    site.running[site.machine[job]] -= 1
-    site.ended[state.finished] = job
-    state.finished += 1
-
-
-@kernel()
 def _change(site, change):
     """Change a speed: what is left of a running job scales with it. Or let a machine fail or recover."""
     state, machine = site.state, site.change_machine[change]
@@ -308,26 +301,21 @@ def _change(site, change):
         site.factor[machine] = value
     elif kind == FAILURE:
         site.down[machine] += 1
-        _throw_back(site, machine)
+        # Its jobs go back to the front of the queue, the lowest number first.
+        queue = site.state.machines if site.state.shared else machine
+        while site.running[machine] > 0:
+            last = NOBODY
+            for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
+                if site.slot[slot] != NOBODY and (last == NOBODY or site.slot[slot] > site.slot[last]):
+                    last = slot
+            job = site.slot[last]
+            site.slot[last] = NOBODY
+            site.running[machine] -= 1
+            site.start[job] = -1
+            site.state.restarts += 1
+            _enqueue(site, job, queue, site.head[queue])
     else:
         site.down[machine] -= 1
-
-
-@kernel()
-def _throw_back(site, machine):
-    """Put the running jobs of a machine back to the front of the queue, the lowest number first."""
-    queue = site.state.machines if site.state.shared else machine
-    while site.running[machine] > 0:
-        last = NOBODY
-        for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
-            if site.slot[slot] != NOBODY and (last == NOBODY or site.slot[slot] > site.slot[last]):
-                last = slot
-        job = site.slot[last]
-        site.slot[last] = NOBODY
-        site.running[machine] -= 1
-        site.start[job] = -1
-        site.state.restarts += 1
-        enqueue(site, job, queue, site.head[queue])
 
 
 @kernel()
@@ -336,7 +324,7 @@ def _start_waiting(site, machine):
     if site.down[machine] > 0:
         return
     while site.running[machine] < site.cpus[machine] and site.head[machine] != NOBODY:
-        _start(site, next_waiting(site, machine, machine), machine)
+        _start(site, _next_waiting(site, machine, machine), machine)
 
 
 @kernel()
@@ -348,23 +336,16 @@ def _pull(site):
     """
     shared = site.state.machines
     while site.head[shared] != NOBODY:
-        machine = _fastest_idle(site)
+        machine = NOBODY
+        for other in range(shared):
+            idle = site.down[other] == 0 and site.running[other] < site.cpus[other]
+            if idle and (machine == NOBODY or site.believed[other] < site.believed[machine]):
+                machine = other
         if machine == NOBODY:
             return
-        job = next_waiting(site, shared, machine)
+        job = _next_waiting(site, shared, machine)
         _start(site, job, machine)
         site.placed[job] = site.state.now
-
-
-@kernel()
-def _fastest_idle(site):
-    best = NOBODY
-    for machine in range(site.state.machines):
-        if site.down[machine] > 0 or site.running[machine] == site.cpus[machine]:
-            continue
-        if best == NOBODY or site.believed[machine] < site.believed[best]:
-            best = machine
-    return best
 
 
 @kernel()
@@ -383,7 +364,7 @@ def _start(site, job, machine):
 
 
 @kernel()
-def enqueue(site, job, queue, follower):
+def _enqueue(site, job, queue, follower):
     """Put a job into a queue before another one, or at its end where that is NOBODY."""
     leader = site.tail[queue] if follower == NOBODY else site.before[follower]
     site.before[job], site.after[job] = leader, follower
@@ -430,7 +411,7 @@ def place(site, job, machine, follower):
     elif site.machine[job] != machine:
         site.state.moves += 1
     site.placed[job] = site.state.now
-    enqueue(site, job, machine, follower)
+    _enqueue(site, job, machine, follower)
     if site.state.shared:
         _pull(site)
     else:

@@ -16,8 +16,6 @@ from gridtune.systems.dispatch.simulator.model import (
     DispatchJobs,
     Machines,
     failures,
-    no_changes,
-    speed_changes,
 )
 from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, ORDERS, RULES, SPEEDS, dispatch
 from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR
@@ -52,9 +50,9 @@ def cases(draw):
         draw(st.sampled_from([0.0, 0.7])),
     )
     count = draw(st.integers(1, 5))
-    changes = no_changes()
+    changes = Changes()
     if draw(st.booleans()):
-        changes += speed_changes(draw(st.integers(0, 80)), rng.choice(FACTORS, count).tolist())
+        changes += Changes.of_speeds(draw(st.integers(0, 80)), rng.choice(FACTORS, count).tolist())
     if draw(st.booleans()):
         changes += failures(count, 200, 40.0, 15.0, rng)
     machines = Machines(rng.choice(FACTORS, count), rng.integers(1, 4, count), changes)
@@ -300,4 +298,4 @@ def test_impossible_jobs_and_machines_are_refused():
     with pytest.raises(SimulationError, match="needs a processor"):
         Machines(np.ones(1), np.zeros(1, np.int64))
     with pytest.raises(SimulationError, match="not there"):
-        Machines(np.ones(1), ones[:1], speed_changes(3, [1.0, 2.0]))
+        Machines(np.ones(1), ones[:1], Changes.of_speeds(3, [1.0, 2.0]))
