@@ -30,12 +30,12 @@ Reward = Literal["tardiness", "response"]
 
 #: Logarithms of what fits into int64 are within this.
 _BOUND = 50.0
-#: What an episode is unless it is said.
+#: Parameters of an episode by default.
 _DEFAULTS: dict[str, Any] = {"batches": 1, "batch_jobs": 500, "offered_load": 1.6, "order": "shortest"}
 
 
 class _Episodes:
-    """What episodes are made from: drawn jobs, or stretches of consecutive jobs of a log."""
+    """The source of episodes: drawn jobs, or consecutive jobs of a log."""
 
     def __init__(self, split: float, log: Workload | None, parameters: dict[str, Any]) -> None:
         agent = {"mode": "direct", "learner": "drain"}

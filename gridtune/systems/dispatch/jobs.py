@@ -38,7 +38,7 @@ def make_jobs(
     Parameters
     ----------
     p
-        How many jobs come, and how fast.
+        The number of jobs, the load and the machines.
     streams
         Four streams of random numbers: of arrivals, lengths, estimates and deadlines, so that one can change
         without the others.
@@ -60,10 +60,8 @@ def make_jobs(
         submit, length, batch = _drawn(p, arrivals, lengths)
         estimate, user = length, None
     else:
-        submit, length, batch = _scaled(p, log)
-        used = slice(0, len(submit))
-        estimate = _requested(p, log.requested_time[used], length)
-        user = np.unique(log.user[used], return_inverse=True)[1].astype(np.int64)
+        submit, length, batch, estimate = _of_log(p, log)
+        user = np.unique(log.user[: len(batch)], return_inverse=True)[1].astype(np.int64)
     if p.estimate_error:
         factor = np.exp(p.estimate_error * errors.standard_normal(len(estimate)))
         estimate = np.rint(estimate * factor)
@@ -134,11 +132,12 @@ def _drawn(
     return submit, lengths.integers(low, high, len(submit), endpoint=True), batch
 
 
-def _scaled(p: DispatchParameters, log: Workload) -> tuple[IntArray, IntArray, IntArray]:
-    """Return submission, length and batch of a log's jobs, the arrivals scaled to the load.
+def _of_log(p: DispatchParameters, log: Workload) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return submission, length, batch and estimate of a log's jobs, the arrivals scaled to the load.
 
     The first `learning_jobs` jobs are for learning, then every `batch_jobs` jobs are a batch, without a pause
-    between them. There are at most `batches` batches; jobs left over at the end are dropped.
+    between them. There are at most `batches` batches; jobs left over at the end are dropped. The estimate is
+    the requested time; where it is unknown, the length if estimates have errors.
     """
     count = min(p.batches, (len(log) - p.learning_jobs) // p.batch_jobs)
     if count < 1:
@@ -150,11 +149,7 @@ def _scaled(p: DispatchParameters, log: Workload) -> tuple[IntArray, IntArray, I
     length = np.maximum(1, log.run_time[: len(batch)])
     span = length.sum() / (p.capacity * p.offered_load)
     submit = np.rint(submit * (span / max(1, submit[-1]))).astype(np.int64)
-    return submit, length, batch
-
-
-def _requested(p: DispatchParameters, requested: IntArray, length: IntArray) -> IntArray:
-    """Return requested times; the length where it is unknown and estimates have errors."""
+    requested = log.requested_time[: len(batch)]
     unknown = requested < 1
     if unknown.any() and not p.estimate_error:
         raise SimulationError(
@@ -164,4 +159,4 @@ def _requested(p: DispatchParameters, requested: IntArray, length: IntArray) -> 
             hint="the cleaning rule missing_walltime, one of the default ones, gives them the log's largest; "
             "or make estimates of their run times with estimate_error=0.5",
         )
-    return np.where(unknown, length, requested)
+    return submit, length, batch, np.where(unknown, length, requested)

@@ -35,7 +35,7 @@ _UNTRAINED = ("none", "drain")
 #: Learners whose settings are selected, and those that get speeds as attributes.
 _SELECTED = ("j48", "naive_bayes", "lwl")
 _INFORMED = ("boosting", "boosted_time", "drain")
-#: What says how rules and learners decide.
+#: Parameters of the decisions of rules and learners.
 _OF_RULES = (
     *("mode", "rule", "learner", "set_aside", "order", "lookahead", "speeds", "by_user", "forget"),
     *("repair_every", "repair_steps", "refresh", "refresh_on", "memory", "reselect", "selection_jobs"),
@@ -309,7 +309,7 @@ class DispatchParameters(InstanceParameters):
 
     @property
     def believed_speeds(self) -> Speeds:
-        """Where speed factors come from."""
+        """The source of speed factors."""
         if self.speeds is not None:
             return self.speeds
         if self.rule == "shared_queue":

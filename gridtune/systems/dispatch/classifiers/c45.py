@@ -32,7 +32,7 @@ class _Examples(NamedTuple):
     labels: Any
     #: Shape (n,), float64, above 0.
     weights: Any
-    #: Shape (d,), int64: how many categories a column has; 0 for a quantity.
+    #: Shape (d,), int64: number of categories of a column; 0 for a quantity.
     categories: Any
 
 
@@ -41,7 +41,7 @@ class Nodes(NamedTuple):
 
     #: Shape (nodes,), int64: the first child, -1 for a leaf; the others follow it.
     child: Any
-    #: Shape (nodes,), int64: how many children.
+    #: Shape (nodes,), int64: number of children.
     branches: Any
     #: Shape (nodes,): the column, int64, and the largest quantity that goes to the first child, float64; NaN
     #: where each category has a child.
@@ -106,7 +106,7 @@ _SHARE, _ENOUGH = 0.1, 25.0
 _MANY = 0.3
 #: Gains that are smaller than the average by no more than this are good enough.
 _HARDLY_LESS = 1e-3
-#: What does not differ by more is alike.
+#: Numbers that differ by no more are alike.
 _ALIKE = 1e-6
 
 
@@ -417,9 +417,9 @@ class GrownTree:
     table, labels, weights
         Examples, shape (n, d), a category as its number; their classes, numbered from 0 on; their weights.
     categories
-        Shape (d,): how many categories a column has; 0 for a quantity.
+        Shape (d,): number of categories of a column; 0 for a quantity.
     classes
-        How many classes.
+        Number of classes.
     minimum
         The weight of examples that two branches of a split have at least.
     """

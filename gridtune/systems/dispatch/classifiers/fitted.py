@@ -52,7 +52,7 @@ def boosting_predictor(model: Any) -> Callable[[FloatArray], FloatArray]:
     first = np.cumsum([0, *(len(nodes) for nodes in trees)])
     nodes = np.concatenate(trees)
     if nodes["is_categorical"].any():
-        raise ValueError("a tree splits by category, which flat trees do not know")
+        raise ValueError("a tree splits by category, and its predictor supports no categories")
     shift = np.repeat(first[:-1], np.diff(first))
     leaf = nodes["is_leaf"].astype(bool)
     left, right = (np.where(leaf, -1, nodes[side].astype(np.int64) + shift) for side in ("left", "right"))

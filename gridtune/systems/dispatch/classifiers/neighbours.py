@@ -63,7 +63,7 @@ def stump_predictor(
     table, labels, weights
         Examples, shape (n, d), their classes, numbered from 0 on, and their weights.
     neighbours
-        How many of the nearest examples count; None for all.
+        Number of the nearest examples that count; None for all.
     categorical
         Categorical columns.
     """

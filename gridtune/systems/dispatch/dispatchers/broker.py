@@ -37,14 +37,14 @@ __all__ = ["Broker", "Refreshing"]
 
 @dataclass(frozen=True)
 class Refreshing:
-    """When a learner learns, and from what.
+    """The schedule and the examples of a learner's refreshes.
 
     Attributes
     ----------
     every
         Refresh after this many jobs; 0 for only once, after the learning jobs.
     on
-        Which jobs count: those that `finished`, or `arrivals`.
+        The jobs that count: those that `finished`, or `arrivals`.
     memory
         Learn from this many of the last ended jobs; None for all.
     reselect
@@ -71,17 +71,17 @@ class Broker:
     rule
         The base rule. It alone decides on the learning jobs, and on all jobs until something is learned.
     assistance
-        How the learner assists: as in `gridtune.systems.dispatch.simulator.replay.dispatch`.
+        The way that the learner assists, as in `gridtune.systems.dispatch.simulator.replay.dispatch`.
     order
         Of the queues.
     speeds
-        Where the speed factors of tardiness predictions and informed attributes come from.
+        The source of speed factors for tardiness predictions and informed attributes.
     repair_every, repair_steps
         After every `repair_every` arrivals, `repair_steps` times: the most tardy job of the most tardy queue
         is taken out and placed by the learner. Among learning jobs tabu search repairs instead, where the
         base rule inserts.
     refreshing
-        When it learns.
+        The schedule of its refreshes.
     forget, by_user
         See `dispatch`.
     """

@@ -70,7 +70,7 @@ def next_decision(site_arrays, broker_arrays, buffers, job, machine):
         `buffers.rows` describes the job on every machine.
     """
     site, broker = bare(site_arrays), bare(broker_arrays)
-    settings, columns = buffers.settings, buffers.rows.shape[1]
+    settings = buffers.settings
     if job != NOBODY:
         _send(site, buffers, job, machine, follower_of(site, job, machine, settings.order))
     while True:
@@ -86,7 +86,7 @@ def next_decision(site_arrays, broker_arrays, buffers, job, machine):
         measured = job >= buffers.learning_jobs
         # An example's row must describe where the job stands: where its own rule puts it.
         order = settings.order if measured else ORDERS[settings.rule]
-        describe(site, broker, job, order, columns, buffers.rows)
+        describe(site, broker, job, order, buffers.rows)
         if measured:
             return job, machine
         _send(site, buffers, job, machine, follower)
@@ -111,7 +111,7 @@ def _search(site, broker, buffers):
         waiting = site.head[machine]
         while waiting != NOBODY:
             if site.placed[waiting] == site.state.now:
-                describe_waiting(site, broker, waiting, buffers.rows.shape[1], buffers.history, waiting)
+                describe_waiting(site, broker, waiting, buffers.history, waiting)
                 buffers.described[waiting] = site.state.now
             waiting = site.after[waiting]
     # A job that arrived this second and started elsewhere than its row says is no example.
@@ -145,5 +145,5 @@ def next_repair(site_arrays, broker_arrays, buffers, job, machine, wanted):
     job = most_tardy_job(site, broker, worst)
     if job != NOBODY:
         take_out(site, job)
-        describe(site, broker, job, buffers.settings.order, buffers.rows.shape[1], buffers.rows)
+        describe(site, broker, job, buffers.settings.order, buffers.rows)
     return job

@@ -196,7 +196,7 @@ class Boosting(Learner):
         self.answer = lambda rows: np.interp(raw(rows), edges, levels)
 
     def preference(self, rows: FloatArray) -> FloatArray:
-        """Return chances where they are good; else, below 0, how early the end is predicted.
+        """Return chances where they are good; else, below 0, a number that falls with the predicted end.
 
         Among chances that are all small the differences are noise, and a job that is late anyway should not
         be much later.

@@ -1,1 +1,1 @@
-"""Agents that dispatch: how they are trained and how they play."""
+"""Training and playing of agents that dispatch."""

@@ -152,7 +152,7 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
     published = {name: np.mean(values) / np.mean(TABLE_6["erd"]) for name, values in TABLE_6.items()}
     rows = []
     for method in deciding:
-        difference, bound = _paired(method, benchmark), method.bound.mean()
+        difference, bound = method.less(benchmark), method.bound.mean()
         key = method.learner if method.learner != "none" else str(method.of("rule"))
         beside = method.of("order") in (None, "due_date") and (
             method.learner != "none" or method.of("repair_every")
@@ -187,16 +187,6 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
         title += " (the paper's Table 6)"
         note += "; ratios are compared, as the paper does not name its unit"
     return [f"### {title}\n\n{note}.\n", _table(header, rows)]
-
-
-def _paired(method: Method, benchmark: Method) -> Any:
-    """Compare mean tardiness with the benchmark's on the replicates that both have."""
-    shared = [label for label in method.replicates if label in benchmark.replicates]
-    sides = []
-    for side in (method, benchmark):
-        late = dict(zip(side.replicates, side.late, strict=True))
-        sides.append(np.array([late[label] for label in shared]))
-    return paired_difference(*sides, rng=np.random.default_rng(_SEED))
 
 
 _NAMES = {
@@ -331,47 +321,58 @@ class Method:
             reference_in_time=selector.reference_in_time[theirs],
         )
 
+    def less(self, benchmark: Method) -> Any:
+        """Compare mean tardiness with the benchmark's on the replicates that both have."""
+        shared = [label for label in self.replicates if label in benchmark.replicates]
+        sides = []
+        for side in (self, benchmark):
+            late = dict(zip(side.replicates, side.late, strict=True))
+            sides.append(np.array([late[label] for label in shared]))
+        return paired_difference(*sides, rng=np.random.default_rng(_SEED))
+
+    @classmethod
+    def of_cells(cls, cells: Sequence[CellResult]) -> Method:
+        """Return the method of a configuration's cells."""
+
+        def stacked(rows: Sequence[Sequence[float]]) -> FloatArray:
+            # Windows of a log may differ by a batch; batches that not all have are left out.
+            shortest = min(map(len, rows))
+            return np.array([row[:shortest] for row in rows], np.float64)
+
+        def noted(name: str) -> FloatArray:
+            return stacked([cell.notes[name] for cell in cells])
+
+        def sizes(cell: CellResult) -> Sequence[float]:
+            # The system's version 1 noted only the jobs of all batches.
+            batches = len(cell.notes["in_time_by_batch"])
+            return cell.notes.get("jobs_by_batch") or [cell.metrics["jobs"] / batches] * batches
+
+        bins = [cell.notes["reliability"] for cell in cells]
+        return cls(
+            cells[0].workload,
+            dict(cells[0].configuration),
+            tuple(cell.replicate for cell in cells),
+            noted("in_time_by_batch"),
+            noted("reference_in_time_by_batch"),
+            noted("tardiness_by_batch"),
+            noted("reference_tardiness_by_batch"),
+            stacked([sizes(cell) for cell in cells]),
+            np.array([cell.metrics.get("tardiness_mean_bound", np.nan) for cell in cells], np.float64),
+            noted("assignments"),
+            _pooled(bins),
+        )
+
 
 def gather(results: Iterable[CellResult]) -> list[Method]:
     """Return the methods of a sweep in the order of its results; cells that are not done are left out."""
     complete = (result for result in results if "in_time_by_batch" in result.notes)
-    return [_method(cells) for cells in by_configuration(complete)]
+    return [Method.of_cells(cells) for cells in by_configuration(complete)]
 
 
 def medians(values: FloatArray, axis: int) -> FloatArray:
     """Return a matrix's medians along an axis of what is not NaN; NaN, without a warning, where all is."""
     rows = (row[~np.isnan(row)] for row in (values if axis == 1 else values.T))
     return np.array([np.median(row) if row.size else np.nan for row in rows])
-
-
-def _method(cells: Sequence[CellResult]) -> Method:
-    def stacked(rows: Sequence[Sequence[float]]) -> FloatArray:
-        # Windows of a log may differ by a batch; batches that not all have are left out.
-        shortest = min(map(len, rows))
-        return np.array([row[:shortest] for row in rows], np.float64)
-
-    def noted(name: str) -> FloatArray:
-        return stacked([cell.notes[name] for cell in cells])
-
-    def sizes(cell: CellResult) -> Sequence[float]:
-        # The system's version 1 noted only the jobs of all batches.
-        batches = len(cell.notes["in_time_by_batch"])
-        return cell.notes.get("jobs_by_batch") or [cell.metrics["jobs"] / batches] * batches
-
-    bins = [cell.notes["reliability"] for cell in cells]
-    return Method(
-        cells[0].workload,
-        dict(cells[0].configuration),
-        tuple(cell.replicate for cell in cells),
-        noted("in_time_by_batch"),
-        noted("reference_in_time_by_batch"),
-        noted("tardiness_by_batch"),
-        noted("reference_tardiness_by_batch"),
-        stacked([sizes(cell) for cell in cells]),
-        np.array([cell.metrics.get("tardiness_mean_bound", np.nan) for cell in cells], np.float64),
-        noted("assignments"),
-        _pooled(bins),
-    )
 
 
 def _pooled(bins: Sequence[Mapping[str, Sequence[float]]]) -> FloatArray:

@@ -34,7 +34,7 @@ from gridtune.types import BoolArray, Float32Array, FloatArray
 __all__ = ["FEATURES", "BrokerBatch", "fill_features"]
 
 
-#: What is shown of a job on a machine: all attributes but the machine's number.
+#: Features of a job on a machine: all attributes but the machine's number.
 FEATURES = len(ATTRIBUTES) - 1
 #: Seconds are shown as logarithms of 1 + seconds over this.
 _SECOND = 1000.0
@@ -150,7 +150,7 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, o
             observed.features[index] = 0.0
             continue
         learn(site, broker)
-        describe(site, broker, job, order, rows.shape[1], rows)
+        describe(site, broker, job, order, rows)
         fill_features(rows, observed.features[index])
 
 
@@ -211,7 +211,7 @@ class BrokerBatch:
     order
         Of the queues, as a number.
     count
-        How many brokers.
+        Number of brokers.
     until_deadline
         Whether a job costs from its deadline on (tardiness), or from its submission (response time).
     forget

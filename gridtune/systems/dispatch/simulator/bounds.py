@@ -13,7 +13,7 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.site import FAILURE, SPEED
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import IntArray
 
 __all__ = ["EXACT", "Bounds", "lower_bounds"]
 
@@ -26,7 +26,7 @@ _TINY = 1e-6
 
 
 class Bounds(NamedTuple):
-    """What no schedule falls below, seconds; NaN without jobs."""
+    """Lower bounds of any schedule, seconds; NaN without jobs."""
 
     response_mean: float
     tardiness_mean: float
@@ -59,39 +59,36 @@ def lower_bounds(jobs: DispatchJobs, machines: Machines) -> Bounds:
 
 def _relaxed(jobs: DispatchJobs, machines: Machines) -> tuple[float, float]:
     """Return bounds of the sums of response times and of tardiness."""
-    times, speed = _pooled_speed(machines)
-    speeds = machines.changes.value[machines.changes.kind == SPEED]
+    changes = machines.changes
+    # The speeds of all machines together, between the seconds at which they change.
+    factor, down = machines.factor.copy(), np.zeros(len(machines), np.int64)
+    pool = [float((machines.cpus / factor).sum())]
+    for machine, kind, value in zip(changes.machine, changes.kind, changes.value, strict=True):
+        if kind == SPEED:
+            factor[machine] = value
+        else:
+            down[machine] += 1 if kind == FAILURE else -1
+        pool.append(float(np.where(down == 0, machines.cpus / factor, 0.0).sum()))
+    speeds = changes.value[changes.kind == SPEED]
     fastest = min(machines.factor.min(), speeds.min(initial=np.inf))
     length = jobs.length.astype(np.float64)
     if len(speeds):
         # Run times are rounded to seconds when a job starts and when its machine changes.
-        rounds = 1 + np.bincount(machines.changes.machine[machines.changes.kind == SPEED]).max()
+        rounds = 1 + np.bincount(changes.machine[changes.kind == SPEED]).max()
         work = np.maximum(0.0, length - 0.5 * rounds / fastest)
         shortest = np.maximum(1.0, np.floor(work * fastest))
     else:
         seconds = np.maximum(1.0, np.rint(length[:, None] * machines.factor))
         work, shortest = (seconds / machines.factor).min(axis=1), seconds.min(axis=1)
     pooled = np.empty(len(jobs))
-    _shortest_remaining_first(jobs.submit.astype(np.float64), work, times, speed, pooled)
+    _shortest_remaining_first(
+        jobs.submit.astype(np.float64), work, changes.time.astype(np.float64), np.array(pool), pooled
+    )
     alone = jobs.submit + shortest
     ends = np.maximum(np.ceil(pooled - _TINY), np.sort(alone))
     response = float((ends - np.sort(jobs.submit)).sum())
     late = np.maximum(0.0, ends - np.sort(jobs.deadline)).sum()
     return response, float(max(late, np.maximum(0.0, alone - jobs.deadline).sum()))
-
-
-def _pooled_speed(machines: Machines) -> tuple[FloatArray, FloatArray]:
-    """Return the seconds at which the speed of all machines together changes, and the speeds between."""
-    factor, down = machines.factor.copy(), np.zeros(len(machines), np.int64)
-    changes = machines.changes
-    speeds = [float((machines.cpus / factor).sum())]
-    for machine, kind, value in zip(changes.machine, changes.kind, changes.value, strict=True):
-        if kind == SPEED:
-            factor[machine] = value
-        else:
-            down[machine] += 1 if kind == FAILURE else -1
-        speeds.append(float(np.where(down == 0, machines.cpus / factor, 0.0).sum()))
-    return changes.time.astype(np.float64), np.array(speeds)
 
 
 @kernel()

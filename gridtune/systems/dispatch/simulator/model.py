@@ -32,7 +32,7 @@ class DispatchJobs:
     deadline
         Shape (n,), int64: when it is due.
     batch
-        Shape (n,), int64: which batch it belongs to; -1 for learning jobs.
+        Shape (n,), int64: the batch it belongs to; -1 for learning jobs.
     user
         Shape (n,), int64: whose it is, users numbered from 0 on; None where nobody knows.
     """
@@ -136,7 +136,7 @@ class Machines:
     cpus
         Shape (m,): processors of each; every job takes one.
     changes
-        When they change speed, fail and recover.
+        Changes of speed, failures and repairs.
     """
 
     factor: FloatArray

@@ -33,7 +33,7 @@ __all__ = [
     "queue_tardiness",
 ]
 
-#: Where the speed factors come from: told by the machines, learned, or taken to be 1.
+#: Sources of speed factors: the machines themselves, ended jobs, or none (all are 1).
 KNOWN, LEARNED, NOMINAL = range(3)
 #: By how much the logarithms of machines' speed factors are expected to differ.
 SPREAD = 0.25
@@ -97,9 +97,9 @@ def new_broker_state(site: Site, speeds: int, forget: float, user: IntArray | No
     Parameters
     ----------
     site
-        What the broker observes.
+        The site that the broker observes.
     speeds
-        Where speed factors come from.
+        The source of speed factors.
     forget
         See `gridtune.systems.dispatch.simulator.replay.dispatch`.
     user
@@ -306,7 +306,7 @@ def any_up(site):
     return up > 0
 
 
-#: `paper`: what the paper's brokers know. `informed`: besides, what any broker can observe of its machines.
+#: `paper`: the attributes of the paper's brokers. `informed`: besides, all that a broker can observe.
 AttributeSet = Literal["paper", "informed"]
 
 #: Every attribute in the order of a row's columns; the paper's set is the first four.
@@ -323,48 +323,46 @@ ATTRIBUTES = (
 )
 #: Columns: seconds that the deadline leaves; the machine, the only name; predicted seconds to the end.
 LEFT, MACHINE, PREDICTED = 1, 3, 7
-#: How many columns each set has.
+#: Number of columns of each set.
 ATTRIBUTE_COUNTS: dict[AttributeSet, int] = {"paper": 4, "informed": len(ATTRIBUTES)}
 _OF_THE_PAPER = ATTRIBUTE_COUNTS["paper"]
 
 
 @kernel()
-def describe(site, broker, job, order, columns, rows):
+def describe(site, broker, job, order, rows):
     """Write a row for each machine: the job's attributes if it went there now.
 
     Parameters
     ----------
     site, broker
-        What can be observed, and what the broker has learned from it.
+        The observed site, and the broker's state.
     job
         The job; it stands in no queue.
     order
         Of the queue into which the job would be put.
-    columns
-        How many attributes: 4 or all.
     rows
-        Shape (m, ≥ columns), float64: filled in.
+        Shape (m, 4 or all attributes), float64: filled in.
     """
     for machine in range(site.state.machines):
         follower = follower_of(site, job, machine, order)
-        _fill(site, broker, job, machine, follower, columns, rows, machine)
+        _fill(site, broker, job, machine, follower, rows, machine)
 
 
 @kernel()
-def describe_waiting(site, broker, job, columns, rows, row):
+def describe_waiting(site, broker, job, rows, row):
     """Write a row for a job that stands in a queue already, as if it had just been put there."""
-    _fill(site, broker, job, site.machine[job], job, columns, rows, row)
+    _fill(site, broker, job, site.machine[job], job, rows, row)
     rows[row, 2] -= 1
 
 
 @kernel()
-def _fill(site, broker, job, machine, follower, columns, rows, row):
+def _fill(site, broker, job, machine, follower, rows, row):
     now, estimate = site.state.now, site.estimate[job]
     rows[row, 0] = estimate
     rows[row, 1] = site.deadline[job] - now
     rows[row, 2] = site.waiting[machine] + site.running[machine]
     rows[row, 3] = machine
-    if columns <= _OF_THE_PAPER:
+    if rows.shape[1] <= _OF_THE_PAPER:
         return
     ending = predicted_finish(site, broker, machine, job, follower)
     before, waiting = 0, site.head[machine]

@@ -54,9 +54,9 @@ __all__ = [
 
 
 Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt", "atc", "shared_queue"]
-#: How a queue is ordered: last come last; by deadline; by estimate; by apparent tardiness cost.
+#: Orders of a queue: last come last; by deadline; by estimate; by apparent tardiness cost.
 Order = Literal["fifo", "due_date", "shortest", "atc"]
-#: Where a broker's speed factors come from.
+#: Sources of a broker's speed factors.
 Speeds = Literal["known", "learned", "nominal"]
 Assistance = Literal["none", "assist", "set_aside"]
 
@@ -78,7 +78,7 @@ ORDERS: dict[str, int] = {
     "shortest": queues.SHORTEST,
     "atc": queues.ATC,
 }
-#: How a learner assists: not; by Algorithm 2; besides, it sets aside jobs that will be late everywhere.
+#: Ways that a learner assists: not; by Algorithm 2; besides, it sets aside jobs that will be late everywhere.
 ALONE, ASSIST, SET_ASIDE = range(3)
 ASSISTANCE: dict[str, int] = {"none": ALONE, "assist": ASSIST, "set_aside": SET_ASIDE}
 #: Ended jobs before any is set aside: sending all jobs to one queue because the first predictions failed
@@ -179,18 +179,18 @@ def dispatch(
     order
         Of the shared queue.
     lookahead
-        k of the apparent tardiness cost: how many mean run times ahead a deadline counts.
+        k of the apparent tardiness cost: mean run times ahead that a deadline counts.
     speeds
         Speed factors that predictions use: `known`; `learned` from the jobs that have ended; `nominal`: 1.
     repair_every, repair_steps
         Tabu search of `repair_steps` steps after every `repair_every` arrivals; 0 for none.
     assistance
-        How the model of completion times assists a simple selector. `assist`: a job goes to the machine
-        where it most probably ends in time, if that is probable (at least ½) and more so than on the
+        The way that the model of completion times assists a simple selector. `assist`: a job goes to the
+        machine where it most probably ends in time, if that is probable (at least ½) and more so than on the
         selector's own. `set_aside`: besides, a job that will probably be late everywhere goes where it
         ends last, out of the others' way. `none`: it does not.
     forget
-        With learned speeds: how much a job counts compared with the one after it on its machine.
+        With learned speeds: the weight of a job relative to the next one on its machine.
     by_user
         Whether decisions go by the mean run time of the last two ended jobs of the same user, where that is
         less than the estimate.

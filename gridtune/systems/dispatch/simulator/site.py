@@ -34,8 +34,8 @@ NOBODY = -1
 
 #: The single numbers of a site.
 #:
-#: `jobs`, `machines`, `slots`, `changes`: how many jobs, machines, processors of all machines and changes of
-#: machines; `now`: the current second; `arrived`, `finished`: jobs that have arrived, that have ended;
+#: `jobs`, `machines`, `slots`, `changes`: numbers of jobs, machines, processors of all machines and changes
+#: of machines; `now`: the current second; `arrived`, `finished`: jobs that have arrived, that have ended;
 #: `changed`: changes made; `deciding`: the job that waits for a decision, or NOBODY; `restarts`: jobs
 #: restarted after a failure; `moves`: moves of jobs to other machines' queues; `lookahead`: k of the apparent
 #: tardiness cost, by which the next job is taken, 0 to take the first of the queue; `shared`: whether
@@ -173,9 +173,22 @@ RELEASE, DUE_DATE, SHORTEST, ATC = range(4)
 
 @kernel()
 def follower_of(site, job, queue, order):
-    """Return the waiting job before which a job belongs in a queue of that order; NOBODY for the end."""
+    """Return the waiting job before which a job belongs in a queue of that order; NOBODY for the end.
+
+    Apparent tardiness costs change with time, so that a place by them only says what to predict;
+    `_next_waiting` takes by the cost at that time. In the shared queue, of which nothing is predicted, a job
+    goes to the end.
+    """
+    waiting = site.head[queue]
     if order == ATC:
-        return _less_urgent(site, job, queue)
+        if queue == site.state.machines:
+            return NOBODY
+        total = site.backlog[queue] + site.estimate[job]
+        mean = total / (site.waiting[queue] + 1) * site.believed[queue]
+        cost = _urgency(site, job, queue, mean)
+        while waiting != NOBODY and (waiting == job or _urgency(site, waiting, queue, mean) >= cost):
+            waiting = site.after[waiting]
+        return waiting
     if order == RELEASE:
         # Later arrivals stand behind; only a job that is moved has any.
         own, keys = site.submit[job], site.submit
@@ -183,7 +196,6 @@ def follower_of(site, job, queue, order):
         own, keys = site.deadline[job], site.deadline
     else:
         own, keys = site.estimate[job], site.estimate
-    waiting = site.head[queue]
     while waiting != NOBODY and (waiting == job or keys[waiting] <= own):
         waiting = site.after[waiting]
     return waiting
@@ -206,23 +218,6 @@ def _next_waiting(site, queue, machine):
             best, highest = waiting, urgency
         waiting = site.after[waiting]
     return best
-
-
-@kernel()
-def _less_urgent(site, job, queue):
-    """Return the first waiting job of a smaller apparent tardiness cost than this one has now.
-
-    Costs change with time, so that this place only says what to predict; `_next_waiting` takes by the cost at
-    that time. In the shared queue, of which nothing is predicted, a job goes to the end.
-    """
-    if queue == site.state.machines:
-        return NOBODY
-    total = site.backlog[queue] + site.estimate[job]
-    mean = total / (site.waiting[queue] + 1) * site.believed[queue]
-    own, waiting = _urgency(site, job, queue, mean), site.head[queue]
-    while waiting != NOBODY and (waiting == job or _urgency(site, waiting, queue, mean) >= own):
-        waiting = site.after[waiting]
-    return waiting
 
 
 @kernel()
@@ -289,7 +284,7 @@ def _next_end(site):
 
 @kernel()
 def _change(site, change):
-    """Change a speed: what is left of a running job scales with it. Or let a machine fail or recover."""
+    """Change a speed and scale the rest of running jobs by it, or let a machine fail or recover."""
     state, machine = site.state, site.change_machine[change]
     kind, value = site.change_kind[change], site.change_value[change]
     if kind == SPEED:
