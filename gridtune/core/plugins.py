@@ -23,12 +23,12 @@ import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from gridtune.core.sources import Source, digest_of, import_closure, spec_source
+from gridtune.core.sources import Source, digest_of, find_source, import_closure
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.registry import all_registries, is_ours
 
@@ -84,21 +84,6 @@ def _module_name(path: Path) -> str:
     return re.sub(r"\W", "_", path.stem)
 
 
-def _spec_of(module: str) -> ModuleSpec | None:
-    """Return the spec of a module without importing it or the packages that it is in; None without one."""
-    top, *inner = module.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    for number, _ in enumerate(inner, start=2):
-        if spec is None or spec.submodule_search_locations is None:
-            return None
-        name = ".".join(module.split(".")[:number])
-        spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
-    return spec
-
-
 @cache
 def _has_distributions(folder: Path) -> bool:
     """Return whether a folder is Python's own library, or distributions are installed into it."""
@@ -124,8 +109,8 @@ def _own_source(folder: Path, module: str) -> Source | None:
     ):
         if file.is_file():
             return Source(importlib.util.decode_source(file.read_bytes()), str(file), package)
-    spec = _spec_of(module)
-    return None if spec is None or spec.origin is None or is_installed(spec.origin) else spec_source(spec)
+    source = find_source(module)
+    return None if source is None or is_installed(source.file) else source
 
 
 def read_plugin(path: str | Path) -> Plugin:
@@ -185,7 +170,9 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
     """
     for plugin in [one if isinstance(one, Plugin) else read_plugin(one) for one in plugins]:
         old = _LOADED.get(plugin.path)
-        same = _same_code(plugin)
+        # The same content is loaded from this file or from a copy of it.
+        loaded = (other for other in _LOADED.values() if other.package in sys.modules)
+        same = next((other for other in loaded if other.checksum == plugin.checksum), None)
         if same is not None:
             _LOADED[plugin.path] = same
             if old is not None and old not in _LOADED.values():
@@ -209,14 +196,6 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
             raise
         if old is not None:
             _unload(old)
-
-
-def _same_code(plugin: Plugin) -> Plugin | None:
-    """Return the plug-in of the same content that this process has loaded, from this file or a copy of it."""
-    for other in _LOADED.values():
-        if other.checksum == plugin.checksum and other.package in sys.modules:
-            return other
-    return None
 
 
 def _unload(plugin: Plugin) -> None:

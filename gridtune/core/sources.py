@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.machinery import ModuleSpec
+from importlib.machinery import PathFinder
 
-__all__ = ["Source", "digest_of", "import_closure", "module_source", "spec_source"]
+__all__ = ["Source", "digest_of", "find_source", "import_closure", "module_source"]
 
 #: An import statement: its indentation, or the colon before it; after `from` the module and the names; after
 #: `import` the modules.
@@ -117,23 +117,26 @@ def digest_of(sources: Mapping[str, Source]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@cache
-def module_source(module: str) -> Source | None:
-    """Return the source of a module that can be imported, without importing it; None if it has none."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError, AttributeError):
-        return None
-    return None if spec is None else spec_source(spec)
+def find_source(module: str) -> Source | None:
+    """Return the source of a module as it is now; None if there is no such module, or it is not Python.
 
-
-def spec_source(spec: ModuleSpec) -> Source | None:
-    """Return the source of the module that a spec is of; None without one in Python."""
-    get_source = getattr(spec.loader, "get_source", None)
-    if spec.origin is None or not spec.origin.endswith(".py") or get_source is None:
-        return None
+    Neither the module nor the packages that it is in are imported.
+    """
+    top, *inner = module.split(".")
     try:
+        spec = importlib.util.find_spec(top)
+        for part in inner:
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            spec = PathFinder.find_spec(f"{spec.name}.{part}", list(spec.submodule_search_locations))
+        get_source = None if spec is None else getattr(spec.loader, "get_source", None)
+        if spec is None or spec.origin is None or not spec.origin.endswith(".py") or get_source is None:
+            return None
         text = get_source(spec.name)
-    except (ImportError, SyntaxError, UnicodeDecodeError):
+    except (ImportError, ValueError, AttributeError, SyntaxError):
         return None
     return None if text is None else Source(text, spec.origin, spec.parent or "")
+
+
+#: As `find_source`, read once in a process.
+module_source = cache(find_source)

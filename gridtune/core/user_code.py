@@ -137,7 +137,10 @@ def _read(defined: Any) -> CodeContent:
     Whatever else comes to count for code, such as the files that it opens, is added here.
     """
     if _in_session(_module(defined)):
-        return _session_content(defined)
+        pickler = _ContentPickler(io.BytesIO())
+        pickler.dump(defined)
+        checksum = hashlib.sha256(pickler.file.getvalue()).hexdigest()
+        return CodeContent(checksum, frozenset(pickler.words), frozenset(pickler.modules))
     bases = {_module(base) for base in getattr(defined, "__mro__", ())}
     modules = {_module(defined), *(name for name in bases if not is_ours(name) and not _is_foreign(name))}
     contents = sorted((_module_content(name) for name in modules), key=lambda content: content.checksum)
@@ -165,13 +168,6 @@ def _package_content(package: str) -> CodeContent:
     texts = (file.read_text("utf-8", errors="replace") for file in package_files(package))
     words = frozenset[str]().union(*map(_LITERAL.findall, texts))
     return CodeContent(package_checksum(package), words)
-
-
-def _session_content(defined: Any) -> CodeContent:
-    pickler = _ContentPickler(io.BytesIO())
-    pickler.dump(defined)
-    checksum = hashlib.sha256(pickler.file.getvalue()).hexdigest()
-    return CodeContent(checksum, frozenset(pickler.words), frozenset(pickler.modules))
 
 
 class _ContentPickler(cloudpickle.Pickler):
@@ -231,12 +227,21 @@ class _ContentPickler(cloudpickle.Pickler):
         self.words.update(item for code in codes for item in code.co_consts if isinstance(item, str))
         names = sorted({name for code in codes for name in code.co_names} & function.__globals__.keys())
         return [
-            [_bytecode(code) for code in codes],
+            [self._code(code) for code in codes],
             {name: function.__globals__[name] for name in names},
             list(map(_cell_value, function.__closure__ or ())),
             function.__defaults__,
             function.__kwdefaults__,
         ]
+
+    def _code(self, code: CodeType) -> Any:
+        """Return what a code object does, without its file and lines."""
+        constants = [
+            sorted(map(repr, item)) if isinstance(item, frozenset) else repr(item)
+            for item in code.co_consts
+            if not isinstance(item, CodeType)
+        ]
+        return [code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars]
 
     def _class(self, defined: type) -> Any:
         members = {
@@ -267,16 +272,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
-
-
-def _bytecode(code: CodeType) -> list[Any]:
-    """Return what a code object does, without its file and lines."""
-    constants = [
-        sorted(map(repr, item)) if isinstance(item, frozenset) else repr(item)
-        for item in code.co_consts
-        if not isinstance(item, CodeType)
-    ]
-    return [code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars]
 
 
 def _cell_value(cell: Any) -> Any:

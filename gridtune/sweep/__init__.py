@@ -23,27 +23,21 @@ if TYPE_CHECKING:
     from gridtune.sweep.space.plan import PlannedSpace, load_space, plan_space
     from gridtune.sweep.space.schema import SearchSpace
 
+#: The names that each module has.
 _PUBLIC = {
-    "TIMING_COLUMNS": "gridtune.sweep.journal.results",
-    "Cell": "gridtune.core.cells",
-    "CellResult": "gridtune.core.cells",
-    "CellRun": "gridtune.sweep.execution.runner",
-    "Journal": "gridtune.sweep.journal.journal",
-    "PlannedSpace": "gridtune.sweep.space.plan",
-    "Progress": "gridtune.sweep.execution.observing",
-    "Replicate": "gridtune.core.cells",
-    "SearchSpace": "gridtune.sweep.space.schema",
-    "SweepObserver": "gridtune.sweep.execution.observing",
-    "SweepPlan": "gridtune.sweep.execution.observing",
-    "SweepResult": "gridtune.sweep.execution.observing",
-    "default_directory": "gridtune.sweep.run",
-    "load_space": "gridtune.sweep.space.plan",
-    "plan_space": "gridtune.sweep.space.plan",
-    "read_journal": "gridtune.sweep.journal.journal",
-    "results_table": "gridtune.sweep.journal.results",
-    "run_cell": "gridtune.sweep.execution.runner",
-    "run_space": "gridtune.sweep.run",
-    "space_cells": "gridtune.sweep.run",
+    "gridtune.core.cells": ("Cell", "CellResult", "Replicate"),
+    "gridtune.sweep.execution.observing": (
+        "Progress",
+        "SweepObserver",
+        "SweepPlan",
+        "SweepResult",
+    ),
+    "gridtune.sweep.execution.runner": ("CellRun", "run_cell"),
+    "gridtune.sweep.journal.journal": ("Journal", "read_journal"),
+    "gridtune.sweep.journal.results": ("TIMING_COLUMNS", "results_table"),
+    "gridtune.sweep.run": ("default_directory", "run_space", "space_cells"),
+    "gridtune.sweep.space.plan": ("PlannedSpace", "load_space", "plan_space"),
+    "gridtune.sweep.space.schema": ("SearchSpace",),
 }
 
 __all__ = [
@@ -71,8 +65,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
+    module = next((module for module, names in _PUBLIC.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module 'gridtune.sweep' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value

@@ -1,22 +1,20 @@
-"""How the code of users reaches the workers, and the check that they run the same code as the driver.
+"""The code of users on its way to the workers, and the check that they run the same code as the driver.
 
 The files that a search space names travel as they are, with the modules of the user's own that they import.
 What is registered in a notebook, a script or a module of the user's own travels by value. A package that is
 installed is expected on every machine.
-
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from gridtune.core.plugins import Plugin, load_plugins, loaded_plugin, plugin_of
 from gridtune.core.system import System, get_system
@@ -76,7 +74,9 @@ class SentCode:
             import cloudpickle  # type: ignore[import-untyped]  # noqa: PLC0415
 
             for kind, name, item in cloudpickle.loads(self.pickled):
-                _put(kind, name, item)
+                # Unpickling the item has imported the module of its registry.
+                (registry,) = (registry for registry in all_registries() if registry.kind == kind)
+                registry.put(name, item)
         system = get_system(self.system)
         self._check(system)
         return system
@@ -97,12 +97,6 @@ class SentCode:
             )
 
 
-def _put(kind: str, name: str, item: Any) -> None:
-    # Unpickling the item has imported the module of its registry.
-    (registry,) = (registry for registry in all_registries() if registry.kind == kind)
-    registry.put(name, item)
-
-
 class SweepCode:
     """The code of users that the cells of a search space need.
 
@@ -117,7 +111,14 @@ class SweepCode:
     def __init__(self, space: SearchSpace, system: System) -> None:
         self._system = system
         self._always = always_used(system)
-        self._used = with_named(self._always, _words_of_space(space, system))
+        # Every word that a parameter of the space's cells may have.
+        defaults = [
+            parameter.get_default(call_default_factory=True, validated_data={})
+            for parameter in system.Parameters.model_fields.values()
+        ]
+        dimensions = [dimension.model_dump(mode="json") for dimension in space.dimensions.values()]
+        stated = [space.fixed, space.workloads, space.baseline, dimensions, defaults]
+        self._used = with_named(self._always, words_of(stated))
         named = (loaded_plugin((space.base or Path.cwd()) / path) for path in space.plugins)
         used = (plugin_of(code.definition.module) for code in self._used)
         self._plugins = {plugin.path: plugin for plugin in (*named, *used) if plugin is not None}
@@ -152,51 +153,27 @@ class SweepCode:
         )
 
 
-def _words_of_space(space: SearchSpace, system: System) -> Iterator[str]:
-    """Yield every word that a parameter of the space's cells may have."""
-    for part in (space.fixed, list(space.workloads), space.baseline):
-        yield from words_of(part)
-    for dimension in space.dimensions.values():
-        yield from words_of(dimension.model_dump(mode="json"))
-    for parameter in system.Parameters.model_fields.values():
-        yield from words_of(parameter.get_default(call_default_factory=True, validated_data={}))
-
-
 def _pickled(code: list[UserCode]) -> bytes:
     """Return what is registered in this session, as bytes that hold its source by value."""
     if not code:
         return b""
     import cloudpickle  # noqa: PLC0415
 
-    with _by_value({module for one in code for module in one.content.modules}):
-        for one in code:
+    # What these modules define is pickled by value: a worker may not have them.
+    names = {module for one in code for module in one.content.modules} & sys.modules.keys()
+    names -= {"__main__", *cloudpickle.list_registry_pickle_by_value()}
+    items = [(one.registry.kind, one.name, one.registry[one.name]) for one in code]
+    with contextlib.ExitStack() as registered:
+        for name in sorted(names):
+            cloudpickle.register_pickle_by_value(sys.modules[name])
+            registered.callback(cloudpickle.unregister_pickle_by_value, sys.modules[name])
+        for one, item in zip(code, items, strict=True):
             try:
-                cloudpickle.dumps(one.registry[one.name])
+                cloudpickle.dumps(item)
             except Exception as fault:
-                raise _refusal(one, fault) from fault
-        items = [(one.registry.kind, one.name, one.registry[one.name]) for one in code]
+                place = one.definition.file or "this session"
+                raise SweepError(
+                    f"the {one.label} is defined in {place} and cannot be sent to the workers: {fault}",
+                    hint="put it into a file of its own and name the file under `plugins`",
+                ) from fault
         return bytes(cloudpickle.dumps(items))
-
-
-def _refusal(code: UserCode, fault: Exception) -> SweepError:
-    place = code.definition.file or "this session"
-    return SweepError(
-        f"the {code.label} is defined in {place} and cannot be sent to the workers: {fault}",
-        hint="put it into a file of its own and name the file under `plugins`",
-    )
-
-
-@contextmanager
-def _by_value(modules: set[str]) -> Iterator[None]:
-    """Let what these modules define be pickled by value: a worker may not have them."""
-    import cloudpickle  # noqa: PLC0415
-
-    names = modules - {"__main__"} - set(cloudpickle.list_registry_pickle_by_value())
-    registered = [sys.modules[name] for name in sorted(names) if name in sys.modules]
-    for module in registered:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -164,59 +164,34 @@ _MOST_FAULTS = 5
 
 def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYaml) -> SpaceError:
     """Return what pydantic found wrong with a document: the most telling fault, the others after it."""
-    faults = [_Fault.of(error, model) for error in _independent(fault.errors())]
-    # A misspelt key is unknown, and the one that was meant is missing: the first of the two says it all.
-    faults.sort(key=lambda fault: fault.kind != "extra_forbidden")
-    meant = {fault.meant for fault in faults if fault.meant}
-    faults = [fault for fault in faults if fault.kind != "missing" or fault.place[-1] not in meant]
-    first, *others = faults
-    message = first.message
-    for other in others[:_MOST_FAULTS]:
-        line = source.line(other.place)
-        message += f"\n  and{f' in line {line}' if line else ''}, field {other.field}: {other.message}"
-    if len(others) > _MOST_FAULTS:
-        message += f"\n  and {len(others) - _MOST_FAULTS} more"
-    line = source.line(first.place)
-    return SpaceError(message, path=source.path, line=line, field=first.field or None, hint=first.hint)
-
-
-@dataclass(frozen=True)
-class _Fault:
-    """One fault: where, what, and which key was probably meant."""
-
-    kind: str
-    place: YamlPath
-    message: str
-    hint: str | None = None
-    meant: str | None = None
-
-    @property
-    def field(self) -> str:
-        return ".".join(map(str, self.place))
-
-    @classmethod
-    def of(cls, error: Mapping[str, Any], model: type[BaseModel]) -> _Fault:
-        kind = error["type"]
-        place: YamlPath = tuple(part for part in error["loc"] if part != "[key]")
+    faults: list[tuple[str, YamlPath, str, str | None]] = []
+    meant: set[str | int | None] = set()
+    errors = fault.errors()
+    for error in errors:
+        kind, at, value = error["type"], error["loc"], error["input"]
+        if kind == "too_short" and any(other["loc"][: len(at)] == at != other["loc"] for other in errors):
+            # A list whose items are refused is also too short.
+            continue
+        place: YamlPath = tuple(part for part in at if part != "[key]")
         if kind == "extra_forbidden":
             keys, key = _keys(model, place[:-1]), str(place[-1])
-            hint = name_hint(key, keys)
-            return cls(kind, place, f"unknown key {key!r}", hint, nearest_name(key, keys))
-        if kind == "missing":
-            return cls(kind, place, f"the key {place[-1]!r} is missing")
-        value = error["input"]
-        return cls(kind, place, refusal_text(error, value), refusal_hint(error, value))
-
-
-def _independent(errors: Sequence[Any]) -> list[Any]:
-    """Return the errors without those that only follow: a list whose items are refused is also too short."""
-    places = [tuple(error["loc"]) for error in errors]
-    return [
-        error
-        for error, place in zip(errors, places, strict=True)
-        if error["type"] != "too_short"
-        or not any(other[: len(place)] == place and len(other) > len(place) for other in places)
-    ]
+            faults.append((kind, place, f"unknown key {key!r}", name_hint(key, keys)))
+            meant.add(nearest_name(key, keys))
+        elif kind == "missing":
+            faults.append((kind, place, f"the key {place[-1]!r} is missing", None))
+        else:
+            faults.append((kind, place, refusal_text(error, value), refusal_hint(error, value)))
+    # A misspelt key is unknown, and the one that was meant is missing: the first of the two says it all.
+    faults = [one for one in faults if one[0] != "missing" or one[1][-1] not in meant]
+    faults.sort(key=lambda one: one[0] != "extra_forbidden")
+    (_, first, message, hint), *others = faults
+    for _, place, text, _ in others[:_MOST_FAULTS]:
+        line = source.line(place)
+        message += f"\n  and{f' in line {line}' if line else ''}, field {'.'.join(map(str, place))}: {text}"
+    if len(others) > _MOST_FAULTS:
+        message += f"\n  and {len(others) - _MOST_FAULTS} more"
+    field = ".".join(map(str, first)) or None
+    return SpaceError(message, path=source.path, line=source.line(first), field=field, hint=hint)
 
 
 def _keys(model: type[BaseModel], place: YamlPath) -> list[str]:

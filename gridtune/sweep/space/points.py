@@ -12,7 +12,7 @@ import numpy as np
 from gridtune.core.cells import canonical_json
 from gridtune.errors import GridtuneError, SpaceError
 from gridtune.sweep.space.schema import Dimension, SearchSpace
-from gridtune.sweep.space.strategies import MOST_POINTS, Choose
+from gridtune.sweep.space.strategies import MOST_POINTS
 
 __all__ = [
     "Point",
@@ -82,19 +82,16 @@ def grid_points(dimensions: Mapping[str, Dimension]) -> list[Point]:
                 hint="list its values under `grid`, or use the strategy random, sobol or optuna",
             )
     names = list(dimensions)
-    _check_size(math.prod(len(dimension.values or ()) for dimension in dimensions.values()))
-    combinations = itertools.product(*(dimensions[name].values or () for name in names))
-    return _once(active_part(dimensions, dict(zip(names, values, strict=True))) for values in combinations)
-
-
-def _check_size(combinations: int) -> None:
-    """Refuse more combinations than fit into memory, before the first is made."""
+    combinations = math.prod(len(dimension.values or ()) for dimension in dimensions.values())
+    # Refused before the first is made: they would not fit into memory.
     if combinations > MOST_POINTS:
         raise SpaceError(
             f"{combinations:,} combinations of values, but a sweep takes at most {MOST_POINTS:,}",
             field="dimensions",
             hint="give fewer values, or draw some of them: the strategies random, sobol and optuna do",
         )
+    every = itertools.product(*(dimensions[name].values or () for name in names))
+    return _once(active_part(dimensions, dict(zip(names, values, strict=True))) for values in every)
 
 
 def random_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) -> list[Point]:
@@ -143,7 +140,11 @@ def suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
         elif dimension.integer is not None:
             point[name] = trial.suggest_int(name, *dimension.integer)
         elif dimension.expression is not None:
-            point[name] = dimension.expression.draw(_suggested_node(trial, name))
+
+            def choose(node: int, alternatives: int, name: str = name) -> int:
+                return int(trial.suggest_categorical(node_name(name, node), list(range(alternatives))))
+
+            point[name] = dimension.expression.draw(choose)
         else:
             values = dimension.grid or dimension.choice or ()
             # By position: Optuna's categories are scalars, a parameter's values need not be.
@@ -154,13 +155,6 @@ def suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
 def node_name(name: str, node: int) -> str:
     """Return what a sampler calls a node of an expression."""
     return f"{name}[{node}]"
-
-
-def _suggested_node(trial: Any, name: str) -> Choose:
-    def choose(node: int, alternatives: int) -> int:
-        return int(trial.suggest_categorical(node_name(name, node), list(range(alternatives))))
-
-    return choose
 
 
 def position(values: Sequence[Any], value: Any) -> int | None:
@@ -262,12 +256,22 @@ def _key(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     )
 
 
-def space_points(space: SearchSpace) -> list[dict[str, Any]]:
+def space_points(space: SearchSpace) -> list[Point]:
     """Return the points a strategy that knows them up front will run; the baseline is among them.
 
     For an adaptive strategy that is the baseline alone.
     """
-    return _with_baseline(space, strategy_points(space))
+    points, dimensions = strategy_points(space), space.dimensions
+    wanted = {name: value for name, value in space.baseline.items() if name in dimensions}
+    for name, value in space.baseline.items():
+        if name not in wanted and space.fixed[name] != value:
+            raise space.fault(f"every cell has {name}={space.fixed[name]!r}", "baseline", name)
+    if not wanted or any(agrees(point, wanted) for point in points):
+        return points
+    if space.strategy.drawn is None and space.strategy.adaptive is None:
+        parameters = ", ".join(f"{name}={value}" for name, value in wanted.items())
+        raise space.fault(f"no configuration of the grid has {parameters}", "baseline")
+    return [_baseline_point(space, wanted), *points]
 
 
 def strategy_points(space: SearchSpace) -> list[Point]:
@@ -296,20 +300,6 @@ def most_cells(space: SearchSpace) -> int:
     return configurations * len(space.workloads or ({},)) * space.replicates.count
 
 
-def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
-    fixed = {name: value for name, value in space.baseline.items() if name not in wanted}
-    for name, value in fixed.items():
-        if space.fixed[name] != value:
-            raise space.fault(f"every cell has {name}={space.fixed[name]!r}", "baseline", name)
-    if not wanted or any(agrees(point, wanted) for point in points):
-        return points
-    if space.strategy.drawn is None and space.strategy.adaptive is None:
-        parameters = ", ".join(f"{name}={value}" for name, value in wanted.items())
-        raise space.fault(f"no configuration of the grid has {parameters}", "baseline")
-    return [_baseline_point(space, wanted), *points]
-
-
 def _baseline_point(space: SearchSpace, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the baseline as a point of a sampled space, where it must be a whole one."""
     dimensions = space.dimensions
@@ -326,18 +316,13 @@ def _baseline_point(space: SearchSpace, wanted: Mapping[str, Any]) -> dict[str, 
         if name not in point and value is not None:
             message = f"{name} does not apply to the baseline: its `when` is not fulfilled"
             raise space.fault(message, "baseline", name, hint="leave it out or say `null`")
-    if space.strategy.adaptive is not None:
-        _check_listed(space, point)
-    return point
-
-
-def _check_listed(space: SearchSpace, point: Mapping[str, Any]) -> None:
-    """Refuse a baseline's value that no configuration has: an adaptive strategy cannot take it."""
-    for name, value in point.items():
-        listed = space.dimensions[name].grid or space.dimensions[name].choice
+    for name, value in point.items() if space.strategy.adaptive is not None else ():
+        # An adaptive strategy cannot take a value that no configuration has.
+        listed = dimensions[name].grid or dimensions[name].choice
         if listed and value not in listed:
             hint = f"it is one of {', '.join(map(str, listed))}"
             raise space.fault(f"{name} never is {value!r}", "baseline", name, hint=hint)
+    return point
 
 
 def agrees(point: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

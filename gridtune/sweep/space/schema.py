@@ -21,12 +21,12 @@ from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.space.documents import LinedYaml, read_yaml, space_error
 from gridtune.sweep.space.strategies import (
+    ITERATIONS,
     MOST_POINTS,
     MOST_REPLICATES,
     ExpressionTree,
     SpacePart,
     Strategy,
-    with_rungs,
 )
 from gridtune.workload.catalogue import shipped_folder
 from gridtune.workload.fields import LARGEST_TIME
@@ -288,8 +288,32 @@ class SearchSpace(SpacePart):
 
     @model_validator(mode="before")
     @classmethod
-    def _train(cls, value: Any) -> Any:
-        return with_rungs(value) if isinstance(value, Mapping) else value
+    def _train(cls, content: Any) -> Any:
+        """Add what the strategy `train` says of parameters and resources.
+
+        The iterations become a dimension, or a fixed parameter where there is one number; GPUs are asked for.
+        """
+        strategy = content.get("strategy") if isinstance(content, Mapping) else None
+        train = strategy.get("train") if isinstance(strategy, Mapping) else None
+        listed = train.get(ITERATIONS) if isinstance(train, Mapping) else None
+        listed = [listed] if isinstance(listed, int) else listed
+        if train is None or not isinstance(listed, list | tuple):
+            return content
+        keys = ("fixed", "dimensions", "baseline", "resources")
+        parts: dict[str, dict[str, Any]] = {key: dict(content.get(key) or {}) for key in keys}
+        for key in ("fixed", "dimensions"):
+            if ITERATIONS in parts[key]:
+                raise ValueError(f"the strategy train sets {ITERATIONS}, so it cannot be under `{key}` too")
+        if len(listed) == 1:
+            parts["fixed"][ITERATIONS] = listed[0]
+        else:
+            parts["dimensions"][ITERATIONS] = list(listed)
+            if parts["baseline"]:
+                parts["baseline"].setdefault(ITERATIONS, listed[-1])
+        if train.get("num_gpus"):
+            parts["resources"].setdefault("gpus", train["num_gpus"])
+            parts["fixed"].setdefault("device", "cuda")
+        return {**content, **parts}
 
     @field_validator("objective", mode="before")
     @classmethod

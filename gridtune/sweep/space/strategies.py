@@ -28,7 +28,6 @@ __all__ = [
     "Stopping",
     "Strategy",
     "TrainingSearch",
-    "with_rungs",
 ]
 
 #: Points that a strategy may spell out: each takes memory in the driver.
@@ -364,36 +363,6 @@ class TrainingSearch(SpacePart):
         if len(self.iterations) > 1:
             return Stopping(**rungs, parallel=self.parallel)
         return Adaptive(**common, parallel=self.parallel)
-
-
-def with_rungs(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a space's content with what its strategy `train` says of parameters and resources.
-
-    The iterations become a dimension, or a fixed parameter where there is one number; GPUs are asked for.
-    """
-    strategy = content.get("strategy")
-    train = strategy.get("train") if isinstance(strategy, Mapping) else None
-    if not isinstance(train, Mapping) or ITERATIONS not in train:
-        return content
-    listed = _listed(train[ITERATIONS])
-    if not isinstance(listed, list | tuple):
-        return content
-    fixed, dimensions = dict(content.get("fixed") or {}), dict(content.get("dimensions") or {})
-    baseline, resources = dict(content.get("baseline") or {}), dict(content.get("resources") or {})
-    for part, name in ((fixed, "fixed"), (dimensions, "dimensions")):
-        if ITERATIONS in part:
-            raise ValueError(f"the strategy train sets {ITERATIONS}, so it cannot be under `{name}` too")
-    if len(listed) == 1:
-        fixed[ITERATIONS] = listed[0]
-    else:
-        dimensions[ITERATIONS] = list(listed)
-        if baseline:
-            baseline.setdefault(ITERATIONS, listed[-1])
-    if train.get("num_gpus"):
-        resources.setdefault("gpus", train["num_gpus"])
-        fixed.setdefault("device", "cuda")
-    parts = {"fixed": fixed, "dimensions": dimensions, "baseline": baseline, "resources": resources}
-    return {**content, **parts}
 
 
 class Strategy(SpacePart):
