@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -122,9 +123,10 @@ def find_source(module: str) -> Source | None:
 
     Neither the module nor the packages that it is in are imported.
     """
-    top, *inner = module.split(".")
+    loaded = getattr(sys.modules.get(module), "__spec__", None)
+    top, *inner = [module] if loaded else module.split(".")
     try:
-        spec = importlib.util.find_spec(top)
+        spec = loaded or importlib.util.find_spec(top)
         for part in inner:
             if spec is None or spec.submodule_search_locations is None:
                 return None
