@@ -13,6 +13,7 @@ is played with `gridtune run shutdown … policy=ppo checkpoint=policy.pt greedy
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +30,8 @@ from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.lookahead import lookahead_reservation
 from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.rules import LookaheadRule
-from gridtune.systems.shutdown.simulator.state import NOW, build_model, cluster_at, jobs_of
+from gridtune.systems.shutdown.simulator.rules import LOOKAHEAD, LookaheadRule, rule_record
+from gridtune.systems.shutdown.simulator.state import build_model, cluster_at, jobs_of, new_arena
 from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
 from gridtune.training.networks import make_network, write_checkpoint
 
@@ -41,19 +42,19 @@ CHAIN, EPOCHS, EXAMPLES, RATE = 2, 8, 1024, 1e-3
 
 
 @kernel()
-def advise(settings, table, arena, numbers, played, advised):
+def advise(model, arena, rules, played, advised):
     """Write what hindsight would reserve in each minute of days: shape (days, minutes), int64.
 
     What is `played` may be something else; where it is below 0, the advice is played and written there.
     """
-    cluster = cluster_at(settings, arena, 0)
-    guesses = np.zeros(table.first[-1] + 1, np.int64)
-    for day in range(table.minutes.size):
-        jobs, horizon = jobs_of(table, day), table.minutes[day]
+    cluster, rule = cluster_at(model, arena, 0), rules[0]
+    guesses = np.zeros(model.first[-1] + 1, np.int64)
+    for day in range(model.minutes.size):
+        jobs, horizon = jobs_of(model, day), model.minutes[day]
         reset_cluster(cluster, jobs, day)
         while not is_over(cluster, jobs, horizon):
-            now = cluster.memory[NOW]
-            advised[day, now] = lookahead_reservation(settings, arena, jobs, bare(guesses), numbers, horizon)
+            now = cluster.memory[0].now
+            advised[day, now] = lookahead_reservation(model, arena, jobs, bare(guesses), rule, horizon)
             if played[day, now] < 0:
                 played[day, now] = advised[day, now]
             act(cluster, jobs, played[day, now])
@@ -62,11 +63,9 @@ def advise(settings, table, arena, numbers, played, advised):
 
 def advice_on(days: Days, platform: Platform, played: Int64s) -> Int64s:
     """Return hindsight's reservations on days that are played: shape (days, minutes)."""
-    model = build_model(days, platform, 0.5, "paper", False)
-    advised = np.zeros_like(played)
-    advise(
-        model.settings, model.table, model.arena(2), LookaheadRule(hindsight=True).numbers(), played, advised
-    )
+    model, advised = build_model(days, platform), np.zeros_like(played)
+    rule = rule_record(LOOKAHEAD, **asdict(LookaheadRule(hindsight=True)))
+    advise(model, new_arena(model, 2), rule, played, advised)
     return advised
 
 

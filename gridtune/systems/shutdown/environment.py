@@ -60,30 +60,11 @@ class _Draws:
         return int(group[rng.integers(len(group))])
 
 
-def _batch(
-    days: Days | str | Path,
-    platform: Platform | None,
-    count: int,
-    tau: float,
-    variant: Variant,
-    frames: int,
-    view: View,
-    decisions: bool,
-    chain: int,
-) -> ClusterBatch:
+def _batch(days: Days | str | Path, platform: Platform | None, chain: int, **options: Any) -> ClusterBatch:
     read = days if isinstance(days, Days) else read_training_days(str(days))
     if chain < 1:
         raise SimulationError(f"must be at least 1, but got {chain}", field="chain")
-    return ClusterBatch(
-        read if chain == 1 else read.chained(chain),
-        platform,
-        count=count,
-        tau=tau,
-        variant=variant,
-        frames=frames,
-        view=view,
-        decisions=decisions,
-    )
+    return ClusterBatch(read if chain == 1 else read.chained(chain), platform, **options)
 
 
 def _spaces(batch: ClusterBatch) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
@@ -111,7 +92,7 @@ class ShutdownEnv(gym.Env[Float32Array, np.int64]):
     platform
         The cluster; by default the paper's Taurus.
     tau, variant
-        See `gridtune.systems.shutdown.simulator.clusters.ClusterBatch`.
+        See `gridtune.systems.shutdown.simulator.state.build_model`.
     frames
         Observations returned at once: 1 for an agent with a memory, 20 in the paper.
     view
@@ -142,7 +123,9 @@ class ShutdownEnv(gym.Env[Float32Array, np.int64]):
         chain: int = 1,
         draw: Draw = "days",
     ) -> None:
-        self._batch = batch = _batch(days, platform, 1, tau, variant, frames, view, decisions, chain)
+        self._batch = batch = _batch(
+            days, platform, chain, tau=tau, variant=variant, frames=frames, view=view, decisions=decisions
+        )
         self._chain = chain
         self._draws, self._decisions = _Draws(batch.days, draw), decisions
         self.observation_space, self.action_space = _spaces(batch)
@@ -204,7 +187,17 @@ class ShutdownVectorEnv(CompiledVectorEnv):
         draw: Draw = "days",
         copy: bool = True,
     ) -> None:
-        self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view, decisions, chain)
+        self._batch = batch = _batch(
+            days,
+            platform,
+            chain,
+            count=num_envs,
+            tau=tau,
+            variant=variant,
+            frames=frames,
+            view=view,
+            decisions=decisions,
+        )
         self._draws, self._decisions = _Draws(batch.days, draw), decisions
         super().__init__(num_envs, _spaces(batch), copy=copy, truncates=chain > 1)
 

@@ -272,7 +272,7 @@ def measure_days(days: Days, results: DayResults, platform: Platform, *, tau: fl
         "energy_waste_per_day_bound": least_waste_reachable(days, results, platform, tau),
         **_switches(results, platform),
         **_waits(days, results, platform, tau),
-        "utilisation": results.totals[:, 6] / (platform.cores * np.maximum(results.minutes, 1)),
+        "utilisation": results.totals["core_minutes"] / (platform.cores * np.maximum(results.minutes, 1)),
         "score": results.score,
         "days": np.ones(len(days), np.int64),
     }
@@ -293,12 +293,19 @@ def combine_days(measures: Columns) -> dict[str, float]:
 
 def _energies(results: DayResults, platform: Platform) -> Columns:
     power = platform.power
-    idle, switching_on, sleeping, switching_off, computing, reported_idle, busy = results.totals.T[:7]
-    share = busy / platform.cores_per_node
-    energy = power.energy(idle, switching_on, switching_off, sleeping, computing, share)
+    totals = results.totals
+    share = totals["core_minutes"] / platform.cores_per_node
+    energy = power.energy(
+        totals["idle"],
+        totals["switching_on"],
+        totals["switching_off"],
+        totals["sleeping"],
+        totals["computing"],
+        share,
+    )
     switching = energy["switching_on"] + energy["switching_off"]
     waste = energy["idle"] + switching
-    reported = power.idle * reported_idle + switching
+    reported = power.idle * totals["reported_idle"] + switching
     return {
         **{f"energy_{state}": spent for state, spent in energy.items()},
         "energy_waste": waste,
@@ -311,9 +318,9 @@ def _energies(results: DayResults, platform: Platform) -> Columns:
 def _switches(results: DayResults, platform: Platform) -> Columns:
     by_node = results.switched_on + results.switched_off
     return {
-        "switches": results.totals[:, 7] + results.totals[:, 8],
-        "switches_on": results.totals[:, 7],
-        "switches_off": results.totals[:, 8],
+        "switches": results.totals["switched_on"] + results.totals["switched_off"],
+        "switches_on": results.totals["switched_on"],
+        "switches_off": results.totals["switched_off"],
         "node_wear_max": by_node.max(axis=1),
         "node_wear_mean": by_node.sum(axis=1) / platform.nodes,
     }
@@ -363,7 +370,6 @@ def _waits(days: Days, results: DayResults, platform: Platform, tau: float) -> C
 
 #: The day whose nodes are in the table has more jobs than this share of the days.
 _BUSY_DAY = 0.8
-_RESERVED, _WAITING = 1, 7
 
 
 def day_tables(
@@ -410,8 +416,8 @@ def _jobs(days: Days, results: DayResults) -> pa.Table:
 
 def _queue(record: DayRecord) -> pa.Table:
     """Return reservations by the queue length at the beginning of the minute."""
-    reserved = record.minutes[:, 1:, _RESERVED].ravel()
-    waiting = record.minutes[:, :-1, _WAITING].ravel()
+    reserved = record.minutes["reserved"][:, 1:].ravel()
+    waiting = record.minutes["waiting"][:, :-1].ravel()
     minutes = np.bincount(waiting)
     lengths = np.flatnonzero(minutes)
     sums = np.bincount(waiting, reserved)[lengths]

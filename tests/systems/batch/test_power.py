@@ -38,7 +38,7 @@ def test_switching_off_at_once_is_the_shutdown_systems(jobs):
     power = NodePower()
     days = make_days([rows], 1440)
     results, _ = replay(days, Platform(NODES, 1, power), rule="timeout", timeout=0, until_done=True)
-    idle, switching_on, sleeping, switching_off, computing = results.totals[0, :5]
+    idle, switching_on, sleeping, switching_off, computing = list(results.totals[0])[:5]
 
     seconds = [(60 * t, 60 * run, 60 * wall, width) for t, width, wall, run, _ in rows]
     log = make_log([(-3600, 60, 60, 1), *seconds], machine=NODES, origin=10_000)

@@ -16,7 +16,8 @@ from gridtune.systems.shutdown.metrics import (
     measure_days,
 )
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.replay import DayRecord, DayResults
+from gridtune.systems.shutdown.simulator.replay import MINUTE, DayRecord, DayResults
+from gridtune.systems.shutdown.simulator.state import TOTALS
 from tests.systems.shutdown.simulator.twins import make_days
 
 PLATFORM = Platform(2, 2, NodePower(idle=10, computing=30, off=1, switching_off=20, switching_on=40))
@@ -31,7 +32,7 @@ DAYS = make_days(
 )
 RESULTS = DayResults(
     # Idle, on, asleep, off, computing, idle as reported, core-minutes, switched on, switched off.
-    totals=np.array([[5, 2, 60, 3, 30, 4, 48, 3, 2], [7, 1, 70, 6, 16, 7, 30, 1, 2]]),
+    totals=np.array([(5, 2, 60, 3, 30, 4, 48, 3, 2), (7, 1, 70, 6, 16, 7, 30, 1, 2)], TOTALS),
     score=np.array([-1.5, -2.5]),
     minutes=np.array([50, 50]),
     switched_on=np.array([[2, 1], [1, 0]]),
@@ -103,9 +104,9 @@ def test_renamed_metrics_exist():
 
 def test_the_queue_table_by_hand():
     """Reservations count for the queue length at the beginning of their minute, the end of the one before."""
-    minutes = np.zeros((1, 5, 9), np.int32)
-    minutes[0, :, 1] = [9, 2, 4, 3, 5]
-    minutes[0, :, 7] = [0, 0, 1, 0, 7]
+    minutes = np.zeros((1, 5), MINUTE)
+    minutes["reserved"] = [9, 2, 4, 3, 5]
+    minutes["waiting"] = [0, 0, 1, 0, 7]
     record = DayRecord(minutes, np.zeros((1, 5)), np.full((1, 5, 2), 2, np.int8))
     days = make_days([[(0, 1, 10, 8, 0), (3, 1, 10, 8, 0)]], 5)
     results = DayResults(*RESULTS[:-1], start=np.array([1, -1]))

@@ -21,20 +21,17 @@ from gridtune.systems.shutdown.simulator.observing import (
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.systems.shutdown.simulator.state import (
-    DAY,
-    DECISIONS,
-    EFFECTS,
-    FLAGS,
-    NOW,
+    MEMORY,
+    SETTINGS,
+    TOTALS,
     Arena,
-    Settings,
-    Table,
-    Variant,
+    Model,
     View,
     build_model,
     cluster_at,
-    cluster_columns,
+    column,
     jobs_of,
+    new_arena,
 )
 from gridtune.systems.shutdown.simulator.stepping import (
     add_minutes,
@@ -59,42 +56,48 @@ def step_batch(handles):
     Parameters
     ----------
     handles
-        Of the arrays (`handles_of`) of the settings, the table, the scales and the arena; of `actions`, nodes
-        to keep reserved, int64; `restart`, whether to begin another day instead, bool; `days`, which, int64;
+        Of the arrays (`handles_of`) of the model, the scales and the arena; of `actions`, nodes to keep
+         reserved, int64; `restart`, whether to begin another day instead, bool; `days`, which, int64;
         `observations`, float32, and `where`, int64: the where[2] features of cluster i are written from
         where[0] + i · where[1] on; `rewards`, float64, and `over`, bool: filled in, 0 and False for
         clusters that begin a day.
     """
-    settings = Settings(
-        array_at(handles, 0, np.int64), array_at(handles, 1, np.float64), array_at(handles, 2, np.int64)
-    )
-    table = Table(
-        array_at(handles, 3, np.int64), array_at(handles, 4, np.int64), array_at(handles, 5, np.int64)
+    model = Model(
+        array_at(handles, 0, SETTINGS),
+        array_at(handles, 1, np.int64),
+        array_at(handles, 2, np.int64),
+        array_at(handles, 3, np.int64),
+        array_at(handles, 4, np.int64),
     )
     scale = Scales(
+        bare(array_at(handles, 5, np.float32)),
         bare(array_at(handles, 6, np.float32)),
         bare(array_at(handles, 7, np.float32)),
-        bare(array_at(handles, 8, np.float32)),
     )
-    arena = Arena(array_at(handles, 9, np.int64), array_at(handles, 10, np.float64))
-    actions, restart = array_at(handles, 11, np.int64), array_at(handles, 12, np.bool_)
-    days, observations = array_at(handles, 13, np.int64), array_at(handles, 14, np.float32)
-    where, rewards = array_at(handles, 15, np.int64), array_at(handles, 16, np.float64)
-    over = array_at(handles, 17, np.bool_)
+    arena = Arena(
+        array_at(handles, 8, MEMORY),
+        array_at(handles, 9, TOTALS),
+        array_at(handles, 10, np.int64),
+        array_at(handles, 11, np.float64),
+    )
+    actions, restart = array_at(handles, 12, np.int64), array_at(handles, 13, np.bool_)
+    days, observations = array_at(handles, 14, np.int64), array_at(handles, 15, np.float32)
+    where, rewards = array_at(handles, 16, np.int64), array_at(handles, 17, np.float64)
+    over, settings = array_at(handles, 18, np.bool_), model.settings[0]
     for index in range(actions.size):
-        cluster = cluster_at(settings, arena, index)
-        day = days[index] if restart[index] else cluster.memory[DAY]
-        jobs, horizon = jobs_of(table, day), table.minutes[day]
+        cluster = cluster_at(model, arena, index)
+        day = days[index] if restart[index] else cluster.memory[0].day
+        jobs, horizon = jobs_of(model, day), model.minutes[day]
         if restart[index]:
             reset_cluster(cluster, jobs, day)
             rewards[index], over[index] = 0.0, False
         else:
             rewards[index] = step_cluster(cluster, jobs, horizon, actions[index])
-            if settings.whole[FLAGS] & DECISIONS:
+            if settings.decisions:
                 rewards[index] += _pass_time(cluster, jobs, horizon)
             over[index] = is_over(cluster, jobs, horizon)
         row = section(observations, where[0] + index * where[1], where[2])
-        if settings.whole[FLAGS] & EFFECTS:
+        if settings.effects:
             observe_effects(cluster, jobs, row)
         else:
             observe(cluster, jobs, scale, row)
@@ -103,11 +106,11 @@ def step_batch(handles):
 @kernel()
 def _pass_time(cluster, jobs, horizon):
     """Let minutes pass in which every reservation does the same; return the sum of their rewards."""
-    memory, rewards = cluster.memory, 0.0
+    memory, rewards = cluster.memory[0], 0.0
     while not is_over(cluster, jobs, horizon) and not has_choice(cluster, jobs):
         until = quiet_until(cluster, jobs, horizon)
-        if until > memory[NOW]:
-            add_minutes(cluster, until - memory[NOW])
+        if until > memory.now:
+            add_minutes(cluster, until - memory.now)
         rewards += step_cluster(cluster, jobs, horizon, cluster.nodes)
     return rewards
 
@@ -123,17 +126,10 @@ class ClusterBatch:
         Each cluster; by default the paper's Taurus.
     count
         Number of clusters.
-    tau
-        Share of its walltime that a job may wait before the reward counts it as late.
-    variant
-        `paper` or `exact`, see `Variant`.
     frames
         Observations that are returned at once.
-    view
-        What an observation holds: see `View`.
-    decisions
-        With `view="effects"`: a step lasts until reservations differ in their effects, or until the day ends;
-        rewards of the minutes are added up.
+    tau, variant, view, decisions
+        See `build_model`.
 
     Attributes
     ----------
@@ -155,31 +151,17 @@ class ClusterBatch:
         platform: Platform | None = None,
         *,
         count: int = 1,
-        tau: float = 0.5,
-        variant: Variant = "paper",
         frames: int = 1,
-        view: View = "paper",
-        decisions: bool = False,
+        **options: Any,
     ) -> None:
         if count < 1 or frames < 1:
             raise SimulationError(f"at least 1 cluster and 1 frame, but got {count=} and {frames=}")
         self.days, self.platform, self.count, self.frames = days, platform or Platform(), count, frames
-        self._options = {
-            "count": count,
-            "tau": tau,
-            "variant": variant,
-            "frames": frames,
-            "view": view,
-            "decisions": decisions,
-        }
-        self.view = view
-        self.features = features = features_of(view, self.platform.nodes)
-        model = build_model(
-            days, self.platform, tau, variant, until_done=False, view=view, decisions=decisions
-        )
-        tables = scales(int(days.walltime.max(initial=0)))
-        self._arena = arena = model.arena(count)
-        self._columns = cluster_columns(arena, model.settings, count)
+        self._options = options
+        self._model = model = build_model(days, self.platform, **options)
+        self._arena = new_arena(model, count)
+        self.view: View = options.get("view", "paper")
+        self.features = features = features_of(self.view, self.platform.nodes)
         self.actions = np.zeros(count, np.int64)
         self.rewards = np.zeros(count)
         self.over = np.zeros(count, np.bool_)
@@ -193,7 +175,7 @@ class ClusterBatch:
         self._where = np.array([0, self._length * features, features], np.int64)
         # The kernel gets addresses, so these arrays must not be replaced.
         self._arrays = (
-            *(*model.settings, *model.table, *tables, *arena),
+            *(*model, *scales(int(days.walltime.max(initial=0))), *self._arena),
             *(self.actions, self._restart, self._days, self._history.reshape(-1)),
             *(self._where, self.rewards, self.over),
         )
@@ -212,7 +194,7 @@ class ClusterBatch:
     @property
     def now(self) -> IntArray:
         """The minute of each cluster's day: shape (count,), int64; a copy."""
-        return self._columns["memory"][:, NOW].copy()
+        return self._arena.memory["now"].copy()
 
     def reset(self, days: IntArray) -> None:
         """Begin `days[i]`, shape (count,), on each cluster i."""
@@ -266,23 +248,26 @@ class ClusterBatch:
 
     def results(self) -> DayResults:
         """Return the results of the clusters' days so far; the days are `days.take(batch.day)`."""
-        columns = self._columns
+        memory, starts = self._arena.memory, self.column("start")
         sizes = np.diff(self.days.first)[self.day]
-        start = [columns["start"][index, :size] for index, size in enumerate(sizes.tolist())]
         return DayResults(
-            columns["totals"].copy(),
-            columns["score"].copy(),
-            columns["memory"][:, NOW].copy(),
-            columns["switched_on"].copy(),
-            columns["switched_off"].copy(),
-            np.concatenate(start),
+            self._arena.totals.copy(),
+            memory["score"].copy(),
+            self.now,
+            self.column("switched_on").copy(),
+            self.column("switched_off").copy(),
+            np.concatenate([starts[index, :size] for index, size in enumerate(sizes.tolist())]),
         )
+
+    def column(self, name: str) -> IntArray:
+        """Return a column of each cluster's state, by its name in `Cluster`: shape (count, …), a view."""
+        return column(self._model, self._arena, name)
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses are valid in this process only: a copy makes its own arrays, with the same content.
-        options = {"days": self.days, "platform": self.platform, **self._options}
+        options = {"count": self.count, "frames": self.frames, **self._options}
         return {
-            "options": options,
+            "options": {"days": self.days, "platform": self.platform, **options},
             "place": self._place,
             "memory": [array.copy() for array in self._memory()],
         }
@@ -296,4 +281,4 @@ class ClusterBatch:
     def _memory(self) -> list[npt.NDArray[Any]]:
         """Return every array that a step writes."""
         own = [self.actions, self.rewards, self.over, self.day, self._where, self._history]
-        return [*own, self._arena.whole, self._arena.real]
+        return [*own, *self._arena]

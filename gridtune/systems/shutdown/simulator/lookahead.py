@@ -20,72 +20,50 @@ of the day: a plan to hold others against, which nobody could follow.
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.shutdown.simulator.observing import most_reserved
 from gridtune.systems.shutdown.simulator.rules import (
-    FIRST_GUESS,
-    GROWTH,
-    HINDSIGHT,
-    LATE_COST,
-    MARGIN,
     adaptive_reservation,
     best_reservation,
     kept_on,
     pressing_jobs,
 )
-from gridtune.systems.shutdown.simulator.scheduling import candidate_index, select_jobs
-from gridtune.systems.shutdown.simulator.state import (
-    ARRIVED,
-    CANDIDATES,
-    DONE,
-    NEVER,
-    NEXT_END,
-    NODES,
-    NOW,
-    ON,
-    READY,
-    RUNNING,
-    SELECTED,
-    SLEEPING,
-    SWITCHING_OFF,
-    SWITCHING_ON,
-    TAU,
-    WAITING,
-    Jobs,
-    cluster_at,
+from gridtune.systems.shutdown.simulator.scheduling import (
+    candidate_index,
+    most_reserved,
+    select_jobs,
+    unheld_nodes,
 )
+from gridtune.systems.shutdown.simulator.state import NEVER, ON, SWITCHING_OFF, SWITCHING_ON, Jobs, cluster_at
 from gridtune.systems.shutdown.simulator.stepping import add_minutes, apply, pass_minute, quiet_until
 
 __all__ = ["lookahead_reservation"]
 
 
 @kernel()
-def lookahead_reservation(settings, arena, jobs, guesses, numbers, horizon):
+def lookahead_reservation(model, arena, jobs, guesses, rule, horizon):
     """Return how many nodes to reserve on cluster 0 of the arena; cluster 1 is memory for its copy.
 
     `guesses` is memory for the guessed run times of the day's jobs.
     """
-    cluster = cluster_at(settings, arena, 0)
-    memory, vacant = cluster.memory, cluster.vacant
-    unallocated = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
-    most = unallocated - kept_on(cluster, jobs, numbers)
-    if memory[CANDIDATES] == 0:
+    cluster = cluster_at(model, arena, 0)
+    memory, most = cluster.memory[0], unheld_nodes(cluster) - kept_on(cluster, jobs, rule)
+    if memory.candidates == 0:
         return most
-    pressing = pressing_jobs(cluster, jobs, numbers)
-    best = best_reservation(cluster, jobs, numbers, unallocated)
+    pressing = pressing_jobs(cluster, jobs, rule)
+    best = best_reservation(cluster, jobs, rule)
     usual, pressed = _started(cluster, jobs, best, pressing)
     known = jobs
-    if numbers[HINDSIGHT] == 0:
-        known = Jobs(memory[ARRIVED], jobs.submit, guesses, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
+    if rule.hindsight == 0:
+        known = Jobs(memory.arrived, jobs.submit, guesses, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
     cheapest, before = -1.0, usual
     for reserved in range(most_reserved(cluster, jobs), -1, -1):
         started, urgent = _started(cluster, jobs, reserved, pressing)
-        everything = memory[SELECTED] == memory[CANDIDATES]
+        everything = memory.selected == memory.candidates
         if started not in (before, usual) and urgent >= pressed:
             if cheapest < 0:
-                _guess(cluster, jobs, guesses, numbers)
-                cheapest = _cost(settings, arena, known, numbers, best, horizon)
-                cheapest -= numbers[MARGIN] * _cycle(cluster)
-            cost = _cost(settings, arena, known, numbers, reserved, horizon)
+                _guess(cluster, jobs, guesses, rule)
+                cheapest = _cost(model, arena, known, rule, best, horizon)
+                cheapest -= rule.margin * _cycle(cluster)
+            cost = _cost(model, arena, known, rule, reserved, horizon)
             if cost < cheapest:
                 best, cheapest = reserved, cost
         before = started
@@ -100,7 +78,7 @@ def _started(cluster, jobs, reserved, pressing):
     """Return as bits which candidates a reservation starts, and the cores of those that may not wait."""
     select_jobs(cluster, jobs, reserved)
     marks, urgent = 0, 0
-    for place in range(cluster.memory[SELECTED]):
+    for place in range(cluster.memory[0].selected):
         job = cluster.selected[place]
         index = candidate_index(cluster, job)
         marks |= 1 << index
@@ -112,84 +90,87 @@ def _started(cluster, jobs, reserved, pressing):
 @kernel()
 def _cycle(cluster):
     """Return the energy of a boot and a shutdown, in minutes of the largest wasted power."""
-    share = cluster.share
-    return share[SWITCHING_ON] * cluster.on_minutes + share[SWITCHING_OFF] * cluster.off_minutes
+    share = cluster.settings[0].share
+    booting = share[SWITCHING_ON] * cluster.settings[0].on_minutes
+    return booting + share[SWITCHING_OFF] * cluster.settings[0].off_minutes
 
 
 @kernel()
-def _guess(cluster, jobs, guesses, numbers):
+def _guess(cluster, jobs, guesses, rule):
     """Fill in the guessed run times of the jobs in the system."""
-    memory = cluster.memory
-    for place in range(memory[WAITING]):
+    memory = cluster.memory[0]
+    for place in range(memory.waiting):
         job = cluster.queue[place]
-        guesses[job] = _guessed(cluster, jobs, job, 0, numbers)
-    for place in range(memory[READY]):
+        guesses[job] = _guessed(cluster, jobs, job, 0, rule)
+    for place in range(memory.ready):
         job = cluster.ready[place]
-        guesses[job] = _guessed(cluster, jobs, job, 0, numbers)
-    for place in range(memory[RUNNING]):
+        guesses[job] = _guessed(cluster, jobs, job, 0, rule)
+    for place in range(memory.running):
         job = cluster.running[place]
-        guesses[job] = _guessed(cluster, jobs, job, memory[NOW] - cluster.start[job], numbers)
+        guesses[job] = _guessed(cluster, jobs, job, memory.now - cluster.start[job], rule)
 
 
 @kernel()
-def _guessed(cluster, jobs, job, age, numbers):
+def _guessed(cluster, jobs, job, age, rule):
     walltime, took = jobs.walltime[job], cluster.last_run[jobs.user[job]]
     if took <= age:
-        took = max(int(walltime * numbers[FIRST_GUESS]), int(age * numbers[GROWTH]))
+        took = max(int(walltime * rule.first_guess), int(age * rule.growth))
     return min(max(took, age + 1), walltime)
 
 
 @kernel()
-def _cost(settings, arena, jobs, numbers, reserved, horizon):
+def _cost(model, arena, jobs, rule, reserved, horizon):
     """Return the cost of a reservation that the adaptive rule follows, in minutes of the largest power."""
-    real, cluster = cluster_at(settings, arena, 0), _copied(settings, arena, jobs)
-    memory, totals, share, in_state = cluster.memory, cluster.totals, cluster.share, cluster.in_state
-    totals[ON] = totals[SWITCHING_ON] = totals[SWITCHING_OFF] = 0
+    real, cluster = cluster_at(model, arena, 0), _copied(model, arena, jobs)
+    memory, totals, in_state = cluster.memory[0], cluster.totals[0], cluster.in_state
+    share = cluster.settings[0].share
+    totals.idle = totals.switching_on = totals.switching_off = 0
     action = reserved
-    while memory[NOW] < horizon:
+    while memory.now < horizon:
         apply(cluster, jobs, action)
         pass_minute(cluster, jobs, horizon)
-        if memory[WAITING] + memory[READY] == 0:
-            if numbers[HINDSIGHT] == 0 or memory[DONE] == jobs.number:
+        if memory.waiting + memory.ready == 0:
+            if rule.hindsight == 0 or memory.done == jobs.number:
                 break
             until = quiet_until(cluster, jobs, horizon)
-            if until > memory[NOW]:
-                add_minutes(cluster, until - memory[NOW])
-        action = adaptive_reservation(cluster, jobs, numbers)
-    ending = (in_state[ON] + in_state[SWITCHING_ON]) * cluster.off_minutes
+            if until > memory.now:
+                add_minutes(cluster, until - memory.now)
+        action = adaptive_reservation(cluster, jobs, rule)
+    ending = (in_state[ON] + in_state[SWITCHING_ON]) * cluster.settings[0].off_minutes
     for node in range(cluster.nodes):
         if cluster.state[node] == SWITCHING_OFF:
-            ending += cluster.until[node] - memory[NOW]
+            ending += cluster.until[node] - memory.now
     late = 0
-    for place in range(real.memory[WAITING]):
+    for place in range(real.memory[0].waiting):
         late += _becomes_late(real, cluster, jobs, real.queue[place])
     # Empty but for the clairvoyant rule.
-    for job in range(real.memory[ARRIVED], jobs.number):
+    for job in range(real.memory[0].arrived, jobs.number):
         late += _becomes_late(real, cluster, jobs, job)
-    wasted = share[ON] * totals[ON] + share[SWITCHING_ON] * totals[SWITCHING_ON]
-    wasted += share[SWITCHING_OFF] * (totals[SWITCHING_OFF] + ending)
-    return wasted + late * numbers[LATE_COST] * _cycle(cluster)
+    wasted = share[ON] * totals.idle + share[SWITCHING_ON] * totals.switching_on
+    wasted += share[SWITCHING_OFF] * (totals.switching_off + ending)
+    return wasted + late * rule.late_cost * _cycle(cluster)
 
 
 @kernel()
 def _becomes_late(real, played, jobs, job):
-    patience = real.share[TAU] * jobs.walltime[job]
-    in_time = real.memory[NOW] - jobs.submit[job] < patience
+    patience = real.settings[0].tau * jobs.walltime[job]
+    in_time = real.memory[0].now - jobs.submit[job] < patience
     return in_time and played.start[job] - jobs.submit[job] >= patience
 
 
 @kernel()
-def _copied(settings, arena, jobs):
+def _copied(model, arena, jobs):
     """Return cluster 1 of the arena as a copy of cluster 0 in which jobs end as guessed."""
-    words, reals = settings.starts[-1], settings.whole[NODES] + 1
+    words, nodes = model.settings[0].words, model.settings[0].nodes
     for word in range(words):
         arena.whole[words + word] = arena.whole[word]
-    for place in range(reals):
-        arena.real[reals + place] = arena.real[place]
-    cluster = cluster_at(settings, arena, 1)
-    memory = cluster.memory
-    memory[NEXT_END] = NEVER
-    for place in range(memory[RUNNING]):
+    for node in range(nodes):
+        arena.load[nodes + node] = arena.load[node]
+    arena.memory[1], arena.totals[1] = arena.memory[0], arena.totals[0]
+    cluster = cluster_at(model, arena, 1)
+    memory = cluster.memory[0]
+    memory.next_end = NEVER
+    for place in range(memory.running):
         job = cluster.running[place]
-        memory[NEXT_END] = min(memory[NEXT_END], cluster.start[job] + min(jobs.run[job], jobs.walltime[job]))
+        memory.next_end = min(memory.next_end, cluster.start[job] + min(jobs.run[job], jobs.walltime[job]))
     return cluster

@@ -25,27 +25,19 @@ from typing import NamedTuple
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.shutdown.simulator.scheduling import candidate_index, select_jobs
+from gridtune.systems.shutdown.simulator.scheduling import (
+    candidate_index,
+    most_reserved,
+    select_jobs,
+    unheld_nodes,
+)
 from gridtune.systems.shutdown.simulator.state import (
-    ARRIVED,
-    BUSY,
-    CANDIDATES,
-    COMPUTERS,
     FEATURES,
-    FREE,
-    HEAD,
-    LAST_END,
     MAX_CANDIDATES,
-    NOW,
     ON,
-    PROMISE,
-    RUNNING,
-    SELECTED,
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
-    TAU,
-    WAITING,
 )
 from gridtune.types import Float32Array
 
@@ -57,7 +49,6 @@ __all__ = [
     "Scales",
     "features_of",
     "has_choice",
-    "most_reserved",
     "observation_bounds",
     "observe",
     "observe_effects",
@@ -111,21 +102,21 @@ def observation_bounds(longest: int, view: str, nodes: int) -> Float32Array:
 @kernel()
 def observe(cluster, jobs, scale, row):
     """Write the observation of the cluster into `row`: `FEATURES` floats."""
-    memory, in_state, cores = cluster.memory, cluster.in_state, cluster.cores
+    memory, in_state, cores = cluster.memory[0], cluster.in_state, cluster.cores
     total = cluster.nodes * cores
-    row[0] = (cores * in_state[ON] - memory[BUSY]) / total
+    row[0] = (cores * in_state[ON] - memory.busy) / total
     row[1] = cores * in_state[SWITCHING_ON] / total
     row[2] = cores * in_state[SLEEPING] / total
     row[3] = cores * in_state[SWITCHING_OFF] / total
-    row[4] = memory[BUSY] / total
-    row[5] = memory[NOW] % MINUTES_A_DAY / MINUTES_A_DAY
-    row[6] = scale.queue[min(memory[WAITING], LONGEST_QUEUE)]
-    row[7] = scale.promise[memory[PROMISE] + 1]
-    candidates = memory[CANDIDATES]
+    row[4] = memory.busy / total
+    row[5] = memory.now % MINUTES_A_DAY / MINUTES_A_DAY
+    row[6] = scale.queue[min(memory.waiting, LONGEST_QUEUE)]
+    row[7] = scale.promise[memory.promise + 1]
+    candidates = memory.candidates
     for place in range(candidates):
         job, at = cluster.candidates[place], 8 + 4 * place
-        walltime, wait = jobs.walltime[job], memory[NOW] - jobs.submit[job]
-        patience = walltime * cluster.share[TAU]
+        walltime, wait = jobs.walltime[job], memory.now - jobs.submit[job]
+        patience = walltime * cluster.settings[0].tau
         row[at] = jobs.cores[job] / total
         row[at + 1] = scale.walltime[walltime]
         # A job that may not wait is late from the start.
@@ -152,7 +143,7 @@ def _log(number):
 @kernel()
 def _urgency(cluster, jobs, job):
     """Return a job's wait as a share of the wait after which it is late; at most 2."""
-    wait, patience = cluster.memory[NOW] - jobs.submit[job], jobs.walltime[job] * cluster.share[TAU]
+    wait, patience = cluster.memory[0].now - jobs.submit[job], jobs.walltime[job] * cluster.settings[0].tau
     return min(wait / patience, 2.0) if patience > 0 else 2.0
 
 
@@ -168,32 +159,31 @@ def observe_effects(cluster, jobs, row):
 
 @kernel()
 def _observe_nodes(cluster, jobs, row):
-    memory, vacant, nodes = cluster.memory, cluster.vacant, cluster.nodes
+    memory, vacant, nodes = cluster.memory[0], cluster.vacant, cluster.nodes
     total = nodes * cluster.cores
-    unheld = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
-    angle = 2 * math.pi * memory[NOW] / MINUTES_A_DAY
-    left = max(MINUTES_A_DAY - memory[NOW], 0)
+    angle = 2 * math.pi * memory.now / MINUTES_A_DAY
+    left = max(MINUTES_A_DAY - memory.now, 0)
     row[0] = vacant[ON] / nodes
     row[1] = vacant[SWITCHING_ON] / nodes
     row[2] = vacant[SLEEPING] / nodes
     row[3] = vacant[SWITCHING_OFF] / nodes
-    row[4] = (memory[FREE] - cluster.cores * unheld) / total
-    row[5] = memory[BUSY] / total
-    row[6] = memory[COMPUTERS] / nodes
+    row[4] = (memory.free - cluster.cores * unheld_nodes(cluster)) / total
+    row[5] = memory.busy / total
+    row[6] = memory.computing / nodes
     row[7] = (1 + math.sin(angle)) / 2
     row[8] = (1 + math.cos(angle)) / 2
     row[9] = left / MINUTES_A_DAY
     row[10] = math.exp(-left / 30.0)
-    row[11] = _log(memory[WAITING])
-    row[12] = _log(memory[PROMISE])
-    row[13] = 1.0 if memory[WAITING] > 0 and memory[PROMISE] == 0 else 0.0
+    row[11] = _log(memory.waiting)
+    row[12] = _log(memory.promise)
+    row[13] = 1.0 if memory.waiting > 0 and memory.promise == 0 else 0.0
 
 
 @kernel()
 def _observe_past(cluster, jobs, row):
     """Write when jobs were submitted and ended."""
-    memory = cluster.memory
-    now, last = memory[NOW], memory[ARRIVED] - 1
+    memory = cluster.memory[0]
+    now, last = memory.now, memory.arrived - 1
     row[14] = _log(now - jobs.submit[last]) if last >= 0 else _log(now)
     first, second, third = 0, 0, 0
     place = last
@@ -204,7 +194,7 @@ def _observe_past(cluster, jobs, row):
         first += age < RECENT[0]
         place -= 1
     row[15], row[16], row[17] = _log(first), _log(second), _log(third)
-    row[18] = _log(now - memory[LAST_END])
+    row[18] = _log(now - memory.last_end)
     row[19] = jobs.cores[last] / (cluster.nodes * cluster.cores) if last >= 0 else 0.0
     row[19] = min(row[19], 1.0)
     row[20] = _log(jobs.walltime[last]) if last >= 0 else 0.0
@@ -213,14 +203,14 @@ def _observe_past(cluster, jobs, row):
 @kernel()
 def _observe_running(cluster, jobs, row):
     """Write the ages of running jobs, and when they end if they take as long as their users' last jobs."""
-    memory = cluster.memory
+    memory = cluster.memory[0]
     total = cluster.nodes * cluster.cores
     for place in range(21, GLOBALS):
         row[place] = 0.0
-    row[21] = _log(memory[RUNNING])
-    for place in range(memory[RUNNING]):
+    row[21] = _log(memory.running)
+    for place in range(memory.running):
         job = cluster.running[place]
-        age, share = memory[NOW] - cluster.start[job], jobs.cores[job] / total
+        age, share = memory.now - cluster.start[job], jobs.cores[job] / total
         bin_ = 0
         while bin_ < 3 and age >= AGES[bin_]:
             bin_ += 1
@@ -235,20 +225,20 @@ def _observe_running(cluster, jobs, row):
             if left <= AHEAD[ahead]:
                 row[26 + ahead] += share
     demand = 0
-    for place in range(memory[CANDIDATES]):
+    for place in range(memory.candidates):
         demand += jobs.cores[cluster.candidates[place]]
     row[31] = min(demand / total, 4.0)
-    row[32] = memory[CANDIDATES] / MAX_CANDIDATES
+    row[32] = memory.candidates / MAX_CANDIDATES
     row[33] = 1.0
 
 
 @kernel()
 def _observe_candidates(cluster, jobs, row, at):
-    memory = cluster.memory
+    memory = cluster.memory[0]
     total = cluster.nodes * cluster.cores
-    for place in range(memory[CANDIDATES]):
+    for place in range(memory.candidates):
         job = cluster.candidates[place]
-        wait, patience = memory[NOW] - jobs.submit[job], jobs.walltime[job] * cluster.share[TAU]
+        wait, patience = memory.now - jobs.submit[job], jobs.walltime[job] * cluster.settings[0].tau
         took = cluster.last_run[jobs.user[job]]
         row[at] = jobs.cores[job] / total
         row[at + 1] = _log(jobs.walltime[job])
@@ -264,22 +254,11 @@ def _observe_candidates(cluster, jobs, row, at):
 
 
 @kernel()
-def most_reserved(cluster, jobs):
-    """Return the maximum that larger reservations are cut to."""
-    memory, vacant = cluster.memory, cluster.vacant
-    most = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
-    if memory[WAITING] > 0 and memory[PROMISE] == 0:
-        needed = (jobs.cores[memory[HEAD]] + cluster.cores - 1) // cluster.cores
-        most = min(most, cluster.nodes - needed)
-    return most
-
-
-@kernel()
 def _marks(cluster, jobs, reserved):
     """Return as bits which candidates a pass starts with that reservation."""
     select_jobs(cluster, jobs, reserved)
     marks = 0
-    for place in range(cluster.memory[SELECTED]):
+    for place in range(cluster.memory[0].selected):
         marks |= 1 << candidate_index(cluster, cluster.selected[place])
     return marks
 
@@ -287,8 +266,8 @@ def _marks(cluster, jobs, reserved):
 @kernel()
 def has_choice(cluster, jobs):
     """Return whether there are reservations with different effects."""
-    memory, vacant = cluster.memory, cluster.vacant
-    if memory[CANDIDATES] == 0:
+    memory, vacant = cluster.memory[0], cluster.vacant
+    if memory.candidates == 0:
         return vacant[ON] > 0
     most = most_reserved(cluster, jobs)
     if most > vacant[SLEEPING] + vacant[SWITCHING_OFF]:
@@ -303,7 +282,7 @@ def has_choice(cluster, jobs):
 @kernel()
 def _observe_actions(cluster, jobs, row, at):
     """Write a row for each reservation; zeros for those with the same effect as another."""
-    memory, vacant = cluster.memory, cluster.vacant
+    memory, vacant = cluster.memory[0], cluster.vacant
     for place in range(at, at + (cluster.nodes + 1) * PER_ACTION):
         row[place] = 0.0
     asleep = vacant[SLEEPING] + vacant[SWITCHING_OFF]
@@ -311,7 +290,7 @@ def _observe_actions(cluster, jobs, row, at):
     reserved = most_reserved(cluster, jobs)
     while reserved >= 0:
         off = max(reserved - asleep, 0)
-        marks = _marks(cluster, jobs, reserved) if memory[CANDIDATES] > 0 else 0
+        marks = _marks(cluster, jobs, reserved) if memory.candidates > 0 else 0
         if off != off_before or marks != marks_before:
             _observe_effect(cluster, jobs, row, at + reserved * PER_ACTION, reserved, off, marks)
         off_before, marks_before = off, marks
@@ -321,11 +300,11 @@ def _observe_actions(cluster, jobs, row, at):
 @kernel()
 def _observe_effect(cluster, jobs, row, at, reserved, off, marks):
     """Write the effect of starting these candidates and switching so many nodes off."""
-    memory, vacant, nodes, size = cluster.memory, cluster.vacant, cluster.nodes, cluster.cores
+    memory, vacant, nodes, size = cluster.memory[0], cluster.vacant, cluster.nodes, cluster.cores
     total = nodes * size
     started, cores, walltimes, past_runs = 0, 0, 0.0, 0.0
     pressing, left_pressing, late_left, with_past = 0.0, 0.0, 0, 0
-    for place in range(memory[CANDIDATES]):
+    for place in range(memory.candidates):
         job = cluster.candidates[place]
         urgency = _urgency(cluster, jobs, job)
         if marks >> place & 1:
@@ -341,9 +320,7 @@ def _observe_effect(cluster, jobs, row, at, reserved, off, marks):
             left_pressing = max(left_pressing, urgency)
             if urgency >= 1:
                 late_left += jobs.cores[job]
-    partly_free = memory[FREE] - size * (
-        vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
-    )
+    partly_free = memory.free - size * unheld_nodes(cluster)
     whole = max(cores - partly_free + size - 1, 0) // size
     awake = vacant[ON] + vacant[SWITCHING_ON] - off
     row[at] = 1.0

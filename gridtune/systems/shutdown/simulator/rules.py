@@ -26,48 +26,22 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.shutdown.simulator.scheduling import candidate_index, insert_release, select_jobs
-from gridtune.systems.shutdown.simulator.state import (
-    ARRIVED,
-    CANDIDATES,
-    FREE,
-    HEAD,
-    NOW,
-    ON,
-    PROMISE,
-    RUNNING,
-    SELECTED,
-    SLEEPING,
-    SWITCHING_OFF,
-    SWITCHING_ON,
-    WAITING,
+from gridtune.systems.shutdown.simulator.scheduling import (
+    candidate_index,
+    insert_release,
+    most_reserved,
+    select_jobs,
+    unheld_nodes,
 )
-from gridtune.types import FloatArray
+from gridtune.systems.shutdown.simulator.state import ON, SLEEPING, SWITCHING_OFF, SWITCHING_ON, Records
 
 __all__ = [
     "ADAPTIVE",
     "ALWAYS_ON",
-    "EAGERNESS",
-    "FIRST_GUESS",
-    "GROWTH",
-    "HINDSIGHT",
-    "LATE_COST",
     "LOOKAHEAD",
-    "MARGIN",
-    "MAX_QUEUE",
-    "MAX_STRETCH",
-    "MAX_WAIT",
-    "NUMBERS",
     "ORACLE",
-    "POOL",
-    "POOL_FROM",
-    "POOL_UNTIL",
     "RECORDED_ACTIONS",
-    "RUSH_JOBS",
-    "RUSH_MINUTES",
-    "RUSH_TIMEOUT",
     "TIMEOUT",
-    "TIMEOUT_MINUTES",
     "AdaptiveRule",
     "LookaheadRule",
     "adaptive_reservation",
@@ -75,39 +49,11 @@ __all__ = [
     "decide",
     "kept_on",
     "pressing_jobs",
-    "simple_numbers",
+    "rule_record",
 ]
 
 #: Rules: reserve nothing; a timeout; the oracle OR*; an array of actions; the adaptive rule.
 ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE, LOOKAHEAD = range(6)
-
-#: Indices of the parameters. A timeout takes the first, the oracle the second, the adaptive rule all.
-(
-    TIMEOUT_MINUTES,
-    MAX_STRETCH,
-    MAX_WAIT,
-    EAGERNESS,
-    MAX_QUEUE,
-    RUSH_TIMEOUT,
-    RUSH_JOBS,
-    RUSH_MINUTES,
-    POOL,
-    POOL_FROM,
-    POOL_UNTIL,
-    FIRST_GUESS,
-    GROWTH,
-    MARGIN,
-    LATE_COST,
-    HINDSIGHT,
-    NUMBERS,
-) = range(17)
-
-
-def simple_numbers(timeout: float, max_stretch: float) -> FloatArray:
-    """Return the parameters of a timeout or of the oracle: shape (`NUMBERS`,)."""
-    numbers = np.zeros(NUMBERS)
-    numbers[[TIMEOUT_MINUTES, MAX_STRETCH]] = timeout, max_stretch
-    return numbers
 
 
 @dataclass(frozen=True)
@@ -156,12 +102,6 @@ class AdaptiveRule:
         if self.eagerness > 1:
             raise SimulationError(f"must be at most 1, but got {self.eagerness}", field="eagerness")
 
-    def numbers(self) -> FloatArray:
-        """Return the array that the kernels take: shape (`NUMBERS`,)."""
-        numbers = np.zeros(NUMBERS)
-        numbers[: len(fields(self))] = [float(getattr(self, field.name)) for field in fields(self)]
-        return numbers
-
 
 @dataclass(frozen=True)
 class LookaheadRule(AdaptiveRule):
@@ -189,82 +129,84 @@ class LookaheadRule(AdaptiveRule):
     hindsight: bool = False
 
 
+#: A rule and its parameters. A timeout takes the first of them, the oracle the second.
+RULE = np.dtype([("kind", np.int64), *((field.name, np.float64) for field in fields(LookaheadRule))])
+
+
+def rule_record(kind: int, **parameters: float) -> Records:
+    """Return a rule as the kernels take it: shape (1,), `RULE`."""
+    record = np.zeros(1, RULE)
+    for name, value in {"kind": kind, **parameters}.items():
+        record[name] = value
+    return record
+
+
 MINUTES_AN_HOUR, HOURS_A_DAY = 60, 24
 
 
 @kernel()
-def adaptive_reservation(cluster, jobs, numbers):
-    """Return how many nodes to reserve in the coming minute."""
-    vacant = cluster.vacant
-    unallocated = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
-    reserved = unallocated
-    if cluster.memory[CANDIDATES] > 0:
-        reserved = best_reservation(cluster, jobs, numbers, unallocated)
-    return min(reserved, unallocated - kept_on(cluster, jobs, numbers))
+def adaptive_reservation(cluster, jobs, rule):
+    """Return the number of nodes to reserve in the coming minute."""
+    unheld = unheld_nodes(cluster)
+    reserved = best_reservation(cluster, jobs, rule) if cluster.memory[0].candidates > 0 else unheld
+    return min(reserved, unheld - kept_on(cluster, jobs, rule))
 
 
 @kernel()
-def best_reservation(cluster, jobs, numbers, unallocated):
+def best_reservation(cluster, jobs, rule):
     """Return the best reservation while jobs wait, without regard to nodes that are kept on."""
-    memory, size = cluster.memory, cluster.cores
-    awake, pressing = _free_awake(cluster), pressing_jobs(cluster, jobs, numbers)
-    most = unallocated
-    if memory[PROMISE] == 0:
-        # Nodes promised to the oldest job cannot be reserved.
-        most = min(most, cluster.nodes - (jobs.cores[memory[HEAD]] + size - 1) // size)
+    memory, size, awake = cluster.memory[0], cluster.cores, 0
+    for node in range(cluster.nodes):
+        if cluster.state[node] in (ON, SWITCHING_ON):
+            awake += cluster.free[node]
+    pressing = pressing_jobs(cluster, jobs, rule)
     best, best_urgent, best_value, best_started = 0, -1, 0.0, 0
-    for reserved in range(most, -1, -1):
+    for reserved in range(most_reserved(cluster, jobs), -1, -1):
         select_jobs(cluster, jobs, reserved)
         started, urgent = 0, 0
-        for place in range(memory[SELECTED]):
+        for place in range(memory.selected):
             job = cluster.selected[place]
             started += jobs.cores[job]
             if pressing >> candidate_index(cluster, job) & 1:
                 urgent += jobs.cores[job]
         woken = (max(started - awake, 0) + size - 1) // size
-        value = numbers[EAGERNESS] * started - woken * size
+        value = rule.eagerness * started - woken * size
         better = urgent > best_urgent
         if urgent == best_urgent:
             better = value > best_value or (value == best_value and started > best_started)
         if better:
             best, best_urgent, best_value, best_started = reserved, urgent, value, started
-        if memory[SELECTED] == memory[CANDIDATES]:
+        if memory.selected == memory.candidates:
             # Every candidate starts: smaller reservations are no better.
             break
     return best
 
 
 @kernel()
-def _free_awake(cluster):
-    """Return the free cores of nodes that are on or about to be."""
-    cores = 0
-    for node in range(cluster.nodes):
-        if cluster.state[node] in (ON, SWITCHING_ON):
-            cores += cluster.free[node]
-    return cores
-
-
-@kernel()
-def pressing_jobs(cluster, jobs, numbers):
+def pressing_jobs(cluster, jobs, rule):
     """Return as bits which candidates would reach their limit if they waited another minute and a boot."""
-    memory, marks = cluster.memory, 0
-    crowded = memory[WAITING] > numbers[MAX_QUEUE]
-    for place in range(memory[CANDIDATES]):
+    memory, marks = cluster.memory[0], 0
+    crowded = memory.waiting > rule.max_queue
+    for place in range(memory.candidates):
         job = cluster.candidates[place]
-        limit = min(numbers[MAX_STRETCH] * jobs.walltime[job], numbers[MAX_WAIT])
-        if crowded or memory[NOW] - jobs.submit[job] + 1 + cluster.on_minutes >= limit:
+        limit = min(rule.max_stretch * jobs.walltime[job], rule.max_wait)
+        if crowded or memory.now - jobs.submit[job] + 1 + cluster.settings[0].on_minutes >= limit:
             marks |= 1 << place
     return marks
 
 
 @kernel()
-def kept_on(cluster, jobs, numbers):
+def kept_on(cluster, jobs, rule):
     """Return how many idle nodes to keep on: those that have not reached the timeout, and the pool."""
-    memory = cluster.memory
-    timeout = numbers[TIMEOUT_MINUTES]
-    longer = numbers[RUSH_TIMEOUT]
-    if longer > timeout and _recent(cluster, jobs, numbers[RUSH_MINUTES]) >= numbers[RUSH_JOBS]:
-        timeout = longer
+    memory = cluster.memory[0]
+    timeout = rule.timeout
+    if rule.rush_timeout > timeout:
+        recent, job = 0, memory.arrived - 1
+        while job >= 0 and jobs.submit[job] > memory.now - rule.rush_minutes:
+            recent += 1
+            job -= 1
+        if recent >= rule.rush_jobs:
+            timeout = rule.rush_timeout
     idle, kept = 0, 0
     for node in range(cluster.nodes):
         if cluster.state[node] == ON and cluster.free[node] == cluster.cores:
@@ -273,68 +215,60 @@ def kept_on(cluster, jobs, numbers):
             kept += cluster.idle_minutes[node] < timeout
         else:
             cluster.idle_minutes[node] = -1
-    hour = memory[NOW] // MINUTES_AN_HOUR % HOURS_A_DAY
-    if numbers[POOL_FROM] <= hour < numbers[POOL_UNTIL]:
-        kept = max(kept, min(int(numbers[POOL]), idle))
+    hour = memory.now // MINUTES_AN_HOUR % HOURS_A_DAY
+    if rule.pool_from <= hour < rule.pool_until:
+        kept = max(kept, min(int(rule.pool), idle))
     return kept
 
 
 @kernel()
-def _recent(cluster, jobs, minutes):
-    """Return how many jobs were submitted in the last minutes."""
-    count, job = 0, cluster.memory[ARRIVED] - 1
-    while job >= 0 and jobs.submit[job] > cluster.memory[NOW] - minutes:
-        count += 1
-        job -= 1
-    return count
-
-
-@kernel()
-def decide(cluster, jobs, rule, numbers):
-    """Return the action of a rule other than `RECORDED_ACTIONS`."""
-    if rule == ALWAYS_ON:
+def decide(cluster, jobs, rule):
+    """Return the action of a rule other than `RECORDED_ACTIONS` and `LOOKAHEAD`."""
+    if rule.kind == ALWAYS_ON:
         return 0
-    if rule == ADAPTIVE:
-        return adaptive_reservation(cluster, jobs, numbers)
-    free = cluster.memory[FREE]
-    if rule == ORACLE:
-        return _reservation(cluster, _free_beside_urgent(cluster, jobs, free, numbers[MAX_STRETCH]), 0)
-    return _reservation(cluster, _free_beside_starting(cluster, jobs, free), numbers[TIMEOUT_MINUTES])
+    if rule.kind == ADAPTIVE:
+        return adaptive_reservation(cluster, jobs, rule)
+    if rule.kind == ORACLE:
+        return _reservation(cluster, _free_beside_urgent(cluster, jobs, rule.max_stretch), 0.0)
+    return _reservation(cluster, _free_beside_starting(cluster, jobs), rule.timeout)
 
 
 @kernel()
-def _free_beside_starting(cluster, jobs, free):
+def _free_beside_starting(cluster, jobs):
     """Return the free cores that are left after the candidates that can start have started."""
-    memory, candidates = cluster.memory, cluster.candidates
+    memory, candidates, free = cluster.memory[0], cluster.candidates, cluster.memory[0].free
     opened = True
-    for place in range(memory[CANDIDATES]):
+    for place in range(memory.candidates):
         job = candidates[place]
         width = jobs.cores[job]
         if place == 0:
-            opened = memory[PROMISE] == 0 or width <= free
+            opened = memory.promise == 0 or width <= free
             if opened:
                 free -= width
-        elif width <= free and (opened or jobs.walltime[job] <= memory[PROMISE]):
+        elif width <= free and (opened or jobs.walltime[job] <= memory.promise):
             free -= width
     return free
 
 
 @kernel()
-def _free_beside_urgent(cluster, jobs, free, max_stretch):
+def _free_beside_urgent(cluster, jobs, max_stretch):
     """Return the same, but jobs that can wait for running ones to end claim no cores."""
-    memory, candidates = cluster.memory, cluster.candidates
+    memory, candidates, free = cluster.memory[0], cluster.candidates, cluster.memory[0].free
     opened, releases = True, 0
-    if memory[CANDIDATES] > 0:
-        releases = _list_releases(cluster, jobs)
-    for place in range(memory[CANDIDATES]):
+    for place in range(memory.running):
+        # By actual run times, if none is killed.
+        job = cluster.running[place]
+        left = cluster.start[job] + jobs.run[job] - memory.now
+        releases = insert_release(cluster, releases, left, jobs.cores[job])
+    for place in range(memory.candidates):
         job = candidates[place]
         width = jobs.cores[job]
         if place == 0:
-            forced = memory[PROMISE] == 0
+            forced = memory.promise == 0
             opened = forced or width <= free
             claims = forced or (opened and not _can_wait(cluster, jobs, job, releases, max_stretch))
         else:
-            fits = width <= free and (opened or jobs.walltime[job] <= memory[PROMISE])
+            fits = width <= free and (opened or jobs.walltime[job] <= memory.promise)
             claims = fits and not _can_wait(cluster, jobs, job, releases, max_stretch)
         if claims:
             free -= width
@@ -343,20 +277,9 @@ def _free_beside_urgent(cluster, jobs, free, max_stretch):
 
 
 @kernel()
-def _list_releases(cluster, jobs):
-    """List after how many minutes the running jobs end by their actual run times, if none is killed."""
-    count = 0
-    for place in range(cluster.memory[RUNNING]):
-        job = cluster.running[place]
-        left = cluster.start[job] + jobs.run[job] - cluster.memory[NOW]
-        count = insert_release(cluster, count, left, jobs.cores[job])
-    return count
-
-
-@kernel()
 def _can_wait(cluster, jobs, job, releases, max_stretch):
     """Return whether a job can wait until the cores it needs are free, or all of them."""
-    waited, walltime = cluster.memory[NOW] - jobs.submit[job], jobs.walltime[job]
+    waited, walltime = cluster.memory[0].now - jobs.submit[job], jobs.walltime[job]
     if releases == 0 or waited / walltime >= max_stretch:
         return False
     place, have = 0, cluster.release_cores[0]

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.shutdown.simulator.state import (
-    CANDIDATES,
-    FREE,
-    HEAD,
     MAX_CANDIDATES,
-    NOW,
-    PROMISE,
-    READY,
-    RUNNING,
-    SELECTED,
-    WAITING,
+    ON,
+    SLEEPING,
+    SWITCHING_OFF,
+    SWITCHING_ON,
 )
 
 __all__ = [
@@ -26,33 +21,35 @@ __all__ = [
     "dequeue",
     "enqueue",
     "insert_release",
+    "most_reserved",
     "refresh_candidates",
     "refresh_promise",
     "select_jobs",
+    "unheld_nodes",
 ]
 
 
 @kernel()
 def enqueue(cluster, jobs, job):
     """Insert a job into the queue, which is ordered by area."""
-    queue, memory, rank = cluster.queue, cluster.memory, jobs.rank
-    place = memory[WAITING]
-    memory[WAITING] = place + 1
+    queue, memory, rank = cluster.queue, cluster.memory[0], jobs.rank
+    place = memory.waiting
+    memory.waiting = place + 1
     while place > 0 and rank[queue[place - 1]] > rank[job]:
         queue[place] = queue[place - 1]
         place -= 1
     queue[place] = job
     cluster.waits[job] = 1
-    if memory[WAITING] == 1:
-        memory[HEAD] = job
+    if memory.waiting == 1:
+        memory.head = job
 
 
 @kernel()
 def dequeue(cluster, jobs, job):
     """Take a waiting job out of the queue."""
-    queue, memory = cluster.queue, cluster.memory
-    count = memory[WAITING] - 1
-    memory[WAITING] = count
+    queue, memory = cluster.queue, cluster.memory[0]
+    count = memory.waiting - 1
+    memory.waiting = count
     place = 0
     while queue[place] != job:
         place += 1
@@ -61,26 +58,26 @@ def dequeue(cluster, jobs, job):
     cluster.waits[job] = 0
     if count > 0:
         # Jobs before the oldest waiting one have left the queue for good.
-        while cluster.waits[memory[HEAD]] == 0:
-            memory[HEAD] += 1
+        while cluster.waits[memory.head] == 0:
+            memory.head += 1
 
 
 @kernel()
 def refresh_candidates(cluster):
     """List the candidates again after the queue has changed."""
-    memory, queue, candidates = cluster.memory, cluster.queue, cluster.candidates
-    memory[CANDIDATES] = 0
-    if memory[WAITING] == 0:
+    memory, queue, candidates = cluster.memory[0], cluster.queue, cluster.candidates
+    memory.candidates = 0
+    if memory.waiting == 0:
         return
-    head = memory[HEAD]
+    head = memory.head
     candidates[0] = head
     count, place = 1, 0
-    while count < MAX_CANDIDATES and place < memory[WAITING]:
+    while count < MAX_CANDIDATES and place < memory.waiting:
         if queue[place] != head:
             candidates[count] = queue[place]
             count += 1
         place += 1
-    memory[CANDIDATES] = count
+    memory.candidates = count
 
 
 @kernel()
@@ -111,21 +108,21 @@ def _promised(cluster, jobs, needed, zeros, selected):
 
     If there are fewer visible cores: after how many minutes all of them are free.
     """
-    memory = cluster.memory
+    memory = cluster.memory[0]
     extra = 0
-    for place in range(memory[READY]):
+    for place in range(memory.ready):
         job = cluster.ready[place]
         extra = insert_release(cluster, extra, jobs.walltime[job], jobs.cores[job])
     for place in range(selected):
         job = cluster.selected[place]
         extra = insert_release(cluster, extra, jobs.walltime[job], jobs.cores[job])
     have, promise, one, other = zeros, 0, 0, 0
-    while have < needed and (one < extra or other < memory[RUNNING]):
+    while have < needed and (one < extra or other < memory.running):
         left = 0
-        if other < memory[RUNNING]:
+        if other < memory.running:
             job = cluster.by_request[other]
-            left = cluster.start[job] + jobs.walltime[job] - memory[NOW]
-        if other == memory[RUNNING] or (one < extra and cluster.release_minutes[one] <= left):
+            left = cluster.start[job] + jobs.walltime[job] - memory.now
+        if other == memory.running or (one < extra and cluster.release_minutes[one] <= left):
             promise = cluster.release_minutes[one]
             have += cluster.release_cores[one]
             one += 1
@@ -142,15 +139,15 @@ def select_jobs(cluster, jobs, reserved):
 
     Reserved cores are free ones: a reservation is never larger than the nodes that no job holds.
     """
-    memory, candidates, cores = cluster.memory, cluster.candidates, jobs.cores
-    zeros = memory[FREE] - cluster.cores * reserved
-    waiting = memory[CANDIDATES]
+    memory, candidates, cores = cluster.memory[0], cluster.candidates, jobs.cores
+    zeros = memory.free - cluster.cores * reserved
+    waiting = memory.candidates
     count = 0
     while count < waiting and cores[candidates[count]] <= zeros:
         cluster.selected[count] = candidates[count]
         zeros -= cores[candidates[count]]
         count += 1
-    memory[SELECTED] = count
+    memory.selected = count
     if count == waiting:
         return 0
     blocked = count
@@ -164,15 +161,30 @@ def select_jobs(cluster, jobs, reserved):
                 cluster.selected[count] = job
                 zeros -= cores[job]
                 count += 1
-        memory[SELECTED] = count
+        memory.selected = count
     return promise if blocked == 0 else 0
 
 
 @kernel()
-def refresh_promise(cluster, jobs, reserved):
+def unheld_nodes(cluster):
+    """Return the number of nodes that no job holds."""
+    vacant = cluster.vacant
+    return vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
+
+
+@kernel()
+def most_reserved(cluster, jobs):
+    """Return the maximum that larger reservations are cut to: the oldest job keeps the promised nodes."""
+    memory, most = cluster.memory[0], unheld_nodes(cluster)
+    if memory.waiting > 0 and memory.promise == 0:
+        needed = (jobs.cores[memory.head] + cluster.cores - 1) // cluster.cores
+        most = min(most, cluster.nodes - needed)
+    return most
+
+
+@kernel()
+def refresh_promise(cluster, jobs):
     """Run a pass that starts no job, for the promise to the oldest one."""
+    memory = cluster.memory[0]
     refresh_candidates(cluster)
-    if cluster.memory[CANDIDATES] > 0:
-        cluster.memory[PROMISE] = select_jobs(cluster, jobs, reserved)
-    else:
-        cluster.memory[PROMISE] = -1
+    memory.promise = select_jobs(cluster, jobs, memory.reserved) if memory.candidates > 0 else -1

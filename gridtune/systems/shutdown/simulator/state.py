@@ -1,19 +1,18 @@
 """State of the compiled shutdown simulator: many clusters, each a slice of the same few arrays.
 
-The state of a cluster is one row of integers and one row of floats. A batch of clusters is two arrays, so a
-kernel takes a dozen arguments instead of a hundred.
+Single numbers of a cluster are fields of records, as `cluster.memory[0].now`; its columns of integers stand
+one after the other in one row of memory. So a copy of a row and of its records is a copy of the cluster, and
+a kernel takes a dozen arguments instead of a hundred.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numba import carray
 
-from gridtune.core.compiled import kernel, section
+from gridtune.core.compiled import address, kernel, section
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -22,21 +21,26 @@ from gridtune.types import FloatArray, IntArray
 __all__ = [
     "FEATURES",
     "MAX_CANDIDATES",
-    "TOTALS",
     "Arena",
     "Cluster",
     "Jobs",
     "Model",
-    "Settings",
-    "Table",
     "Variant",
     "View",
     "build_model",
     "cluster_at",
-    "cluster_columns",
-    "column_starts",
+    "column",
     "jobs_of",
+    "new_arena",
 ]
+
+Records = np.ndarray[Any, np.dtype[np.void]]
+#: Late jobs that the reward counts: `paper`, as the authors' code, those that the reservation holds back;
+#: `exact`, as their equation 5, all in the queue.
+Variant = Literal["paper", "exact"]
+#: Observations of an agent (`observing`): `paper`, the authors' 48 numbers; `effects`, the effect of each
+#: reservation, and more of the past.
+View = Literal["paper", "effects"]
 
 #: Power states of a node, in the order in which an allocation prefers their free cores. A node that is on
 #: computes if it has busy cores.
@@ -50,64 +54,67 @@ FEATURES = 8 + 4 * MAX_CANDIDATES
 #: An instant that never comes.
 NEVER = np.iinfo(np.int64).max
 
-#: Single numbers of a cluster's state: the minute; the day; nodes reserved; the oldest waiting job and its
-#: promise; jobs that were submitted, that wait, that hold cores but do not run yet, that run, that are done;
-#: free and busy cores; nodes that compute, and nodes that the authors' monitor takes for computing; next
-#: completion and next end of a switch; number of candidates; number of jobs just selected; first unused piece
-#: of an allocation; last completion (0: none).
-(
-    NOW,
-    DAY,
-    RESERVED,
-    HEAD,
-    PROMISE,
-    ARRIVED,
-    WAITING,
-    READY,
-    RUNNING,
-    DONE,
-    FREE,
-    BUSY,
-    COMPUTERS,
-    BOOKED,
-    NEXT_END,
-    NEXT_SWITCH,
-    CANDIDATES,
-    SELECTED,
-    UNUSED,
-    LAST_END,
-    MEMORY,
-) = range(21)
 
-#: Sums over a day: node-minutes by state (`ON` here: idle), idle node-minutes as the authors'
-#: monitor counts them, core-minutes of computing, nodes switched on and off.
-REPORTED_IDLE, CORE_MINUTES, SWITCHED_ON, SWITCHED_OFF, TOTALS = range(5, 10)
-
-#: Integer settings: the cluster's shape and times, flags, and integers in the arena per cluster.
-NODES, CORES, ON_MINUTES, OFF_MINUTES, FLAGS, WORDS, SETTINGS = range(7)
-#: Flags: penalise every late job of the queue; stop once every job is done; observe the effects of actions;
-#: skip minutes without a choice.
-EVERY_LATE_JOB, UNTIL_DONE, EFFECTS, DECISIONS = 1, 2, 4, 8
-
-#: Real settings: for each power state of a node that does not compute, its power as a share of the largest
-#: wasted power (0 for sleeping); share of its walltime after which a waiting job is late.
-TAU, REALS = 4, 5
+def _fields(kind: type, *names: str) -> list[tuple[str, type]]:
+    return [(name, kind) for name in names]
 
 
-class Settings(NamedTuple):
-    """Settings of all clusters of a batch; `starts` are the offsets of a cluster's columns in its row."""
+#: Settings of all clusters of a batch: their shape and times in minutes; `words`, the integers of a
+#: cluster's row; `tau`, the share of its walltime after which a waiting job is late; `share`, for each power
+#: state of a node that does not compute, its power as a share of the largest wasted power (0 for sleeping);
+#: whether every late job of the queue is penalised, a day ends once every job is done, the observation is
+#: that of effects, and minutes without a choice are skipped.
+SETTINGS = np.dtype(
+    [
+        *_fields(np.int64, "nodes", "cores", "on_minutes", "off_minutes", "words"),
+        *_fields(np.float64, "tau"),
+        ("share", np.float64, (4,)),
+        *_fields(np.bool_, "every_late_job", "until_done", "effects", "decisions"),
+    ],
+    align=True,
+)
+#: Single numbers of a cluster's state: the minute; the day; nodes reserved; the oldest waiting job (`head`)
+#: and its promise; jobs that were submitted, that wait, that hold cores but do not run yet (`ready`), that
+#: run, that are done; free and busy cores; nodes that compute, and nodes that the authors' monitor takes for
+#: computing (`booked`); next completion and next end of a switch; number of candidates, and of jobs just
+#: selected; first unused piece of an allocation; last completion (0: none); sum of rewards.
+MEMORY = np.dtype(
+    [
+        *_fields(np.int64, "now", "day", "reserved", "head", "promise", "arrived", "waiting", "ready"),
+        *_fields(np.int64, "running", "done", "free", "busy", "computing", "booked", "next_end"),
+        *_fields(np.int64, "next_switch", "candidates", "selected", "unused", "last_end"),
+        *_fields(np.float64, "score"),
+    ]
+)
+#: Sums over a day: node-minutes idle, switching on, sleeping, switching off and computing; idle ones as the
+#: authors' monitor counts them; core-minutes of computing; nodes switched on and off.
+TOTALS = np.dtype(
+    [
+        *_fields(np.int64, "idle", "switching_on", "sleeping", "switching_off", "computing"),
+        *_fields(np.int64, "reported_idle", "core_minutes", "switched_on", "switched_off"),
+    ]
+)
 
-    whole: IntArray
-    real: FloatArray
-    starts: IntArray
 
+class Model(NamedTuple):
+    """Days on a platform, in the arrays that the kernels take.
 
-class Table(NamedTuple):
-    """The jobs of all days, day after day; `first[d]` is where day d begins, `minutes[d]` its length.
-
-    `columns` holds six columns of `first[-1]` jobs one after the other: see `Jobs`.
+    Attributes
+    ----------
+    settings
+        Shape (1,), `SETTINGS`.
+    starts
+        Offsets of a cluster's columns of integers in its row.
+    columns
+        Shape (6n,), int64: the columns of `Jobs` of the n jobs of all days, one after the other.
+    first
+        Shape (days + 1,), int64: where each day's jobs begin.
+    minutes
+        Shape (days,), int64: length of each day.
     """
 
+    settings: Records
+    starts: IntArray
     columns: IntArray
     first: IntArray
     minutes: IntArray
@@ -129,16 +136,15 @@ class Jobs(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """One cluster: its shape and settings, and bare columns of its state."""
+    """One cluster: its shape, records of its settings and single numbers, and bare columns of its state."""
 
     nodes: int
     cores: int
-    on_minutes: int
-    off_minutes: int
-    flags: int
-    share: FloatArray
-    memory: IntArray
-    totals: IntArray
+    settings: Records
+    memory: Records
+    totals: Records
+    #: By node: load in the authors' monitor.
+    load: FloatArray
     #: Nodes in each power state, and those of them all of whose cores are free.
     in_state: IntArray
     vacant: IntArray
@@ -172,152 +178,153 @@ class Cluster(NamedTuple):
     #: By user: jobs in the system; run time of the job that ended last (-1: none has ended).
     users: IntArray
     last_run: IntArray
-    #: Reals: load of each node in the authors' monitor; sum of rewards.
-    load: FloatArray
-    score: FloatArray
+
+
+_COLUMNS = Cluster._fields[Cluster._fields.index("in_state") :]
 
 
 class Arena(NamedTuple):
-    """A batch of clusters: `WORDS` integers and `nodes` + 1 reals for each, one cluster after the other."""
+    """Memory of a batch of clusters: for each its records, `words` integers, and the load of each node."""
 
+    memory: Records
+    totals: Records
     whole: IntArray
-    real: FloatArray
-
-
-def column_starts(nodes: int, cores: int, jobs: int, users: int) -> IntArray:
-    """Return where in its row each of a cluster's columns of integers begins, and where the row ends."""
-    pieces = nodes * cores
-    slots = min(pieces, jobs)
-    by_node, lists = [nodes] * 7, [MAX_CANDIDATES, MAX_CANDIDATES, jobs, slots, slots, slots]
-    scratch = [slots + MAX_CANDIDATES] * 2
-    lengths = [MEMORY, TOTALS, 4, 4, *by_node, *lists, *[jobs] * 3, *[pieces] * 3, *scratch, users, users]
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def cluster_columns(arena: Arena, settings: Settings, clusters: int) -> dict[str, npt.NDArray[Any]]:
-    """Return views of all clusters' columns by name: shape (clusters, …), the score (clusters,)."""
-    whole, real = arena.whole.reshape(clusters, -1), arena.real.reshape(clusters, -1)
-    names = Cluster._fields[Cluster._fields.index("memory") :]
-    starts = settings.starts.tolist()
-    columns = {name: whole[:, start:end] for name, (start, end) in zip(names, pairwise(starts), strict=False)}
-    return {**columns, "load": real[:, :-1], "score": real[:, -1]}
-
-
-@kernel(inline="always")
-def _column(settings, arena, base, place):
-    start, end = settings.starts[place], settings.starts[place + 1]
-    return section(arena.whole, base + start, end - start)
-
-
-@kernel()
-def cluster_at(settings, arena, index):
-    """Return the cluster with that index in the batch."""
-    whole = settings.whole
-    nodes = whole[NODES]
-    base, reals = index * whole[WORDS], index * (nodes + 1)
-    return Cluster(
-        nodes,
-        whole[CORES],
-        whole[ON_MINUTES],
-        whole[OFF_MINUTES],
-        whole[FLAGS],
-        section(settings.real, 0, REALS),
-        _column(settings, arena, base, 0),
-        _column(settings, arena, base, 1),
-        _column(settings, arena, base, 2),
-        _column(settings, arena, base, 3),
-        _column(settings, arena, base, 4),
-        _column(settings, arena, base, 5),
-        _column(settings, arena, base, 6),
-        _column(settings, arena, base, 7),
-        _column(settings, arena, base, 8),
-        _column(settings, arena, base, 9),
-        _column(settings, arena, base, 10),
-        _column(settings, arena, base, 11),
-        _column(settings, arena, base, 12),
-        _column(settings, arena, base, 13),
-        _column(settings, arena, base, 14),
-        _column(settings, arena, base, 15),
-        _column(settings, arena, base, 16),
-        _column(settings, arena, base, 17),
-        _column(settings, arena, base, 18),
-        _column(settings, arena, base, 19),
-        _column(settings, arena, base, 20),
-        _column(settings, arena, base, 21),
-        _column(settings, arena, base, 22),
-        _column(settings, arena, base, 23),
-        _column(settings, arena, base, 24),
-        _column(settings, arena, base, 25),
-        _column(settings, arena, base, 26),
-        section(arena.real, reals, nodes),
-        section(arena.real, reals + nodes, 1),
-    )
-
-
-@kernel()
-def jobs_of(table, day):
-    """Return the jobs of a day."""
-    start, total = table.first[day], table.first[-1]
-    count = table.first[day + 1] - start
-    return Jobs(
-        count,
-        section(table.columns, start, count),
-        section(table.columns, total + start, count),
-        section(table.columns, 2 * total + start, count),
-        section(table.columns, 3 * total + start, count),
-        section(table.columns, 4 * total + start, count),
-        section(table.columns, 5 * total + start, count),
-    )
-
-
-#: Late jobs that the reward counts: `paper`, as the authors' code, those that the reservation holds back;
-#: `exact`, as their equation 5, all in the queue.
-Variant = Literal["paper", "exact"]
-#: Observations of an agent: `paper`, the authors' 48 numbers (`observing`); `effects`, the effect of each
-#: reservation, and more of the past (`effects`).
-View = Literal["paper", "effects"]
-
-
-@dataclass(frozen=True)
-class Model:
-    """The arrays for days on a platform."""
-
-    settings: Settings
-    table: Table
-
-    def arena(self, clusters: int) -> Arena:
-        """Return memory for the state of so many clusters."""
-        nodes, words = int(self.settings.whole[0]), int(self.settings.starts[-1])
-        return Arena(np.zeros(clusters * words, np.int64), np.zeros(clusters * (nodes + 1), np.float64))
+    load: FloatArray
 
 
 def build_model(
     days: Days,
     platform: Platform,
-    tau: float,
-    variant: Variant,
-    until_done: bool,
+    tau: float = 0.5,
+    variant: Variant = "paper",
+    until_done: bool = False,
     view: View = "paper",
     decisions: bool = False,
 ) -> Model:
-    """Return the arrays; `until_done` ends a day as soon as all its jobs have ended."""
+    """Return the arrays of days on a platform.
+
+    Parameters
+    ----------
+    days, platform
+        The days, and the cluster.
+    tau
+        Share of its walltime that a job may wait before the reward counts it as late.
+    variant
+        `paper` or `exact`, see `Variant`.
+    until_done
+        End a day as soon as all its jobs have ended.
+    view
+        The content of an observation, see `View`.
+    decisions
+        With `view="effects"`: a step lasts until reservations differ in their effects, or until the day ends;
+        rewards of the minutes are added up.
+    """
     if not 0 <= tau < np.inf:
         raise SimulationError(f"must be at least 0, but got {tau}", field="tau")
-    power = platform.power
-    busiest = int(np.diff(days.first).max(initial=0))
-    users = int(days.user.max(initial=-1)) + 1
-    starts = column_starts(platform.nodes, platform.cores_per_node, busiest, users)
-    flags = (EVERY_LATE_JOB if variant == "exact" else 0) | (UNTIL_DONE if until_done else 0)
     if decisions and view != "effects":
         raise SimulationError('decisions need view="effects"', field="decisions")
-    flags |= (EFFECTS if view == "effects" else 0) | (DECISIONS if decisions else 0)
-    shape = [platform.nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time]
-    real = np.zeros(REALS)
-    real[[ON, SWITCHING_ON, SWITCHING_OFF]] = power.idle, power.switching_on, power.switching_off
-    real /= power.wasteful_peak
-    real[TAU] = tau
+    power, nodes, pieces = platform.power, platform.nodes, platform.cores
+    longest = int(np.diff(days.first).max(initial=0))
+    users = int(days.user.max(initial=-1)) + 1
+    slots = min(pieces, longest)
+    lists = [MAX_CANDIDATES, MAX_CANDIDATES, longest, slots, slots, slots]
+    scratch = [slots + MAX_CANDIDATES] * 2
+    lengths = [4, 4, *[nodes] * 7, *lists, *[longest] * 3, *[pieces] * 3, *scratch, users, users]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    shape = (nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time, starts[-1])
+    share = np.array([power.idle, power.switching_on, 0.0, power.switching_off]) / power.wasteful_peak
+    flags = (variant == "exact", until_done, view == "effects", decisions)
     jobs = [days.submit, days.run, days.walltime, days.cores, days.rank, days.user]
     return Model(
-        Settings(np.array([*shape, flags, starts[-1]], np.int64), real, starts),
-        Table(np.concatenate(jobs).astype(np.int64), days.first, days.minutes),
+        np.array([(*shape, tau, share, *flags)], SETTINGS),
+        starts,
+        np.concatenate(jobs).astype(np.int64),
+        days.first,
+        days.minutes,
+    )
+
+
+def new_arena(model: Model, clusters: int) -> Arena:
+    """Return memory for the state of so many clusters."""
+    nodes, words = int(model.settings["nodes"][0]), int(model.starts[-1])
+    return Arena(
+        np.zeros(clusters, MEMORY),
+        np.zeros(clusters, TOTALS),
+        np.zeros(clusters * words, np.int64),
+        np.zeros(clusters * nodes),
+    )
+
+
+def column(model: Model, arena: Arena, name: str) -> IntArray:
+    """Return a column of integers of all clusters, by its name in `Cluster`: a view, shape (clusters, …)."""
+    place = _COLUMNS.index(name)
+    rows = arena.whole.reshape(len(arena.memory), -1)
+    return rows[:, model.starts[place] : model.starts[place + 1]]
+
+
+@kernel(inline="always")
+def _record(records, index):
+    # Without an owner it costs no reference count.
+    return carray(address(records[index : index + 1]), 1)
+
+
+@kernel(inline="always")
+def _column(model, arena, base, place):
+    start, end = model.starts[place], model.starts[place + 1]
+    return section(arena.whole, base + start, end - start)
+
+
+@kernel()
+def cluster_at(model, arena, index):
+    """Return the cluster with that index in the batch."""
+    settings = model.settings[0]
+    nodes, base = settings.nodes, index * settings.words
+    return Cluster(
+        nodes,
+        settings.cores,
+        _record(model.settings, 0),
+        _record(arena.memory, index),
+        _record(arena.totals, index),
+        section(arena.load, index * nodes, nodes),
+        _column(model, arena, base, 0),
+        _column(model, arena, base, 1),
+        _column(model, arena, base, 2),
+        _column(model, arena, base, 3),
+        _column(model, arena, base, 4),
+        _column(model, arena, base, 5),
+        _column(model, arena, base, 6),
+        _column(model, arena, base, 7),
+        _column(model, arena, base, 8),
+        _column(model, arena, base, 9),
+        _column(model, arena, base, 10),
+        _column(model, arena, base, 11),
+        _column(model, arena, base, 12),
+        _column(model, arena, base, 13),
+        _column(model, arena, base, 14),
+        _column(model, arena, base, 15),
+        _column(model, arena, base, 16),
+        _column(model, arena, base, 17),
+        _column(model, arena, base, 18),
+        _column(model, arena, base, 19),
+        _column(model, arena, base, 20),
+        _column(model, arena, base, 21),
+        _column(model, arena, base, 22),
+        _column(model, arena, base, 23),
+        _column(model, arena, base, 24),
+    )
+
+
+@kernel()
+def jobs_of(model, day):
+    """Return the jobs of a day."""
+    start, total = model.first[day], model.first[-1]
+    count = model.first[day + 1] - start
+    return Jobs(
+        count,
+        section(model.columns, start, count),
+        section(model.columns, total + start, count),
+        section(model.columns, 2 * total + start, count),
+        section(model.columns, 3 * total + start, count),
+        section(model.columns, 4 * total + start, count),
+        section(model.columns, 5 * total + start, count),
     )

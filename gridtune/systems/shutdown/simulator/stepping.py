@@ -6,47 +6,12 @@ from gridtune.core.compiled import kernel
 from gridtune.systems.shutdown.simulator.scheduling import (
     dequeue,
     enqueue,
+    most_reserved,
     refresh_candidates,
     refresh_promise,
     select_jobs,
 )
-from gridtune.systems.shutdown.simulator.state import (
-    ARRIVED,
-    BOOKED,
-    BUSY,
-    CANDIDATES,
-    COMPUTERS,
-    COMPUTING,
-    CORE_MINUTES,
-    DAY,
-    DONE,
-    EVERY_LATE_JOB,
-    FREE,
-    HEAD,
-    LAST_END,
-    MEMORY,
-    NEVER,
-    NEXT_END,
-    NEXT_SWITCH,
-    NOW,
-    ON,
-    PROMISE,
-    READY,
-    REPORTED_IDLE,
-    RESERVED,
-    RUNNING,
-    SELECTED,
-    SLEEPING,
-    SWITCHED_OFF,
-    SWITCHED_ON,
-    SWITCHING_OFF,
-    SWITCHING_ON,
-    TAU,
-    TOTALS,
-    UNTIL_DONE,
-    UNUSED,
-    WAITING,
-)
+from gridtune.systems.shutdown.simulator.state import NEVER, ON, SLEEPING, SWITCHING_OFF, SWITCHING_ON
 
 __all__ = [
     "act",
@@ -79,19 +44,19 @@ def _set_state(cluster, node, state):
 def _set_load(cluster, node, load):
     """Set the floating-point load of the authors' monitor, and count the nodes that it takes for busy."""
     if cluster.load[node] > 0:
-        cluster.memory[BOOKED] -= 1
+        cluster.memory[0].booked -= 1
     cluster.load[node] = load
     if load > 0:
-        cluster.memory[BOOKED] += 1
+        cluster.memory[0].booked += 1
 
 
 @kernel()
 def _begin_switch(cluster, node, state, minutes):
-    memory = cluster.memory
+    memory = cluster.memory[0]
     _set_state(cluster, node, state)
     _set_load(cluster, node, 0.0)
-    cluster.until[node] = memory[NOW] + minutes
-    memory[NEXT_SWITCH] = min(memory[NEXT_SWITCH], cluster.until[node])
+    cluster.until[node] = memory.now + minutes
+    memory.next_switch = min(memory.next_switch, cluster.until[node])
 
 
 @kernel()
@@ -100,9 +65,9 @@ def switch_off_first(cluster, count):
     node = 0
     while count > 0:
         if cluster.state[node] == ON and cluster.free[node] == cluster.cores:
-            _begin_switch(cluster, node, SWITCHING_OFF, cluster.off_minutes)
+            _begin_switch(cluster, node, SWITCHING_OFF, cluster.settings[0].off_minutes)
             cluster.switched_off[node] += 1
-            cluster.totals[SWITCHED_OFF] += 1
+            cluster.totals[0].switched_off += 1
             count -= 1
         node += 1
 
@@ -110,10 +75,10 @@ def switch_off_first(cluster, count):
 @kernel()
 def allocate(cluster, jobs, job):
     """Allocate free cores to a waiting job: of nodes that are on first, then of those soonest usable."""
-    memory, free = cluster.memory, cluster.free
+    memory, free = cluster.memory[0], cluster.free
     dequeue(cluster, jobs, job)
     needed = jobs.cores[job]
-    memory[FREE] -= needed
+    memory.free -= needed
     last = -1
     for state in range(4):
         if needed == 0:
@@ -128,8 +93,8 @@ def allocate(cluster, jobs, job):
                 cluster.vacant[state] -= 1
             free[node] -= taken
             needed -= taken
-            piece = memory[UNUSED]
-            memory[UNUSED] = cluster.piece_next[piece]
+            piece = memory.unused
+            memory.unused = cluster.piece_next[piece]
             cluster.piece_node[piece] = node
             cluster.piece_cores[piece] = taken
             cluster.piece_next[piece] = -1
@@ -140,16 +105,16 @@ def allocate(cluster, jobs, job):
             last = piece
             if needed == 0:
                 break
-    cluster.ready[memory[READY]] = job
-    memory[READY] += 1
+    cluster.ready[memory.ready] = job
+    memory.ready += 1
 
 
 @kernel()
 def start_ready(cluster, jobs):
     """Start the jobs whose nodes are all on; switch on the sleeping nodes of the others."""
-    memory, ready = cluster.memory, cluster.ready
+    memory, ready = cluster.memory[0], cluster.ready
     left = 0
-    for place in range(memory[READY]):
+    for place in range(memory.ready):
         job = ready[place]
         if _all_on(cluster, job):
             _start(cluster, jobs, job)
@@ -157,7 +122,7 @@ def start_ready(cluster, jobs):
         _wake(cluster, job)
         ready[left] = job
         left += 1
-    memory[READY] = left
+    memory.ready = left
 
 
 @kernel()
@@ -176,29 +141,29 @@ def _wake(cluster, job):
     while piece >= 0:
         node = cluster.piece_node[piece]
         if cluster.state[node] == SLEEPING:
-            _begin_switch(cluster, node, SWITCHING_ON, cluster.on_minutes)
+            _begin_switch(cluster, node, SWITCHING_ON, cluster.settings[0].on_minutes)
             cluster.switched_on[node] += 1
-            cluster.totals[SWITCHED_ON] += 1
+            cluster.totals[0].switched_on += 1
         piece = cluster.piece_next[piece]
 
 
 @kernel()
 def _start(cluster, jobs, job):
-    memory, walltime = cluster.memory, jobs.walltime
-    now = memory[NOW]
+    memory, walltime = cluster.memory[0], jobs.walltime
+    now = memory.now
     cluster.start[job] = now
     piece = cluster.piece[job]
     while piece >= 0:
         node, taken = cluster.piece_node[piece], cluster.piece_cores[piece]
         if cluster.busy[node] == 0:
-            memory[COMPUTERS] += 1
+            memory.computing += 1
         cluster.busy[node] += taken
         _set_load(cluster, node, cluster.load[node] + taken / cluster.cores)
         piece = cluster.piece_next[piece]
-    memory[BUSY] += jobs.cores[job]
-    place = memory[RUNNING]
+    memory.busy += jobs.cores[job]
+    place = memory.running
     cluster.running[place] = job
-    memory[RUNNING] = place + 1
+    memory.running = place + 1
     requested_end, by_request = now + walltime[job], cluster.by_request
     while (
         place > 0 and cluster.start[by_request[place - 1]] + walltime[by_request[place - 1]] > requested_end
@@ -206,32 +171,32 @@ def _start(cluster, jobs, job):
         by_request[place] = by_request[place - 1]
         place -= 1
     by_request[place] = job
-    memory[NEXT_END] = min(memory[NEXT_END], now + min(jobs.run[job], walltime[job]))
+    memory.next_end = min(memory.next_end, now + min(jobs.run[job], walltime[job]))
 
 
 @kernel()
 def events(cluster, jobs):
     """Process the events of the current minute: completions, submissions, ends of switches."""
-    memory, now = cluster.memory, cluster.memory[NOW]
-    if memory[NEXT_END] == now:
+    memory, now = cluster.memory[0], cluster.memory[0].now
+    if memory.next_end == now:
         _complete(cluster, jobs)
-    while memory[ARRIVED] < jobs.number and jobs.submit[memory[ARRIVED]] <= now:
-        job = memory[ARRIVED]
-        memory[ARRIVED] += 1
+    while memory.arrived < jobs.number and jobs.submit[memory.arrived] <= now:
+        job = memory.arrived
+        memory.arrived += 1
         if jobs.cores[job] <= cluster.nodes * cluster.cores:
             enqueue(cluster, jobs, job)
             cluster.users[jobs.user[job]] += 1
         else:
-            memory[DONE] += 1
-    if memory[NEXT_SWITCH] == now:
+            memory.done += 1
+    if memory.next_switch == now:
         _end_switches(cluster)
 
 
 @kernel()
 def _complete(cluster, jobs):
-    memory, running = cluster.memory, cluster.running
-    now, left, following = memory[NOW], 0, NEVER
-    for place in range(memory[RUNNING]):
+    memory, running = cluster.memory[0], cluster.running
+    now, left, following = memory.now, 0, NEVER
+    for place in range(memory.running):
         job = running[place]
         end = cluster.start[job] + min(jobs.run[job], jobs.walltime[job])
         if end == now:
@@ -241,59 +206,62 @@ def _complete(cluster, jobs):
             left += 1
             following = min(following, end)
     remaining = 0
-    for place in range(memory[RUNNING]):
+    for place in range(memory.running):
         job = cluster.by_request[place]
         if cluster.start[job] + min(jobs.run[job], jobs.walltime[job]) != now:
             cluster.by_request[remaining] = job
             remaining += 1
-    memory[RUNNING] = left
-    memory[NEXT_END] = following
-    memory[LAST_END] = now
+    memory.running = left
+    memory.next_end = following
+    memory.last_end = now
 
 
 @kernel()
 def _release(cluster, jobs, job):
-    memory = cluster.memory
+    memory = cluster.memory[0]
     piece = cluster.piece[job]
     while piece >= 0:
         node, taken = cluster.piece_node[piece], cluster.piece_cores[piece]
         cluster.busy[node] -= taken
         if cluster.busy[node] == 0:
-            memory[COMPUTERS] -= 1
+            memory.computing -= 1
         cluster.free[node] += taken
         if cluster.free[node] == cluster.cores:
             cluster.vacant[cluster.state[node]] += 1
         _set_load(cluster, node, cluster.load[node] - taken / cluster.cores)
         following = cluster.piece_next[piece]
-        cluster.piece_next[piece] = memory[UNUSED]
-        memory[UNUSED] = piece
+        cluster.piece_next[piece] = memory.unused
+        memory.unused = piece
         piece = following
-    memory[BUSY] -= jobs.cores[job]
-    memory[FREE] += jobs.cores[job]
-    memory[DONE] += 1
+    memory.busy -= jobs.cores[job]
+    memory.free += jobs.cores[job]
+    memory.done += 1
     cluster.users[jobs.user[job]] -= 1
-    cluster.last_run[jobs.user[job]] = memory[NOW] - cluster.start[job]
+    cluster.last_run[jobs.user[job]] = memory.now - cluster.start[job]
 
 
 @kernel()
 def _end_switches(cluster):
-    memory, following = cluster.memory, NEVER
+    memory, following = cluster.memory[0], NEVER
     for node in range(cluster.nodes):
-        if cluster.until[node] == memory[NOW]:
+        if cluster.until[node] == memory.now:
             cluster.until[node] = NEVER
             _set_state(cluster, node, ON if cluster.state[node] == SWITCHING_ON else SLEEPING)
         following = min(following, cluster.until[node])
-    memory[NEXT_SWITCH] = following
+    memory.next_switch = following
 
 
 @kernel()
 def reset_cluster(cluster, jobs, day):
     """Begin a day: every node asleep, no jobs."""
-    memory = cluster.memory
-    for place in range(MEMORY):
-        memory[place] = 0
-    for place in range(TOTALS):
-        cluster.totals[place] = 0
+    memory = cluster.memory[0]
+    memory.now = memory.reserved = memory.head = memory.arrived = memory.waiting = memory.ready = 0
+    memory.running = memory.done = memory.busy = memory.computing = memory.booked = 0
+    memory.candidates = memory.selected = memory.unused = memory.last_end = 0
+    memory.score = 0.0
+    totals = cluster.totals[0]
+    totals.idle = totals.switching_on = totals.sleeping = totals.switching_off = totals.computing = 0
+    totals.reported_idle = totals.core_minutes = totals.switched_on = totals.switched_off = 0
     for state in range(4):
         cluster.in_state[state] = cluster.vacant[state] = cluster.nodes if state == SLEEPING else 0
     for node in range(cluster.nodes):
@@ -311,11 +279,10 @@ def reset_cluster(cluster, jobs, day):
         cluster.start[job] = cluster.piece[job] = -1
         cluster.users[jobs.user[job]] = 0
         cluster.last_run[jobs.user[job]] = -1
-    cluster.score[0] = 0.0
-    memory[DAY] = day
-    memory[PROMISE] = -1
-    memory[FREE] = pieces
-    memory[NEXT_END] = memory[NEXT_SWITCH] = NEVER
+    memory.day = day
+    memory.promise = -1
+    memory.free = pieces
+    memory.next_end = memory.next_switch = NEVER
 
 
 @kernel()
@@ -331,19 +298,19 @@ def act(cluster, jobs, action):
     """Take the decisions of the minute: reserve, schedule, start; return the reward."""
     apply(cluster, jobs, action)
     reward = _reward(cluster, jobs)
-    cluster.score[0] += reward
+    cluster.memory[0].score += reward
     return reward
 
 
 @kernel()
 def apply(cluster, jobs, action):
     """Reserve, schedule and start, without the reward."""
-    memory = cluster.memory
+    memory = cluster.memory[0]
     _reserve(cluster, jobs, action)
-    if memory[CANDIDATES] > 0:
-        select_jobs(cluster, jobs, memory[RESERVED])
-        if memory[SELECTED] > 0:
-            for place in range(memory[SELECTED]):
+    if memory.candidates > 0:
+        select_jobs(cluster, jobs, memory.reserved)
+        if memory.selected > 0:
+            for place in range(memory.selected):
                 allocate(cluster, jobs, cluster.selected[place])
             start_ready(cluster, jobs)
             refresh_candidates(cluster)
@@ -352,27 +319,22 @@ def apply(cluster, jobs, action):
 @kernel()
 def pass_minute(cluster, jobs, horizon):
     """Advance the clock by a minute and process the events at its end."""
-    memory = cluster.memory
+    memory = cluster.memory[0]
     add_minutes(cluster, 1)
     events(cluster, jobs)
     # No job starts after the end of the day.
-    if memory[READY] > 0 and memory[NOW] < horizon:
+    if memory.ready > 0 and memory.now < horizon:
         start_ready(cluster, jobs)
-    refresh_promise(cluster, jobs, memory[RESERVED])
+    refresh_promise(cluster, jobs)
 
 
 @kernel()
 def _reserve(cluster, jobs, action):
-    memory, vacant = cluster.memory, cluster.vacant
-    memory[RESERVED] = action
-    if action <= 0:
-        return
-    reserved = min(action, vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF])
-    if memory[WAITING] > 0 and memory[PROMISE] == 0:
-        needed = (jobs.cores[memory[HEAD]] + cluster.cores - 1) // cluster.cores
-        reserved = min(reserved, cluster.nodes - needed)
-    memory[RESERVED] = reserved
-    switch_off_first(cluster, reserved - vacant[SLEEPING] - vacant[SWITCHING_OFF])
+    memory, vacant = cluster.memory[0], cluster.vacant
+    memory.reserved = action
+    if action > 0:
+        memory.reserved = min(action, most_reserved(cluster, jobs))
+        switch_off_first(cluster, memory.reserved - vacant[SLEEPING] - vacant[SWITCHING_OFF])
 
 
 @kernel()
@@ -381,8 +343,8 @@ def _reward(cluster, jobs):
 
     Summed node by node in the authors' order: the last bits depend on it.
     """
-    share, wasted = cluster.share, 0.0
-    if cluster.in_state[SLEEPING] + cluster.memory[COMPUTERS] < cluster.nodes:
+    share, wasted = cluster.settings[0].share, 0.0
+    if cluster.in_state[SLEEPING] + cluster.memory[0].computing < cluster.nodes:
         for node in range(cluster.nodes):
             if cluster.busy[node] == 0:
                 wasted += share[cluster.state[node]]
@@ -391,22 +353,22 @@ def _reward(cluster, jobs):
 
 @kernel()
 def _lateness(cluster, jobs):
-    memory, tau, late = cluster.memory, cluster.share[TAU], 0.0
-    if memory[CANDIDATES] == 0:
+    memory, tau, late = cluster.memory[0], cluster.settings[0].tau, 0.0
+    if memory.candidates == 0:
         return late
     total = cluster.nodes * cluster.cores
-    if cluster.flags & EVERY_LATE_JOB:
+    if cluster.settings[0].every_late_job:
         requests = 0
-        for place in range(memory[WAITING]):
+        for place in range(memory.waiting):
             job = cluster.queue[place]
-            if (memory[NOW] - jobs.submit[job]) / jobs.walltime[job] >= tau:
+            if (memory.now - jobs.submit[job]) / jobs.walltime[job] >= tau:
                 requests += jobs.cores[job]
         return requests / total
-    if memory[RESERVED] > 0:
+    if memory.reserved > 0:
         select_jobs(cluster, jobs, 0)
-        for place in range(memory[SELECTED]):
+        for place in range(memory.selected):
             job = cluster.selected[place]
-            if (memory[NOW] - jobs.submit[job]) / jobs.walltime[job] >= tau:
+            if (memory.now - jobs.submit[job]) / jobs.walltime[job] >= tau:
                 late += jobs.cores[job] / total
     return late
 
@@ -414,15 +376,15 @@ def _lateness(cluster, jobs):
 @kernel()
 def add_minutes(cluster, minutes):
     """Advance the clock by minutes without events, and account for them."""
-    memory, totals, in_state = cluster.memory, cluster.totals, cluster.in_state
-    memory[NOW] += minutes
-    totals[ON] += minutes * (in_state[ON] - memory[COMPUTERS])
-    totals[SWITCHING_ON] += minutes * in_state[SWITCHING_ON]
-    totals[SLEEPING] += minutes * in_state[SLEEPING]
-    totals[SWITCHING_OFF] += minutes * in_state[SWITCHING_OFF]
-    totals[COMPUTING] += minutes * memory[COMPUTERS]
-    totals[REPORTED_IDLE] += minutes * (in_state[ON] - memory[BOOKED])
-    totals[CORE_MINUTES] += minutes * memory[BUSY]
+    memory, totals, in_state = cluster.memory[0], cluster.totals[0], cluster.in_state
+    memory.now += minutes
+    totals.idle += minutes * (in_state[ON] - memory.computing)
+    totals.switching_on += minutes * in_state[SWITCHING_ON]
+    totals.sleeping += minutes * in_state[SLEEPING]
+    totals.switching_off += minutes * in_state[SWITCHING_OFF]
+    totals.computing += minutes * memory.computing
+    totals.reported_idle += minutes * (in_state[ON] - memory.booked)
+    totals.core_minutes += minutes * memory.busy
 
 
 @kernel()
@@ -431,19 +393,19 @@ def quiet_until(cluster, jobs, horizon):
 
     That is so if no job waits and every node sleeps or computes: nothing to switch, to start or to waste.
     """
-    memory = cluster.memory
-    if memory[WAITING] + memory[READY] > 0 or cluster.in_state[SLEEPING] + memory[COMPUTERS] < cluster.nodes:
+    memory = cluster.memory[0]
+    if memory.waiting + memory.ready > 0 or cluster.in_state[SLEEPING] + memory.computing < cluster.nodes:
         return -1
-    following = memory[NEXT_END]
-    if memory[ARRIVED] < jobs.number:
-        following = min(following, jobs.submit[memory[ARRIVED]])
+    following = memory.next_end
+    if memory.arrived < jobs.number:
+        following = min(following, jobs.submit[memory.arrived])
     return min(following, horizon) - 1
 
 
 @kernel()
 def is_over(cluster, jobs, horizon):
     """Return whether the day has ended."""
-    memory = cluster.memory
-    if memory[NOW] >= horizon:
+    memory = cluster.memory[0]
+    if memory.now >= horizon:
         return True
-    return cluster.flags & UNTIL_DONE != 0 and memory[DONE] == jobs.number
+    return cluster.settings[0].until_done and memory.done == jobs.number

@@ -12,7 +12,7 @@ from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.observing import GLOBALS, LARGEST, PER_ACTION, PER_JOB
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.state import MAX_CANDIDATES, RESERVED
+from gridtune.systems.shutdown.simulator.state import MAX_CANDIDATES
 from tests.systems.shutdown.simulator.twins import make_days
 
 MINUTES, CLUSTER = 90, Platform(4, 3)
@@ -40,17 +40,16 @@ def rows_of(batch):
 def what_it_does(batch, reserved):
     """Step a copy; return nodes' states and who waits, then cores given away, nodes woken, switched off."""
     copy = pickle.loads(pickle.dumps(batch))
-    before = {name: copy._columns[name].copy() for name in ("waits", "switched_on", "switched_off")}
+    before = {name: copy.column(name).copy() for name in ("waits", "switched_on", "switched_off")}
     # What begins within the minute that the step ends with is no doing of the action.
     copy.step([reserved])
-    columns = copy._columns
-    left = (before["waits"] == 1) & (columns["waits"] == 0)
+    left = (before["waits"] == 1) & (copy.column("waits") == 0)
     cores = copy.days.cores[left[0, : len(copy.days.cores)]].sum()
-    off = (columns["switched_off"] - before["switched_off"]).sum()
+    off = (copy.column("switched_off") - before["switched_off"]).sum()
     state = tuple(
-        columns[name].tobytes() for name in ("state", "free", "waits", "switched_on", "switched_off")
+        copy.column(name).tobytes() for name in ("state", "free", "waits", "switched_on", "switched_off")
     )
-    return state, (cores, off), columns["memory"][0, RESERVED]
+    return state, (cores, off), copy._arena.memory["reserved"][0]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -84,7 +83,7 @@ def test_rows_describe_waking_and_lateness() -> None:
     days = make_days([[(1, 3, 80, 60, 0), (10, 6, 20, 5, 1)]], MINUTES)
     batch = ClusterBatch(days, CLUSTER, view="effects")
     batch.reset(np.array([0]))
-    while batch._columns["memory"][0, 0] < 20:
+    while batch.now[0] < 20:
         batch.step([CLUSTER.nodes])
     rows = rows_of(batch)
     assert np.flatnonzero(rows[:, 0]).tolist() == [1, 3]
@@ -151,7 +150,7 @@ def test_past_submissions_are_counted_over_5_30_and_120_minutes() -> None:
     assert row[14] == pytest.approx(log(4))
     assert row[15:18] == pytest.approx([log(1), log(3), log(5)])
     # The last job starts at once or after a boot; its two minutes are over by minute 149.
-    ended = int(batch._columns["start"][0, 6]) + 2
+    ended = int(batch.column("start")[0, 6]) + 2
     assert row[18:21] == pytest.approx([log(150 - ended), 1 / 12, log(9)])
 
 
@@ -169,7 +168,7 @@ def test_running_jobs_by_age_and_expected_end(seed) -> None:
     several = 0
     for _ in range(239):
         batch.step([0])
-        now, start = int(batch.now[0]), batch._columns["start"][0]
+        now, start = int(batch.now[0]), batch.column("start")[0]
         expected = np.zeros(9)
         for number, (_, cores, walltime, run, user) in enumerate(jobs):
             if start[number] < 0 or start[number] + run <= now:
@@ -203,7 +202,7 @@ def seen_at(days, minute, count):
     for _ in range(minute):
         batch.step([int(rng.integers(0, CLUSTER.nodes + 1))])
         seen.append(batch.observations[0].copy())
-    return np.array(seen)[-count:], batch._columns["start"][0].copy()
+    return np.array(seen)[-count:], batch.column("start")[0].copy()
 
 
 def test_nothing_in_an_observation_depends_on_the_future() -> None:
