@@ -31,7 +31,7 @@ from gridtune.systems.shutdown.simulator.lookahead import lookahead_reservation
 from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.rules import LOOKAHEAD, LookaheadRule, rule_record
-from gridtune.systems.shutdown.simulator.state import build_model, cluster_at, jobs_of, new_arena
+from gridtune.systems.shutdown.simulator.state import build_model, cluster_at, jobs_of, new_arena, record_of
 from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
 from gridtune.training.networks import make_network, write_checkpoint
 
@@ -53,7 +53,7 @@ def advise(model, arena, rules, played, advised):
         jobs, horizon = jobs_of(model, day), model.minutes[day]
         reset_cluster(cluster, jobs, day)
         while not is_over(cluster, jobs, horizon):
-            now = cluster.memory[0].now
+            now = record_of(cluster.memory).now
             advised[day, now] = lookahead_reservation(model, arena, jobs, bare(guesses), rule, horizon)
             if played[day, now] < 0:
                 played[day, now] = advised[day, now]

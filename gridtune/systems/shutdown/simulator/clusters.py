@@ -32,6 +32,7 @@ from gridtune.systems.shutdown.simulator.state import (
     column,
     jobs_of,
     new_arena,
+    record_of,
 )
 from gridtune.systems.shutdown.simulator.stepping import (
     add_minutes,
@@ -86,7 +87,7 @@ def step_batch(handles):
     over, settings = array_at(handles, 18, np.bool_), model.settings[0]
     for index in range(actions.size):
         cluster = cluster_at(model, arena, index)
-        day = days[index] if restart[index] else cluster.memory[0].day
+        day = days[index] if restart[index] else record_of(cluster.memory).day
         jobs, horizon = jobs_of(model, day), model.minutes[day]
         if restart[index]:
             reset_cluster(cluster, jobs, day)
@@ -106,7 +107,7 @@ def step_batch(handles):
 @kernel()
 def _pass_time(cluster, jobs, horizon):
     """Let minutes pass in which every reservation does the same; return the sum of their rewards."""
-    memory, rewards = cluster.memory[0], 0.0
+    memory, rewards = record_of(cluster.memory), 0.0
     while not is_over(cluster, jobs, horizon) and not has_choice(cluster, jobs):
         until = quiet_until(cluster, jobs, horizon)
         if until > memory.now:

@@ -32,7 +32,15 @@ from gridtune.systems.shutdown.simulator.scheduling import (
     select_jobs,
     unheld_nodes,
 )
-from gridtune.systems.shutdown.simulator.state import NEVER, ON, SWITCHING_OFF, SWITCHING_ON, Jobs, cluster_at
+from gridtune.systems.shutdown.simulator.state import (
+    NEVER,
+    ON,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    Jobs,
+    cluster_at,
+    record_of,
+)
 from gridtune.systems.shutdown.simulator.stepping import add_minutes, apply, pass_minute, quiet_until
 
 __all__ = ["lookahead_reservation"]
@@ -45,7 +53,7 @@ def lookahead_reservation(model, arena, jobs, guesses, rule, horizon):
     `guesses` is memory for the guessed run times of the day's jobs.
     """
     cluster = cluster_at(model, arena, 0)
-    memory, most = cluster.memory[0], unheld_nodes(cluster) - kept_on(cluster, jobs, rule)
+    memory, most = record_of(cluster.memory), unheld_nodes(cluster) - kept_on(cluster, jobs, rule)
     if memory.candidates == 0:
         return most
     pressing = pressing_jobs(cluster, jobs, rule)
@@ -78,7 +86,7 @@ def _started(cluster, jobs, reserved, pressing):
     """Return as bits which candidates a reservation starts, and the cores of those that may not wait."""
     select_jobs(cluster, jobs, reserved)
     marks, urgent = 0, 0
-    for place in range(cluster.memory[0].selected):
+    for place in range(record_of(cluster.memory).selected):
         job = cluster.selected[place]
         index = candidate_index(cluster, job)
         marks |= 1 << index
@@ -90,15 +98,15 @@ def _started(cluster, jobs, reserved, pressing):
 @kernel()
 def _cycle(cluster):
     """Return the energy of a boot and a shutdown, in minutes of the largest wasted power."""
-    share = cluster.settings[0].share
-    booting = share[SWITCHING_ON] * cluster.settings[0].on_minutes
-    return booting + share[SWITCHING_OFF] * cluster.settings[0].off_minutes
+    share = record_of(cluster.settings).share
+    booting = share[SWITCHING_ON] * record_of(cluster.settings).on_minutes
+    return booting + share[SWITCHING_OFF] * record_of(cluster.settings).off_minutes
 
 
 @kernel()
 def _guess(cluster, jobs, guesses, rule):
     """Fill in the guessed run times of the jobs in the system."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     for place in range(memory.waiting):
         job = cluster.queue[place]
         guesses[job] = _guessed(cluster, jobs, job, 0, rule)
@@ -122,8 +130,8 @@ def _guessed(cluster, jobs, job, age, rule):
 def _cost(model, arena, jobs, rule, reserved, horizon):
     """Return the cost of a reservation that the adaptive rule follows, in minutes of the largest power."""
     real, cluster = cluster_at(model, arena, 0), _copied(model, arena, jobs)
-    memory, totals, in_state = cluster.memory[0], cluster.totals[0], cluster.in_state
-    share = cluster.settings[0].share
+    memory, totals, in_state = record_of(cluster.memory), record_of(cluster.totals), cluster.in_state
+    share = record_of(cluster.settings).share
     totals.idle = totals.switching_on = totals.switching_off = 0
     action = reserved
     while memory.now < horizon:
@@ -136,15 +144,15 @@ def _cost(model, arena, jobs, rule, reserved, horizon):
             if until > memory.now:
                 add_minutes(cluster, until - memory.now)
         action = adaptive_reservation(cluster, jobs, rule)
-    ending = (in_state[ON] + in_state[SWITCHING_ON]) * cluster.settings[0].off_minutes
+    ending = (in_state[ON] + in_state[SWITCHING_ON]) * record_of(cluster.settings).off_minutes
     for node in range(cluster.nodes):
         if cluster.state[node] == SWITCHING_OFF:
             ending += cluster.until[node] - memory.now
     late = 0
-    for place in range(real.memory[0].waiting):
+    for place in range(record_of(real.memory).waiting):
         late += _becomes_late(real, cluster, jobs, real.queue[place])
     # Empty but for the clairvoyant rule.
-    for job in range(real.memory[0].arrived, jobs.number):
+    for job in range(record_of(real.memory).arrived, jobs.number):
         late += _becomes_late(real, cluster, jobs, job)
     wasted = share[ON] * totals.idle + share[SWITCHING_ON] * totals.switching_on
     wasted += share[SWITCHING_OFF] * (totals.switching_off + ending)
@@ -153,8 +161,8 @@ def _cost(model, arena, jobs, rule, reserved, horizon):
 
 @kernel()
 def _becomes_late(real, played, jobs, job):
-    patience = real.settings[0].tau * jobs.walltime[job]
-    in_time = real.memory[0].now - jobs.submit[job] < patience
+    patience = record_of(real.settings).tau * jobs.walltime[job]
+    in_time = record_of(real.memory).now - jobs.submit[job] < patience
     return in_time and played.start[job] - jobs.submit[job] >= patience
 
 
@@ -168,7 +176,7 @@ def _copied(model, arena, jobs):
         arena.load[nodes + node] = arena.load[node]
     arena.memory[1], arena.totals[1] = arena.memory[0], arena.totals[0]
     cluster = cluster_at(model, arena, 1)
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     memory.next_end = NEVER
     for place in range(memory.running):
         job = cluster.running[place]

@@ -38,6 +38,7 @@ from gridtune.systems.shutdown.simulator.state import (
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
+    record_of,
 )
 from gridtune.types import Float32Array
 
@@ -102,7 +103,7 @@ def observation_bounds(longest: int, view: str, nodes: int) -> Float32Array:
 @kernel()
 def observe(cluster, jobs, scale, row):
     """Write the observation of the cluster into `row`: `FEATURES` floats."""
-    memory, in_state, cores = cluster.memory[0], cluster.in_state, cluster.cores
+    memory, in_state, cores = record_of(cluster.memory), cluster.in_state, cluster.cores
     total = cluster.nodes * cores
     row[0] = (cores * in_state[ON] - memory.busy) / total
     row[1] = cores * in_state[SWITCHING_ON] / total
@@ -116,7 +117,7 @@ def observe(cluster, jobs, scale, row):
     for place in range(candidates):
         job, at = cluster.candidates[place], 8 + 4 * place
         walltime, wait = jobs.walltime[job], memory.now - jobs.submit[job]
-        patience = walltime * cluster.settings[0].tau
+        patience = walltime * record_of(cluster.settings).tau
         row[at] = jobs.cores[job] / total
         row[at + 1] = scale.walltime[walltime]
         # A job that may not wait is late from the start.
@@ -143,7 +144,10 @@ def _log(number):
 @kernel()
 def _urgency(cluster, jobs, job):
     """Return a job's wait as a share of the wait after which it is late; at most 2."""
-    wait, patience = cluster.memory[0].now - jobs.submit[job], jobs.walltime[job] * cluster.settings[0].tau
+    wait, patience = (
+        record_of(cluster.memory).now - jobs.submit[job],
+        jobs.walltime[job] * record_of(cluster.settings).tau,
+    )
     return min(wait / patience, 2.0) if patience > 0 else 2.0
 
 
@@ -159,7 +163,7 @@ def observe_effects(cluster, jobs, row):
 
 @kernel()
 def _observe_nodes(cluster, jobs, row):
-    memory, vacant, nodes = cluster.memory[0], cluster.vacant, cluster.nodes
+    memory, vacant, nodes = record_of(cluster.memory), cluster.vacant, cluster.nodes
     total = nodes * cluster.cores
     angle = 2 * math.pi * memory.now / MINUTES_A_DAY
     left = max(MINUTES_A_DAY - memory.now, 0)
@@ -182,7 +186,7 @@ def _observe_nodes(cluster, jobs, row):
 @kernel()
 def _observe_past(cluster, jobs, row):
     """Write when jobs were submitted and ended."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     now, last = memory.now, memory.arrived - 1
     row[14] = _log(now - jobs.submit[last]) if last >= 0 else _log(now)
     first, second, third = 0, 0, 0
@@ -203,7 +207,7 @@ def _observe_past(cluster, jobs, row):
 @kernel()
 def _observe_running(cluster, jobs, row):
     """Write the ages of running jobs, and when they end if they take as long as their users' last jobs."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     total = cluster.nodes * cluster.cores
     for place in range(21, GLOBALS):
         row[place] = 0.0
@@ -234,11 +238,11 @@ def _observe_running(cluster, jobs, row):
 
 @kernel()
 def _observe_candidates(cluster, jobs, row, at):
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     total = cluster.nodes * cluster.cores
     for place in range(memory.candidates):
         job = cluster.candidates[place]
-        wait, patience = memory.now - jobs.submit[job], jobs.walltime[job] * cluster.settings[0].tau
+        wait, patience = memory.now - jobs.submit[job], jobs.walltime[job] * record_of(cluster.settings).tau
         took = cluster.last_run[jobs.user[job]]
         row[at] = jobs.cores[job] / total
         row[at + 1] = _log(jobs.walltime[job])
@@ -258,7 +262,7 @@ def _marks(cluster, jobs, reserved):
     """Return as bits which candidates a pass starts with that reservation."""
     select_jobs(cluster, jobs, reserved)
     marks = 0
-    for place in range(cluster.memory[0].selected):
+    for place in range(record_of(cluster.memory).selected):
         marks |= 1 << candidate_index(cluster, cluster.selected[place])
     return marks
 
@@ -266,7 +270,7 @@ def _marks(cluster, jobs, reserved):
 @kernel()
 def has_choice(cluster, jobs):
     """Return whether there are reservations with different effects."""
-    memory, vacant = cluster.memory[0], cluster.vacant
+    memory, vacant = record_of(cluster.memory), cluster.vacant
     if memory.candidates == 0:
         return vacant[ON] > 0
     most = most_reserved(cluster, jobs)
@@ -282,7 +286,7 @@ def has_choice(cluster, jobs):
 @kernel()
 def _observe_actions(cluster, jobs, row, at):
     """Write a row for each reservation; zeros for those with the same effect as another."""
-    memory, vacant = cluster.memory[0], cluster.vacant
+    memory, vacant = record_of(cluster.memory), cluster.vacant
     for place in range(at, at + (cluster.nodes + 1) * PER_ACTION):
         row[place] = 0.0
     asleep = vacant[SLEEPING] + vacant[SWITCHING_OFF]
@@ -300,7 +304,7 @@ def _observe_actions(cluster, jobs, row, at):
 @kernel()
 def _observe_effect(cluster, jobs, row, at, reserved, off, marks):
     """Write the effect of starting these candidates and switching so many nodes off."""
-    memory, vacant, nodes, size = cluster.memory[0], cluster.vacant, cluster.nodes, cluster.cores
+    memory, vacant, nodes, size = record_of(cluster.memory), cluster.vacant, cluster.nodes, cluster.cores
     total = nodes * size
     started, cores, walltimes, past_runs = 0, 0, 0.0, 0.0
     pressing, left_pressing, late_left, with_past = 0.0, 0.0, 0, 0

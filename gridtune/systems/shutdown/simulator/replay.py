@@ -37,6 +37,7 @@ from gridtune.systems.shutdown.simulator.state import (
     cluster_at,
     jobs_of,
     new_arena,
+    record_of,
 )
 from gridtune.systems.shutdown.simulator.stepping import (
     act,
@@ -199,7 +200,7 @@ def _replay_days(model, arena, rules, actions, results, record):
         The `DayRecord` to fill in, of shape (n, minutes, …), or with n = 0 for none.
     """
     cluster, rule = cluster_at(model, arena, 0), rules[0]
-    memory, guesses = cluster.memory[0], np.zeros(model.first[-1] + 1, np.int64)
+    memory, guesses = record_of(cluster.memory), np.zeros(model.first[-1] + 1, np.int64)
     recording = record.minutes.shape[0] > 0
     for day in range(model.minutes.size):
         jobs, horizon = jobs_of(model, day), model.minutes[day]
@@ -230,7 +231,7 @@ def _replay_days(model, arena, rules, actions, results, record):
 
 @kernel()
 def _record_minute(cluster, action, minute):
-    memory, in_state, idle = cluster.memory[0], cluster.in_state, 0
+    memory, in_state, idle = record_of(cluster.memory), cluster.in_state, 0
     for node in range(cluster.nodes):
         if cluster.state[node] == ON and cluster.busy[node] == 0:
             idle += 1
@@ -243,9 +244,9 @@ def _record_minute(cluster, action, minute):
 
 @kernel()
 def _write_results(cluster, jobs, first, results, day):
-    results.totals[day] = cluster.totals[0]
-    results.score[day] = cluster.memory[0].score
-    results.minutes[day] = cluster.memory[0].now
+    results.totals[day] = record_of(cluster.totals)
+    results.score[day] = record_of(cluster.memory).score
+    results.minutes[day] = record_of(cluster.memory).now
     for node in range(cluster.nodes):
         results.switched_on[day, node] = cluster.switched_on[node]
         results.switched_off[day, node] = cluster.switched_off[node]

@@ -33,7 +33,14 @@ from gridtune.systems.shutdown.simulator.scheduling import (
     select_jobs,
     unheld_nodes,
 )
-from gridtune.systems.shutdown.simulator.state import ON, SLEEPING, SWITCHING_OFF, SWITCHING_ON, Records
+from gridtune.systems.shutdown.simulator.state import (
+    ON,
+    SLEEPING,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    Records,
+    record_of,
+)
 
 __all__ = [
     "ADAPTIVE",
@@ -148,14 +155,14 @@ MINUTES_AN_HOUR, HOURS_A_DAY = 60, 24
 def adaptive_reservation(cluster, jobs, rule):
     """Return the number of nodes to reserve in the coming minute."""
     unheld = unheld_nodes(cluster)
-    reserved = best_reservation(cluster, jobs, rule) if cluster.memory[0].candidates > 0 else unheld
+    reserved = best_reservation(cluster, jobs, rule) if record_of(cluster.memory).candidates > 0 else unheld
     return min(reserved, unheld - kept_on(cluster, jobs, rule))
 
 
 @kernel()
 def best_reservation(cluster, jobs, rule):
     """Return the best reservation while jobs wait, without regard to nodes that are kept on."""
-    memory, size, awake = cluster.memory[0], cluster.cores, 0
+    memory, size, awake = record_of(cluster.memory), cluster.cores, 0
     for node in range(cluster.nodes):
         if cluster.state[node] in (ON, SWITCHING_ON):
             awake += cluster.free[node]
@@ -185,12 +192,12 @@ def best_reservation(cluster, jobs, rule):
 @kernel()
 def pressing_jobs(cluster, jobs, rule):
     """Return as bits which candidates would reach their limit if they waited another minute and a boot."""
-    memory, marks = cluster.memory[0], 0
+    memory, marks = record_of(cluster.memory), 0
     crowded = memory.waiting > rule.max_queue
     for place in range(memory.candidates):
         job = cluster.candidates[place]
         limit = min(rule.max_stretch * jobs.walltime[job], rule.max_wait)
-        if crowded or memory.now - jobs.submit[job] + 1 + cluster.settings[0].on_minutes >= limit:
+        if crowded or memory.now - jobs.submit[job] + 1 + record_of(cluster.settings).on_minutes >= limit:
             marks |= 1 << place
     return marks
 
@@ -198,7 +205,7 @@ def pressing_jobs(cluster, jobs, rule):
 @kernel()
 def kept_on(cluster, jobs, rule):
     """Return how many idle nodes to keep on: those that have not reached the timeout, and the pool."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     timeout = rule.timeout
     if rule.rush_timeout > timeout:
         recent, job = 0, memory.arrived - 1
@@ -236,7 +243,7 @@ def decide(cluster, jobs, rule):
 @kernel()
 def _free_beside_starting(cluster, jobs):
     """Return the free cores that are left after the candidates that can start have started."""
-    memory, candidates, free = cluster.memory[0], cluster.candidates, cluster.memory[0].free
+    memory, candidates, free = record_of(cluster.memory), cluster.candidates, record_of(cluster.memory).free
     opened = True
     for place in range(memory.candidates):
         job = candidates[place]
@@ -253,7 +260,7 @@ def _free_beside_starting(cluster, jobs):
 @kernel()
 def _free_beside_urgent(cluster, jobs, max_stretch):
     """Return the same, but jobs that can wait for running ones to end claim no cores."""
-    memory, candidates, free = cluster.memory[0], cluster.candidates, cluster.memory[0].free
+    memory, candidates, free = record_of(cluster.memory), cluster.candidates, record_of(cluster.memory).free
     opened, releases = True, 0
     for place in range(memory.running):
         # By actual run times, if none is killed.
@@ -279,7 +286,7 @@ def _free_beside_urgent(cluster, jobs, max_stretch):
 @kernel()
 def _can_wait(cluster, jobs, job, releases, max_stretch):
     """Return whether a job can wait until the cores it needs are free, or all of them."""
-    waited, walltime = cluster.memory[0].now - jobs.submit[job], jobs.walltime[job]
+    waited, walltime = record_of(cluster.memory).now - jobs.submit[job], jobs.walltime[job]
     if releases == 0 or waited / walltime >= max_stretch:
         return False
     place, have = 0, cluster.release_cores[0]

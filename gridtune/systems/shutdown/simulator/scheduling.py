@@ -14,6 +14,7 @@ from gridtune.systems.shutdown.simulator.state import (
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
+    record_of,
 )
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
 @kernel()
 def enqueue(cluster, jobs, job):
     """Insert a job into the queue, which is ordered by area."""
-    queue, memory, rank = cluster.queue, cluster.memory[0], jobs.rank
+    queue, memory, rank = cluster.queue, record_of(cluster.memory), jobs.rank
     place = memory.waiting
     memory.waiting = place + 1
     while place > 0 and rank[queue[place - 1]] > rank[job]:
@@ -47,7 +48,7 @@ def enqueue(cluster, jobs, job):
 @kernel()
 def dequeue(cluster, jobs, job):
     """Take a waiting job out of the queue."""
-    queue, memory = cluster.queue, cluster.memory[0]
+    queue, memory = cluster.queue, record_of(cluster.memory)
     count = memory.waiting - 1
     memory.waiting = count
     place = 0
@@ -65,7 +66,7 @@ def dequeue(cluster, jobs, job):
 @kernel()
 def refresh_candidates(cluster):
     """List the candidates again after the queue has changed."""
-    memory, queue, candidates = cluster.memory[0], cluster.queue, cluster.candidates
+    memory, queue, candidates = record_of(cluster.memory), cluster.queue, cluster.candidates
     memory.candidates = 0
     if memory.waiting == 0:
         return
@@ -108,7 +109,7 @@ def _promised(cluster, jobs, needed, zeros, selected):
 
     If there are fewer visible cores: after how many minutes all of them are free.
     """
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     extra = 0
     for place in range(memory.ready):
         job = cluster.ready[place]
@@ -139,7 +140,7 @@ def select_jobs(cluster, jobs, reserved):
 
     Reserved cores are free ones: a reservation is never larger than the nodes that no job holds.
     """
-    memory, candidates, cores = cluster.memory[0], cluster.candidates, jobs.cores
+    memory, candidates, cores = record_of(cluster.memory), cluster.candidates, jobs.cores
     zeros = memory.free - cluster.cores * reserved
     waiting = memory.candidates
     count = 0
@@ -175,7 +176,7 @@ def unheld_nodes(cluster):
 @kernel()
 def most_reserved(cluster, jobs):
     """Return the maximum that larger reservations are cut to: the oldest job keeps the promised nodes."""
-    memory, most = cluster.memory[0], unheld_nodes(cluster)
+    memory, most = record_of(cluster.memory), unheld_nodes(cluster)
     if memory.waiting > 0 and memory.promise == 0:
         needed = (jobs.cores[memory.head] + cluster.cores - 1) // cluster.cores
         most = min(most, cluster.nodes - needed)
@@ -185,6 +186,6 @@ def most_reserved(cluster, jobs):
 @kernel()
 def refresh_promise(cluster, jobs):
     """Run a pass that starts no job, for the promise to the oldest one."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     refresh_candidates(cluster)
     memory.promise = select_jobs(cluster, jobs, memory.reserved) if memory.candidates > 0 else -1

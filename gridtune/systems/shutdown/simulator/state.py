@@ -1,8 +1,9 @@
 """State of the compiled shutdown simulator: many clusters, each a slice of the same few arrays.
 
-Single numbers of a cluster are fields of records, as `cluster.memory[0].now`; its columns of integers stand
-one after the other in one row of memory. So a copy of a row and of its records is a copy of the cluster, and
-a kernel takes a dozen arguments instead of a hundred.
+Single numbers of a cluster are fields of records, as `record_of(cluster.memory).now`; its columns of integers
+stand one after the other in one row of memory. So a copy of a row and of its records is a copy of the
+cluster, and a kernel takes a dozen arguments instead of a hundred. Arrays of records in a NamedTuple would
+cost half the speed (numba counts references to them), so a cluster has their addresses.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba import carray
+from numba.extending import intrinsic
 
 from gridtune.core.compiled import address, kernel, section
 from gridtune.errors import SimulationError
@@ -32,6 +33,7 @@ __all__ = [
     "column",
     "jobs_of",
     "new_arena",
+    "record_of",
 ]
 
 Records = np.ndarray[Any, np.dtype[np.void]]
@@ -262,10 +264,14 @@ def column(model: Model, arena: Arena, name: str) -> IntArray:
     return rows[:, model.starts[place] : model.starts[place + 1]]
 
 
-@kernel(inline="always")
-def _record(records, index):
-    # Without an owner it costs no reference count.
-    return carray(address(records[index : index + 1]), 1)
+@intrinsic
+def record_of(typing_context: Any, pointer: Any) -> Any:
+    """Return the record that a bare column of one begins with."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    return pointer.dtype(pointer), generate
 
 
 @kernel(inline="always")
@@ -282,9 +288,9 @@ def cluster_at(model, arena, index):
     return Cluster(
         nodes,
         settings.cores,
-        _record(model.settings, 0),
-        _record(arena.memory, index),
-        _record(arena.totals, index),
+        address(model.settings),
+        address(arena.memory[index : index + 1]),
+        address(arena.totals[index : index + 1]),
         section(arena.load, index * nodes, nodes),
         _column(model, arena, base, 0),
         _column(model, arena, base, 1),

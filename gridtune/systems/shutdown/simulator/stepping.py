@@ -11,7 +11,14 @@ from gridtune.systems.shutdown.simulator.scheduling import (
     refresh_promise,
     select_jobs,
 )
-from gridtune.systems.shutdown.simulator.state import NEVER, ON, SLEEPING, SWITCHING_OFF, SWITCHING_ON
+from gridtune.systems.shutdown.simulator.state import (
+    NEVER,
+    ON,
+    SLEEPING,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    record_of,
+)
 
 __all__ = [
     "act",
@@ -44,15 +51,15 @@ def _set_state(cluster, node, state):
 def _set_load(cluster, node, load):
     """Set the floating-point load of the authors' monitor, and count the nodes that it takes for busy."""
     if cluster.load[node] > 0:
-        cluster.memory[0].booked -= 1
+        record_of(cluster.memory).booked -= 1
     cluster.load[node] = load
     if load > 0:
-        cluster.memory[0].booked += 1
+        record_of(cluster.memory).booked += 1
 
 
 @kernel()
 def _begin_switch(cluster, node, state, minutes):
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     _set_state(cluster, node, state)
     _set_load(cluster, node, 0.0)
     cluster.until[node] = memory.now + minutes
@@ -65,9 +72,9 @@ def switch_off_first(cluster, count):
     node = 0
     while count > 0:
         if cluster.state[node] == ON and cluster.free[node] == cluster.cores:
-            _begin_switch(cluster, node, SWITCHING_OFF, cluster.settings[0].off_minutes)
+            _begin_switch(cluster, node, SWITCHING_OFF, record_of(cluster.settings).off_minutes)
             cluster.switched_off[node] += 1
-            cluster.totals[0].switched_off += 1
+            record_of(cluster.totals).switched_off += 1
             count -= 1
         node += 1
 
@@ -75,7 +82,7 @@ def switch_off_first(cluster, count):
 @kernel()
 def allocate(cluster, jobs, job):
     """Allocate free cores to a waiting job: of nodes that are on first, then of those soonest usable."""
-    memory, free = cluster.memory[0], cluster.free
+    memory, free = record_of(cluster.memory), cluster.free
     dequeue(cluster, jobs, job)
     needed = jobs.cores[job]
     memory.free -= needed
@@ -112,7 +119,7 @@ def allocate(cluster, jobs, job):
 @kernel()
 def start_ready(cluster, jobs):
     """Start the jobs whose nodes are all on; switch on the sleeping nodes of the others."""
-    memory, ready = cluster.memory[0], cluster.ready
+    memory, ready = record_of(cluster.memory), cluster.ready
     left = 0
     for place in range(memory.ready):
         job = ready[place]
@@ -141,15 +148,15 @@ def _wake(cluster, job):
     while piece >= 0:
         node = cluster.piece_node[piece]
         if cluster.state[node] == SLEEPING:
-            _begin_switch(cluster, node, SWITCHING_ON, cluster.settings[0].on_minutes)
+            _begin_switch(cluster, node, SWITCHING_ON, record_of(cluster.settings).on_minutes)
             cluster.switched_on[node] += 1
-            cluster.totals[0].switched_on += 1
+            record_of(cluster.totals).switched_on += 1
         piece = cluster.piece_next[piece]
 
 
 @kernel()
 def _start(cluster, jobs, job):
-    memory, walltime = cluster.memory[0], jobs.walltime
+    memory, walltime = record_of(cluster.memory), jobs.walltime
     now = memory.now
     cluster.start[job] = now
     piece = cluster.piece[job]
@@ -177,7 +184,7 @@ def _start(cluster, jobs, job):
 @kernel()
 def events(cluster, jobs):
     """Process the events of the current minute: completions, submissions, ends of switches."""
-    memory, now = cluster.memory[0], cluster.memory[0].now
+    memory, now = record_of(cluster.memory), record_of(cluster.memory).now
     if memory.next_end == now:
         _complete(cluster, jobs)
     while memory.arrived < jobs.number and jobs.submit[memory.arrived] <= now:
@@ -194,7 +201,7 @@ def events(cluster, jobs):
 
 @kernel()
 def _complete(cluster, jobs):
-    memory, running = cluster.memory[0], cluster.running
+    memory, running = record_of(cluster.memory), cluster.running
     now, left, following = memory.now, 0, NEVER
     for place in range(memory.running):
         job = running[place]
@@ -218,7 +225,7 @@ def _complete(cluster, jobs):
 
 @kernel()
 def _release(cluster, jobs, job):
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     piece = cluster.piece[job]
     while piece >= 0:
         node, taken = cluster.piece_node[piece], cluster.piece_cores[piece]
@@ -242,7 +249,7 @@ def _release(cluster, jobs, job):
 
 @kernel()
 def _end_switches(cluster):
-    memory, following = cluster.memory[0], NEVER
+    memory, following = record_of(cluster.memory), NEVER
     for node in range(cluster.nodes):
         if cluster.until[node] == memory.now:
             cluster.until[node] = NEVER
@@ -254,12 +261,12 @@ def _end_switches(cluster):
 @kernel()
 def reset_cluster(cluster, jobs, day):
     """Begin a day: every node asleep, no jobs."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     memory.now = memory.reserved = memory.head = memory.arrived = memory.waiting = memory.ready = 0
     memory.running = memory.done = memory.busy = memory.computing = memory.booked = 0
     memory.candidates = memory.selected = memory.unused = memory.last_end = 0
     memory.score = 0.0
-    totals = cluster.totals[0]
+    totals = record_of(cluster.totals)
     totals.idle = totals.switching_on = totals.sleeping = totals.switching_off = totals.computing = 0
     totals.reported_idle = totals.core_minutes = totals.switched_on = totals.switched_off = 0
     for state in range(4):
@@ -298,14 +305,14 @@ def act(cluster, jobs, action):
     """Take the decisions of the minute: reserve, schedule, start; return the reward."""
     apply(cluster, jobs, action)
     reward = _reward(cluster, jobs)
-    cluster.memory[0].score += reward
+    record_of(cluster.memory).score += reward
     return reward
 
 
 @kernel()
 def apply(cluster, jobs, action):
     """Reserve, schedule and start, without the reward."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     _reserve(cluster, jobs, action)
     if memory.candidates > 0:
         select_jobs(cluster, jobs, memory.reserved)
@@ -319,7 +326,7 @@ def apply(cluster, jobs, action):
 @kernel()
 def pass_minute(cluster, jobs, horizon):
     """Advance the clock by a minute and process the events at its end."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     add_minutes(cluster, 1)
     events(cluster, jobs)
     # No job starts after the end of the day.
@@ -330,7 +337,7 @@ def pass_minute(cluster, jobs, horizon):
 
 @kernel()
 def _reserve(cluster, jobs, action):
-    memory, vacant = cluster.memory[0], cluster.vacant
+    memory, vacant = record_of(cluster.memory), cluster.vacant
     memory.reserved = action
     if action > 0:
         memory.reserved = min(action, most_reserved(cluster, jobs))
@@ -343,8 +350,8 @@ def _reward(cluster, jobs):
 
     Summed node by node in the authors' order: the last bits depend on it.
     """
-    share, wasted = cluster.settings[0].share, 0.0
-    if cluster.in_state[SLEEPING] + cluster.memory[0].computing < cluster.nodes:
+    share, wasted = record_of(cluster.settings).share, 0.0
+    if cluster.in_state[SLEEPING] + record_of(cluster.memory).computing < cluster.nodes:
         for node in range(cluster.nodes):
             if cluster.busy[node] == 0:
                 wasted += share[cluster.state[node]]
@@ -353,11 +360,11 @@ def _reward(cluster, jobs):
 
 @kernel()
 def _lateness(cluster, jobs):
-    memory, tau, late = cluster.memory[0], cluster.settings[0].tau, 0.0
+    memory, tau, late = record_of(cluster.memory), record_of(cluster.settings).tau, 0.0
     if memory.candidates == 0:
         return late
     total = cluster.nodes * cluster.cores
-    if cluster.settings[0].every_late_job:
+    if record_of(cluster.settings).every_late_job:
         requests = 0
         for place in range(memory.waiting):
             job = cluster.queue[place]
@@ -376,7 +383,7 @@ def _lateness(cluster, jobs):
 @kernel()
 def add_minutes(cluster, minutes):
     """Advance the clock by minutes without events, and account for them."""
-    memory, totals, in_state = cluster.memory[0], cluster.totals[0], cluster.in_state
+    memory, totals, in_state = record_of(cluster.memory), record_of(cluster.totals), cluster.in_state
     memory.now += minutes
     totals.idle += minutes * (in_state[ON] - memory.computing)
     totals.switching_on += minutes * in_state[SWITCHING_ON]
@@ -393,7 +400,7 @@ def quiet_until(cluster, jobs, horizon):
 
     That is so if no job waits and every node sleeps or computes: nothing to switch, to start or to waste.
     """
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     if memory.waiting + memory.ready > 0 or cluster.in_state[SLEEPING] + memory.computing < cluster.nodes:
         return -1
     following = memory.next_end
@@ -405,7 +412,7 @@ def quiet_until(cluster, jobs, horizon):
 @kernel()
 def is_over(cluster, jobs, horizon):
     """Return whether the day has ended."""
-    memory = cluster.memory[0]
+    memory = record_of(cluster.memory)
     if memory.now >= horizon:
         return True
-    return cluster.settings[0].until_done and memory.done == jobs.number
+    return record_of(cluster.settings).until_done and memory.done == jobs.number
