@@ -28,13 +28,9 @@ __all__ = [
     "by_configuration",
     "collect",
     "gap_to_bound",
-    "replicate_kind",
     "replicate_labels",
     "value_matrix",
 ]
-
-#: First words of the labels that `gridtune.sweep.space.schema.Replicates` gives.
-_KINDS = {"window", "seed", "shake"}
 
 
 @dataclass
@@ -141,12 +137,6 @@ def gap_to_bound(values: FloatArray, bounds: FloatArray | None, direction: str) 
     total, least = (np.where(both, columns, 0.0).sum(axis=1) for columns in (values, bounds))
     ratio = np.divide(total, least, out=np.full(len(values), np.nan), where=least > 0)
     return np.asarray((ratio - 1.0) * (1.0 if direction == "min" else -1.0))
-
-
-def replicate_kind(table: pa.Table) -> str:
-    """Return what the replicates are by their labels: "window", "seed", "shake", or else "replicate"."""
-    kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
-    return kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate"
 
 
 def baselines(

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text
-from gridtune.report.ranking import RankingHead, ranking_head, strata
+from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
+from gridtune.report.ranking import RankingHead, ranking_head, row_key, strata
 from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume, nondominated
 from gridtune.types import FloatArray
 
@@ -117,7 +117,7 @@ def _front(
     found: dict[Any, list[Mapping[str, Any]]] = {}
     for number, rows in enumerate(by_objective):
         for row in rows:
-            parts = found.setdefault(_identity(row), [])
+            parts = found.setdefault(row_key(row), [])
             if row["rank"] is not None and math.isfinite(row[keys[0]]) and len(parts) == number:
                 parts.append(row)
     complete = [parts for parts in found.values() if len(parts) == len(heads)]
@@ -141,13 +141,6 @@ def _front(
     )
 
 
-def _identity(row: Mapping[str, Any]) -> Any:
-    """Return what makes two rows the same configuration; over all strata it has no id."""
-    if row["configuration_id"] is not None:
-        return row["configuration_id"]
-    return tuple(value for name, value in row.items() if name.startswith(PARAMETER_PREFIX))
-
-
 def front_table(fronts: Sequence[Front]) -> pa.Table:
     """Return the configurations on these fronts, a row each.
 
@@ -160,7 +153,7 @@ def front_table(fronts: Sequence[Front]) -> pa.Table:
         for parts in front.rows[: front.size]:
             row = {"stratum": front.stratum}
             row |= {name: parts[0][name] for name in ("configuration_id", "is_baseline")}
-            row |= {name: item for name, item in parts[0].items() if name.startswith(PARAMETER_PREFIX)}
+            row |= {PARAMETER_PREFIX + name: item for name, item in row_parameters(parts[0]).items()}
             for head, part in zip(front.heads, parts, strict=True):
                 row[head.objective] = part[value]
                 row |= {f"{head.objective}.low": part[low], f"{head.objective}.high": part[high]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,9 @@ import pyarrow as pa
 __all__ = [
     "column_of",
     "configuration_label",
+    "count_text",
     "distinct",
+    "interval_text",
     "number_text",
     "parameter_names",
     "row_label",
@@ -120,6 +122,18 @@ def percent_text(fraction: float | None) -> str:
     percent = fraction * 100
     digits = 0 if abs(percent) >= 100 else 1
     return f"{percent:+,.{digits}f} %".replace("-", "−")
+
+
+def interval_text(low: float | None, high: float | None, write: Callable[[float], str]) -> str:
+    """Write an interval; "" where there is none."""
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return ""
+    return f"{write(low).removesuffix(' %')} … {write(high)}"
+
+
+def count_text(number: int, noun: str) -> str:
+    """Return how many of something there are, such as `3 cells`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 #: Largest over smallest value from which an axis is logarithmic.

@@ -33,7 +33,7 @@ from gridtune.report.labels import (
     value_text,
     varying_parameters,
 )
-from gridtune.report.ranking import RankingHead, Verdict, has_values, ranking_head, strata
+from gridtune.report.ranking import RankingHead, Verdict, has_values, ranking_head, shown_rows, strata
 
 __all__ = ["FARTHEST", "plot_against", "plot_fronts", "plot_heat_map", "plot_ranking"]
 
@@ -70,7 +70,7 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
         If no replicate has a value of the objective.
     """
     head = ranking_head(ranking)
-    groups = [(name, _best_rows(rows)) for name, rows in strata(ranking)]
+    groups = [(name, shown_rows(rows, MOST_RANKED)) for name, rows in strata(ranking)]
     every = [row for _, rows in groups for row in rows]
     if not has_values(every):
         raise MetricError(f"no replicate has a value of {head.objective}: there is nothing to draw")
@@ -94,14 +94,6 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
             style.head(panel, "", panel.get_title(loc="left"))
         _verdict_legend(drawing, every)
         return style.save(drawing, path)
-
-
-def _best_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the best configurations, and the baseline even where it is not among them."""
-    if len(rows) <= MOST_RANKED:
-        return list(rows)
-    best = list(rows[:MOST_RANKED])
-    return best + [row for row in rows[MOST_RANKED:] if row["is_baseline"]]
 
 
 def _ranked_label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
@@ -161,24 +153,19 @@ def _difference_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: Ranki
     if len(inside) < len(scaled):
         for height, row in enumerate(scaled):
             if row not in inside:
-                _far_off(axes, height, row)
+                right, text = row["relative"] > 0, percent_text(row["relative"] / 100)
+                axes.annotate(
+                    f"{text} ▶" if right else f"◀ {text}",
+                    xy=(1 if right else 0, height),
+                    xycoords=("axes fraction", "data"),
+                    ha="right" if right else "left",
+                    va="center",
+                    fontsize=9,
+                    color=_VERDICT_COLOURS.get(Verdict(row["verdict"]), style.UNSURE),
+                )
     axes.locator_params(axis="x", nbins=8, steps=[1, 2, 2.5, 5, 10])
     axes.set_xlabel(f"difference to the baseline, % of its {head.objective}")
     axes.set_title("paired on the same replicates, 95 % interval")
-
-
-def _far_off(axes: Axes, height: int, row: Mapping[str, Any]) -> None:
-    right = row["relative"] > 0
-    text = percent_text(row["relative"] / 100)
-    axes.annotate(
-        f"{text} ▶" if right else f"◀ {text}",
-        xy=(1 if right else 0, height),
-        xycoords=("axes fraction", "data"),
-        ha="right" if right else "left",
-        va="center",
-        fontsize=9,
-        color=_VERDICT_COLOURS.get(Verdict(row["verdict"]), style.UNSURE),
-    )
 
 
 def _verdict_legend(drawing: Figure, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -341,13 +328,19 @@ def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path
     with style.figure(width * len(groups), height, 1, ncols=len(groups), squeeze=False) as (drawing, axes):
         for (name, _), (means, colours), panel in zip(groups, fields, axes[0], strict=True):
             image = _heat_panel(panel, means, colours, head, paired=paired)
-            panel.set_xticks(range(len(columns)), [_wrapped(value_text(value)) for value in columns])
+            # Long names break at their hyphens, so that neighbours do not run into each other.
+            texts = [
+                text.replace("-", "-\n") if len(text) > 12 else text for text in map(value_text, columns)
+            ]
+            panel.set_xticks(range(len(columns)), texts)
             panel.set_yticks(range(len(lines)), [value_text(value) for value in lines])
             panel.set_xlabel(across)
             panel.set_ylabel(down)
-            bar = drawing.colorbar(
-                image, ax=panel, aspect=24, extend=_extend(colours) if paired else "neither"
-            )
+            # A workload without a single value still has its panel, of empty fields.
+            ends = [bool((colours < -FARTHEST).any()), bool((colours > FARTHEST).any())]
+            extend = {(True, False): "min", (False, True): "max", (True, True): "both"}
+            beyond = extend.get((ends[0], ends[1]), "neither") if paired else "neither"
+            bar = drawing.colorbar(image, ax=panel, aspect=24, extend=beyond)
             bar.outline.set_visible(False)
             bar.set_label("difference to the baseline, %" if paired else head.axis)
             over = f", mean over {', '.join(others)}" if others else ""
@@ -355,11 +348,6 @@ def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path
             title = textwrap.fill(f"{head.axis}{over}; {head.better} is better", int(8 * width))
             style.head(panel, name, title)
         return style.save(drawing, path)
-
-
-def _wrapped(text: str) -> str:
-    """Break a long name at its hyphens, so that neighbours do not run into each other."""
-    return text.replace("-", "-\n") if len(text) > 12 else text
 
 
 def _fields(
@@ -386,18 +374,6 @@ def _fields(
     return means, colours
 
 
-def _extend(colours: Any) -> str:
-    # A workload without a single value still has its panel, of empty fields.
-    ends = bool((colours < -FARTHEST).any()), bool((colours > FARTHEST).any())
-    return {(False, False): "neither", (True, False): "min", (False, True): "max"}.get(ends, "both")
-
-
-def _field_text(mean: float, difference: float, *, paired: bool) -> str:
-    if math.isnan(mean) or not paired:
-        return number_text(mean, 3)
-    return f"{number_text(mean, 3)}\n{percent_text(difference / 100)}"
-
-
 def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, paired: bool) -> Any:
     if paired:
         # Blue is better, orange-red is worse, whichever direction the objective has. One field that
@@ -421,10 +397,13 @@ def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, pair
     for (line, column), value in np.ndenumerate(means):
         red, green, blue, _ = image.cmap(norm(colours[line, column]))
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        text = number_text(float(value), 3)
+        if paired and not math.isnan(value):
+            text += f"\n{percent_text(float(colours[line, column]) / 100)}"
         axes.text(
             column,
             line,
-            _field_text(float(value), float(colours[line, column]), paired=paired),
+            text,
             ha="center",
             va="center",
             fontsize=8.5,

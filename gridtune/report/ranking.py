@@ -24,10 +24,9 @@ from gridtune.report.cells import (
     bounds_of,
     collect,
     gap_to_bound,
-    replicate_kind,
     value_matrix,
 )
-from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, value_text
+from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, row_parameters, value_text
 from gridtune.statistics.inference import interquartile_mean, paired_difference
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import joint_paired_p_values
@@ -44,6 +43,8 @@ __all__ = [
     "plain",
     "rank",
     "ranking_head",
+    "row_key",
+    "shown_rows",
     "strata",
 ]
 
@@ -60,6 +61,8 @@ _PAIRED = {
     "relative_low": "relative_low",
     "relative_high": "relative_high",
 }
+#: First words of the labels that `gridtune.sweep.space.schema.Replicates` gives.
+_KINDS = {"window", "seed", "shake"}
 _HEAD = b"gridtune.ranking"
 #: Columns of every ranking after the stratum's and before the parameters', and after them.
 _BEFORE = (
@@ -213,13 +216,14 @@ def prepare(
     if unknown:
         raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
     columns = [column for name in group_by if (column := column_of(table, name))]
+    kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
     head = RankingHead(
         objective=objective,
         direction=direction,
         unit=unit,
         baseline=dict(baseline or {}),
         group_by=tuple(column.removeprefix(PARAMETER_PREFIX) for column in columns),
-        replicate=replicate_kind(table),
+        replicate=kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate",
     )
     return head, columns, configuration_parameters(table, columns, keep=head.baseline)
 
@@ -275,6 +279,17 @@ def ranking_head(ranking: pa.Table) -> RankingHead:
 def has_values(rows: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether any of a ranking's rows has a mean or a difference; without, nothing can be shown."""
     return any(row["mean"] is not None or row["relative"] is not None for row in rows)
+
+
+def shown_rows(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
+    """Return the first rows up to a limit, and the baseline's even where it is not among them."""
+    return [row for place, row in enumerate(rows) if limit is None or place < limit or row["is_baseline"]]
+
+
+def row_key(row: Mapping[str, Any]) -> Any:
+    """Return what makes rows the same configuration: its id, or its parameters where it has none."""
+    key = row["configuration_id"]
+    return tuple(row_parameters(row).values()) if key is None else key
 
 
 def strata(ranking: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:

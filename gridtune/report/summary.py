@@ -37,7 +37,7 @@ from gridtune.report.ranking import (
     strata,
     with_warnings,
 )
-from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown, table_csv
+from gridtune.report.tables import ranking_html, ranking_markdown, table_csv
 from gridtune.sweep.journal.results import in_table
 from gridtune.sweep.search.racing import RacePlan
 
@@ -265,7 +265,7 @@ def write_report(summary: Summary, directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     files = [_written(directory / "ranking.md", summary.markdown)]
     for name, table in summary.tables:
-        files.append(_written(directory / f"{name}.csv", ranking_csv(table)))
+        files.append(_written(directory / f"{name}.csv", table_csv(table)))
         files.append(
             _written(directory / f"{name}.html", ranking_html(table, f"{summary.facts.name}: {name}"))
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +16,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, value_text, varying_parameters
+from gridtune.report.labels import (
+    PARAMETER_PREFIX,
+    count_text,
+    interval_text,
+    number_text,
+    percent_text,
+    value_text,
+    varying_parameters,
+)
 from gridtune.report.overall import FEWEST_LOGS
-from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ranking_head, strata
+from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ranking_head, shown_rows, strata
 
 __all__ = [
     "print_ranking",
-    "ranking_csv",
     "ranking_heading",
     "ranking_html",
     "ranking_markdown",
     "ranking_notes",
     "report_console",
+    "table_csv",
 ]
 
 _MARKS = {
@@ -77,7 +85,7 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
     columns += [_Column(name, True, [value_text(row[f"param.{name}"]) for row in rows]) for name in varying]
     columns.append(_Column("n", False, [f"{row['n']}{'' if row['complete'] else '*'}" for row in rows]))
     if not head.overall:
-        intervals = [_interval(row, "ci_low", "ci_high", number_text) for row in rows]
+        intervals = [interval_text(row["ci_low"], row["ci_high"], number_text) or "–" for row in rows]
         columns.append(_Column("mean", False, [number_text(row["mean"]) for row in rows]))
         columns.append(_Column("95 %", False, intervals))
         columns.append(_Column("IQM", False, [number_text(row["iqm"]) for row in rows]))
@@ -85,12 +93,12 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
         columns.append(_Column("gap", False, [percent_text(row["gap"]) for row in rows]))
     if any(row["pairs"] for row in rows):
         columns.append(_Column("to baseline", False, [percent_text(row["relative"]) for row in rows]))
-        columns.append(
-            _Column("95 % paired", False, [_interval(row, *_RELATIVE, percent_text) for row in rows])
-        )
-        if head.overall and any(row["by_log_low"] is not None for row in rows):
-            by_log = [_interval(row, "by_log_low", "by_log_high", percent_text) for row in rows]
-            columns.append(_Column("95 % by log", False, by_log))
+        kinds = [("95 % paired", "relative"), ("95 % by log", "by_log")]
+        for title, name in kinds if head.overall else kinds[:1]:
+            ends = [(row[f"{name}_low"], row[f"{name}_high"]) for row in rows]
+            cells = [interval_text(*pair, percent_text) or "–" for pair in ends]
+            if name == "relative" or any(low is not None for low, _ in ends):
+                columns.append(_Column(title, False, cells))
         columns.append(_Column("verdict", True, [row["verdict"] for row in rows]))
     if any(row.get("race") for row in rows):
         columns.append(_Column("race", True, [row["race"] for row in rows]))
@@ -99,36 +107,32 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
     return columns
 
 
-_RELATIVE = ("relative_low", "relative_high")
-
-
-def _interval(row: dict[str, Any], low: str, high: str, write: Any) -> str:
-    if row[low] is None or math.isnan(row[low]):
-        return "–"
-    first, last = write(row[low]), write(row[high])
-    if first.endswith(" %"):
-        first = first.removesuffix(" %")
-    return f"{first} … {last}"
-
-
 def ranking_heading(name: str, rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
     """Return what stands over a stratum's rows: what is measured, over how many replicates or logs."""
     planned = max((row["planned"] for row in rows), default=0)
     if head.overall:
-        over = f" over {_counted(_logs(rows), 'log')}" if _logs(rows) else ""
+        over = f" over {count_text(_logs(rows), 'log')}" if _logs(rows) else ""
         return f"overall: mean relative difference of {head.objective}{over}, {head.better} is better"
     unit = _REPLICATES[head.replicate][0]
-    over = _counted(planned, head.replicate) if planned == 1 else f"{planned} {unit}"
+    over = count_text(planned, head.replicate) if planned == 1 else f"{planned} {unit}"
     return f"{name + ': ' if name else ''}{head.axis}, {head.better} is better, {over}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _logs(rows: Iterable[Mapping[str, Any]]) -> int:
     """Return how many logs an overall ranking is over; 0 if it does not say."""
     return max((row["logs"] for row in rows), default=0)
+
+
+def _laid_out(
+    ranking: pa.Table, limit: int | None
+) -> Iterator[tuple[str, list[dict[str, Any]], list[_Column], list[str]]]:
+    """Yield the heading of each stratum, the rows to show, their columns and the notes below them."""
+    head = ranking_head(ranking)
+    varying = varying_parameters(ranking, without=head.group_by)
+    for name, every in strata(ranking):
+        rows = shown_rows(every, limit)
+        heading = ranking_heading(name, every, head)
+        yield heading, rows, _columns(rows, varying, head), list(ranking_notes(every, rows, head))
 
 
 def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: int | None = 30) -> None:
@@ -144,12 +148,14 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
         Rows of a stratum at most (the baseline's always among them); None for all.
     """
     console = console or report_console()
-    head = ranking_head(ranking)
-    varying = varying_parameters(ranking, without=head.group_by)
-    for name, every in strata(ranking):
-        rows = _shown(every, limit)
+    for heading, rows, every_column, notes in _laid_out(ranking, limit):
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        columns = _fitting(_columns(rows, varying, head), console.width)
+        columns = list(every_column)
+        # What says least is left out until the table fits; the files have all of it.
+        for title in ("IQM", "95 %", "n"):
+            if sum(2 + max(map(len, [column.title, *column.cells])) for column in columns) <= console.width:
+                break
+            columns = [column for column in columns if column.title != title]
         for column in columns:
             # Numbers are never cut; long words of parameters wrap where the terminal is narrow.
             table.add_column(
@@ -162,9 +168,9 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
                 for column in columns
             ]
             table.add_row(*cells, style="bold" if row["is_baseline"] else "")
-        console.print(Text(ranking_heading(name, every, head), style="bold"))
+        console.print(Text(heading, style="bold"))
         console.print(table)
-        for note in ranking_notes(every, rows, head):
+        for note in notes:
             console.print(Text(note, style="dim"))
         console.print()
 
@@ -173,22 +179,6 @@ def report_console() -> Console:
     """Return a console for reports: as wide as the terminal, and wide enough for tables elsewhere."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=WIDTH)
-
-
-def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """Leave out what says least until the table fits; the files have all of it."""
-    shown = list(columns)
-    for title in ("IQM", "95 %", "n"):
-        if sum(2 + max(map(len, [column.title, *column.cells])) for column in shown) <= width:
-            break
-        shown = [column for column in shown if column.title != title]
-    return shown
-
-
-def _shown(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
-    if limit is None or len(rows) <= limit:
-        return list(rows)
-    return [row for index, row in enumerate(rows) if index < limit or row["is_baseline"]]
 
 
 def ranking_notes(
@@ -203,7 +193,13 @@ def ranking_notes(
     if not has_values(every):
         yield "no replicate has a value of the objective"
     elif "race" in every[0]:
-        yield from _race_notes(every)
+        if not all(row["complete"] for row in every):
+            yield "stopped: has fewer replicates than others, so no rank; compared on those it shares"
+        if any(row["pairs"] for row in every):
+            yield (
+                "better, worse: shown at a look of the race, at its error over all looks, with the spread of "
+                "all configurations; the interval, of few replicates alone, may still include 0"
+            )
         if note := _scope(every, head):
             yield note
         return
@@ -243,16 +239,6 @@ def _scope(rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
     )
 
 
-def _race_notes(every: Sequence[Mapping[str, Any]]) -> Iterable[str]:
-    if not all(row["complete"] for row in every):
-        yield "stopped: has fewer replicates than others, so no rank; compared on those it shares"
-    if any(row["pairs"] for row in every):
-        yield (
-            "better, worse: shown at a look of the race, at its error over all looks, with the spread of all "
-            "configurations; the interval, of few replicates alone, may still include 0"
-        )
-
-
 def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
     """Return a ranking as Markdown, a table per stratum, the baseline's row in bold.
 
@@ -263,32 +249,22 @@ def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
     limit
         Rows of a stratum at most (the baseline's always among them); None for all.
     """
-    head = ranking_head(ranking)
-    varying = varying_parameters(ranking, without=head.group_by)
+
+    def escaped(text: str) -> str:
+        return text.replace("|", "\\|").replace("*", "\\*")
+
     parts = []
-    for name, every in strata(ranking):
-        rows = _shown(every, limit)
-        columns = _columns(rows, varying, head)
-        lines = [f"### {ranking_heading(name, every, head)}", ""]
-        lines.append("| " + " | ".join(_escaped(column.title) for column in columns) + " |")
+    for heading, rows, columns, notes in _laid_out(ranking, limit):
+        lines = [f"### {heading}", ""]
+        lines.append("| " + " | ".join(escaped(column.title) for column in columns) + " |")
         lines.append("|" + "|".join(" --- " if column.left else " ---: " for column in columns) + "|")
         for index, row in enumerate(rows):
-            cells = [_escaped(column.cells[index]) for column in columns]
+            cells = [escaped(column.cells[index]) for column in columns]
             if row["is_baseline"]:
                 cells = [f"**{cell}**" if cell else "" for cell in cells]
             lines.append("| " + " | ".join(cells) + " |")
-        notes = list(ranking_notes(every, rows, head))
-        parts.append("\n".join([*lines, *(["", *(_escaped(note) for note in notes)] if notes else [])]))
+        parts.append("\n".join([*lines, *(["", *map(escaped, notes)] if notes else [])]))
     return "\n\n".join(parts) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("*", "\\*")
-
-
-def ranking_csv(ranking: pa.Table) -> str:
-    """Return a ranking with all its columns as CSV, numbers in full."""
-    return table_csv(ranking)
 
 
 def table_csv(table: pa.Table) -> str:
@@ -300,26 +276,19 @@ def table_csv(table: pa.Table) -> str:
 
 def ranking_html(ranking: pa.Table, title: str) -> str:
     """Return a ranking as a page by itself, as a tracking server shows it."""
-    head = ranking_head(ranking)
-    varying = varying_parameters(ranking, without=head.group_by)
     parts = [_PAGE.format(title=html.escape(title))]
-    for name, rows in strata(ranking):
-        columns = _columns(rows, varying, head)
-        parts.append(f"<h2>{html.escape(ranking_heading(name, rows, head))}</h2><table><thead><tr>")
-        parts += [f"<th{_align(column)}>{html.escape(column.title)}</th>" for column in columns]
+    for heading, rows, columns, notes in _laid_out(ranking, None):
+        aligned = [(column, ' class="left"' if column.left else "") for column in columns]
+        parts.append(f"<h2>{html.escape(heading)}</h2><table><thead><tr>")
+        parts += [f"<th{align}>{html.escape(column.title)}</th>" for column, align in aligned]
         parts.append("</tr></thead><tbody>")
         for index, row in enumerate(rows):
-            kind = Verdict(row["verdict"]).name.lower()
-            parts.append(f'<tr class="{kind}">')
-            parts += [f"<td{_align(column)}>{html.escape(column.cells[index])}</td>" for column in columns]
+            parts.append(f'<tr class="{Verdict(row["verdict"]).name.lower()}">')
+            parts += [f"<td{align}>{html.escape(column.cells[index])}</td>" for column, align in aligned]
             parts.append("</tr>")
         parts.append("</tbody></table>")
-        parts += [f"<p>{html.escape(note)}</p>" for note in ranking_notes(rows, rows, head)]
+        parts += [f"<p>{html.escape(note)}</p>" for note in notes]
     return "\n".join([*parts, "</body></html>\n"])
-
-
-def _align(column: _Column) -> str:
-    return ' class="left"' if column.left else ""
 
 
 _PAGE = """<!doctype html>

@@ -17,7 +17,7 @@ from gridtune.report.labels import configuration_label, number_text, percent_tex
 from gridtune.report.overall import rank_overall
 from gridtune.report.ranking import rank, strata
 from gridtune.report.summary import summarise
-from gridtune.report.tables import print_ranking, ranking_csv, ranking_html, ranking_markdown
+from gridtune.report.tables import print_ranking, ranking_html, ranking_markdown, table_csv
 
 from .synthetic import sweep_table
 
@@ -119,7 +119,7 @@ def test_three_logs_have_an_interval_by_log() -> None:
 
 def test_the_csv_holds_every_number_in_full() -> None:
     table = ranking(failed=[("f1", 3)])
-    rows = list(csv.DictReader(io.StringIO(ranking_csv(table))))
+    rows = list(csv.DictReader(io.StringIO(table_csv(table))))
     for read, row in zip(rows, table.to_pylist(), strict=True):
         assert float(read["mean"]) == row["mean"]
         assert read["verdict"] == row["verdict"]

@@ -20,7 +20,7 @@ from gridtune.errors import ScheduleError
 from gridtune.report.front import Front
 from gridtune.report.labels import PARAMETER_PREFIX, is_logarithmic, row_label, varying_parameters
 from gridtune.report.page.effects import effects_of
-from gridtune.report.ranking import ranking_head, strata
+from gridtune.report.ranking import ranking_head, row_key, shown_rows, strata
 from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes
@@ -60,7 +60,7 @@ _NUMBERS = {
     "logLow": "by_log_low",
     "logHigh": "by_log_high",
 }
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 def page_json(content: Mapping[str, Any]) -> str:
@@ -124,8 +124,8 @@ def _table(
     rankings = summary.overall if overall else summary.rankings
     varying = varying_parameters(rankings[first], without=ranking_head(rankings[first]).group_by)
     every = by_objective[first]
-    shown = _shown(every)
-    places = {_identity(row): place for place, row in enumerate(shown)}
+    shown = shown_rows(every, MOST_ROWS)
+    places = {row_key(row): place for place, row in enumerate(shown)}
     # The configurations of another workload are other trials.
     tried = sorted(
         (row["configuration_id"] for row in every if row["configuration_id"] in order), key=order.__getitem__
@@ -154,7 +154,7 @@ def _table(
         aligned: list[Row | None] = [None] * len(shown)
         order_here: list[int | None] = [None] * len(shown)
         for number, row in enumerate(rows):
-            place = places.get(_identity(row))
+            place = places.get(row_key(row))
             if place is not None:
                 aligned[place], order_here[place] = row, number
         view = {**_view(aligned), "place": order_here}
@@ -179,16 +179,6 @@ def _table(
     if fronts:
         table["front"] = _front(fronts[0], places, own_order)
     return table
-
-
-def _shown(rows: Sequence[Row]) -> list[Row]:
-    return [row for place, row in enumerate(rows) if place < MOST_ROWS or row["is_baseline"]]
-
-
-def _identity(row: Row) -> Any:
-    if row["configuration_id"] is not None:
-        return row["configuration_id"]
-    return tuple(value for name, value in row.items() if name.startswith(PARAMETER_PREFIX))
 
 
 def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
@@ -250,7 +240,16 @@ def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> 
     # Over all strata: ratios to the baseline, for which logarithms make sense too, paired on whatever
     # replicates there are. Means over different replicates cannot be compared.
     whole = [row for row in rows if row["complete"] or head.overall]
-    means = [row["mean"] if not head.overall else _ratio(row) for row in whole]
+    means = [
+        row["mean"]
+        if not head.overall
+        else 1.0
+        if row["is_baseline"]
+        else None
+        if row["relative"] is None
+        else 1.0 + row["relative"]
+        for row in whole
+    ]
     effects = effects_of(
         {name: [row[PARAMETER_PREFIX + name] for row in whole] for name in varying},
         [math.nan if mean is None else mean for mean in means],
@@ -269,12 +268,6 @@ def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> 
         "leftOut": effects.left_out,
         "incomplete": len(rows) - len(whole),
     }
-
-
-def _ratio(row: Row) -> float | None:
-    if row["is_baseline"]:
-        return 1.0
-    return None if row["relative"] is None else 1.0 + float(row["relative"])
 
 
 def _rounded(content: Any) -> Any:
@@ -299,7 +292,7 @@ def _trials(rows: Sequence[Row], order: Mapping[str, int], direction: str) -> di
 
 
 def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) -> dict[str, Any]:
-    identities = [_identity(parts[0]) for parts in front.rows[: front.size]]
+    identities = [row_key(parts[0]) for parts in front.rows[: front.size]]
     return {
         "objectives": [head.objective for head in front.heads],
         "members": [places[key] for key in identities if key in places],
