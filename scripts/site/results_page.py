@@ -12,9 +12,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
-from gridtune.report.reproduction.page import estimate_text, interval_text, published_text
+from gridtune.report.labels import interval_text
+from gridtune.report.reproduction.page import figure_text, published_text
 from gridtune.report.reproduction.results import Reproduced, read_reproduced
 from gridtune.report.reproduction.verdicts import ClaimVerdict, JudgedClaim, JudgedCriterion, Judgement
 
@@ -80,8 +82,9 @@ def _criterion(criterion: JudgedCriterion) -> str:
     unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
     if criterion.ours is None:
         return f"{criterion.text}: not measured"
-    interval = interval_text(criterion.ours, criterion.unit)
-    parts = [f"{estimate_text(criterion.ours, criterion.unit)}{unit}", f"[{interval}]" if interval else ""]
+    ours, write = criterion.ours, partial(figure_text, unit=criterion.unit)
+    interval = interval_text(ours.low, ours.high, write)
+    parts = [f"{write(ours.value)}{unit}", f"[{interval}]" if interval else ""]
     if criterion.published is not None:
         parts.append(f"(published {published_text(criterion.published, criterion.unit)}{unit})")
     made = ", an earlier run" if criterion.recorded else ""

@@ -240,16 +240,11 @@ def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> 
     # Over all strata: ratios to the baseline, for which logarithms make sense too, paired on whatever
     # replicates there are. Means over different replicates cannot be compared.
     whole = [row for row in rows if row["complete"] or head.overall]
-    means = [
-        row["mean"]
-        if not head.overall
-        else 1.0
-        if row["is_baseline"]
-        else None
-        if row["relative"] is None
-        else 1.0 + row["relative"]
-        for row in whole
-    ]
+    if head.overall:
+        ratios = (0.0 if row["is_baseline"] else row["relative"] for row in whole)
+        means = [None if ratio is None else 1.0 + ratio for ratio in ratios]
+    else:
+        means = [row["mean"] for row in whole]
     effects = effects_of(
         {name: [row[PARAMETER_PREFIX + name] for row in whole] for name in varying},
         [math.nan if mean is None else mean for mean in means],

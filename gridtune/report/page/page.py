@@ -18,9 +18,10 @@ import yaml
 
 from gridtune.core.cells import CellResult
 from gridtune.core.checksums import software_versions
-from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import (
     configuration_label,
+    count_text,
+    interval_text,
     number_text,
     percent_text,
     row_label,
@@ -32,16 +33,11 @@ from gridtune.report.schedules import ReportMaterial
 from gridtune.report.summary import Summary
 
 __all__ = [
-    "MOST_FAILED",
     "PAGE_FILE",
     "Sentence",
     "cell_notes",
-    "command_of",
-    "count_text",
-    "failed_cells",
     "html_document",
     "plain_table",
-    "space_yaml",
     "verdict_sentences",
     "write_page",
 ]
@@ -139,7 +135,13 @@ def _verdict(sentences: Sequence[Sentence], material: ReportMaterial) -> Iterato
     if len(sentences) > _OPEN_SENTENCES:
         # What holds over all of them comes before each.
         sentences = sorted(sentences, key=lambda sentence: sentence.stratum != "overall")
-    items = [_answer(sentence) for sentence in sentences]
+    items = []
+    for sentence in sentences:
+        # A number and its per cent sign stay on one line.
+        text = html.escape(sentence.text.replace(" %", "\u00a0%"))
+        if best := html.escape(sentence.best):
+            text = text.replace(best, f"<strong>{best}</strong>", 1)
+        items.append(f'<p class="answer {sentence.verdict.name.lower()}">{text}</p>')
     yield from items[:_OPEN_SENTENCES]
     if len(items) > _OPEN_SENTENCES:
         yield f"<details><summary>{len(items) - _OPEN_SENTENCES} more</summary>"
@@ -150,25 +152,19 @@ def _verdict(sentences: Sequence[Sentence], material: ReportMaterial) -> Iterato
     yield "</section>"
 
 
-def _answer(sentence: Sentence) -> str:
-    # A number and its per cent sign stay on one line.
-    text = html.escape(sentence.text.replace(" %", "\u00a0%"))
-    best = html.escape(sentence.best)
-    if best:
-        text = text.replace(best, f"<strong>{best}</strong>", 1)
-    return f'<p class="answer {sentence.verdict.name.lower()}">{text}</p>'
-
-
 def _failed(material: ReportMaterial) -> Iterator[str]:
-    rows = list(failed_cells(material.results))
-    if not rows:
+    failed = [result for result in material.results if result.state != "done"]
+    if not failed:
         return
-    yield f'<section id="failed"><h2>Cells without a result</h2><p>{count_text(len(rows), "cell")}'
-    if len(rows) > MOST_FAILED:
-        yield f"; the first {MOST_FAILED} are listed, all are in results.parquet"
+    yield f'<section id="failed"><h2>Cells without a result</h2><p>{count_text(len(failed), "cell")}'
+    if len(failed) > _MOST_FAILED:
+        yield f"; the first {_MOST_FAILED} are listed, all are in results.parquet"
     yield ". Run them again with <code>--retry-failed</code>.</p>"
-    for result, label, error in rows[:MOST_FAILED]:
-        last = error.splitlines()[-1] if error else result.state
+    for result in failed[:_MOST_FAILED]:
+        label = configuration_label(result.configuration, sorted(result.configuration))
+        error = (result.error or result.state).strip()
+        last = error.splitlines()[-1]
+        error = error if len(error) <= _LONGEST_ERROR else f"… {error[-_LONGEST_ERROR:]}"
         title = f"{result.workload}, {label}, {result.replicate}: {result.state}"
         yield f"<details><summary><code>{html.escape(result.cell_id)}</code> {html.escape(title)}"
         yield f'<span class="error">{html.escape(last)}</span></summary>'
@@ -180,13 +176,18 @@ def _origin(material: ReportMaterial) -> Iterator[str]:
     facts = material.summary.facts
     yield '<section id="origin"><h2>How this was made</h2>'
     yield "<h3>Run it again</h3>"
-    yield f"<pre>{html.escape(command_of(facts, material.directory))}</pre>"
+    source, folder = facts.source or f"{facts.name}.yaml", str(material.directory)
+    command = f"gridtune sweep {shlex.quote(source)} --out {shlex.quote(folder)}"
+    if facts.command:
+        command = f"cd {shlex.quote(facts.folder)}\n{facts.command}"
+    yield f"<pre>{html.escape(command)}</pre>"
     if not (facts.command or facts.source):
         name = html.escape(f"{facts.name}.yaml")
         yield f'<p class="note">The sweep was run from Python. Save the search space as {name} first.</p>'
     if facts.base:
         yield f'<p class="note">Relative paths in the search space start at {html.escape(facts.base)}.</p>'
-    yield f"<details><summary>The search space</summary><pre>{html.escape(space_yaml(facts))}</pre></details>"
+    space = yaml.safe_dump(dict(facts.space), sort_keys=False, allow_unicode=True, width=100)
+    yield f"<details><summary>The search space</summary><pre>{html.escape(space)}</pre></details>"
     yield "<h3>Software</h3>"
     versions = facts.versions or software_versions()
     if not facts.versions:
@@ -251,11 +252,6 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def count_text(number: int, what: str) -> str:
-    """Return how many of something there are, such as `3 cells`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def plain_table(names: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
     """Return a table of words; `kind` is a further class of it."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
@@ -269,31 +265,9 @@ def plain_table(names: Sequence[str], rows: Iterable[Sequence[str]], kind: str =
 
 
 #: Cells without a result that the page lists.
-MOST_FAILED = 200
+_MOST_FAILED = 200
 #: Characters of an error that the page shows: the end says what went wrong.
 _LONGEST_ERROR = 4_000
-
-
-def command_of(facts: SweepFacts, directory: Path) -> str:
-    """Return the command that runs the sweep again, as it was given where that is known."""
-    if facts.command:
-        return f"cd {shlex.quote(facts.folder)}\n{facts.command}"
-    source = facts.source or f"{facts.name}.yaml"
-    return f"gridtune sweep {shlex.quote(source)} --out {shlex.quote(str(directory))}"
-
-
-def space_yaml(facts: SweepFacts) -> str:
-    """Return the search space as a YAML file; paths in it are those of the file it came from."""
-    return str(yaml.safe_dump(dict(facts.space), sort_keys=False, allow_unicode=True, width=100))
-
-
-def failed_cells(results: Iterable[CellResult]) -> Iterator[tuple[CellResult, str, str]]:
-    """Yield each cell without a result, its configuration in words, and the end of its error."""
-    for result in results:
-        if result.state != "done":
-            label = configuration_label(result.configuration, sorted(result.configuration))
-            error = (result.error or result.state).strip()
-            yield result, label, error if len(error) <= _LONGEST_ERROR else f"… {error[-_LONGEST_ERROR:]}"
 
 
 def cell_notes(results: Sequence[CellResult]) -> list[tuple[str, str, str]]:
@@ -313,7 +287,7 @@ def cell_notes(results: Sequence[CellResult]) -> list[tuple[str, str, str]]:
     return [
         (workload, name, text)
         for (workload, name), values in found.items()
-        if (text := _range_text(values)) is not None
+        if (text := _note_text(values)) is not None
     ]
 
 
@@ -325,24 +299,19 @@ def _flat(notes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{name}", value
 
 
-def _range_text(values: Sequence[Any]) -> str | None:
-    distinct = set(values)
-    numbers = [value for value in distinct if _is_number(value) and math.isfinite(value)]
-    if len(distinct) == 1:
-        return _text(values[0])
-    if len(numbers) < len(distinct):
+def _note_text(values: Sequence[Any]) -> str | None:
+    """Write a note's value, or the range of its values; None for words that differ."""
+
+    def write(value: Any) -> str:
+        if isinstance(value, float):
+            return number_text(value, 6)
+        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+    if len(set(values)) == 1:
+        return write(values[0])
+    if any(isinstance(value, str | bool) or not math.isfinite(value) for value in values):
         return None
-    return f"{_text(min(numbers))} … {_text(max(numbers))}"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return number_text(value, 6)
-    return f"{value:,}" if _is_number(value) else str(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{write(min(values))} … {write(max(values))}"
 
 
 @dataclass(frozen=True)
@@ -384,7 +353,11 @@ def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[Sentence]:
     head = ranking_head(ranking)
     varying = varying_parameters(ranking, without=head.group_by)
     for name, rows in strata(ranking):
-        where = _everywhere(single) if head.overall else f"On {name}" if name else "Here"
+        where = f"On {name}" if name else "Here"
+        if head.overall:
+            names = ranking_head(single).group_by
+            what = "workloads" if names == ("workload",) else f"combinations of {' and '.join(names)}"
+            where = f"Over the {len(list(strata(single)))} {what}"
         stratum = "overall" if head.overall else name
         first = [row for row in rows if row["rank"] == 1]
         if not first:
@@ -402,20 +375,14 @@ def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[Sentence]:
         yield Sentence(head.objective, stratum, label, Verdict(best["verdict"]), text)
 
 
-def _everywhere(single: pa.Table) -> str:
-    count, names = len(list(strata(single))), ranking_head(single).group_by
-    what = "workloads" if names == ("workload",) else f"combinations of {' and '.join(names)}"
-    return f"Over the {count} {what}"
-
-
 def _lead(head: RankingHead, row: Mapping[str, Any]) -> str:
     extreme = "smallest" if head.direction == "min" else "largest"
     if head.overall:
         return f"has the {extreme} {head.objective} relative to the baseline"
     unit = f" {head.unit}" if head.unit else ""
-    interval = _interval(row, "ci_low", "ci_high", number_text)
-    interval_text = f" (95 % interval {interval})" if interval else ""
-    return f"has the {extreme} {head.objective}: {number_text(row['mean'])}{unit}{interval_text}"
+    interval = interval_text(row["ci_low"], row["ci_high"], number_text)
+    spread = f" (95 % interval {interval})" if interval else ""
+    return f"has the {extreme} {head.objective}: {number_text(row['mean'])}{unit}{spread}"
 
 
 def _against(
@@ -429,7 +396,7 @@ def _against(
     base = next((row_label(other, varying) for other in rows if other["is_baseline"]), "")
     change = percent_text(abs(row["relative"])).lstrip("+")
     amount = f"{change} {'less' if row['relative'] < 0 else 'more'} than the baseline{base and f' {base}'}"
-    interval = _interval(row, "relative_low", "relative_high", percent_text)
+    interval = interval_text(row["relative_low"], row["relative_high"], percent_text)
     paired = f" (paired 95 % interval {interval})" if interval else ""
     these = " on these workloads" if head.overall else ""
     certainty = {
@@ -440,20 +407,9 @@ def _against(
         Verdict.EQUAL: "It is equal to the baseline in every replicate.",
         Verdict.WORSE: "It is worse.",
     }.get(Verdict(row["verdict"]), "Whether it really is better is not sure.")
-    return f", {amount}{paired}. {certainty}{_on_other_logs(row)}"
-
-
-def _on_other_logs(row: Mapping[str, Any]) -> str:
-    """Return what the logs, each as one observation, say of logs that were not in the sweep."""
-    interval = _interval(row, "by_log_low", "by_log_high", percent_text) if "by_log_low" in row else ""
-    if not interval:
-        return ""
-    sure = row["by_log_low"] > 0 or row["by_log_high"] < 0
-    end = "which excludes 0" if sure else "so on another log it may be otherwise"
-    return f" With each log as one observation the interval is {interval}, {end}."
-
-
-def _interval(row: Mapping[str, Any], low: str, high: str, write: Any) -> str:
-    if row[low] is None or row[high] is None:
-        return ""
-    return f"{write(row[low]).removesuffix(' %')} … {write(row[high])}"
+    text = f", {amount}{paired}. {certainty}"
+    if by_log := interval_text(row.get("by_log_low"), row.get("by_log_high"), percent_text):
+        sure = row["by_log_low"] > 0 or row["by_log_high"] < 0
+        end = "which excludes 0" if sure else "so on another log it may be otherwise"
+        text += f" With each log as one observation the interval is {by_log}, {end}."
+    return text

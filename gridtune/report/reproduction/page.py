@@ -9,21 +9,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from markdown_it import MarkdownIt
 
 from gridtune.core.reproduction import PaperFigure
-from gridtune.report.labels import number_text
-from gridtune.report.page.page import count_text, html_document, plain_table
+from gridtune.report.labels import count_text, interval_text, number_text
+from gridtune.report.page.page import html_document, plain_table
 from gridtune.report.reproduction.results import Reproduced, TableNumbers
 from gridtune.report.reproduction.verdicts import ClaimVerdict, Estimate, JudgedClaim, JudgedCriterion
 
 __all__ = [
     "REPRODUCTION_PAGE",
     "DrawnFigure",
-    "estimate_text",
-    "interval_text",
+    "figure_text",
     "published_text",
     "table_charts",
     "write_reproduction_page",
@@ -161,6 +161,8 @@ def _claim(claim: JudgedClaim) -> Iterator[str]:
 
 def _criterion(criterion: JudgedCriterion) -> str:
     ours = criterion.ours
+    write = partial(figure_text, unit=criterion.unit)
+    interval = "" if ours is None else interval_text(ours.low, ours.high, write)
     unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
     cells = (
         ("what", criterion.text),
@@ -169,8 +171,8 @@ def _criterion(criterion: JudgedCriterion) -> str:
             "number",
             "" if criterion.published is None else published_text(criterion.published, criterion.unit) + unit,
         ),
-        ("number", "–" if ours is None else estimate_text(ours, criterion.unit) + unit),
-        ("number", "" if ours is None else interval_text(ours, criterion.unit)),
+        ("number", "–" if ours is None else figure_text(ours.value, criterion.unit) + unit),
+        ("number", interval),
         (f"outcome {_class(criterion.outcome)}", str(criterion.outcome)),
         ("how", criterion.how),
     )
@@ -183,26 +185,15 @@ def _text(text: str) -> str:
     return html.escape(text.replace(" %", "\N{NO-BREAK SPACE}%"))
 
 
-def estimate_text(number: Estimate, unit: str = "1") -> str:
-    """Return a number as tables show it: four digits, or a tenth of a per cent."""
-    return _figure_text(number.value, unit)
-
-
-def _figure_text(value: float, unit: str) -> str:
+def figure_text(value: float, unit: str = "1") -> str:
+    """Write one of our numbers as tables show it: four digits, or a tenth of a per cent."""
     return f"{value:+.1f}".replace("-", "−") if unit == "%" else number_text(value)
 
 
 def published_text(value: float, unit: str = "1") -> str:
-    """Return a published number as it is printed, without digits that it does not have."""
-    text = _figure_text(value, unit)
+    """Write a published number as it is printed, without digits that it does not have."""
+    text = figure_text(value, unit)
     return text.rstrip("0").rstrip(".") if "." in text and unit != "%" else text
-
-
-def interval_text(number: Estimate, unit: str = "1") -> str:
-    """Return a number's interval; "" where there is none."""
-    if math.isnan(number.low) or math.isnan(number.high):
-        return ""
-    return f"{_figure_text(number.low, unit)} … {_figure_text(number.high, unit)}"
 
 
 def _tables(tables: Sequence[TableNumbers]) -> Iterator[str]:
@@ -244,9 +235,9 @@ def _table(table: TableNumbers) -> str:
             if both:
                 text = "" if published is None else published_text(published)
                 columns.append(f'<td class="published">{text}</td>')
-            interval = "" if ours is None else interval_text(ours)
+            interval = "" if ours is None else interval_text(ours.low, ours.high, figure_text)
             spread = f"<small>{interval}</small>" if interval else ""
-            columns.append(f"<td>{'' if ours is None else estimate_text(ours)}{spread}</td>")
+            columns.append(f"<td>{'' if ours is None else figure_text(ours.value)}{spread}</td>")
         rows.append(f"<tr><td>{html.escape(label)}</td>{''.join(columns)}</tr>")
     return (
         f'<div class="scroll"><table class="beside"><thead><tr>{names}</tr><tr>{sides}</tr></thead>'

@@ -114,7 +114,13 @@ def judge(claim: Claim, results: Results, figures: Mapping[str, PublishedFigure]
         The system's published figures by name.
     """
     criteria = [_outcome(criterion, results, figures) for criterion in claim.criteria]
-    verdict = _verdict({criterion.outcome for criterion in criteria})
+    outcomes = {criterion.outcome for criterion in criteria}
+    if outcomes == {Judgement.HOLDS}:
+        verdict = ClaimVerdict.REPRODUCED
+    elif Judgement.HOLDS in outcomes:
+        verdict = ClaimVerdict.PARTLY
+    else:
+        verdict = ClaimVerdict.NOT_REPRODUCED if Judgement.FAILS in outcomes else ClaimVerdict.OPEN
     return JudgedClaim(claim.text, claim.source, claim.remark, verdict, criteria)
 
 
@@ -129,14 +135,6 @@ def target_text(criterion: Criterion) -> str:
     if low is not None and high is not None:
         return f"surely from {low} to {high}"
     return f"surely at least {low}" if low is not None else f"surely at most {high}"
-
-
-def _verdict(outcomes: set[Judgement]) -> ClaimVerdict:
-    if outcomes == {Judgement.HOLDS}:
-        return ClaimVerdict.REPRODUCED
-    if Judgement.HOLDS in outcomes:
-        return ClaimVerdict.PARTLY
-    return ClaimVerdict.NOT_REPRODUCED if Judgement.FAILS in outcomes else ClaimVerdict.OPEN
 
 
 def _outcome(
@@ -164,7 +162,12 @@ def _outcome(
 def _judged(criterion: Criterion, ours: Estimate | None, published: float | None) -> Judgement:
     if ours is None:
         return Judgement.OPEN
-    low, high = _limits(criterion, published)
+    if criterion.within is not None and published is not None:
+        reach = abs(published) * criterion.within
+        low, high = published - reach, published + reach
+    else:
+        low = -math.inf if criterion.at_least is None else criterion.at_least
+        high = math.inf if criterion.at_most is None else criterion.at_most
     inside = low <= ours.value <= high
     # NaN ends compare as false: without an interval nothing is sure, and nothing reaches further.
     sure = criterion.within is not None or (low <= ours.low and ours.high <= high)
@@ -172,14 +175,6 @@ def _judged(criterion: Criterion, ours: Estimate | None, published: float | None
         return Judgement.HOLDS
     reaches = ours.low <= high and ours.high >= low
     return Judgement.UNSURE if inside or reaches else Judgement.FAILS
-
-
-def _limits(criterion: Criterion, published: float | None) -> tuple[float, float]:
-    if criterion.within is not None and published is not None:
-        reach = abs(published) * criterion.within
-        return published - reach, published + reach
-    low = -math.inf if criterion.at_least is None else criterion.at_least
-    return low, math.inf if criterion.at_most is None else criterion.at_most
 
 
 #: The results of each experiment that was run, by its name.
@@ -221,7 +216,12 @@ def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
         return Estimate(float(ours.value), float(ours.low), float(ours.high))
     first = _samples(ours, ours.metric, ours.where, results)
     if ours.relation == "value":
-        return _scaled(_mean(list(first.values())), ours.factor) if first else None
+        if not first:
+            return None
+        values = list(first.values())
+        interval = bootstrap_interval(values, rng=np.random.default_rng(0))
+        mean = Estimate(float(np.mean(values)), float(interval.low), float(interval.high), len(values))
+        return _scaled(mean, ours.factor)
     other = ours.reference or ours.metric
     second = _samples(ours, other, {**ours.where, **ours.against}, results)
     common = [key for key in first if key in second]
@@ -243,21 +243,17 @@ def reading_text(ours: Reading | Recorded) -> str:
     if isinstance(ours, Recorded):
         return f"an earlier run: {ours.command}"
     where = {name: value for name, value in ours.where.items() if value is not None}
-    text = f"{ours.experiment}: {ours.metric}{_part_text(ours.part)} of {_selection(where)}"
+    part = ""
+    if ours.part is not None:
+        first, end = ours.part
+        places = f"{end}" if end == first + 1 else f"{first + 1} to {end}"
+        part = f", from {first + 1} on," if end is None else f", {places},"
+    text = f"{ours.experiment}: {ours.metric}{part} of {_selection(where)}"
     if ours.relation == "value":
         return text
     differs = {name: value for name, value in ours.against.items() if ours.where.get(name) != value}
     other = " of ".join(filter(None, (ours.reference, _selection(differs) if differs else "")))
     return f"{text}, {ours.relation} to {other}"
-
-
-def _part_text(part: tuple[int, int | None] | None) -> str:
-    if part is None:
-        return ""
-    first, end = part
-    if end is None:
-        return f", from {first + 1} on,"
-    return f", {first + 1} to {end}," if end > first + 1 else f", {end},"
 
 
 def _selection(where: Mapping[str, Any]) -> str:
@@ -271,7 +267,8 @@ def _samples(
     """Return replicate to value: replicates of all workloads, where none is named."""
     samples: dict[tuple[str, str], float] = {}
     for result in results.get(ours.experiment, ()):
-        if result.state != "done" or not _matches(result, where):
+        read = {**result.parameters, _WORKLOAD: result.workload}
+        if result.state != "done" or any(read.get(name) != value for name, value in where.items()):
             continue
         key = ("" if _WORKLOAD in where else result.workload, result.replicate)
         if key in samples:
@@ -279,27 +276,12 @@ def _samples(
                 f"several configurations of the experiment {ours.experiment!r} have {_selection(where)}",
                 hint="name more parameters in the reading",
             )
-        samples[key] = _sample(result, metric, ours.part)
+        if ours.part is None:
+            samples[key] = result.metrics.get(metric, math.nan)
+        else:
+            numbers = list(result.notes.get(metric, ()))[slice(*ours.part)]
+            samples[key] = float(np.mean(numbers)) if numbers else math.nan
     return {key: value for key, value in samples.items() if math.isfinite(value)}
-
-
-def _sample(result: CellResult, metric: str, part: tuple[int, int | None] | None) -> float:
-    if part is None:
-        return result.metrics.get(metric, math.nan)
-    numbers = list(result.notes.get(metric, ()))[slice(*part)]
-    return float(np.mean(numbers)) if numbers else math.nan
-
-
-def _matches(result: CellResult, where: Mapping[str, Any]) -> bool:
-    return all(
-        (result.workload if name == _WORKLOAD else result.parameters.get(name)) == value
-        for name, value in where.items()
-    )
-
-
-def _mean(values: Sequence[float]) -> Estimate:
-    interval = bootstrap_interval(values, rng=np.random.default_rng(0))
-    return Estimate(float(np.mean(values)), float(interval.low), float(interval.high), len(values))
 
 
 def _scaled(number: Estimate, factor: float) -> Estimate:
