@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
     from gridtune.core.system import System
 
-__all__ = ["Comparison", "Pairs", "Side", "SideCells", "cells_of", "common_cells", "compare", "value_of"]
+__all__ = ["Comparison", "Side", "compare"]
 
 #: The parameter that tells the two sides apart.
 _SIDE = "compared side"
+#: Values that a table of both sides holds as they are.
+_PLAIN = (str, int, float, type(None))
 #: Columns of a ranking that a comparison has.
 _STATISTICS = ("diff", "diff_low", "diff_high", "relative", "relative_low", "relative_high", "p_value")
 
@@ -145,12 +147,19 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
     GridtuneError
         If there is nothing that can be compared; the message says why.
     """
-    goal = _goal(first, second, objective)
+    if first.facts.system != second.facts.system:
+        message = f"{first.name} is a sweep of {first.facts.system}, {second.name} of {second.facts.system}"
+        raise SweepError(f"{message}: their configurations cannot be paired")
+    facts = first.facts if objective is None else first.facts.with_objective(objective)
+    goal = facts.objectives[0]
+    for side in (first, second):
+        if f"metric.{goal.metric}" not in side.table.column_names:
+            raise SweepError(f"no cell of {side.name} has the metric {goal.metric!r}")
     tables = [_selected(side) for side in (first, second)]
     defaults = _defaults(system)
     apart = _apart(tables, {*first.selection, *second.selection})
-    sides = [cells_of(table, apart, defaults) for table in tables]
-    pairs, notes = common_cells(sides, (first.name, second.name))
+    sides = [_cells_of(table, apart, defaults) for table in tables]
+    pairs, notes = _common_cells(sides, (first.name, second.name))
     if not pairs:
         message = f"no configuration is both in {first.name} and in {second.name}"
         hint = "name one of each: --configuration NAME=VALUE --configuration NAME=VALUE"
@@ -183,18 +192,6 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
     )
 
 
-def _goal(first: Side, second: Side, objective: str | None) -> ObjectiveFacts:
-    if first.facts.system != second.facts.system:
-        message = f"{first.name} is a sweep of {first.facts.system}, {second.name} of {second.facts.system}"
-        raise SweepError(f"{message}: their configurations cannot be paired")
-    facts = first.facts if objective is None else first.facts.with_objective(objective)
-    goal = facts.objectives[0]
-    for side in (first, second):
-        if f"metric.{goal.metric}" not in side.table.column_names:
-            raise SweepError(f"no cell of {side.name} has the metric {goal.metric!r}")
-    return goal
-
-
 def _selected(side: Side) -> list[dict[str, Any]]:
     """Return the rows of the configurations that are meant."""
     wanted = side.facts.with_baseline(side.selection, side.table).baseline if side.selection else {}
@@ -224,8 +221,8 @@ def _apart(tables: Sequence[Sequence[Mapping[str, Any]]], selected: Iterable[str
 
 
 def _combined(
-    sides: Sequence[SideCells],
-    pairs: Pairs,
+    sides: Sequence[_SideCells],
+    pairs: _Pairs,
     apart: Sequence[str],
     metric: str,
     tables: Sequence[Sequence[Mapping[str, Any]]],
@@ -245,17 +242,13 @@ def _combined(
                         "state": cell["state"],
                         column: math.nan if cell[column] is None else cell[column],
                         **{
-                            PARAMETER_PREFIX + name: text
-                            for name, text in zip(apart, map(_plain, place[1]), strict=True)
+                            PARAMETER_PREFIX + name: value if isinstance(value, _PLAIN) else str(value)
+                            for name, value in zip(apart, place[1], strict=True)
                         },
                         PARAMETER_PREFIX + _SIDE: number,
                     }
                 )
     return pa.Table.from_pylist(rows)
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
 def _rows(ranking: pa.Table, apart: Sequence[str]) -> Iterable[dict[str, Any]]:
@@ -297,7 +290,7 @@ def _differing(
         if name in apart or name == "trace":
             continue
         values = [
-            {repr(value_of(row, name, defaults)): value_of(row, name, defaults) for row in rows}
+            {repr(_value(row, name, defaults)): _value(row, name, defaults) for row in rows}
             for rows in tables
         ]
         if all(len(side) == 1 for side in values) and values[0].keys() != values[1].keys():
@@ -305,22 +298,22 @@ def _differing(
     return found
 
 
-def value_of(row: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> Any:
+def _value(row: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> Any:
     """Return a parameter of a row of a table of cells, its default where the table has no such column."""
     return row.get(PARAMETER_PREFIX + name, defaults.get(name))
 
 
 @dataclass(frozen=True)
-class SideCells:
+class _SideCells:
     """A side's cells: by workload and configuration, by replicate."""
 
     rows: Mapping[tuple[str, tuple[Any, ...]], Mapping[tuple[str, int], Mapping[str, Any]]]
     checksums: Mapping[str, str]
 
 
-def cells_of(
+def _cells_of(
     table: Sequence[Mapping[str, Any]], apart: Sequence[str], defaults: Mapping[str, Any]
-) -> SideCells:
+) -> _SideCells:
     """Return a side's cells, configurations told apart by the parameters `apart`.
 
     Raises
@@ -331,7 +324,7 @@ def cells_of(
     rows: dict[tuple[str, tuple[Any, ...]], dict[tuple[str, int], Mapping[str, Any]]] = {}
     checksums: dict[str, str] = {}
     for row in table:
-        configuration = tuple(value_of(row, name, defaults) for name in apart)
+        configuration = tuple(_value(row, name, defaults) for name in apart)
         replicates = rows.setdefault((row["workload"], configuration), {})
         before = replicates.setdefault((row["replicate"], row["seed"]), row)
         if before["configuration_id"] != row["configuration_id"]:
@@ -340,17 +333,17 @@ def cells_of(
                 hint="name more of their parameters with --configuration",
             )
         checksums[row["workload"]] = row["trace_checksum"]
-    return SideCells(rows, checksums)
+    return _SideCells(rows, checksums)
 
 
 #: Workload and configuration on both sides, to the replicates that both have.
-Pairs = dict[tuple[tuple[str, tuple[Any, ...]], tuple[str, tuple[Any, ...]]], list[tuple[str, int]]]
+_Pairs = dict[tuple[tuple[str, tuple[Any, ...]], tuple[str, tuple[Any, ...]]], list[tuple[str, int]]]
 
 
-def common_cells(sides: Sequence[SideCells], names: tuple[str, str]) -> tuple[Pairs, list[str]]:
+def _common_cells(sides: Sequence[_SideCells], names: tuple[str, str]) -> tuple[_Pairs, list[str]]:
     """Return what both sides have, and what is to be said of the rest."""
     workloads = _workloads(sides, names)
-    pairs: Pairs = {}
+    pairs: _Pairs = {}
     notes = []
     single = incomplete = 0
     for key, replicates in sides[0].rows.items():
@@ -362,18 +355,21 @@ def common_cells(sides: Sequence[SideCells], names: tuple[str, str]) -> tuple[Pa
             continue
         both = [replicate for replicate in replicates if replicate in sides[1].rows[other]]
         if not both:
-            texts = (_replicates_text(side, place) for side, place in zip(sides, (key, other), strict=True))
-            has, have = (f"{name} has {text}" for name, text in zip(names, texts, strict=True))
-            raise SweepError(f"on {key[0]} the two have no replicate in common: {has}, {have}")
+            texts = []
+            for name, side, place in zip(names, sides, (key, other), strict=True):
+                labels = [label for label, _ in side.rows[place]]
+                texts.append(f"{name} has {' … '.join(dict.fromkeys((labels[0], labels[-1])))}")
+            raise SweepError(f"on {key[0]} the two have no replicate in common: {', '.join(texts)}")
         incomplete += len(both) < max(len(replicates), len(sides[1].rows[other]))
         pairs[key, other] = both
     single += sum(
         place[0] in workloads.values() and place not in {other for _, other in pairs}
         for place in sides[1].rows
     )
-    left = [set(side.checksums) - set(taken) for side, taken in zip(sides, _both(workloads), strict=True)]
-    if any(left):
-        listed = ", ".join(sorted(left[0] | left[1]))
+    alone = set(sides[0].checksums).difference(workloads)
+    alone |= set(sides[1].checksums).difference(workloads.values())
+    if alone:
+        listed = ", ".join(sorted(alone))
         notes.append(f"only one of the two has the workload {listed}")
     if single:
         notes.append(f"{single} configurations are in one of the two only, and left out")
@@ -383,16 +379,7 @@ def common_cells(sides: Sequence[SideCells], names: tuple[str, str]) -> tuple[Pa
     return pairs, notes
 
 
-def _both(workloads: Mapping[str, str]) -> tuple[Iterable[str], Iterable[str]]:
-    return workloads.keys(), workloads.values()
-
-
-def _replicates_text(side: SideCells, place: tuple[str, tuple[Any, ...]]) -> str:
-    labels = [label for label, _ in side.rows[place]]
-    return labels[0] if len(labels) == 1 else f"{labels[0]} … {labels[-1]}"
-
-
-def _workloads(sides: Sequence[SideCells], names: tuple[str, str]) -> dict[str, str]:
+def _workloads(sides: Sequence[_SideCells], names: tuple[str, str]) -> dict[str, str]:
     """Return the first side's workloads that the second has: by name or else by content."""
     first, second = (side.checksums for side in sides)
     found = {}

@@ -37,7 +37,7 @@ from gridtune.report.ranking import LEVEL, SEED, means_of, placed, plain, prepar
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import joint_paired_p_values
-from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["FEWEST_LOGS", "logs_of", "rank_overall"]
 
@@ -239,8 +239,12 @@ def _statistics(
             weight = entry.pairs / (len(entry.parts) * part.pairs)
             first[index, units[number]] += np.nan_to_num(part.values * weight)
             second[index, units[number]] += np.nan_to_num(part.base * weight)
-    shared = [_present(entry, units, count) for entry in compared]
-    missing = ~np.array(shared)
+    # The different replicates that each shares with its baseline.
+    shared = np.zeros((len(compared), count), dtype=np.bool_)
+    for index, entry in enumerate(compared):
+        for number, part in entry.parts.items() if not entry.is_baseline else ():
+            shared[index, units[number][np.isfinite(part.values)]] = True
+    missing = ~shared
     first[missing] = second[missing] = math.nan
     counts = np.isfinite(by_log).sum(axis=1)
     over_logs = mean_interval(np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL)
@@ -260,14 +264,6 @@ def _statistics(
     return [
         {name: plain(column[index]) for name, column in columns.items()} for index in range(len(compared))
     ]
-
-
-def _present(entry: _Compared, units: Sequence[IntArray], count: int) -> BoolArray:
-    """Return which of the different replicates a configuration shares with its baseline."""
-    present = np.zeros(count, dtype=np.bool_)
-    for number, part in entry.parts.items() if not entry.is_baseline else ():
-        present[units[number][np.isfinite(part.values)]] = True
-    return present
 
 
 def _combined(

@@ -58,7 +58,8 @@ def raced(ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
             place = index[row["configuration_id"]]
             row.update(_decided(row, "diff", int(test.verdict[place]), sign))
             count = len(configurations[place].values)
-            row[RACE] = _standing(bool(test.contender[place]), count if count < row["planned"] else None)
+            ends = f"stopped after {count}" if count < row["planned"] else ""
+            row[RACE] = ", ".join(filter(None, [ends, "can be best" if test.contender[place] else ""]))
         # Ranks first; of those without one, the ones that went further.
         rows += sorted(ranked, key=lambda row: (row["rank"] is None, row["rank"] or -row["n"]))
     return pa.Table.from_pylist(rows, schema=ranking.schema.append(pa.field(RACE, pa.string())))
@@ -177,8 +178,3 @@ def _decided(row: Mapping[str, Any], of: str, verdict: int, sign: float) -> dict
         worse = verdict > 0 and sign * row[of] > 0
         settled = Verdict.BETTER if better else Verdict.WORSE if worse else Verdict.UNSURE
     return {"verdict": settled.value, "p_value": None}
-
-
-def _standing(contender: bool, stopped: int | None) -> str:
-    ends = "" if stopped is None else f"stopped after {stopped}"
-    return ", ".join(filter(None, [ends, "can be best" if contender else ""]))

@@ -219,30 +219,25 @@ def print_power(power: pa.Table, console: Console, *, limit: int | None = 30) ->
             console.print(Text("nothing is compared on two replicates or more", style="dim"))
             continue
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        for title, left in _titles(head, varying):
-            table.add_column(title, justify="left" if left else "right", no_wrap=not left)
+        for parameter in varying:
+            table.add_column(parameter)
+        numbers = ["n", "to baseline", "this", *map(_percent, head.effects)]
+        for title in [*numbers, *(f"with {size}" for size in head.sizes)]:
+            table.add_column(title, justify="right", no_wrap=True)
         for row in rows[:limit]:
-            table.add_row(*map(Text, _texts(row, head, varying)))
+            needed = (row[column] for column in _needed(head.effects))
+            cells = [
+                *(value_text(row[PARAMETER_PREFIX + name]) for name in varying),
+                str(row["pairs"]),
+                percent_text(row["relative"]),
+                *(f"> {MOST_REPLICATES:,}" if count is None else f"{count:,}" for count in needed),
+                *(percent_text(row[f"detectable_{size}"]) for size in head.sizes),
+            ]
+            table.add_row(*map(Text, cells))
         console.print(table)
     for note in _notes(head):
         console.print(Text(note, style="dim"))
     console.print()
-
-
-def _titles(head: PowerHead, varying: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    yield from ((name, True) for name in varying)
-    yield from ((name, False) for name in ("n", "to baseline", "this"))
-    yield from ((_percent(effect), False) for effect in head.effects)
-    yield from ((f"with {size}", False) for size in head.sizes)
-
-
-def _texts(row: Mapping[str, Any], head: PowerHead, varying: Sequence[str]) -> Iterator[str]:
-    yield from (value_text(row[PARAMETER_PREFIX + name]) for name in varying)
-    yield str(row["pairs"])
-    yield percent_text(row["relative"])
-    for name in _needed(head.effects):
-        yield f"> {MOST_REPLICATES:,}" if row[name] is None else f"{row[name]:,}"
-    yield from (percent_text(row[f"detectable_{size}"]) for size in head.sizes)
 
 
 def _notes(head: PowerHead) -> Iterator[str]:

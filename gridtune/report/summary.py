@@ -21,6 +21,7 @@ from gridtune.report.facts import SweepFacts, has_configuration
 from gridtune.report.front import Front, front_table, fronts_of
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
+    parameter_names,
     percent_text,
     row_label,
     row_parameters,
@@ -45,9 +46,8 @@ __all__ = [
     "DERIVED_FILE",
     "Best",
     "Summary",
-    "add_derived",
+    "list_derived",
     "numeric_parameters",
-    "replace_derived",
     "summarise",
     "write_report",
 ]
@@ -209,24 +209,21 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             {metric: with_warnings(ranking, warnings) for metric, ranking in tables.items()}
             for tables in (rankings, overall, curves)
         )
-    return Summary(facts, rankings, overall, curves, study_remarks(results))
-
-
-def study_remarks(results: Iterable[CellResult]) -> list[str]:
-    """Return what results ignored, assumed or cut off, a sentence each; of several workloads, by workload."""
     notes: dict[str, list[Mapping[str, Any]]] = {}
     for result in results:
         notes.setdefault(result.workload, []).append(result.notes)
-    return [
+    remarks = [
         f"{workload}: {line}" if len(notes) > 1 else line
         for workload, among in notes.items()
         for line in remark_lines(merged_remarks(among), most=True)
     ]
+    return Summary(facts, rankings, overall, curves, remarks)
 
 
 def _baseline(table: pa.Table, facts: SweepFacts) -> dict[str, Any]:
     """Return the baseline's parameters as the table holds them."""
-    parameters = {name: value for name, value in facts.baseline.items() if _has(table, name)}
+    columns = parameter_names(table)
+    parameters = {name: value for name, value in facts.baseline.items() if name in columns}
     baseline = in_table(table, parameters)
     if table.num_rows and not has_configuration(table, baseline):
         text = ", ".join(f"{name}={value_text(value)}" for name, value in baseline.items())
@@ -236,10 +233,6 @@ def _baseline(table: pa.Table, facts: SweepFacts) -> dict[str, Any]:
             hint="name a configuration of the sweep: `gridtune report FOLDER --baseline NAME=VALUE`",
         )
     return baseline
-
-
-def _has(table: pa.Table, name: str) -> bool:
-    return PARAMETER_PREFIX + name in table.column_names
 
 
 def _conditions(table: pa.Table, baseline: Mapping[str, Any]) -> list[str]:
@@ -304,7 +297,9 @@ def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
             yield plot_ranking(summary.overall[objective], directory / f"overall-{objective}.png")
         yield plot_ranking(ranking, directory / f"ranking-{objective}.png")
         curves = summary.curves[objective]
-        numeric, words = _axes(curves)
+        numeric = numeric_parameters(curves)
+        varying = varying_parameters(curves, without=ranking_head(curves).group_by)
+        words = [name for name in varying if name not in numeric]
         for name in numeric:
             yield plot_against(curves, name, directory / f"{objective}-against-{name}.png")
         for pair in list(combinations(words, 2))[:_MOST_PAIRS]:
@@ -316,72 +311,60 @@ def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
 
 def numeric_parameters(ranking: pa.Table) -> list[str]:
     """Return the parameters that vary and have enough numbers to draw a curve over."""
-    return _axes(ranking)[0]
-
-
-def _axes(ranking: pa.Table) -> tuple[list[str], Sequence[str]]:
-    """Return the parameters that vary: those with numbers to draw curves over, and the others."""
-    varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
-    numeric = []
-    for name in varying:
+    names = []
+    for name in varying_parameters(ranking, without=ranking_head(ranking).group_by):
         column = ranking[PARAMETER_PREFIX + name]
         number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
         if number and len(column.unique()) >= _POINTS_OF_A_CURVE:
-            numeric.append(name)
-    return numeric, [name for name in varying if name not in numeric]
+            names.append(name)
+    return names
 
 
 #: The list in a sweep's folder.
 DERIVED_FILE = "derived.json"
 
 
-def add_derived(folder: Path, written: Iterable[Path]) -> None:
-    """Add files that were written to the list; whatever else is on it stays."""
-    _write(folder, _listed(folder) | _names(folder, written))
+def list_derived(folder: Path, written: Iterable[Path], *, remove_others: bool = False) -> list[Path]:
+    """List files that were written into a sweep's folder as derived from its cells.
 
+    A sweep whose space has changed writes other tables and figures than before. Only what is on the list is
+    ever removed: the journal, the facts and whatever a person has put into the folder are not on it.
 
-def replace_derived(folder: Path, written: Iterable[Path]) -> list[Path]:
-    """Remove the files on the list that were not written again, and list those that were.
+    Parameters
+    ----------
+    folder
+        The sweep's folder.
+    written
+        Files in it.
+    remove_others
+        Remove the files on the list that were not written again, and folders left empty by it.
 
     Returns
     -------
     list of Path
-        What was removed; folders left empty by it go too.
+        The files that were removed.
     """
-    names = _names(folder, written)
-    removed = [path for name in sorted(_listed(folder) - names) if (path := _inside(folder, name))]
-    for path in removed:
+    names = {path.relative_to(folder).as_posix() for path in written}
+    try:
+        listed = set(map(str, json.loads((folder / DERIVED_FILE).read_text(encoding="utf-8"))["files"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        # Without a list nothing is known to be derived, and so nothing is removed.
+        listed = set()
+    removed = []
+    for name in sorted(listed - names) if remove_others else ():
+        path = folder / name
+        if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
+            continue
         path.unlink()
+        removed.append(path)
         for parent in path.parents:
             if parent == folder:
                 break
             # A folder that still holds something refuses.
             with contextlib.suppress(OSError):
                 parent.rmdir()
-    _write(folder, names)
-    return removed
-
-
-def _names(folder: Path, written: Iterable[Path]) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in written}
-
-
-def _listed(folder: Path) -> set[str]:
-    try:
-        content = json.loads((folder / DERIVED_FILE).read_text(encoding="utf-8"))
-        return {str(name) for name in content["files"]}
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        # Without a list nothing is known to be derived, and so nothing is removed.
-        return set()
-
-
-def _inside(folder: Path, name: str) -> Path | None:
-    """Return a listed file that is there; None for one that is not, or lies outside the folder."""
-    path = folder / name
-    return path if path.is_file() and path.resolve().is_relative_to(folder.resolve()) else None
-
-
-def _write(folder: Path, names: set[str]) -> None:
     draft = folder / f"{DERIVED_FILE}.draft"
-    draft.write_text(json.dumps({"files": sorted(names)}, indent=1) + "\n", encoding="utf-8")
+    files = sorted(names if remove_others else listed | names)
+    draft.write_text(json.dumps({"files": files}, indent=1) + "\n", encoding="utf-8")
     draft.replace(folder / DERIVED_FILE)
+    return removed

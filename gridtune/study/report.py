@@ -17,7 +17,7 @@ from gridtune.report.facts import FACTS_FILE
 from gridtune.report.page import PAGE_FILE, trial_order, write_page
 from gridtune.report.sample_size import EFFECTS, power_table
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
-from gridtune.report.summary import Summary, add_derived, summarise, write_report
+from gridtune.report.summary import Summary, list_derived, summarise, write_report
 from gridtune.report.tables import print_ranking
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
@@ -103,7 +103,7 @@ def report_study(
         renaming=sweep.renaming.message,
         other_code=other_code,
     )
-    add_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
+    list_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
     if not tracking:
         return study
     tracker = make_tracker(tracking_uri, None)
@@ -228,7 +228,7 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
         tables[name] = power_table(study.table, ranking, effects=effects)
         files.append(study.report_folder / f"power-{name}.csv")
         pa_csv.write_csv(tables[name], files[-1])
-    add_derived(study.directory, files)
+    list_derived(study.directory, files)
     return replace(study, files=[*study.files, *files]), tables
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from gridtune.errors import GridtuneWarning, SweepError, without_secrets
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.schedules import ScheduleFiles, write_schedules
-from gridtune.report.summary import Summary, replace_derived, summarise
+from gridtune.report.summary import Summary, list_derived, summarise
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
 from gridtune.study.report import (
@@ -243,7 +243,7 @@ def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[Sch
     study = write_study(folder, summary, sweep.results, sweep.table, schedules, **found)
     files = [*study.files, *schedule_paths(schedules, folder)]
     # What an earlier space of the same name left would pass for this one's.
-    replace_derived(folder, files)
+    list_derived(folder, files, remove_others=True)
     return study, schedules, files
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.report.summary import DERIVED_FILE, add_derived, replace_derived
+from gridtune.report.summary import DERIVED_FILE, list_derived
 from gridtune.report.tables import report_console
 from gridtune.study import print_study, report_study, run_sweep
 from gridtune.sweep.journal.journal import Journal
@@ -30,9 +30,9 @@ def names(folder: Path) -> set[str]:
 def test_only_what_is_listed_and_not_written_again_goes(tmp_path: Path) -> None:
     write(tmp_path, "journal.jsonl", "notes.txt", "plots/mine.png")
     old = write(tmp_path, "ranking-old.csv", "plots/old.png", "schedules/old.parquet", "ranking.md")
-    add_derived(tmp_path, old[:2])
-    add_derived(tmp_path, old[2:])
-    removed = replace_derived(tmp_path, write(tmp_path, "ranking.md", "ranking-new.csv"))
+    list_derived(tmp_path, old[:2])
+    list_derived(tmp_path, old[2:])
+    removed = list_derived(tmp_path, write(tmp_path, "ranking.md", "ranking-new.csv"), remove_others=True)
     assert set(removed) == set(old[:3])
     assert names(tmp_path) == {
         "journal.jsonl",
@@ -49,13 +49,13 @@ def test_nothing_outside_the_folder_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "sweep"
     write(folder, "a.csv")
     (folder / DERIVED_FILE).write_text(json.dumps({"files": ["../outside.txt", "gone.csv", "a.csv"]}))
-    assert replace_derived(folder, []) == [folder / "a.csv"]
+    assert list_derived(folder, [], remove_others=True) == [folder / "a.csv"]
     assert outside.exists()
 
 
 def test_a_list_that_cannot_be_read_removes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "a.csv", DERIVED_FILE)
-    assert replace_derived(tmp_path, []) == []
+    assert list_derived(tmp_path, [], remove_others=True) == []
     assert names(tmp_path) == {"a.csv"}
 
 

@@ -148,10 +148,20 @@ def effects_of(
     columns = {name: column for name, column in columns.items() if len(set(column)) > 1}
     if len(there) < 3 or not columns:
         return None
-    levels, left_out = _all_levels(columns, len(there))
+    bins = int(min(max(math.sqrt(len(there) / _PER_FIELD), 2), _MOST_BINS))
+    levels: list[_Levels] = []
+    left_out: list[str] = []
+    for name, column in columns.items():
+        level = _levels(name, column, bins) if len(levels) < _MOST_PARAMETERS else None
+        if level is None:
+            left_out.append(name)
+        else:
+            levels.append(level)
     response = np.log(values) if logarithmic else values
     total = float(((response - response.mean()) ** 2).sum())
-    complete = _is_grid(levels, len(there))
+    combinations_run = set(zip(*(level.codes.tolist() for level in levels), strict=True))
+    grid = math.prod(len(level.labels) for level in levels)
+    complete = not any(level.binned for level in levels) and len(combinations_run) == len(there) == grid
     main = [
         _main(level, values, response, total, direction=direction, logarithmic=logarithmic, exact=complete)
         for level in levels
@@ -167,19 +177,6 @@ def effects_of(
         complete=complete,
         left_out=left_out,
     )
-
-
-def _all_levels(columns: Mapping[str, Sequence[Any]], count: int) -> tuple[list[_Levels], list[str]]:
-    bins = int(min(max(math.sqrt(count / _PER_FIELD), 2), _MOST_BINS))
-    found: list[_Levels] = []
-    left_out: list[str] = []
-    for name, column in columns.items():
-        level = _levels(name, column, bins) if len(found) < _MOST_PARAMETERS else None
-        if level is None:
-            left_out.append(name)
-        else:
-            found.append(level)
-    return found, left_out
 
 
 def _levels(name: str, column: Sequence[Any], bins: int) -> _Levels | None:
@@ -210,14 +207,6 @@ def _bins(name: str, column: Sequence[Any], bins: int) -> _Levels:
         low, high = (value_text(float(f"{end:.3g}")) for end in (inside.min(), inside.max()))
         labels.append("–" if np.isnan(inside[0]) else low if low == high else f"{low} … {high}")
     return _Levels(name, labels, codes.astype(np.int64), binned=True, ordered=True)
-
-
-def _is_grid(levels: Sequence[_Levels], count: int) -> bool:
-    """Return whether every combination of values was run once."""
-    if any(level.binned for level in levels):
-        return False
-    combined = {tuple(codes) for codes in np.array([level.codes for level in levels]).T.tolist()}
-    return len(combined) == count == math.prod(len(level.labels) for level in levels)
 
 
 def _group_means(codes: IntArray, response: FloatArray, count: int) -> tuple[FloatArray, IntArray]:
