@@ -24,7 +24,7 @@ from benchmarks.comparators import accasim_runner, cpp, plain_numba
 from benchmarks.measure import arguments, interleave, median_ratio, print_machine, print_table, rate
 from benchmarks.memory import forget_highest, resident
 from gridtune.batch.policies import queue_order_names
-from gridtune.core.schedule import Schedule
+from gridtune.core.schedules.schedule import Schedule
 from gridtune.workload.workload import Workload
 
 MILLION = 1_000_000

@@ -16,7 +16,7 @@ _PUBLIC = {
     "GridtuneError": "gridtune.errors",
     "Metric": "gridtune.batch.metrics",
     "Outcome": "gridtune.core.system",
-    "Schedule": "gridtune.core.schedule",
+    "Schedule": "gridtune.core.schedules.schedule",
     "Study": "gridtune.study",
     "System": "gridtune.core.system",
     "SystemParameters": "gridtune.core.system",
@@ -34,7 +34,7 @@ _PUBLIC = {
     "shaken_metrics": "gridtune.batch.shaking",
     "simulate": "gridtune.batch.replay",
     "run_sweep": "gridtune.study",
-    "validate_schedule": "gridtune.core.schedule",
+    "validate_schedule": "gridtune.core.schedules.schedule",
     "write_workload": "gridtune.workload",
 }
 

@@ -35,7 +35,7 @@ from gridtune.batch.simulator.ranked import (
 from gridtune.batch.simulator.scored import scored_schedule
 from gridtune.batch.simulator.scores import Facts, compile_score, score_inputs, static_ranks
 from gridtune.core.remarks import WALLTIMES, kill_remarks, log_remarks, lost_work
-from gridtune.core.schedule import JobState, Schedule
+from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workload import Workload

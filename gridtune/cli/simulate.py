@@ -18,7 +18,7 @@ from gridtune.errors import GridtuneError
 
 if TYPE_CHECKING:
     from gridtune.batch.shaking import Spread
-    from gridtune.core.schedule import Schedule
+    from gridtune.core.schedules.schedule import Schedule
     from gridtune.core.system import Outcome, System
     from gridtune.workload.workload import Workload
 
@@ -118,12 +118,12 @@ def simulate(
     if out is not None:
         schedule.save(out)
     if plot is not None:
-        from gridtune.core.schedule_plots import LoadCurves, plot_load
+        from gridtune.core.schedules.plots import LoadCurves, plot_load
 
         curves = LoadCurves.of_table(schedule.to_table(), schedule.processors)
         plot_load({schedule.settings["order"]: curves}, plot, title=schedule.workload.name)
     if gantt is not None:
-        from gridtune.core.schedule_plots import plot_gantt
+        from gridtune.core.schedules.plots import plot_gantt
 
         plot_gantt(schedule.to_table(), schedule.processors, gantt, title=schedule.workload.name)
     if as_json:
@@ -269,7 +269,7 @@ def _check_file(option: str, path: Path) -> None:
     from gridtune.sweep.journal.journal import check_writable
 
     if option == "out":
-        from gridtune.core.schedule_files import check_suffix
+        from gridtune.core.schedules.files import check_suffix
 
         check_suffix(path)
     else:

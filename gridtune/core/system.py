@@ -11,41 +11,49 @@ entry points, exactly as somebody else's are:
 from __future__ import annotations
 
 import importlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gridtune.arguments import require
 from gridtune.core.reproduction import Reproduction
 from gridtune.errors import SweepError
 from gridtune.registry import Registry, name_hint
+from gridtune.workload.cleaning import DEFAULT_RULES
+from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
-    from gridtune.core.schedule import Schedule
+    from gridtune.core.schedules.schedule import Schedule
 
 __all__ = [
     "SYSTEMS",
     "CellResources",
+    "CleanRules",
+    "Count",
     "Direction",
     "EnvironmentSpec",
     "FinishedSweep",
+    "LogParameters",
     "Measure",
     "MetricInfo",
     "Outcome",
+    "Partition",
     "PublishedFigure",
     "RenamedMetric",
     "Streams",
     "SuggestedSpace",
     "System",
     "SystemParameters",
+    "Window",
     "WorkloadLoader",
     "default_system",
     "get_system",
@@ -576,3 +584,65 @@ def has_walltimes(workload: Workload) -> bool:
     """Whether any job of the log says how long it may run."""
     requested = workload.columns.get("requested_time")
     return requested is not None and bool((requested > 0).any())
+
+
+_WINDOW = re.compile(r"(\d+)/(\d+)")
+
+
+def _split(value: Any) -> Any:
+    """Read `one,two` as a list of two: the command line has no lists."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _check_window(value: str) -> str:
+    match = _WINDOW.fullmatch(value)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ValueError(f"must be `i/n` with 1 ≤ i ≤ n, such as 3/10, but got {value!r}")
+    return value
+
+
+def _number_of(value: Any) -> Any:
+    """Read `12` from the command line as a number: no partition's name is a number."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+#: A partition of a log by its number or its name.
+Partition = Annotated[int | str, BeforeValidator(_number_of)]
+#: Cleaning rules in order; `default` stands for the default ones, `none` for no rule.
+CleanRules = Annotated[tuple[str, ...], BeforeValidator(_split)]
+#: `i/n`: part i of n; a search space's windows set it.
+Window = Annotated[str, AfterValidator(_check_window)]
+#: A number of at least 1.
+Count = Annotated[int, Field(gt=0)]
+
+
+class LogParameters(SystemParameters):
+    """The log that a cell reads, and the rules that clean it.
+
+    A system that can do without a log redefines `trace` with the default None.
+    """
+
+    trace: str = Field(
+        description="the log: a name or a file in one of the formats that `gridtune traces list` shows",
+        examples=["kth-sp2", "my_log.swf.gz"],
+    )
+    clean: CleanRules = Field(
+        ("default",),
+        description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
+        examples=["default,drop_wider"],
+    )
+    first: Count | None = Field(None, description="only the first N jobs of the log", examples=[5000])
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The cleaning rules by name, in order, each once."""
+        groups = {"default": DEFAULT_RULES, "none": ()}
+        return tuple(dict.fromkeys(rule for name in self.clean for rule in groups.get(name, (name,))))
+
+    @property
+    def reference(self) -> WorkloadReference:
+        """The log; the reader applies cleaning rules only if they are named one by one."""
+        unnamed = self.clean in {("default",), ("none",), ()}
+        return WorkloadReference(self.trace, None if unnamed else self.rules)

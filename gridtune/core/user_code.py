@@ -28,8 +28,8 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from gridtune.core.checksums import package_checksum, package_files
 from gridtune.core.plugins import is_installed, plugin_of
+from gridtune.core.sources import package_checksum, package_files
 from gridtune.core.system import SYSTEMS, System, SystemParameters
 from gridtune.registry import Definition, Registry, all_registries, is_ours, registered_state
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from gridtune.core.checksums import code_checksums, software_versions
+from gridtune.core.sources import code_checksums, software_versions
 from gridtune.core.system import get_system, metric_hint, system_names
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint

@@ -207,7 +207,7 @@ def _workloads_of(summary: Summary) -> Workloads:
 def _write(
     stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
 ) -> ScheduleFiles | None:
-    from gridtune.core.schedule_plots import LoadCurves, plot_load  # noqa: PLC0415
+    from gridtune.core.schedules.plots import LoadCurves, plot_load  # noqa: PLC0415
 
     slug = re.sub(r"[^\w.=-]+", "-", stratum).strip("-") or "all"
     tables, curves, replicate, processors = {}, {}, "", 0

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridtune.core.cells import canonical_json
-from gridtune.core.checksums import code_checksums
+from gridtune.core.sources import code_checksums
 from gridtune.errors import GridtuneError, without_secrets
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, default_directory

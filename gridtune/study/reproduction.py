@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from gridtune.core.checksums import software_versions
 from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reproduction
+from gridtune.core.sources import software_versions
 from gridtune.core.system import SYSTEMS, System, get_system, system_names
 from gridtune.errors import SweepError, TraceError
 from gridtune.registry import name_hint

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gridtune as gt
-from gridtune.core.schedule import JobState, Schedule
-from gridtune.core.schedule_files import allocate_processors
+from gridtune.core.schedules.files import allocate_processors
+from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import PolicyError, ScheduleError, SimulationError
 from tests.batch.logs import make_log
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gridtune.core.log_parameters import Count, LogParameters, Partition, Window
+from gridtune.core.system import Count, LogParameters, Partition, Window
 from gridtune.workload import DEFAULT_RULES
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridtune as gt
-from gridtune.core.schedule import JobState, Schedule, validate_schedule
+from gridtune.core.schedules.schedule import JobState, Schedule, validate_schedule
 from gridtune.core.step_function import step_function
 from gridtune.errors import ScheduleError
 from gridtune.workload import Workload

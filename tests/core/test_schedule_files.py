@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gridtune as gt
-from gridtune.core.schedule import JobState, Schedule
+from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import ScheduleError
 from gridtune.workload import Workload
 

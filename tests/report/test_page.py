@@ -17,7 +17,7 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.cells import CellResult
-from gridtune.core.checksums import code_checksums
+from gridtune.core.sources import code_checksums
 from gridtune.core.system import get_system
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.page import write_page

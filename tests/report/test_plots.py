@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gridtune.core.schedule import Schedule
-from gridtune.core.schedule_plots import LoadCurves, plot_gantt, plot_load, span_means
+from gridtune.core.schedules.plots import LoadCurves, plot_gantt, plot_load, span_means
+from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.step_function import StepFunction
 from gridtune.errors import MetricError, ScheduleError
 from gridtune.report import plots

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gridtune.core.schedule import JobState, Schedule
+from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import MetricError
 from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 

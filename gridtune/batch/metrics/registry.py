@@ -14,7 +14,7 @@ from typing import get_args
 
 from gridtune.arguments import require
 from gridtune.batch.metrics.columns import JobColumns
-from gridtune.core.schedule import Schedule
+from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.system import Direction
 from gridtune.errors import MetricError
 from gridtune.registry import Registry

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridtune.core.cells import CellResult, finite_json
-from gridtune.core.schedule_files import allocate_processors
+from gridtune.core.schedules.files import allocate_processors
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.report.front import Front
@@ -394,7 +394,7 @@ def _schedule(columns: Mapping[str, IntArray], processors: int, origin: int, mos
 def _curve(function: StepFunction, end: int) -> dict[str, list[float]]:
     times, values = function.times, function.values.astype(np.float64)
     if len(times) > _MOST_STEPS:
-        from gridtune.core.schedule_plots import span_means  # noqa: PLC0415
+        from gridtune.core.schedules.plots import span_means  # noqa: PLC0415
 
         edges = np.unique(np.linspace(int(times[0]), end, _MOST_STEPS // 2 + 1).astype(np.int64))
         times, values = edges[:-1], np.round(span_means(function, edges), 2)

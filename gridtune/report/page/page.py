@@ -17,7 +17,7 @@ import pyarrow as pa
 import yaml
 
 from gridtune.core.cells import CellResult
-from gridtune.core.checksums import software_versions
+from gridtune.core.sources import software_versions
 from gridtune.report.labels import (
     configuration_label,
     count_text,

@@ -14,7 +14,7 @@ from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.batch.power import PowerPolicy, power_policy
-from gridtune.core.log_parameters import LogParameters, Partition, Window
+from gridtune.core.system import LogParameters, Partition, Window
 from gridtune.errors import PolicyError, SimulationError
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload

@@ -15,9 +15,9 @@ from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.partitions import partition_sizes
 from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
 from gridtune.batch.replay import check_runnable, models_of, simulate
-from gridtune.core.checksums import file_checksums
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.schedule import validate_schedule
+from gridtune.core.schedules.schedule import validate_schedule
+from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
     Outcome,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gridtune.core.log_parameters import Count, LogParameters, Window
+from gridtune.core.system import Count, LogParameters, Window
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
 from gridtune.workload.files import WorkloadReference
 

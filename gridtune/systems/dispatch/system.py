@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from gridtune.core.checksums import file_checksums
 from gridtune.core.remarks import WALLTIMES
 from gridtune.core.reproduction import Reproduction
+from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gridtune.core.log_parameters import CleanRules, Count, LogParameters
+from gridtune.core.system import CleanRules, Count, LogParameters
 from gridtune.workload.workflows.files import WORKFLOW_SUFFIXES
 
 __all__ = ["SEARCHES", "ProvisioningParameters"]

@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, create_model, model_validator
 
-from gridtune.core.log_parameters import Count
-from gridtune.core.system import Measure, MetricInfo, Streams, SystemParameters, WorkloadLoader
+from gridtune.core.system import Count, Measure, MetricInfo, Streams, SystemParameters, WorkloadLoader
 from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, measure_site
 from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, ResponsiveParameters

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from gridtune.core.log_parameters import Count, LogParameters, Partition, Window
+from gridtune.core.system import Count, LogParameters, Partition, Window
 from gridtune.errors import GridtuneError
 from gridtune.systems.responsive.learners.settings import (
     IMPROVED,

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
-from gridtune.core.checksums import file_checksums
 from gridtune.core.reproduction import Reproduction
+from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,

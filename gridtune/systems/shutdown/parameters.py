@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from gridtune.core.log_parameters import Count, LogParameters, Window
+from gridtune.core.system import Count, LogParameters, Window
 from gridtune.errors import GridtuneError
 from gridtune.systems.shutdown.simulator.platform import Platform, read_platform
 from gridtune.workload.catalogue import resolve_trace

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gridtune.core.schedule import JobState, Schedule
+from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.workload.workload import Workload
 
 #: Submit, start, end, processors, requested walltime, user, killed: on four processors.

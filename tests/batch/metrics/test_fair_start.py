@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gridtune.batch.metrics.fair_start import fair_start_times, start_time_unfairness
-from gridtune.core.schedule import Schedule
+from gridtune.core.schedules.schedule import Schedule
 from gridtune.errors import MetricError
 from gridtune.workload.workload import Workload
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.batch.metrics import METRICS, evaluate
-from gridtune.core.schedule import Schedule
+from gridtune.core.schedules.schedule import Schedule
 from gridtune.errors import MetricError
 
 from .schedules import FIVE_JOBS, permuted, schedule_of

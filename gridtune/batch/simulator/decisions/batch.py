@@ -40,7 +40,7 @@ from gridtune.batch.simulator.decisions.machine import (
 )
 from gridtune.batch.simulator.scores import Facts, static_ranks
 from gridtune.core.compiled import bare, kernel
-from gridtune.core.schedule import JobState, Schedule
+from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, Int32Array, IntArray
 from gridtune.workload.workload import Workload

@@ -12,7 +12,7 @@ from torch import Tensor
 from gridtune.batch.estimates import Kill
 from gridtune.batch.simulator.decisions.batch import DecisionBatch
 from gridtune.batch.simulator.decisions.machine import ROW, STATE
-from gridtune.core.schedule import Schedule
+from gridtune.core.schedules.schedule import Schedule
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic, RowNetwork, load_policy, read_checkpoint
 from gridtune.types import FloatArray, IntArray

@@ -11,8 +11,7 @@ from cachetools import LRUCache
 from pydantic import Field, model_validator
 
 from gridtune.batch.estimates import kill_decided
-from gridtune.core.log_parameters import LogParameters, Window
-from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
+from gridtune.core.system import LogParameters, Measure, MetricInfo, SystemParameters, Window, WorkloadLoader
 from gridtune.systems.batch.parameters import Selection
 from gridtune.training.ppo_training import (
     EntropyDecay,

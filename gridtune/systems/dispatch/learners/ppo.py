@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.log_parameters import Window
-from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
+from gridtune.core.system import Measure, MetricInfo, SystemParameters, Window, WorkloadLoader
 from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness

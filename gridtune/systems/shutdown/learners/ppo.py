@@ -10,7 +10,7 @@ import numpy as np
 from cachetools import LRUCache
 from pydantic import Field, model_validator
 
-from gridtune.core.checksums import file_checksums
+from gridtune.core.sources import file_checksums
 from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS

@@ -129,7 +129,7 @@ class Schedule:
         ScheduleError
             If there is no job, there are too many for a Gantt chart, or there is no such kind.
         """
-        from gridtune.core.schedule_plots import LoadCurves, plot_gantt, plot_load  # noqa: PLC0415 (matplotlib)
+        from gridtune.core.schedules.plots import LoadCurves, plot_gantt, plot_load  # noqa: PLC0415 (matplotlib)
         from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
 
         table, name = self.to_table(), self.workload.name
@@ -151,7 +151,7 @@ class Schedule:
         ScheduleError
             If the suffix is another, or the schedule is too large for a trace.
         """
-        from gridtune.core.schedule_files import write_schedule  # noqa: PLC0415 (pyarrow)
+        from gridtune.core.schedules.files import write_schedule  # noqa: PLC0415 (pyarrow)
 
         write_schedule(self.to_table(), self.processors, Path(path), name=self.workload.name)
         return Path(path)

@@ -1,0 +1,1 @@
+"""Schedules of jobs: in memory, as files, and drawn."""
