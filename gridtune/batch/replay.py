@@ -272,6 +272,9 @@ def _start_times(
 def _facts(workload: Workload, lots: FloatArray) -> Facts:
     owners = ("user", "group", "queue", "partition")
     user, group, queue, partition = (np.ascontiguousarray(workload.column(name)) for name in owners)
+    for column in (user, group, queue, partition):
+        # Also where the log lacks the column: kernels are compiled for one type of each.
+        column.setflags(write=False)
     return Facts(user, group, queue, partition, lots)
 
 

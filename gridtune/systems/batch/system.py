@@ -142,7 +142,7 @@ class BatchSystem(System):
             options = {**dict(rules), "processors": 2, "partitions": "pooled", "partition_processors": None}
             if options["power"] is not None:
                 options["power"] = replace(options["power"], cores_per_node=1, reserve=0)
-            simulate(jobs, rng=rng, **options)
+            evaluate(simulate(jobs, rng=rng, **options))
 
     def run(
         self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
