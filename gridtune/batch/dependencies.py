@@ -10,13 +10,13 @@ import numpy as np
 from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["Dependencies", "FollowUps", "closed_loop", "dependencies_remark", "follow_ups"]
+__all__ = ["Dependencies", "closed_loop", "dependencies_remark", "follow_ups"]
 
 #: Whether jobs are submitted as the log has it, or after their predecessors.
 Dependencies = Literal["ignore", "log"]
 
 
-class FollowUps(NamedTuple):
+class _FollowUps(NamedTuple):
     """The jobs that depend on another job of the same workload.
 
     Attributes
@@ -38,7 +38,7 @@ class FollowUps(NamedTuple):
     left_out: int
 
 
-def follow_ups(workload: Workload) -> FollowUps:
+def follow_ups(workload: Workload) -> _FollowUps:
     """Return the dependencies of a workload (SWF fields 17 and 18)."""
     named = np.flatnonzero(workload.column("preceding_job") > 0)
     place = {number: row for row, number in reversed(list(enumerate(workload.job_id.tolist())))}
@@ -46,7 +46,7 @@ def follow_ups(workload: Workload) -> FollowUps:
     before = np.array([place.get(number, -1) for number in wanted], np.int64)
     earlier = (before >= 0) & (before < named)
     think = workload.column("think_time")[named]
-    return FollowUps(named[earlier], before[earlier], think[earlier], int((~earlier).sum()))
+    return _FollowUps(named[earlier], before[earlier], think[earlier], int((~earlier).sum()))
 
 
 def dependencies_remark(workload: Workload) -> dict[str, str]:

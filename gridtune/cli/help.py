@@ -15,7 +15,7 @@ _WIDTH = 88
 
 
 @dataclass(frozen=True)
-class Entry:
+class _Entry:
     """One entry of the glossary.
 
     Attributes
@@ -40,7 +40,7 @@ class Entry:
         return tuple(word.lower() for word in listed)
 
 
-def glossary() -> list[Entry]:
+def glossary() -> list[_Entry]:
     """Return the entries, in the order of the page."""
     text = resources.files("gridtune.cli").joinpath("glossary.md").read_text(encoding="utf-8")
     entries = []
@@ -48,7 +48,7 @@ def glossary() -> list[Entry]:
         section, *bodies = re.split(r"^### ", part, flags=re.MULTILINE)
         for body in bodies:
             title, _, meaning = body.partition("\n")
-            entries.append(Entry(section.strip(), title.strip(), meaning.strip()))
+            entries.append(_Entry(section.strip(), title.strip(), meaning.strip()))
     return entries
 
 

@@ -19,7 +19,7 @@ import click
 from gridtune.errors import TrackingError
 from gridtune.network import skip_proxy_for_this_machine
 
-__all__ = ["check_port", "open_when_ready", "ui"]
+__all__ = ["check_port", "ui"]
 
 #: MLflow starts ten processes by default and runs scorers in some of them; a person looking at sweeps
 #: needs one.
@@ -137,7 +137,7 @@ def check_port(host: str, port: int) -> None:
 _PATIENCE, _PAUSE = 120.0, 0.3
 
 
-def open_when_ready(health: str, page: str) -> bool:
+def _open_when_ready(health: str, page: str) -> bool:
     """Open a page when the server answers at `health`; return whether it did."""
     skip_proxy_for_this_machine(health)
     deadline = time.monotonic() + _PATIENCE
@@ -151,4 +151,4 @@ def open_when_ready(health: str, page: str) -> bool:
 
 
 if __name__ == "__main__":
-    open_when_ready(*sys.argv[1:3])
+    _open_when_ready(*sys.argv[1:3])

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
-import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gridtune.arguments import require
@@ -31,7 +30,9 @@ from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # evaluating a schedule loads this module, and needs no tables
+    import pyarrow as pa
+
     from gridtune.core.schedules.schedule import Schedule
 
 __all__ = [

@@ -36,7 +36,6 @@ __all__ = [
     "LEVEL",
     "RankingHead",
     "Verdict",
-    "comparable_means",
     "configuration_parameters",
     "means_of",
     "placed",
@@ -371,7 +370,7 @@ def _rank_stratum(
     ]
     for row in rows:
         row["verdict"] = verdict_of(row, head.direction).value
-    return placed(rows, head.direction, "mean", comparable_means(values, head.direction))
+    return placed(rows, head.direction, "mean", _comparable_means(values, head.direction))
 
 
 def verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
@@ -399,7 +398,7 @@ def plain(value: Any) -> Any:
     return None if isinstance(number, float) and math.isnan(number) else number
 
 
-def comparable_means(values: FloatArray, direction: str) -> FloatArray:
+def _comparable_means(values: FloatArray, direction: str) -> FloatArray:
     """Return the mean of each configuration, those that lack replicates corrected for which ones they lack.
 
     Their mean is the best complete configuration's plus their mean difference to it on the replicates that

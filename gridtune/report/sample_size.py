@@ -29,7 +29,7 @@ from gridtune.statistics.sample_size import (
     spread_range,
 )
 
-__all__ = ["EFFECTS", "POWER", "SIZES", "PowerHead", "power_head", "power_table", "print_power"]
+__all__ = ["EFFECTS", "POWER", "SIZES", "power_head", "power_table", "print_power"]
 
 #: Relative differences that replicates are counted for, beside the observed one.
 EFFECTS = (0.01, 0.05, 0.1)
@@ -41,7 +41,7 @@ _HEAD = b"gridtune.power"
 
 
 @dataclass(frozen=True)
-class PowerHead:
+class _PowerHead:
     """What a table of replicates needed is about; it travels in the table's metadata.
 
     Attributes
@@ -134,7 +134,7 @@ def power_table(
             if spread.pairs[index] > 1
         ]
         rows += sorted(found, key=lambda row: order[row["configuration_id"]])
-    power = PowerHead(
+    power = _PowerHead(
         head.objective,
         head.direction,
         head.group_by,
@@ -186,13 +186,15 @@ def _statistics(
     }
 
 
-def power_head(power: pa.Table) -> PowerHead:
+def power_head(power: pa.Table) -> _PowerHead:
     """Return what a table of replicates needed is about."""
     stored = (power.schema.metadata or {}).get(_HEAD)
     if stored is None:
         raise MetricError("this table is not one of replicates needed", hint="make one with power_table")
     values = json.loads(stored)
-    return PowerHead(**{**values, **{name: tuple(values[name]) for name in ("group_by", "effects", "sizes")}})
+    return _PowerHead(
+        **{**values, **{name: tuple(values[name]) for name in ("group_by", "effects", "sizes")}}
+    )
 
 
 def print_power(power: pa.Table, console: Console, *, limit: int | None = 30) -> None:
@@ -240,7 +242,7 @@ def print_power(power: pa.Table, console: Console, *, limit: int | None = 30) ->
     console.print()
 
 
-def _notes(head: PowerHead) -> Iterator[str]:
+def _notes(head: _PowerHead) -> Iterator[str]:
     noun = head.replicate
     most = max(head.comparisons.values(), default=0)
     test = f"a t test at {_percent(1 - LEVEL)}" + (f" over {most} comparisons" if most > 1 else "")

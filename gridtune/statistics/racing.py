@@ -20,7 +20,6 @@ from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "Boundaries",
-    "Look",
     "Race",
     "RaceRules",
     "RaceTest",
@@ -114,7 +113,9 @@ class Race:
             self.replicates[group][configuration] = looks[self._number]
         return bool(going)
 
-    def _wishes(self, test: RaceTest, look: Look, present: FloatArray) -> list[tuple[float, tuple[int, ...]]]:
+    def _wishes(
+        self, test: RaceTest, look: _Look, present: FloatArray
+    ) -> list[tuple[float, tuple[int, ...]]]:
         """Return the open questions: how soon each should be answered, and by which configurations."""
         leader = (look.leader,) if look.leader >= 0 else ()
         rivals = np.flatnonzero(~np.isnan(look.ahead))
@@ -338,7 +339,7 @@ def _null_statistics(count: int, looks: tuple[int, ...], columns: int) -> tuple[
     return worse, different
 
 
-class Look(NamedTuple):
+class _Look(NamedTuple):
     """What a look at a race shows of each configuration; NaN or -1 for those that are not in it.
 
     Attributes
@@ -387,7 +388,7 @@ class RaceTest:
         """Which configurations have a baseline other than themselves."""
         return (self.bases >= 0) & (self.bases != np.arange(len(self.bases)))
 
-    def look(self, values: npt.ArrayLike, number: int) -> Look:
+    def look(self, values: npt.ArrayLike, number: int) -> _Look:
         """Take the values up to a look in, lower ones being better.
 
         Parameters
@@ -404,11 +405,11 @@ class RaceTest:
         ahead, decided = np.full((2, len(rows)), math.nan)
         if rows.shape[1] < 2 or len(inside) < 2:
             alone = inside[self.contender[inside]]
-            return Look(int(alone[0]) if len(alone) else -1, ahead, decided)
+            return _Look(int(alone[0]) if len(alone) else -1, ahead, decided)
         scores = relative_scores(rows[inside])
         leader = self._find_worse(scores, inside, number, ahead)
         self._find_different(scores, inside, number, decided)
-        return Look(leader, ahead, decided)
+        return _Look(leader, ahead, decided)
 
     def _find_worse(self, scores: FloatArray, inside: IntArray, number: int, ahead: FloatArray) -> int:
         contending = self.contender[inside]

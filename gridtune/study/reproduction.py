@@ -35,14 +35,14 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import write_workload
 from gridtune.workload.generators import generate_workload
 
-__all__ = ["Reproducing", "find_reproduction", "reproduce", "reproduction_names"]
+__all__ = ["find_reproduction", "reproduce", "reproduction_names"]
 
 #: Folders of a reproduction beside those of its experiments.
 _SPACES, _TRACES = "spaces", "traces"
 
 
 @dataclass(frozen=True)
-class Reproducing:
+class _Reproducing:
     """A reproduction that was run.
 
     Attributes
@@ -94,7 +94,7 @@ def reproduce(
     tracking_uri: str | None = None,
     output: Output = "progress",
     say: Callable[[str], None] = print,
-) -> Reproducing:
+) -> _Reproducing:
     """Run the experiments of a publication again, and write the page that compares them with it.
 
     The same call again runs only the cells that are missing.
@@ -212,7 +212,7 @@ def _written(
     spaces: Mapping[str, Path],
     logs: _Logs,
     home: Path,
-) -> Reproducing:
+) -> _Reproducing:
     results = {key: study.results for key, study in studies.items()}
     traces = {
         trace: checksum for study in studies.values() for trace, checksum in study.facts.workloads.items()
@@ -247,7 +247,7 @@ def _written(
     files = {f"{key}/{file}": home / key / file for key, file in reproduction.documents}
     documents = {label: path.read_text(encoding="utf-8") for label, path in files.items() if path.is_file()}
     page = write_reproduction_page(reproduced, drawn, documents, texts, home / REPRODUCTION_PAGE)
-    return Reproducing(reproduced, page, reproduced.write(home))
+    return _Reproducing(reproduced, page, reproduced.write(home))
 
 
 def _numbers(table: PaperTable, system: System, results: Results) -> TableNumbers:

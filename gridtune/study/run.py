@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gridtune.sweep.execution.executors import Executor
     from gridtune.tracking.tracker import MlflowTracker
 
-__all__ = ["Merged", "merge_shards", "run_shard", "run_sweep"]
+__all__ = ["merge_shards", "run_shard", "run_sweep"]
 
 #: What a study prints.
 Output = Literal["screen", "progress", "quiet", "json"]
@@ -289,7 +289,7 @@ def run_shard(
 
 
 @dataclass(frozen=True)
-class Merged:
+class _Merged:
     """The result of merging folders of one sweep.
 
     Attributes
@@ -316,7 +316,7 @@ class Merged:
     study: Study | None
 
 
-def merge_shards(places: Sequence[Place], out: Place, **options: Any) -> Merged:
+def merge_shards(places: Sequence[Place], out: Place, **options: Any) -> _Merged:
     """Merge the journals of parts of one sweep; where no cell is missing, rank and track the whole.
 
     Parameters
@@ -356,4 +356,4 @@ def merge_shards(places: Sequence[Place], out: Place, **options: Any) -> Merged:
             merge_journals(views, folder, mirror=remote.append if remote else None)
             missing = len(ids - read_journal(folder / JOURNAL_NAME).keys())
     study = None if missing else run_sweep(plan, directory=out, **options)
-    return Merged(out, len(ids), missing, shards if missing else [], facts[0].source, study)
+    return _Merged(out, len(ids), missing, shards if missing else [], facts[0].source, study)

@@ -213,7 +213,7 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path("~/.cache").expanduser()) / "gridtune" / "traces"
 
 
-def trace_folder() -> Path | None:
+def _trace_folder() -> Path | None:
     """Return the folder of the user's own traces, `$GRIDTUNE_TRACE_DIR`, if it is set and exists."""
     value = os.environ.get("GRIDTUNE_TRACE_DIR")
     folder = Path(value).expanduser() if value else None
@@ -261,7 +261,7 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     except RuntimeError:
         # `~NAME` of no user.
         path = Path(reference)
-    own = trace_folder()
+    own = _trace_folder()
     folders = [Path(), base, shipped_folder("traces"), own, cache_folder()]
     candidates = [folder / path for folder in folders if folder is not None]
     name = str(reference)
@@ -319,7 +319,7 @@ def _cached(url: str) -> Path:
 
 def _copies(entry: CatalogueEntry) -> Iterator[Path]:
     """Yield the copies of a catalogued log on this machine, the user's own first."""
-    if own := trace_folder():
+    if own := _trace_folder():
         yield from sorted(own.rglob(entry.file_name))
     cached = cache_folder() / entry.file_name
     if cached.is_file():

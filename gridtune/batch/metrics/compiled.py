@@ -198,7 +198,7 @@ _BACKLOG = np.dtype([(name, np.float64) for name in ("now", "full", "level", "wi
 _COUNT = np.dtype([("count", np.int64)])
 
 
-class Groups(NamedTuple):
+class _Groups(NamedTuple):
     """A heap of groups of tasks, the smallest key first; `state.count` is their number."""
 
     keys: FloatArray
@@ -323,6 +323,6 @@ def least_backlog(submit: IntArray, run: IntArray, processors: IntArray, machine
     """
     # Running groups by the second at which they would end; waiting groups by their remaining time, negated.
     running, waiting = (
-        Groups(np.empty(len(submit)), np.empty(len(submit)), np.zeros((), _COUNT)) for _ in range(2)
+        _Groups(np.empty(len(submit)), np.empty(len(submit)), np.zeros((), _COUNT)) for _ in range(2)
     )
     return float(_integrate(submit, run, processors, machine, running, waiting, np.zeros((), _BACKLOG)))

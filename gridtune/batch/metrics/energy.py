@@ -39,7 +39,7 @@ __all__ = []
     source=f"{GOEMANS_2002}; {PINEDO_2016}",
     family="Bounds",
 )
-def area_weighted_response_bound(jobs: JobColumns) -> float:
+def _area_weighted_response_bound(jobs: JobColumns) -> float:
     """Lower bound of the area-weighted response of these jobs under any policy, whatever it knows."""
     total = float(jobs.area.sum())
     if not total > 0:
@@ -155,7 +155,7 @@ for _row in _BY_STATE:
     formula="energy_total / (P_idle·N·(t₁ − t₀) + (P_computing − P_idle)·busy core-hours/cores per node)",
     unit="1",
 )
-def energy_to_always_on(jobs: JobColumns) -> float:
+def _energy_to_always_on(jobs: JobColumns) -> float:
     """Energy as a share of what the same schedule takes on nodes that are never switched off."""
 
     def share(nodes: NodeStates, opens: int, closes: int) -> float:
@@ -173,7 +173,7 @@ def energy_to_always_on(jobs: JobColumns) -> float:
     "idling and switching off and on again; level k is on while k nodes are needed",
     direction="none",
 )
-def energy_total_bound(jobs: JobColumns) -> float:
+def _energy_total_bound(jobs: JobColumns) -> float:
     """Least energy with the same starts, of any placement and of switching that knows the future.
 
     Nodes are on when they are needed, so no job waits for a boot. Of a schedule on nodes that are always on,
@@ -204,7 +204,7 @@ def energy_total_bound(jobs: JobColumns) -> float:
     unit="switches",
     source=f"{SHUTDOWN_2022}, section 5.1, “on-off cycles per node”",
 )
-def switches_per_node_day(jobs: JobColumns) -> float:
+def _switches_per_node_day(jobs: JobColumns) -> float:
     """How often a node is switched on or off, per day: what wears it."""
 
     def rate(nodes: NodeStates, opens: int, closes: int) -> float:
@@ -227,19 +227,19 @@ def _hours(jobs: JobColumns, *states: NodeState) -> float:
 
 
 @_energy_metric("node_hours_on", formula="node-hours idle or computing, over [t₀, t₁)", unit="h")
-def node_hours_on(jobs: JobColumns) -> float:
+def _node_hours_on(jobs: JobColumns) -> float:
     """Hours that nodes are on, with work or without."""
     return _hours(jobs, NodeState.IDLE, NodeState.COMPUTING)
 
 
 @_energy_metric("node_hours_off", formula="node-hours asleep, over [t₀, t₁)", unit="h", direction="max")
-def node_hours_off(jobs: JobColumns) -> float:
+def _node_hours_off(jobs: JobColumns) -> float:
     """Hours that nodes are off; the rest of the time they switch."""
     return _hours(jobs, NodeState.SLEEPING)
 
 
 @_energy_metric("boot_wait_mean", formula="(1/n) Σ (sᵢ − gᵢ), gᵢ: when job i gets its processors", unit="s")
-def boot_wait_mean(jobs: JobColumns) -> float:
+def _boot_wait_mean(jobs: JobColumns) -> float:
     """Mean time for which jobs hold processors before they start, because nodes are being switched.
 
     It is a part of the wait.

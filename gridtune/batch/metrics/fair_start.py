@@ -20,11 +20,11 @@ from gridtune.errors import MetricError
 from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["StartTimeUnfairness", "fair_start_times", "start_time_unfairness"]
+__all__ = ["fair_start_times", "start_time_unfairness"]
 
 
 @dataclass(frozen=True)
-class StartTimeUnfairness:
+class _StartTimeUnfairness:
     """How much later than fair jobs started.
 
     Attributes
@@ -95,7 +95,7 @@ def fair_start_times(
 
 def start_time_unfairness(
     schedule: Schedule, fair_start: npt.ArrayLike, *, jobs: npt.ArrayLike | None = None
-) -> StartTimeUnfairness:
+) -> _StartTimeUnfairness:
     """Compare a schedule's start times with fair ones.
 
     Parameters
@@ -127,6 +127,6 @@ def start_time_unfairness(
     if fair.shape != start.shape:
         raise MetricError(f"{len(fair)} fair start times for {len(start)} jobs")
     if not len(start):
-        return StartTimeUnfairness(0, math.nan, math.nan, math.nan)
+        return _StartTimeUnfairness(0, math.nan, math.nan, math.nan)
     miss = np.maximum(start - fair, 0)
-    return StartTimeUnfairness(len(miss), float((miss > 0).mean()), float(miss.mean()), float(miss.max()))
+    return _StartTimeUnfairness(len(miss), float((miss > 0).mean()), float(miss.mean()), float(miss.max()))

@@ -23,13 +23,13 @@ from gridtune.batch.metrics.registry import (
 )
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["UserMeans", "overtaken_time", "user_means"]
+__all__ = []
 
 _metric = partial(metric, family="Fairness")
 
 
 @dataclass(frozen=True)
-class UserMeans:
+class _UserMeans:
     """Means over each user's kept jobs: one value for each user, by user number.
 
     Attributes
@@ -44,7 +44,7 @@ class UserMeans:
     bounded_slowdown: FloatArray
 
 
-def user_means(jobs: JobColumns) -> UserMeans:
+def _user_means(jobs: JobColumns) -> _UserMeans:
     """Return the users' means; empty columns where no job has a user number."""
     # Here, because importing metrics imports no compiler.
     from gridtune.batch.metrics.compiled import sums_by_user  # noqa: PLC0415
@@ -59,10 +59,10 @@ def user_means(jobs: JobColumns) -> UserMeans:
     columns = (np.ascontiguousarray(column) for column in (user, jobs.submit, jobs.start, jobs.end))
     count, *sums = sums_by_user(*columns, users, TAU)
     present = count > 0
-    return UserMeans(*(total[present] / count[present] for total in sums))
+    return _UserMeans(*(total[present] / count[present] for total in sums))
 
 
-def overtaken_time(jobs: JobColumns) -> IntArray:
+def _overtaken_time(jobs: JobColumns) -> IntArray:
     """Return for how many seconds each kept job still waited after a later job had been started.
 
     Parameters
@@ -95,7 +95,7 @@ def _max(values: FloatArray | IntArray) -> float:
 @_metric("users", unit="users", direction="none", formula="k", source=FEITELSON_1998)
 def users(jobs: JobColumns) -> float:
     """How many users have a kept job; the metrics of users are about these."""
-    return float(len(jobs.once(user_means).wait))
+    return float(len(jobs.once(_user_means).wait))
 
 
 @_metric(
@@ -105,15 +105,15 @@ def users(jobs: JobColumns) -> float:
     formula="Σ W_u / k; W_u = mean of wᵢ over the jobs of user u",
     source=VASUPONGAYYA_2005,
 )
-def user_wait_mean(jobs: JobColumns) -> float:
+def _user_wait_mean(jobs: JobColumns) -> float:
     """Mean over users of their mean wait."""
-    return _mean(jobs.once(user_means).wait)
+    return _mean(jobs.once(_user_means).wait)
 
 
 @_metric("user_wait_max", unit="s", direction="min", formula="max W_u", source=VASUPONGAYYA_2005)
-def user_wait_max(jobs: JobColumns) -> float:
+def _user_wait_max(jobs: JobColumns) -> float:
     """Mean wait of the user who waits longest. A user with a single job can set it."""
-    return _max(jobs.once(user_means).wait)
+    return _max(jobs.once(_user_means).wait)
 
 
 @_metric(
@@ -123,9 +123,9 @@ def user_wait_max(jobs: JobColumns) -> float:
     formula="Σ D_u / k; D_u = mean of the bounded slowdown over the jobs of user u",
     source=VASUPONGAYYA_2005,
 )
-def user_bounded_slowdown_mean(jobs: JobColumns) -> float:
+def _user_bounded_slowdown_mean(jobs: JobColumns) -> float:
     """Mean over users of their mean bounded slowdown."""
-    return _mean(jobs.once(user_means).bounded_slowdown)
+    return _mean(jobs.once(_user_means).bounded_slowdown)
 
 
 @_metric(
@@ -135,9 +135,9 @@ def user_bounded_slowdown_mean(jobs: JobColumns) -> float:
     formula="max D_u",
     source=VASUPONGAYYA_2005,
 )
-def user_bounded_slowdown_max(jobs: JobColumns) -> float:
+def _user_bounded_slowdown_max(jobs: JobColumns) -> float:
     """Mean bounded slowdown of the user with the largest one."""
-    return _max(jobs.once(user_means).bounded_slowdown)
+    return _max(jobs.once(_user_means).bounded_slowdown)
 
 
 @_metric(
@@ -147,9 +147,9 @@ def user_bounded_slowdown_max(jobs: JobColumns) -> float:
     formula="√(Σ (D_u − mean D)² / k)",
     source=VASUPONGAYYA_2005,
 )
-def user_bounded_slowdown_std(jobs: JobColumns) -> float:
+def _user_bounded_slowdown_std(jobs: JobColumns) -> float:
     """Spread of the service over users: the standard deviation of their mean bounded slowdowns."""
-    values = jobs.once(user_means).bounded_slowdown
+    values = jobs.once(_user_means).bounded_slowdown
     return float(values.std()) if len(values) else math.nan
 
 
@@ -160,13 +160,13 @@ def user_bounded_slowdown_std(jobs: JobColumns) -> float:
     formula="(Σ D_u)² / (k Σ D_u²)",
     source=JAIN_1984,
 )
-def user_bounded_slowdown_jain(jobs: JobColumns) -> float:
+def _user_bounded_slowdown_jain(jobs: JobColumns) -> float:
     """Jain's index of the users' mean bounded slowdowns.
 
     It is 1 if all users are served alike and near 1 / k if one alone suffers. It measures how even the
     service is, not how good; read it together with the mean.
     """
-    values = jobs.once(user_means).bounded_slowdown
+    values = jobs.once(_user_means).bounded_slowdown
     return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if len(values) else math.nan
 
 
@@ -177,13 +177,13 @@ def user_bounded_slowdown_jain(jobs: JobColumns) -> float:
     formula="#{i : oᵢ > 0} / n; oᵢ = max(0, sᵢ − min{sⱼ : qⱼ > qᵢ})",
     source=LARSON_1987,
 )
-def overtaken_fraction(jobs: JobColumns) -> float:
+def _overtaken_fraction(jobs: JobColumns) -> float:
     """Share of the jobs that started after a job which was submitted later.
 
     It is 0 for strict first come, first served. A job that is overtaken need not be delayed, as backfilling
     fills holes; for delays see `start_time_unfairness`.
     """
-    return _mean((jobs.once(overtaken_time) > 0).astype(np.float64))
+    return _mean((jobs.once(_overtaken_time) > 0).astype(np.float64))
 
 
 @_metric(
@@ -193,9 +193,9 @@ def overtaken_fraction(jobs: JobColumns) -> float:
     formula="Σ oᵢ / n; oᵢ = max(0, sᵢ − min{sⱼ : qⱼ > qᵢ})",
     source=f"{LARSON_1987}; {SABIN_2005}",
 )
-def overtaken_time_mean(jobs: JobColumns) -> float:
+def _overtaken_time_mean(jobs: JobColumns) -> float:
     """Time that a job still waited after a later job had been started, mean over all jobs."""
-    return _mean(jobs.once(overtaken_time))
+    return _mean(jobs.once(_overtaken_time))
 
 
 @_metric(
@@ -205,6 +205,6 @@ def overtaken_time_mean(jobs: JobColumns) -> float:
     formula="max oᵢ; oᵢ = max(0, sᵢ − min{sⱼ : qⱼ > qᵢ})",
     source=f"{LARSON_1987}; {SABIN_2005}",
 )
-def overtaken_time_max(jobs: JobColumns) -> float:
+def _overtaken_time_max(jobs: JobColumns) -> float:
     """Longest time that any job still waited after a later job had been started: starvation."""
-    return _max(jobs.once(overtaken_time))
+    return _max(jobs.once(_overtaken_time))

@@ -31,7 +31,9 @@ from gridtune.batch.metrics.registry import (
 )
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["QUANTITIES", "Quantity"]
+__all__ = [
+    "QUANTITIES",
+]
 
 
 FAMILY = "Jobs"
@@ -40,7 +42,7 @@ _killed = partial(metric, family="Killed jobs", direction="min")
 
 
 @dataclass(frozen=True)
-class Quantity:
+class _Quantity:
     """A quantity of a job, summarised by six metrics; less is better for all of them.
 
     Attributes
@@ -59,25 +61,25 @@ class Quantity:
 
 
 #: The quantities summarised, by name.
-QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
+QUANTITIES: Mapping[str, _Quantity] = MappingProxyType(
     {
         quantity.name: quantity
         for quantity in (
-            Quantity(
+            _Quantity(
                 "wait",
                 "s",
                 "wᵢ = sᵢ − qᵢ",
                 FEITELSON_1998,
                 "Time between submission and start.",
             ),
-            Quantity(
+            _Quantity(
                 "response",
                 "s",
                 "wᵢ + rᵢ = eᵢ − qᵢ",
                 FEITELSON_1998,
                 "Time between submission and end (also called turnaround or flow time).",
             ),
-            Quantity(
+            _Quantity(
                 "slowdown",
                 "1",
                 "(wᵢ + rᵢ) / rᵢ",
@@ -85,14 +87,14 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
                 "Response over run time. Jobs without run time have none and are left out; "
                 "`jobs_without_run_time` counts them. Very short jobs dominate it.",
             ),
-            Quantity(
+            _Quantity(
                 "bounded_slowdown",
                 "1",
                 f"max(1, (wᵢ + rᵢ) / max(rᵢ, τ)), τ = {TAU} s",
                 FEITELSON_1997,
                 "Slowdown in which a job shorter than τ counts as if it ran for τ, and none counts below 1.",
             ),
-            Quantity(
+            _Quantity(
                 "processor_slowdown",
                 "1",
                 "(wᵢ + rᵢ) / (pᵢ rᵢ)",
@@ -100,14 +102,14 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
                 "Slowdown over processors: a job that would have run for long on one processor is given "
                 "more patience. Jobs without run time are left out.",
             ),
-            Quantity(
+            _Quantity(
                 "processor_bounded_slowdown",
                 "1",
                 f"max(1, (wᵢ + rᵢ) / (pᵢ max(rᵢ, τ))), τ = {TAU} s",
                 f"{ZOTKIN_1999}; {FEITELSON_2001}",
                 "Bounded slowdown over processors, not below 1.",
             ),
-            Quantity(
+            _Quantity(
                 "stretch",
                 "1",
                 "wᵢ / uᵢ",
@@ -130,7 +132,7 @@ def _summarised(quantity: str, statistic: str) -> MetricFunction:
     return function
 
 
-def _register(quantity: Quantity) -> None:
+def _register(quantity: _Quantity) -> None:
     for statistic in (field.name for field in fields(Summary)):
         function = _summarised(quantity.name, statistic)
         entry = Metric(
@@ -155,19 +157,19 @@ def _share(part: float, whole: float) -> float:
 
 
 @_count("jobs", formula="n", source=FEITELSON_1998)
-def jobs_kept(jobs: JobColumns) -> float:
+def _jobs_kept(jobs: JobColumns) -> float:
     """How many jobs the metrics of jobs are about: those that warm-up and cool-down leave."""
     return float(len(jobs))
 
 
 @_count("jobs_without_run_time", formula="#{i : rᵢ = 0}", source=FEITELSON_1998)
-def jobs_without_run_time(jobs: JobColumns) -> float:
+def _jobs_without_run_time(jobs: JobColumns) -> float:
     """How many jobs have a run time of 0 and are left out of the plain slowdowns."""
     return float(np.count_nonzero(jobs.run <= 0))
 
 
 @_count("jobs_without_walltime", formula="#{i : uᵢ unknown or 0}", source=SHUTDOWN_2022)
-def jobs_without_walltime(jobs: JobColumns) -> float:
+def _jobs_without_walltime(jobs: JobColumns) -> float:
     """How many jobs have no requested walltime and are left out of the stretch."""
     return float(np.count_nonzero(jobs.requested <= 0))
 
@@ -179,13 +181,13 @@ def killed_jobs(jobs: JobColumns) -> float:
 
 
 @_killed("killed_fraction", unit="1", formula="#{i : i killed} / n", source=FEITELSON_1998)
-def killed_fraction(jobs: JobColumns) -> float:
+def _killed_fraction(jobs: JobColumns) -> float:
     """Share of the jobs that were killed at their walltime."""
     return _share(float(np.count_nonzero(jobs.killed)), len(jobs))
 
 
 @_killed("killed_work_fraction", unit="1", formula="Σ{aᵢ : i killed} / Σ aᵢ", source=FEITELSON_1998)
-def killed_work_fraction(jobs: JobColumns) -> float:
+def _killed_work_fraction(jobs: JobColumns) -> float:
     """Share of the used processor-seconds that went to jobs which were killed."""
     return _share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum()))
 
@@ -210,7 +212,7 @@ def _weighted(
     formula="Σ aᵢ (wᵢ + rᵢ) / Σ aᵢ",
     source=KRALLMANN_1999,
 )
-def area_weighted_response(jobs: JobColumns) -> float:
+def _area_weighted_response(jobs: JobColumns) -> float:
     """Mean response in which a job counts by its processor-seconds; NaN if none used any."""
     return _weighted(jobs, jobs.area, jobs.response)
 
@@ -221,7 +223,7 @@ def area_weighted_response(jobs: JobColumns) -> float:
     formula="Σ aᵢ (wᵢ + rᵢ) / rᵢ / Σ aᵢ = Σ pᵢ (wᵢ + rᵢ) / Σ aᵢ",
     source=STREIT_2004,
 )
-def area_weighted_slowdown(jobs: JobColumns) -> float:
+def _area_weighted_slowdown(jobs: JobColumns) -> float:
     """Mean slowdown in which a job counts by its processor-seconds; jobs without run time weigh nothing."""
     return _weighted(jobs, np.where(jobs.run > 0, jobs.processors, 0), jobs.response)
 
@@ -232,6 +234,6 @@ def area_weighted_slowdown(jobs: JobColumns) -> float:
     formula=f"Σ aᵢ max(1, (wᵢ + rᵢ) / max(rᵢ, τ)) / Σ aᵢ, τ = {TAU} s",
     source=STREIT_2004,
 )
-def area_weighted_bounded_slowdown(jobs: JobColumns) -> float:
+def _area_weighted_bounded_slowdown(jobs: JobColumns) -> float:
     """Mean bounded slowdown in which a job counts by its processor-seconds."""
     return _weighted(jobs, jobs.area, jobs.bounded_slowdown)

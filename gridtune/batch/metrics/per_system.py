@@ -68,7 +68,7 @@ def utilisation(jobs: JobColumns) -> float:
     formula="∫ used(t) dt / (m (q₂ − q₁)), over [q₁, q₂), the first and last kept submission",
     source=FEITELSON_1998,
 )
-def utilisation_while_arriving(jobs: JobColumns) -> float:
+def _utilisation_while_arriving(jobs: JobColumns) -> float:
     """Share of the machine in use between the first and the last kept submission.
 
     It leaves out the time in which the machine drains, so one long last job does not matter.
@@ -83,7 +83,7 @@ def utilisation_while_arriving(jobs: JobColumns) -> float:
     formula="3600 #{i : t₀ ≤ eᵢ ≤ t₁} / (t₁ − t₀)",
     source=FEITELSON_1998,
 )
-def throughput(jobs: JobColumns) -> float:
+def _throughput(jobs: JobColumns) -> float:
     """Jobs that end in the window, per hour; below saturation it is the arrival rate, whatever the policy."""
     opens, closes = jobs.window
     if closes <= opens:
@@ -99,7 +99,7 @@ def throughput(jobs: JobColumns) -> float:
     formula="∫ L(t) dt / (t₁ − t₀), over [t₀, t₁); L(t) = #{i : qᵢ ≤ t < sᵢ}",
     source=LITTLE_1961,
 )
-def queue_length_mean(jobs: JobColumns) -> float:
+def _queue_length_mean(jobs: JobColumns) -> float:
     """How many jobs wait, averaged over the window's time."""
     opens, closes = jobs.window
     if closes <= opens:
@@ -128,7 +128,7 @@ def _most_waiting(jobs: JobColumns) -> tuple[int, int]:
     formula="max L(t), over [t₀, t₁)",
     source=LITTLE_1961,
 )
-def queue_length_max(jobs: JobColumns) -> float:
+def _queue_length_max(jobs: JobColumns) -> float:
     """Most jobs waiting at any time of the window."""
     opens, closes = jobs.window
     return float(jobs.once(_most_waiting)[0]) if closes > opens else math.nan
@@ -141,7 +141,7 @@ def queue_length_max(jobs: JobColumns) -> float:
     formula="∫ B(t) dt / (t₁ − t₀), over [t₀, t₁); B(t) = Σ{aᵢ : qᵢ ≤ t < sᵢ} / m",
     source=FEITELSON_1998,
 )
-def backlog_mean(jobs: JobColumns) -> float:
+def _backlog_mean(jobs: JobColumns) -> float:
     """Work that waits, as the time the whole machine needs for it, averaged over the window's time."""
     opens, closes = jobs.window
     if closes <= opens:
@@ -159,7 +159,7 @@ def backlog_mean(jobs: JobColumns) -> float:
     formula="max B(t), over [t₀, t₁)",
     source=FEITELSON_1998,
 )
-def backlog_max(jobs: JobColumns) -> float:
+def _backlog_max(jobs: JobColumns) -> float:
     """Most work that waits at any time of the window, as the time the whole machine needs for it."""
     opens, closes = jobs.window
     return float(jobs.once(_most_waiting)[1]) / jobs.schedule.processors if closes > opens else math.nan
@@ -172,7 +172,7 @@ def backlog_max(jobs: JobColumns) -> float:
     formula="B(q₂), q₂ the last kept submission",
     source=FEITELSON_1998,
 )
-def backlog_end(jobs: JobColumns) -> float:
+def _backlog_end(jobs: JobColumns) -> float:
     """Work that waits at the last kept submission.
 
     Where it is a good part of the makespan, the machine is saturated: means then grow with the length of the

@@ -179,7 +179,7 @@ def fields_read(order: QueueOrder) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _fields_named(function: Callable[..., float]) -> frozenset[str]:
-    tree, _ = source_tree(function)
+    tree, _ = _source_tree(function)
     named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} if tree else set()
     return frozenset(named & {*JobView._fields})
 
@@ -230,7 +230,7 @@ def _check_fields(function: Callable[..., float]) -> None:
 
     Without the source, this is left to the compiler, whose message is about types and its own files.
     """
-    tree, first_line = source_tree(function)
+    tree, first_line = _source_tree(function)
     job = next(iter(inspect.signature(function).parameters), None)
     for node in () if tree is None else ast.walk(tree):
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
@@ -245,7 +245,7 @@ def _check_fields(function: Callable[..., float]) -> None:
         )
 
 
-def source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
+def _source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
     """Return a function's parsed source, or None without source, and the line of the file it begins on."""
     try:
         lines, first_line = inspect.getsourcelines(function)
@@ -260,7 +260,7 @@ def _is_static(function: Callable[..., float]) -> bool:
     It does if every use of the job in its source is `job.FIELD` with an unchanging field. Without source, or
     if the job is passed on, the order counts as changing, which is only slower.
     """
-    tree, _ = source_tree(function)
+    tree, _ = _source_tree(function)
     if tree is None:
         return False
     job = next(iter(inspect.signature(function).parameters))
@@ -286,7 +286,7 @@ def formula_of(order: QueueOrder) -> Expression | None:
     if isinstance(order.score, Expression):
         return order.score
     function = order.score
-    tree, _ = source_tree(function)
+    tree, _ = _source_tree(function)
     body = getattr(tree, "body", [])
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or hasattr(function, "__wrapped__"):
         return None

@@ -183,7 +183,7 @@ def _book(plan: Plan, job: int, alone: bool, now: int) -> None:
 
 
 @kernel()
-def admit(plan: Plan, job: int, now: int) -> int:
+def _admit(plan: Plan, job: int, now: int) -> int:
     """Reserve for a job that arrives; return the start that it is promised."""
     alone = enter(plan.movers, job) or not plan.compress
     plan.state.waiting += 1
@@ -286,7 +286,7 @@ def _move_up(plan: Plan, job: int, now: int) -> None:
 
 
 @kernel()
-def compress_plan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
+def _compress_plan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
     """Move each job that waits, in queue order, to the earliest time."""
     movers = plan.movers
     if inputs is not None:
@@ -303,7 +303,7 @@ def compress_plan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) 
 
 
 @kernel()
-def replan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
+def _replan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
     """Plan the jobs that wait again, in queue order, around the running ones; no job can move up then."""
     slots, movers = plan.slots, plan.movers
     jobs = _waiting_jobs(plan, score, inputs, now)
@@ -346,7 +346,7 @@ def _due(plan: Plan) -> IntArray:
 
 
 @kernel()
-def start_due(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> None:
+def _start_due(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> None:
     """Start the jobs whose reserved time has come."""
     if plan.state.soonest != now:
         return
@@ -437,22 +437,22 @@ def _run(
         early, conflict = complete(plan, running, inputs, now)
         if conflict:
             replans += 1
-            replan(plan, score, inputs, now)
+            _replan(plan, score, inputs, now)
         elif early and plan.compress and plan.state.waiting > 0:
-            compress_plan(plan, score, inputs, now)
+            _compress_plan(plan, score, inputs, now)
 
         first = arrived
         while arrived < n and submit[arrived] == now:
             arrived += 1
         if arrived == first + 1:
-            promise[first] = admit(plan, first, now)
+            promise[first] = _admit(plan, first, now)
         elif arrived > first:
             for job in arrivals(first, rank[first:arrived], score, inputs, now):
-                promise[job] = admit(plan, job, now)
+                promise[job] = _admit(plan, job, now)
         if advance is not None:
             agreements = _reserve_in_advance(plan, advance, agreements, now)
 
-        start_due(plan, running, inputs, now)
+        _start_due(plan, running, inputs, now)
 
 
 def conservative_schedule(

@@ -33,7 +33,7 @@ from gridtune.batch.simulator.tournament import (
 )
 from gridtune.types import FloatArray
 
-__all__ = ["Bounds", "Entrants", "group_jobs", "nobody", "score_bounds"]
+__all__ = ["Bounds", "group_jobs", "nobody", "score_bounds"]
 
 
 #: Half the distance of the lines, as a share of the largest number that occurs in computing the score:
@@ -264,7 +264,7 @@ class Rule(NamedTuple):
     columns: Columns
 
 
-class Entrants(NamedTuple):
+class _Entrants(NamedTuple):
     """The jobs in their classes, with the rules of the queue's order and, if it differs, of backfilling's."""
 
     classes: Classes
@@ -282,16 +282,16 @@ class _Order(NamedTuple):
 
 
 @cache
-def nobody() -> Entrants:
+def nobody() -> _Entrants:
     """Return what tournaments need in which no job will ever be."""
     none = np.empty(0, np.int64)
     classes, places, shapes = new_classes([], none.astype(np.int32), none, none)
     kind, lines = np.zeros(places.leaves, np.int32), np.zeros((places.leaves, 6))
     rule = Rule(WAIT, 1.0, new_columns(kind, lines, places.top, 0))
-    return Entrants(classes, shapes, (rule,))
+    return _Entrants(classes, shapes, (rule,))
 
 
-def group_jobs(orders: Sequence[QueueOrder], inputs: ScoreInputs) -> Entrants | None:
+def group_jobs(orders: Sequence[QueueOrder], inputs: ScoreInputs) -> _Entrants | None:
     """Group the jobs of a log for tournaments under some orders; None if nothing bounds the scores of one.
 
     Parameters
@@ -325,7 +325,7 @@ def group_jobs(orders: Sequence[QueueOrder], inputs: ScoreInputs) -> Entrants | 
         lines = np.zeros((places.leaves, 6))
         lines[places.number] = order.bounds.lines[places.first]
         rules.append(Rule(order.basis, order.bounds.root, new_columns(kind, lines, places.top, jobs)))
-    return Entrants(classes, shapes, tuple(rules))
+    return _Entrants(classes, shapes, tuple(rules))
 
 
 def _read_order(order: QueueOrder, columns: Mapping[str, npt.NDArray[Any]], jobs: int) -> _Order | None:

@@ -23,26 +23,22 @@ from gridtune.core.compiled import kernel
 from gridtune.types import Int8Array, Int32Array, IntArray, UInt64Array
 
 __all__ = [
-    "Index",
     "Queue",
     "any_fits",
     "enter",
-    "fill_index",
     "first",
     "foremost",
-    "index_words",
     "insert",
     "leave",
     "new_queue",
     "next_candidate",
-    "next_fit",
     "remove",
     "size_classes",
     "something_fits",
 ]
 
 
-class Index(NamedTuple):
+class _Index(NamedTuple):
     """The waiting jobs, over ranks.
 
     `bits0[b]` has a bit for each of 64 ranks, `bits1[b]` for each non-empty word of `bits0`, `bits2[b]`
@@ -93,7 +89,7 @@ def size_classes(processors: IntArray) -> IntArray:
 
 
 @kernel()
-def index_words(jobs):
+def _index_words(jobs):
     """Return the number of words of the three levels of an index."""
     words0 = (jobs + 63) // 64
     words1 = (words0 + 63) // 64
@@ -101,14 +97,14 @@ def index_words(jobs):
 
 
 @kernel()
-def fill_index(index, processors):
+def _fill_index(index, processors):
     """Let no walltime be the least anywhere, and set each job's size class.
 
     Where few jobs ever wait this is not called, and the memory is not used.
     """
     for job in range(index.ranks):
         index.sizes[job] = _class_of(index, processors[job])
-    words0, words1, words2 = index_words(index.ranks)
+    words0, words1, words2 = _index_words(index.ranks)
     for cell in range(words0 * index.classes):
         index.least0[cell] = NEVER
     for cell in range(words1 * index.classes):
@@ -243,7 +239,7 @@ def something_fits(index, free):
 
 
 @kernel()
-def next_fit(index, start, free, extra, window, longest, processors, walltimes):
+def _next_fit(index, start, free, extra, window, longest, processors, walltimes):
     """Return the first waiting rank >= start, in backfilling order, that may be backfilled, or -1.
 
     A job may if it fits into `free` processors and either leaves the head's reservation alone (it is no
@@ -302,17 +298,17 @@ class Queue(NamedTuple):
     rank: Int32Array
     processors: IntArray
     walltime: IntArray
-    many: Index
+    many: _Index
 
 
 def new_queue(rank: Int32Array, narrowest: IntArray) -> Queue:
     """Return an empty queue for jobs of these ranks, in size classes with these narrowest sizes."""
     jobs, classes = np.empty(len(rank), np.int32), len(narrowest)
     jobs[rank] = np.arange(len(rank), dtype=np.int32)
-    words = index_words(len(rank))
+    words = _index_words(len(rank))
     bits = [np.zeros(count, np.uint64) for count in words]
     least = [np.empty(count * classes, np.int64) for count in words]
-    index = Index(
+    index = _Index(
         ranks=len(rank),
         classes=classes,
         words2=words[2],
@@ -342,7 +338,7 @@ def _list(queue, rank, processors, walltime):
 def _move_to_index(queue, log):
     if queue.state.indexed == 0:
         queue.state.indexed = 1
-        fill_index(queue.many, log.processors)
+        _fill_index(queue.many, log.processors)
     for place in range(queue.state.length):
         insert(queue.many, queue.rank[place], log.walltime)
     queue.state.length = _IN_INDEX
@@ -401,9 +397,9 @@ def any_fits(queue, free):
 
 @kernel(forceinline=True)
 def next_candidate(queue, start, free, extra, window, longest, log):
-    """Return the first waiting rank >= start that may be backfilled, or -1: see `next_fit`."""
+    """Return the first waiting rank >= start that may be backfilled, or -1: see `_next_fit`."""
     if queue.state.length == _IN_INDEX:
-        return next_fit(queue.many, start, free, extra, window, longest, log.processors, log.walltime)
+        return _next_fit(queue.many, start, free, extra, window, longest, log.processors, log.walltime)
     for place in range(queue.state.length):
         width = queue.processors[place]
         if (

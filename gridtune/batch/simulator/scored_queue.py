@@ -33,7 +33,6 @@ from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, Int32Array, IntArray
 
 __all__ = [
-    "Listed",
     "ScoredQueue",
     "any_fits",
     "begin_filling",
@@ -56,7 +55,7 @@ _IN_TREES = -1
 _LENGTH = np.dtype([("length", np.int64), ("most", np.int64), ("prepared", np.int64)])
 
 
-class Listed(NamedTuple):
+class _Listed(NamedTuple):
     """The list: its first `state.length` rows, by submission; if that is -1, tournaments have the jobs.
 
     `state.most` is the most that it should have, `state.prepared` whether the tournaments are prepared. The
@@ -79,21 +78,21 @@ class ScoredQueue(NamedTuple):
 
     shared: bool
     inputs: ScoreInputs
-    listed: Listed
+    listed: _Listed
     classes: Classes
     shapes: Shapes
     first: Tournament
     fill: Tournament
 
 
-def empty_list(jobs: int, short: bool) -> Listed:
+def empty_list(jobs: int, short: bool) -> _Listed:
     """Return the columns of an empty list with room for `jobs`; `short` tells whether to keep it short."""
     state = np.array((0, MOST if short else jobs, 0), _LENGTH)
     widths, lengths = np.empty(jobs, np.int64), np.empty(jobs, np.int64)
-    return Listed(state, np.empty(jobs, np.int32), widths, lengths, np.empty(jobs), np.empty(jobs))
+    return _Listed(state, np.empty(jobs, np.int32), widths, lengths, np.empty(jobs), np.empty(jobs))
 
 
-def prepare(listed: Listed, possible: bool) -> None:
+def prepare(listed: _Listed, possible: bool) -> None:
     """Note that there are tournaments now, or that there will be none, so that the list may be long."""
     listed.state["most"] = MOST if possible else len(listed.job)
     listed.state["prepared"] = possible

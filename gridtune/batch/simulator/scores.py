@@ -25,13 +25,10 @@ from gridtune.types import FloatArray, Int32Array, IntArray
 __all__ = [
     "SCORE",
     "Facts",
-    "Score",
     "ScoreInputs",
     "Usage",
     "charge",
     "compile_score",
-    "inputs_at",
-    "interpreter",
     "note_end",
     "prediction",
     "score_inputs",
@@ -39,7 +36,6 @@ __all__ = [
     "score_jobs",
     "static_ranks",
     "used",
-    "view_of",
 ]
 
 
@@ -120,7 +116,7 @@ def _usage_at(handles, place):
 
 
 @kernel()
-def inputs_at(handles):
+def _inputs_at(handles):
     """Return the inputs whose handles these are, for reading."""
     submit, walltime, processors = (
         array_at(handles, 0, np.int64), array_at(handles, 1, np.int64), array_at(handles, 2, np.int64)
@@ -181,7 +177,7 @@ def prediction(inputs, job):
 
 
 @kernel(forceinline=True)
-def view_of(inputs, job, now):
+def _view_of(inputs, job, now):
     """Return a waiting job as orders see it now."""
     facts, users, groups, half_life = inputs.facts, inputs.users, inputs.groups, inputs.half_life[0]
     return JobView(
@@ -325,11 +321,11 @@ def _interpret(inputs, jobs, first, count, now, program):
 
 
 @cache
-def interpreter() -> Any:
+def _interpreter() -> Any:
     """Return the interpreter as a compiled function of type `SCORE`; an undefined score is infinite."""
 
     def score(handles, jobs, count, now, scores, address):
-        inputs, program = inputs_at(handles), _pointer(address, np.float64)
+        inputs, program = _inputs_at(handles), _pointer(address, np.float64)
         for first in range(0, count, BLOCK):
             many = min(count - first, BLOCK)
             top = _interpret(inputs, jobs, first, many, now, program)
@@ -340,7 +336,7 @@ def interpreter() -> Any:
     return cfunc(SCORE)(score)
 
 
-class Score(NamedTuple):
+class _Score(NamedTuple):
     """A score as kernels take it: a compiled function of type `SCORE`, and the address of its program.
 
     The order that it is of keeps the program alive. A compiled function that needs no program has 0.
@@ -350,7 +346,7 @@ class Score(NamedTuple):
     program: int
 
 
-def compile_score(order: QueueOrder) -> Score:
+def compile_score(order: QueueOrder) -> _Score:
     """Return the order's score as kernels take it: an expression as a program of the one interpreter.
 
     Kernels take functions by address, so they are compiled once for all orders, and their machine code stays
@@ -362,8 +358,8 @@ def compile_score(order: QueueOrder) -> Score:
         If numba cannot compile the function; the message carries the compiler's reason.
     """
     if isinstance(order.score, Expression):
-        return Score(interpreter(), order.score.program.ctypes.data)
-    return Score(_compile_score(order.name, order.score, tuple(order.parameters.values())), 0)
+        return _Score(_interpreter(), order.score.program.ctypes.data)
+    return _Score(_compile_score(order.name, order.score, tuple(order.parameters.values())), 0)
 
 
 @lru_cache(maxsize=256)
@@ -371,9 +367,9 @@ def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> A
     inner = njit(function)
 
     def score(handles, jobs, count, now, scores, _):
-        inputs = inputs_at(handles)
+        inputs = _inputs_at(handles)
         for place in range(count):
-            scores[place] = float(inner(view_of(inputs, jobs[place], now), *parameters))
+            scores[place] = float(inner(_view_of(inputs, jobs[place], now), *parameters))
 
     try:
         return cfunc(SCORE)(score)

@@ -35,7 +35,6 @@ __all__ = [
     "WAIT",
     "Classes",
     "Columns",
-    "Places",
     "Shapes",
     "Tournament",
     "add_shape",
@@ -45,7 +44,6 @@ __all__ = [
     "foremost",
     "new_classes",
     "new_columns",
-    "new_shapes",
     "number_rows",
     "refresh",
     "replay_account",
@@ -65,7 +63,7 @@ class Shapes(NamedTuple):
     marked: Marks
 
 
-def new_shapes(processors: IntArray, walltime: IntArray) -> Shapes:
+def _new_shapes(processors: IntArray, walltime: IntArray) -> Shapes:
     """Return the shapes, none of them waiting; both columns are sorted by processors, then walltime."""
     wider = np.searchsorted(processors, processors, side="right").astype(np.int32)
     shapes = len(wider)
@@ -157,7 +155,7 @@ def number_rows(columns: Sequence[npt.NDArray[np.integer]]) -> tuple[Int32Array,
     return numbers, firsts[:count].copy()
 
 
-class Places(NamedTuple):
+class _Places(NamedTuple):
     """Where the classes are in the tree: the first job and the number of each.
 
     The classes of an account are leaves of a subtree of their own, so that some leaves are not in use;
@@ -172,7 +170,7 @@ class Places(NamedTuple):
 
 def new_classes(
     columns: Sequence[IntArray], account: Int32Array, processors: IntArray, walltime: IntArray
-) -> tuple[Classes, Places, Shapes]:
+) -> tuple[Classes, _Places, Shapes]:
     """Group jobs that are equal in some columns, the account, the processors and the walltime; none waits."""
     numbers, firsts = number_rows([*columns, account, processors, walltime])
     order = np.lexsort((walltime[firsts], processors[firsts], account[firsts]))
@@ -196,10 +194,10 @@ def new_classes(
     behind = np.full(len(numbers), -1, np.int32)
     ends = (empty, empty.copy())
     classes = Classes(place[numbers], behind, *ends, spread(width), spread(length), spread(shape))
-    return classes, places, new_shapes(width[by_shape][opens], length[by_shape][opens])
+    return classes, places, _new_shapes(width[by_shape][opens], length[by_shape][opens])
 
 
-def _places(first: Int32Array, account: Int32Array) -> Places:
+def _places(first: Int32Array, account: Int32Array) -> _Places:
     """Give each account a subtree that is large enough, the largest first; classes are sorted by account."""
     counts = np.bincount(account)
     blocks = np.array([1 << max(0, int(count) - 1).bit_length() for count in counts], np.int64)
@@ -208,7 +206,7 @@ def _places(first: Int32Array, account: Int32Array) -> Places:
     starts[order] = np.cumsum(blocks[order]) - blocks[order]
     leaves = 1 << max(1, (int(blocks.sum()) - 1).bit_length())
     within = np.arange(len(first)) - (np.cumsum(counts) - counts)[account]
-    return Places(first, starts[account] + within, (leaves + starts) // blocks, leaves)
+    return _Places(first, starts[account] + within, (leaves + starts) // blocks, leaves)
 
 
 #: What the bounds of a score depend on: the wait; also the use by the user, by the group.

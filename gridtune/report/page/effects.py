@@ -22,7 +22,7 @@ import numpy as np
 from gridtune.report.labels import distinct, value_text
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["Effects", "Interaction", "MainEffect", "effects_of"]
+__all__ = ["effects_of"]
 
 
 #: A number with more values than these is put into bins; a word with more is too much for a figure.
@@ -44,7 +44,7 @@ class _Levels:
 
 
 @dataclass(frozen=True)
-class MainEffect:
+class _MainEffect:
     """What a parameter does on average.
 
     Attributes
@@ -73,7 +73,7 @@ class MainEffect:
 
 
 @dataclass(frozen=True)
-class Interaction:
+class _Interaction:
     """What two parameters do together.
 
     Attributes
@@ -96,7 +96,7 @@ class Interaction:
 
 
 @dataclass(frozen=True)
-class Effects:
+class _Effects:
     """Effects of the parameters on one objective.
 
     Attributes
@@ -113,8 +113,8 @@ class Effects:
         Parameters that are not shown: words with too many values, and whatever is beyond a dozen.
     """
 
-    main: list[MainEffect]
-    interactions: list[Interaction]
+    main: list[_MainEffect]
+    interactions: list[_Interaction]
     logarithmic: bool
     complete: bool
     left_out: list[str]
@@ -122,7 +122,7 @@ class Effects:
 
 def effects_of(
     parameters: Mapping[str, Sequence[Any]], means: Sequence[float], *, direction: str, logarithmic: bool
-) -> Effects | None:
+) -> _Effects | None:
     """Return the effects of parameters on the means of configurations.
 
     Parameters
@@ -170,7 +170,7 @@ def effects_of(
         _interaction(*pair, response, total, logarithmic=logarithmic, exact=complete)
         for pair in combinations(levels, 2)
     ]
-    return Effects(
+    return _Effects(
         main=sorted(main, key=lambda effect: -effect.share),
         interactions=sorted(pairs, key=lambda pair: -pair.share)[:MOST_INTERACTIONS],
         logarithmic=logarithmic,
@@ -232,7 +232,7 @@ def _main(
     direction: str,
     logarithmic: bool,
     exact: bool,
-) -> MainEffect:
+) -> _MainEffect:
     count = len(level.labels)
     means, sizes = _group_means(level.codes, response, count)
     explained = float(np.nansum(sizes * (means - response.mean()) ** 2))
@@ -240,12 +240,12 @@ def _main(
     pick = np.min if direction == "min" else np.max
     best = [float(pick(values[level.codes == place])) for place in range(count)]
     shown = np.exp(means) if logarithmic else means
-    return MainEffect(level.name, level.labels, shown.tolist(), best, sizes.tolist(), share, level.ordered)
+    return _MainEffect(level.name, level.labels, shown.tolist(), best, sizes.tolist(), share, level.ordered)
 
 
 def _interaction(
     first: _Levels, second: _Levels, response: FloatArray, total: float, *, logarithmic: bool, exact: bool
-) -> Interaction:
+) -> _Interaction:
     # The longer list goes down, where there is room for its words.
     across, down = sorted((first, second), key=lambda level: len(level.labels))
     rows, columns = len(down.labels), len(across.labels)
@@ -261,4 +261,4 @@ def _interaction(
     share = _share(explained, freedom, total - between, len(response) - used, total, exact=exact)
     shape = means.reshape(rows, columns)
     labels = down.labels, across.labels
-    return Interaction(down.name, across.name, labels, np.exp(shape) if logarithmic else shape, share)
+    return _Interaction(down.name, across.name, labels, np.exp(shape) if logarithmic else shape, share)

@@ -34,7 +34,6 @@ from gridtune.report.summary import Summary
 
 __all__ = [
     "PAGE_FILE",
-    "Sentence",
     "cell_notes",
     "html_document",
     "plain_table",
@@ -128,7 +127,7 @@ def _size(material: ReportMaterial) -> str:
     return f'<p class="size">{html.escape(" · ".join(parts))}</p>'
 
 
-def _verdict(sentences: Sequence[Sentence], material: ReportMaterial) -> Iterator[str]:
+def _verdict(sentences: Sequence[_Sentence], material: ReportMaterial) -> Iterator[str]:
     yield '<section id="verdict"><h2>Verdict</h2>'
     if not sentences:
         yield '<p class="answer none">No cell has a result to rank.</p>'
@@ -315,7 +314,7 @@ def _note_text(values: Sequence[Any]) -> str | None:
 
 
 @dataclass(frozen=True)
-class Sentence:
+class _Sentence:
     """The answer for one objective on one stratum.
 
     Attributes
@@ -337,7 +336,7 @@ class Sentence:
     text: str
 
 
-def verdict_sentences(summary: Summary) -> list[Sentence]:
+def verdict_sentences(summary: Summary) -> list[_Sentence]:
     """Return the answers: by objective, over all strata first where there are several."""
     return [
         sentence
@@ -348,7 +347,7 @@ def verdict_sentences(summary: Summary) -> list[Sentence]:
     ]
 
 
-def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[Sentence]:
+def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[_Sentence]:
     """Yield the sentence of each stratum of a ranking; `single` is the one within each stratum."""
     head = ranking_head(ranking)
     varying = varying_parameters(ranking, without=head.group_by)
@@ -362,7 +361,7 @@ def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[Sentence]:
         first = [row for row in rows if row["rank"] == 1]
         if not first:
             text = f"{where} no configuration has a value of {head.objective} in every replicate."
-            yield Sentence(head.objective, stratum, "", Verdict.NONE, text)
+            yield _Sentence(head.objective, stratum, "", Verdict.NONE, text)
             continue
         # Of equals the baseline stands for all: to change nothing is the simplest.
         best = next((row for row in first if row["is_baseline"]), first[0])
@@ -372,7 +371,7 @@ def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[Sentence]:
             others = "another configuration shares" if len(first) == 2 else f"{len(first) - 1} others share"
             parts.append(f"{others} the first place")
         text = "; ".join(parts) + _against(head, best, rows, varying)
-        yield Sentence(head.objective, stratum, label, Verdict(best["verdict"]), text)
+        yield _Sentence(head.objective, stratum, label, Verdict(best["verdict"]), text)
 
 
 def _lead(head: RankingHead, row: Mapping[str, Any]) -> str:

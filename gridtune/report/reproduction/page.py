@@ -25,7 +25,6 @@ __all__ = [
     "DrawnFigure",
     "figure_text",
     "published_text",
-    "table_charts",
     "write_reproduction_page",
 ]
 
@@ -209,7 +208,7 @@ def _tables(tables: Sequence[TableNumbers]) -> Iterator[str]:
         came_from = ", ".join(table.experiments)
         yield f'<p class="note">{html.escape(table.source)}; ours: {html.escape(came_from)}</p>'
         yield _table(table)
-        charts = list(table_charts(table))
+        charts = list(_table_charts(table))
         if charts:
             yield f'<div class="panels">{"".join(charts)}</div>'
     yield "</section>"
@@ -315,7 +314,7 @@ class _Scale:
         return self(min(max(value, self.low), self.high))
 
 
-def table_charts(table: TableNumbers) -> Iterator[str]:
+def _table_charts(table: TableNumbers) -> Iterator[str]:
     """Yield a figure for each column that has published numbers beside ours."""
     for place, column in enumerate(table.columns):
         rows = [(label, *cells[place]) for label, cells in table.rows]

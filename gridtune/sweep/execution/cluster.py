@@ -424,7 +424,7 @@ _RESOURCES = (
 _ROUNDING = 1e-9
 
 
-def nodes_now() -> list[Node]:
+def _nodes_now() -> list[Node]:
     """Return the resources of each living node of the connected cluster."""
     import ray  # noqa: PLC0415
 
@@ -460,7 +460,7 @@ class Crew:
     """
 
     def __init__(
-        self, wanted: int, needs: CellResources, nodes: Callable[[], Sequence[Node]] = nodes_now
+        self, wanted: int, needs: CellResources, nodes: Callable[[], Sequence[Node]] = _nodes_now
     ) -> None:
         self._wanted, self.needs, self._nodes = wanted, needs, nodes
         self.workers = self.room = self.most = 0

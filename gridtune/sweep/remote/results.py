@@ -39,13 +39,10 @@ from gridtune.workload.catalogue import cache_folder
 
 __all__ = [
     "Place",
-    "RemoteFiles",
     "RemoteResults",
     "SweepView",
-    "checksum_of",
     "has_sweep",
     "place_name",
-    "replace_file",
     "results_at",
     "sweeps_in",
     "view_sweep",
@@ -85,8 +82,8 @@ class RemoteResults:
 
     def __init__(self, url: str, say: Callable[[str], None]) -> None:
         self._storage, self._say = Storage(url), say
-        self._files = RemoteFiles(self._storage)
-        self.folder = cache_folder() / "results" / checksum_of(self._storage.url.encode())[:16]
+        self._files = _RemoteFiles(self._storage)
+        self.folder = cache_folder() / "results" / _checksum_of(self._storage.url.encode())[:16]
         self._status = self.folder / STATUS_FILE
         self._status.unlink(missing_ok=True)
         self._lock = StorageLock(self._storage, say, doing=self._doing)
@@ -138,7 +135,7 @@ class RemoteResults:
         }
         for name, path in there.items():
             content = path.read_bytes()
-            checksum = checksum_of(content)
+            checksum = _checksum_of(content)
             if self._manifest.get(name) != checksum:
                 self._stored(name, content)
                 self._manifest[name] = checksum
@@ -236,7 +233,7 @@ _DIGITS = 16
 _AT_ONCE = 16
 
 
-class RemoteFiles:
+class _RemoteFiles:
     """The files of a sweep at a URL.
 
     Parameters
@@ -265,7 +262,7 @@ class RemoteFiles:
 
     def _segment(self, name: str) -> bytes:
         content = self._storage.read(f"{_SEGMENTS}/{name}")
-        if checksum_of(content)[:_DIGITS] != name.partition("-")[2].partition(".")[0]:
+        if _checksum_of(content)[:_DIGITS] != name.partition("-")[2].partition(".")[0]:
             raise SweepError(
                 "has been altered: its checksum is not that in its name",
                 path=f"{self._storage}/{_SEGMENTS}/{name}",
@@ -276,7 +273,7 @@ class RemoteFiles:
     @staticmethod
     def segment_name(number: int, content: bytes) -> str:
         """Return where a segment is written."""
-        return f"{_SEGMENTS}/{number:08d}-{checksum_of(content)[:_DIGITS]}.jsonl"
+        return f"{_SEGMENTS}/{number:08d}-{_checksum_of(content)[:_DIGITS]}.jsonl"
 
     @staticmethod
     def last_number(names: Iterable[str]) -> int:
@@ -318,8 +315,8 @@ class RemoteFiles:
 
         def bring(name: str) -> None:
             path = folder / name
-            if not path.is_file() or checksum_of(path.read_bytes()) != manifest[name]:
-                replace_file(path, self._storage.read(name))
+            if not path.is_file() or _checksum_of(path.read_bytes()) != manifest[name]:
+                _replace_file(path, self._storage.read(name))
 
         folders = tuple(name for name in wanted if name.endswith("/"))
         # A name from a storage must not lead out of the folder here.
@@ -332,7 +329,7 @@ class RemoteFiles:
                 (folder / name).unlink(missing_ok=True)
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def _replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step, so that nobody reads half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
@@ -340,7 +337,7 @@ def replace_file(path: Path, content: bytes) -> None:
     draft.replace(path)
 
 
-def checksum_of(content: bytes) -> str:
+def _checksum_of(content: bytes) -> str:
     """Return the SHA-256 of a file's content."""
     return hashlib.sha256(content).hexdigest()
 
@@ -418,7 +415,7 @@ def has_sweep(place: Place) -> bool:
     folder = _here(place)
     if folder is not None:
         return (folder / _JOURNAL).exists()
-    return bool(RemoteFiles(Storage(str(place))).segments())
+    return bool(_RemoteFiles(Storage(str(place))).segments())
 
 
 def sweeps_in(place: Place) -> list[Place]:
@@ -436,7 +433,7 @@ def _here(place: Place) -> Path | None:
 
 
 def _copy(storage: Storage, wanted: tuple[str, ...]) -> SweepView:
-    files = RemoteFiles(storage)
+    files = _RemoteFiles(storage)
     segments = files.segments()
     if not segments:
         raise SweepError(
@@ -444,28 +441,28 @@ def _copy(storage: Storage, wanted: tuple[str, ...]) -> SweepView:
             path=str(storage),
             hint="give the URL that its --out was; `gridtune status` lists the sweeps in a URL",
         )
-    folder = cache_folder() / "views" / checksum_of(str(storage).encode())[:16]
+    folder = cache_folder() / "views" / _checksum_of(str(storage).encode())[:16]
     folder.mkdir(parents=True, exist_ok=True)
     _copy_journal(files, segments, folder)
     files.fetch(files.manifest(), folder, wanted)
     return SweepView(str(storage), folder, _copy_status(storage, folder))
 
 
-def _copy_journal(files: RemoteFiles, segments: dict[str, FileFacts], folder: Path) -> None:
+def _copy_journal(files: _RemoteFiles, segments: dict[str, FileFacts], folder: Path) -> None:
     """Bring the copy of a journal up to date; its time is that of the last segment."""
     names, path, note = list(segments), folder / _JOURNAL, folder / _COPIED
     content = b""
     try:
         copied, before = json.loads(note.read_text(encoding="utf-8")), path.read_bytes()
         count = len(copied["names"])
-        if copied["names"] == names[:count] and copied["sum"] == checksum_of(before):
+        if copied["names"] == names[:count] and copied["sum"] == _checksum_of(before):
             content, names = before, names[count:]
     except (OSError, ValueError, KeyError, TypeError):
         # There is no copy yet, or not a sound one.
         pass
     content += files.journal(names)
-    replace_file(path, content)
-    replace_file(note, json.dumps({"names": list(segments), "sum": checksum_of(content)}).encode())
+    _replace_file(path, content)
+    _replace_file(note, json.dumps({"names": list(segments), "sum": _checksum_of(content)}).encode())
     written = max(facts.written for facts in segments.values())
     os.utime(path, ns=(written, written))
 
@@ -474,10 +471,10 @@ def _copy_status(storage: Storage, folder: Path) -> LockOwner | None:
     """Copy the driver's status, with the time of its last sign of life; return who the driver is."""
     path, lock, facts = folder / STATUS_FILE, read_lock(storage), storage.facts(STATUS_FILE)
     if lock is not None and lock[0].status:
-        replace_file(path, lock[0].status.encode())
+        _replace_file(path, lock[0].status.encode())
         os.utime(path, (lock[1], lock[1]))
     elif lock is None and facts is not None:
-        replace_file(path, storage.read(STATUS_FILE))
+        _replace_file(path, storage.read(STATUS_FILE))
         os.utime(path, ns=(facts.written, facts.written))
     else:
         path.unlink(missing_ok=True)

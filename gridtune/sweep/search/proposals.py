@@ -33,9 +33,7 @@ __all__ = [
     "SAMPLERS",
     "Evaluation",
     "Proposer",
-    "SamplerInfo",
     "check_sampler",
-    "new_study",
 ]
 
 #: Suggestions in a row that were tried before, after which an untried point is drawn evenly.
@@ -144,7 +142,7 @@ class _Sampler:
     ) -> None:
         self._dimensions, self._options, self._key = dimensions, options, key
         self._finite = finite or ()
-        self._study = new_study(options, directions)
+        self._study = _new_study(options, directions)
         self._trials: list[Any] = []
         self._number_of: dict[str, int] = {}
         self._evaluations: dict[int, Evaluation] = {}
@@ -232,7 +230,7 @@ def _all_points(dimensions: Mapping[str, Dimension]) -> list[Point] | None:
 
 
 @dataclass(frozen=True)
-class SamplerInfo:
+class _SamplerInfo:
     """What a sampler needs and is able to do.
 
     Attributes
@@ -262,9 +260,9 @@ def _nsga(name: str) -> Callable[[Any, int, int | None], Any]:
 
 
 #: By the name that search spaces use.
-SAMPLERS: Mapping[str, SamplerInfo] = {
-    "tpe": SamplerInfo(lambda samplers, seed, _: samplers.TPESampler(seed=seed)),
-    "cmaes": SamplerInfo(
+SAMPLERS: Mapping[str, _SamplerInfo] = {
+    "tpe": _SamplerInfo(lambda samplers, seed, _: samplers.TPESampler(seed=seed)),
+    "cmaes": _SamplerInfo(
         lambda samplers, seed, population: samplers.CmaEsSampler(
             seed=seed, popsize=population, warn_independent_sampling=False
         ),
@@ -272,14 +270,14 @@ SAMPLERS: Mapping[str, SamplerInfo] = {
         several_objectives=False,
         population=True,
     ),
-    "gp": SamplerInfo(
+    "gp": _SamplerInfo(
         lambda samplers, seed, _: samplers.GPSampler(seed=seed, warn_independent_sampling=False),
         needs=("scipy", "torch"),
     ),
-    "nsgaii": SamplerInfo(_nsga("NSGAIISampler"), population=True),
-    "nsgaiii": SamplerInfo(_nsga("NSGAIIISampler"), population=True),
-    "random": SamplerInfo(lambda samplers, seed, _: samplers.RandomSampler(seed=seed)),
-    "sobol": SamplerInfo(
+    "nsgaii": _SamplerInfo(_nsga("NSGAIISampler"), population=True),
+    "nsgaiii": _SamplerInfo(_nsga("NSGAIIISampler"), population=True),
+    "random": _SamplerInfo(lambda samplers, seed, _: samplers.RandomSampler(seed=seed)),
+    "sobol": _SamplerInfo(
         lambda samplers, seed, _: samplers.QMCSampler(
             qmc_type="sobol",
             scramble=True,
@@ -324,7 +322,7 @@ def check_sampler(space: SearchSpace) -> None:
         raise space.fault(message, *place, "population", hint=f"{able} have one; or leave it out")
 
 
-def new_study(options: Adaptive, directions: Sequence[str]) -> Any:
+def _new_study(options: Adaptive, directions: Sequence[str]) -> Any:
     """Return an Optuna study in memory with the strategy's sampler.
 
     Parameters

@@ -85,7 +85,7 @@ class SearchTrial:
         return self.trial_id
 
 
-class Controller(Protocol):
+class _Controller(Protocol):
     """The search, as schedulers see whatever runs the trials."""
 
     @property
@@ -106,31 +106,33 @@ class Controller(Protocol):
         ...
 
 
-class FirstComeFirstServed:
+class _FirstComeFirstServed:
     """Runs each trial to its end, as Tune's `FIFOScheduler` does, without importing Ray.
 
     It has the part of `ray.tune.schedulers.TrialScheduler` that a search needs.
     """
 
-    def on_trial_add(self, tune_controller: Controller, trial: SearchTrial) -> None:
+    def on_trial_add(self, tune_controller: _Controller, trial: SearchTrial) -> None:
         """Take a new trial."""
 
-    def on_trial_result(self, tune_controller: Controller, trial: SearchTrial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: _Controller, trial: SearchTrial, result: dict[str, Any]
+    ) -> str:
         """Decide about a trial after a step: CONTINUE, PAUSE or STOP."""
         return "CONTINUE"
 
     def on_trial_complete(
-        self, tune_controller: Controller, trial: SearchTrial, result: dict[str, Any]
+        self, tune_controller: _Controller, trial: SearchTrial, result: dict[str, Any]
     ) -> None:
         """Take the end of a running trial."""
 
-    def on_trial_error(self, tune_controller: Controller, trial: SearchTrial) -> None:
+    def on_trial_error(self, tune_controller: _Controller, trial: SearchTrial) -> None:
         """Take the failure of a running trial."""
 
-    def on_trial_remove(self, tune_controller: Controller, trial: SearchTrial) -> None:
+    def on_trial_remove(self, tune_controller: _Controller, trial: SearchTrial) -> None:
         """Take the end of a trial that is not running."""
 
-    def choose_trial_to_run(self, tune_controller: Controller) -> SearchTrial | None:
+    def choose_trial_to_run(self, tune_controller: _Controller) -> SearchTrial | None:
         """Return the trial to run next, or None: the first that waits."""
         return next((trial for trial in tune_controller.get_trials() if trial.status == "PENDING"), None)
 
@@ -181,7 +183,7 @@ class _MemberController:
 
     search_alg = None
 
-    def __init__(self, search: Controller, members: Mapping[SearchTrial, _Member]) -> None:
+    def __init__(self, search: _Controller, members: Mapping[SearchTrial, _Member]) -> None:
         self._search, self._members = search, members
 
     def get_trials(self) -> list[_Member]:
@@ -197,7 +199,7 @@ class _MemberController:
         return member.checkpoint
 
 
-class _PopulationScheduler(FirstComeFirstServed):
+class _PopulationScheduler(_FirstComeFirstServed):
     """Tune's `PopulationBasedTraining`, all trials in step, with random numbers of its own.
 
     Tune's scheduler works on trials with checkpoints. Here a checkpoint is a place in the search: a
@@ -223,7 +225,7 @@ class _PopulationScheduler(FirstComeFirstServed):
         self._scheduler: PopulationBasedTraining | None = None
         self._decisions = 0
 
-    def on_trial_add(self, tune_controller: Controller, trial: SearchTrial) -> None:
+    def on_trial_add(self, tune_controller: _Controller, trial: SearchTrial) -> None:
         """Take a new trial."""
         names = tune_controller.changeable
         if self._scheduler is None:
@@ -242,7 +244,9 @@ class _PopulationScheduler(FirstComeFirstServed):
         self._members[trial] = _Member(trial, names)
         self._scheduler.on_trial_add(_MemberController(tune_controller, self._members), self._members[trial])
 
-    def on_trial_result(self, tune_controller: Controller, trial: SearchTrial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: _Controller, trial: SearchTrial, result: dict[str, Any]
+    ) -> str:
         """Wait for the others, or let the worst take over the best; return what becomes of the trial."""
         assert self._scheduler is not None
         self._decisions += 1
@@ -255,7 +259,7 @@ class _PopulationScheduler(FirstComeFirstServed):
                 tune_controller.take_over(member.trial, source, member.config)
         return str(decision)
 
-    def choose_trial_to_run(self, tune_controller: Controller) -> SearchTrial | None:
+    def choose_trial_to_run(self, tune_controller: _Controller) -> SearchTrial | None:
         """Return the trial to run next, or None."""
         if self._scheduler is None:
             return None
@@ -312,7 +316,7 @@ def step_times(space: SearchSpace) -> list[int]:
     return [step + 1 if base is None else base**step for step in range(steps)]
 
 
-def new_scheduler(space: SearchSpace, metric: str, mode: str) -> FirstComeFirstServed | TrialScheduler:
+def new_scheduler(space: SearchSpace, metric: str, mode: str) -> _FirstComeFirstServed | TrialScheduler:
     """Return the scheduler of a space's strategy.
 
     Parameters
@@ -324,7 +328,7 @@ def new_scheduler(space: SearchSpace, metric: str, mode: str) -> FirstComeFirstS
     """
     options = space.strategy.stopping
     if options is None or type(options) is Stopping:
-        return FirstComeFirstServed()
+        return _FirstComeFirstServed()
     longest = step_times(space)[-1]
     common: dict[str, Any] = {"time_attr": TIME, "metric": metric, "mode": mode}
     with environment(RAY_ENVIRONMENT):

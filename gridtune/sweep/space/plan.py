@@ -27,7 +27,6 @@ __all__ = [
     "Configuration",
     "PlannedSpace",
     "SpaceSource",
-    "Stratum",
     "Workloads",
     "load_space",
     "plan_space",
@@ -39,7 +38,7 @@ _MOST_CELLS = 5_000_000
 
 
 @dataclass(frozen=True)
-class Stratum:
+class _Stratum:
     """A workload that every configuration is run on.
 
     Attributes
@@ -75,7 +74,7 @@ class Configuration:
     """
 
     configuration_id: str
-    stratum: Stratum
+    stratum: _Stratum
     configured: Mapping[str, Any]
     parameters: SystemParameters
     traces: Mapping[str, str]
@@ -137,9 +136,9 @@ class PlannedSpace:
     workloads: Workloads
 
     @cached_property
-    def strata(self) -> list[Stratum]:
+    def strata(self) -> list[_Stratum]:
         """The workloads that every configuration is run on."""
-        space, strata = self.space, list[Stratum]()
+        space, strata = self.space, list[_Stratum]()
         plain = [
             {name: value for name, value in workload.items() if name != "label"}
             for workload in space.workloads or ({},)
@@ -151,7 +150,7 @@ class PlannedSpace:
             others = {} if traces.count(trace) == 1 else parameters
             rest = [f"{name}={value}" for name, value in others.items() if name != "trace"]
             strata.append(
-                Stratum(label or ", ".join([short_name(trace), *rest]) or self.system.name, parameters)
+                _Stratum(label or ", ".join([short_name(trace), *rest]) or self.system.name, parameters)
             )
             if strata[-1].label in [stratum.label for stratum in strata[:-1]]:
                 message = f"two workloads would be called {strata[-1].label!r}"
@@ -282,7 +281,7 @@ class PlannedSpace:
             identity,
         )
 
-    def _traces(self, parameters: SystemParameters, stratum: Stratum) -> dict[str, str]:
+    def _traces(self, parameters: SystemParameters, stratum: _Stratum) -> dict[str, str]:
         try:
             traces = self.workloads.checksums(self.system.traces(parameters))
         except (TraceError, WorkloadError) as fault:
@@ -302,7 +301,7 @@ class PlannedSpace:
             raise self.space.fault(message, "replicates", "windows", hint="give fewer windows")
         return traces
 
-    def _place(self, name: str, stratum: Stratum) -> tuple[str | int, ...]:
+    def _place(self, name: str, stratum: _Stratum) -> tuple[str | int, ...]:
         """Return where the space sets a parameter; () where it does not."""
         if name in stratum.parameters:
             return ("workloads", self.strata.index(stratum), name)
@@ -317,7 +316,7 @@ class PlannedSpace:
             for index in range(max(map(len, values.values()), default=0))
         ]
 
-    def _corner_parameters(self) -> Iterator[tuple[Stratum, SystemParameters]]:
+    def _corner_parameters(self) -> Iterator[tuple[_Stratum, SystemParameters]]:
         for stratum in self.strata:
             for point in self.corners() or [{}]:
                 # The cells are checked one by one, with better words.

@@ -136,7 +136,7 @@ def measure_dispatch(
     """
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
-    in_time, in_time_there = by_batch(jobs, late == 0), by_batch(jobs, late_there == 0)
+    in_time, in_time_there = _by_batch(jobs, late == 0), _by_batch(jobs, late_there == 0)
     relative = ratio(in_time, in_time_there)
     chance, good = outcome.chance[tested], late == 0
     predicted = ~np.isnan(chance)
@@ -175,16 +175,16 @@ def dispatch_notes(
     """
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
-    sizes = by_batch(jobs, np.ones(len(late), np.bool_))
+    sizes = _by_batch(jobs, np.ones(len(late), np.bool_))
     shares = np.bincount(outcome.machine[tested], minlength=machines) / max(1, tested.sum())
     chance = outcome.chance[tested]
     predicted = ~np.isnan(chance)
     return {
         "jobs_by_batch": sizes.tolist(),
-        "in_time_by_batch": by_batch(jobs, late == 0).tolist(),
-        "reference_in_time_by_batch": by_batch(jobs, late_there == 0).tolist(),
-        "tardiness_by_batch": (by_batch(jobs, late) / sizes).tolist(),
-        "reference_tardiness_by_batch": (by_batch(jobs, late_there) / sizes).tolist(),
+        "in_time_by_batch": _by_batch(jobs, late == 0).tolist(),
+        "reference_in_time_by_batch": _by_batch(jobs, late_there == 0).tolist(),
+        "tardiness_by_batch": (_by_batch(jobs, late) / sizes).tolist(),
+        "reference_tardiness_by_batch": (_by_batch(jobs, late_there) / sizes).tolist(),
         "assignments": shares.tolist(),
         "reliability": reliability(chance[predicted], (late == 0)[predicted]),
     }
@@ -195,7 +195,7 @@ def tardiness(jobs: DispatchJobs, outcome: DispatchReplay) -> IntArray:
     return np.maximum(0, outcome.finish - jobs.deadline)
 
 
-def by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> IntArray:
+def _by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> IntArray:
     """Return the sums of the tested jobs' values by batch."""
     return np.bincount(jobs.batch[jobs.batch >= 0], values).astype(np.int64)
 

@@ -28,7 +28,10 @@ from gridtune.workload.generators.draws import check_range, fit_scale, span_for_
 from gridtune.workload.generators.registry import generator
 from gridtune.workload.generators.sessions import office_week
 
-__all__ = ["TARGET_SHARES", "batch_times", "egee", "interactive_times"]
+__all__ = [
+    "TARGET_SHARES",
+    "egee",
+]
 
 
 #: Target shares of the seven VOs; the last one stands for all small ones.
@@ -64,7 +67,7 @@ def _quantiles(grid: FloatArray, law: FloatArray, count: int) -> IntArray:
     return np.rint(drawn).astype(np.int64)
 
 
-def interactive_times(count: int) -> IntArray:
+def _interactive_times(count: int) -> IntArray:
     """Return the run times of `count` interactive jobs, ascending, seconds."""
     grid = np.linspace(0.5, INTERACTIVE_BELOW - 0.5, 4000)
     short = 1.0 - np.exp(-grid / SHORT_MEAN)
@@ -73,7 +76,7 @@ def interactive_times(count: int) -> IntArray:
     return np.clip(times, 1, INTERACTIVE_BELOW - 1)
 
 
-def batch_times(count: int) -> IntArray:
+def _batch_times(count: int) -> IntArray:
     """Return the run times of `count` batch jobs, ascending, seconds."""
     grid = np.geomspace(INTERACTIVE_BELOW, LONGEST, 8000)
     usual = _normal(np.log(grid / BATCH_MEDIAN) / BATCH_SPREAD)
@@ -149,9 +152,9 @@ def egee(
     check_range("following_time", following_time, 0.0, 1e9)
     check_range("choices", choices, 1.0, 100.0)
     short = round(interactive * jobs)
-    batch = _Class(seed, "batch", batch_times(jobs - short), batch_tail, largest_batch, batch_gap)
+    batch = _Class(seed, "batch", _batch_times(jobs - short), batch_tail, largest_batch, batch_gap)
     prompt = _Class(
-        seed, "interactive", interactive_times(short), interactive_tail, largest_interactive, interactive_gap
+        seed, "interactive", _interactive_times(short), interactive_tail, largest_interactive, interactive_gap
     )
     batch_run = batch.run_times(similarity)
     run = np.concatenate([batch_run, prompt.run_times(similarity)])

@@ -19,13 +19,16 @@ from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 
-__all__ = ["ResponsiveEnv", "ResponsiveVectorEnv", "read_site_jobs"]
+__all__ = [
+    "ResponsiveEnv",
+    "ResponsiveVectorEnv",
+]
 
 Observation = dict[str, npt.NDArray[Any]]
 
 
 @lru_cache(maxsize=4)
-def read_site_jobs(trace: str, split: float = 0.5, vos: int = 7) -> SiteJobs:
+def _read_site_jobs(trace: str, split: float = 0.5, vos: int = 7) -> SiteJobs:
     """Return the first part of a trace, the one to learn on.
 
     Parameters
@@ -181,7 +184,7 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
 
 
 def _site_jobs(jobs: SiteJobs | str | Path) -> SiteJobs:
-    return jobs if isinstance(jobs, SiteJobs) else read_site_jobs(str(jobs))
+    return jobs if isinstance(jobs, SiteJobs) else _read_site_jobs(str(jobs))
 
 
 def _as_pairs(actions: IntArray) -> IntArray:

@@ -28,7 +28,7 @@ from gridtune.workload.generators.registry import generator
 __all__ = ["GRID5000_CLUSTERS", "grid5000"]
 
 
-class ClusterDays(NamedTuple):
+class _ClusterDays(NamedTuple):
     """A cluster in the tables: cores, and cores of each node; jobs; days in each group; utilisation.
 
     `busy_is_sequential` is the rank correlation of a day's jobs and its share of sequential submissions. It
@@ -46,10 +46,10 @@ class ClusterDays(NamedTuple):
 #: The four clusters that the paper simulates.
 GRID5000_CLUSTERS = MappingProxyType(
     {
-        "taurus": ClusterDays(168, 12, 81_925, (441, 947, 612, 130, 22), 0.517, 0.6),
-        "orion": ClusterDays(48, 12, 66_005, (659, 777, 496, 129, 28), 0.627, 0.0),
-        "graphite": ClusterDays(64, 16, 60_786, (487, 705, 427, 149, 24), 0.473, 0.65),
-        "econome": ClusterDays(352, 16, 66_557, (259, 520, 504, 271, 39), 0.576, 0.7),
+        "taurus": _ClusterDays(168, 12, 81_925, (441, 947, 612, 130, 22), 0.517, 0.6),
+        "orion": _ClusterDays(48, 12, 66_005, (659, 777, 496, 129, 28), 0.627, 0.0),
+        "graphite": _ClusterDays(64, 16, 60_786, (487, 705, 427, 149, 24), 0.473, 0.65),
+        "econome": _ClusterDays(352, 16, 66_557, (259, 520, 504, 271, 39), 0.576, 0.7),
     }
 )
 
@@ -134,7 +134,7 @@ def grid5000(
     }
 
 
-def _days(jobs: int, seed: int, model: ClusterDays) -> tuple[IntArray, FloatArray]:
+def _days(jobs: int, seed: int, model: _ClusterDays) -> tuple[IntArray, FloatArray]:
     """Return the jobs and the share of sequential submissions of each day.
 
     The days' numbers of jobs are lognormal; the share's rank goes with theirs.
@@ -193,7 +193,7 @@ def _repeats(burst: IntArray, seed: int) -> IntArray:
     return np.maximum.accumulate(np.where(again, 0, np.arange(len(burst))))
 
 
-def _cores(same: IntArray, seed: int, model: ClusterDays) -> IntArray:
+def _cores(same: IntArray, seed: int, model: _ClusterDays) -> IntArray:
     rng, jobs = stream(seed, "size"), len(same)
     per_node = model.cores_per_node
     whole = per_node * zipf(rng, jobs, model.processors // per_node, WIDTH)

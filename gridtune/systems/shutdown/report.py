@@ -28,11 +28,7 @@ __all__ = [
     "GROUPS",
     "PolicyRun",
     "plot_cumulative",
-    "plot_delayed_runs",
-    "plot_groups",
     "plot_nodes",
-    "plot_reservations",
-    "plot_slowdown",
     "policy_runs",
     "shown_runs",
     "write_comparison",
@@ -300,7 +296,7 @@ def _add_up(panel: Axes, runs: Sequence[PolicyRun], order: AnyArray, tests: AnyA
     panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
 
 
-def plot_groups(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
+def _plot_groups(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
     """Draw sequential and other jobs by group of days, and how they ended (the paper: by year)."""
     run = runs[0]
     days = run.column("days", "group").astype(int)
@@ -351,7 +347,7 @@ def _started(run: PolicyRun) -> dict[str, npt.NDArray[Any]]:
     return {"run_time": run_time, "slowdown": (wait + run_time) / run_time, "gap": gap}
 
 
-def plot_slowdown(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
+def _plot_slowdown(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
     """Draw quartiles of the slowdown of jobs by the time since the previous submission."""
     with figure(9.5, 4.4) as (drawing, panel):
         width = 0.8 / len(runs)
@@ -381,7 +377,7 @@ def plot_slowdown(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[
         return [save(drawing, path)]
 
 
-def plot_delayed_runs(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
+def _plot_delayed_runs(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
     """Draw the distribution of run times of the jobs with the highest slowdown."""
     with figure(7.5, 4.2) as (drawing, panel):
         for run in runs:
@@ -409,7 +405,7 @@ _LONGEST = 30
 _MINUTES_AN_HOUR = 60
 
 
-def plot_reservations(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
+def _plot_reservations(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
     """Draw the mean number of reserved nodes by queue length."""
     if any("queue" not in run.tables for run in runs):
         return []
@@ -493,10 +489,10 @@ def _awake(runs: Sequence[PolicyRun]) -> tuple[float, float]:
 #: Figures of a workload: the end of the file's name, and what draws it.
 _FIGURES = {
     "cumulative_waste": plot_cumulative,
-    "sequential": plot_groups,
-    "reservations": plot_reservations,
-    "slowdown": plot_slowdown,
-    "delayed_runs": plot_delayed_runs,
+    "sequential": _plot_groups,
+    "reservations": _plot_reservations,
+    "slowdown": _plot_slowdown,
+    "delayed_runs": _plot_delayed_runs,
     "nodes": plot_nodes,
 }
 

@@ -32,7 +32,6 @@ __all__ = [
     "REPRODUCTIONS",
     "TRACES",
     "Overall",
-    "TraceFacts",
     "published_figures",
 ]
 
@@ -44,7 +43,7 @@ PAPER = (
 )
 
 
-class TraceFacts(NamedTuple):
+class _TraceFacts(NamedTuple):
     """A row of table 1: cores, jobs, sequential submissions and utilisation, both in per cent."""
 
     cores: int
@@ -64,10 +63,10 @@ class Overall(NamedTuple):
 
 #: Table 1, the four clusters of the study.
 TRACES = {
-    "taurus": TraceFacts(168, 81_925, 54.1, 51.7),
-    "orion": TraceFacts(48, 66_005, 39.7, 62.7),
-    "graphite": TraceFacts(64, 60_786, 56.0, 47.3),
-    "econome": TraceFacts(352, 66_557, 66.8, 57.6),
+    "taurus": _TraceFacts(168, 81_925, 54.1, 51.7),
+    "orion": _TraceFacts(48, 66_005, 39.7, 62.7),
+    "graphite": _TraceFacts(64, 60_786, 56.0, 47.3),
+    "econome": _TraceFacts(352, 66_557, 66.8, 57.6),
 }
 #: Table 2: days in each group by their share of sequential submissions.
 DAYS = {

@@ -1,6 +1,6 @@
 """`DecisionBatch`: machines side by side, each with a window of a log, stepped by a decision in one call.
 
-Metrics that are sums over jobs can reward single steps, as costs that grow while a job waits (`job_costs`).
+Metrics that are sums over jobs can reward single steps, as costs that grow while a job waits (`_job_costs`).
 """
 
 from __future__ import annotations
@@ -45,10 +45,15 @@ from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, Int32Array, IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["STEPWISE", "DecisionBatch", "Mode", "Pay", "job_costs"]
+__all__ = [
+    "STEPWISE",
+    "DecisionBatch",
+    "Mode",
+    "Pay",
+]
 
 
-#: The metrics that `job_costs` knows.
+#: The metrics that `_job_costs` knows.
 STEPWISE = (
     "wait_mean",
     "response_mean",
@@ -62,7 +67,7 @@ STEPWISE = (
 )
 
 
-def job_costs(metric: str | None, run: IntArray, requested: IntArray, processors: IntArray) -> Costs:
+def _job_costs(metric: str | None, run: IntArray, requested: IntArray, processors: IntArray) -> Costs:
     """Return the costs whose sum over a window's jobs, once all have started, is the metric.
 
     Parameters
@@ -151,7 +156,7 @@ def _run_window(batch, index, first):
     run_first_choices(machine, jobs, costs)
 
 
-class Batch(NamedTuple):
+class _Batch(NamedTuple):
     """The arrays that kernels are given: see `DecisionBatch`."""
 
     settings: Settings
@@ -234,7 +239,7 @@ class DecisionBatch:
         flags = _flags(mode, backfill, protect) | (BY_SUBMISSION if self._order.name == "fcfs" else 0)
         room = min(size, self.jobs) + 1
         self._settings = settings = Settings(size, flags, self.jobs, candidates, room)
-        self._batch = Batch(
+        self._batch = _Batch(
             settings,
             Jobs(
                 workload.submit_time - workload.submit_time[0],
@@ -244,7 +249,7 @@ class DecisionBatch:
                 on_log_scale(self._walltime, LONGEST),
                 on_log_scale(self._walltime * width, size * LONGEST),
             ),
-            job_costs(reward if self._stepwise else None, self._run, workload.requested_time, width),
+            _job_costs(reward if self._stepwise else None, self._run, workload.requested_time, width),
             new_arena(settings, count),
             np.zeros((count, STATE + self.actions * ROW), np.float32),
             np.zeros((count, self.actions), np.int8),

@@ -16,7 +16,11 @@ from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_
 from gridtune.systems.provisioning.planning.schedulers import make_plan, payment
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
-__all__ = ["BOUND", "FEATURES", "ChoiceBatch", "Choices"]
+__all__ = [
+    "BOUND",
+    "FEATURES",
+    "ChoiceBatch",
+]
 
 #: Features are clipped to ± this.
 BOUND = 10.0
@@ -73,7 +77,7 @@ class Pool(NamedTuple):
     alpha: float
 
 
-class Choices(NamedTuple):
+class _Choices(NamedTuple):
     """The state of the environments, and the result of their last step.
 
     Attributes
@@ -262,7 +266,7 @@ class ChoiceBatch:
         columns = (problem, slot, kept, decided, paid, used, until, np.zeros((count, 2)), rows, rewards)
         sizes = [problem.compiled()[0].memory() for problem in problems]
         memory = (np.empty(size, dtype) for size, dtype in zip(np.max(sizes, 0), (int, float), strict=True))
-        self.state = Choices(*columns, np.zeros(count, np.bool_), *memory)
+        self.state = _Choices(*columns, np.zeros(count, np.bool_), *memory)
         self._facts = np.array([_facts(problem) for problem in problems]).T.copy()
         self._pool: Pool | None = None
 

@@ -24,7 +24,6 @@ __all__ = [
     "Graph",
     "Instance",
     "SlotColumns",
-    "Workspace",
     "columns_at",
     "earliest_fit",
     "find_ready",
@@ -36,7 +35,7 @@ __all__ = [
 ]
 
 INFINITE = np.inf
-#: The counters of a `Workspace`.
+#: The counters of a `_Workspace`.
 _COUNTERS = 4
 
 
@@ -89,7 +88,7 @@ class SlotColumns(NamedTuple):
     sequence: IntArray
 
 
-class Workspace(NamedTuple):
+class _Workspace(NamedTuple):
     """The working memory of one plan, in bare columns.
 
     `N` slots, `n` tasks, `S` sites. Numbers of nodes, pieces, slots of the plan and tasks in `queue`, in
@@ -144,7 +143,7 @@ class Instance(NamedTuple):
     handles
         Handles of the arrays of its `Graph` and its `SlotColumns`, which the caller keeps alive.
     tasks, slots, sites, nodes, pieces
-        The size of a `Workspace`: the most nodes and pieces, as for the others the numbers.
+        The size of a `_Workspace`: the most nodes and pieces, as for the others the numbers.
     scheduler, cross
         The number of the scheduler, and of the rule for tasks that use several slots.
     now
@@ -162,7 +161,7 @@ class Instance(NamedTuple):
     now: float
 
     def memory(self) -> tuple[int, int]:
-        """Return the numbers of integers and of floats in a `Workspace`."""
+        """Return the numbers of integers and of floats in a `_Workspace`."""
         whole = _COUNTERS + 8 * self.slots + 2 * (self.sites + 1) + 2 * self.nodes
         whole += 4 * (self.tasks + 1) + 2 * self.pieces
         return whole, 7 * self.slots + self.nodes + 3 * self.tasks + self.tasks * self.sites
@@ -199,7 +198,7 @@ def columns_at(handles):
 
 @kernel()
 def workspace_at(problem, whole, real):
-    """Return a `Workspace` in two arrays of `Instance.memory`, which the caller must keep alive."""
+    """Return a `_Workspace` in two arrays of `Instance.memory`, which the caller must keep alive."""
     n, slots, sites = problem.tasks, problem.slots, problem.sites
     nodes, pieces = problem.nodes, problem.pieces
     a = _COUNTERS + 8 * slots
@@ -208,7 +207,7 @@ def workspace_at(problem, whole, real):
     d = c + 4 * (n + 1)
     e = 7 * slots
     f = e + nodes
-    return Workspace(
+    return _Workspace(
         n,
         slots,
         sites,

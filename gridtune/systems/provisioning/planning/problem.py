@@ -44,7 +44,6 @@ __all__ = [
     "Network",
     "Plan",
     "PlanProblem",
-    "Reservations",
     "most_at_once",
 ]
 
@@ -126,7 +125,7 @@ class Network:
 
 
 @dataclass(frozen=True, eq=False)
-class Reservations:
+class _Reservations:
     """What a site must reserve for a plan, in columns of shape (r,): processors of a slot in [start, end)."""
 
     slot: IntArray
@@ -192,7 +191,7 @@ class Plan:
         used[self.piece_slot] = True
         return used
 
-    def reservations(self) -> Reservations:
+    def reservations(self) -> _Reservations:
         """Return what must be reserved and paid for: the used parts of divisible slots, all of the others.
 
         A slot that cannot be divided is held from its start to its end, or to the end of the last task on it
@@ -204,7 +203,7 @@ class Plan:
         whole = np.flatnonzero(self.taken & ~self.slots.divisible)
         until = self.slots.end.astype(np.float64)
         np.maximum.at(until, self.piece_slot, self.finish[owner])
-        return Reservations(
+        return _Reservations(
             np.concatenate([whole, self.piece_slot[parts]]),
             np.concatenate([self.slots.start[whole].astype(np.float64), self.start[owner[parts]]]),
             np.concatenate([until[whole], self.finish[owner[parts]]]),

@@ -144,7 +144,7 @@ _DISTANCE = (
 
 
 @dataclass(frozen=True, eq=False)
-class FrontDistance:
+class _FrontDistance:
     """A configuration's distances.
 
     Attributes
@@ -176,7 +176,7 @@ class FrontDistance:
         return float(low), float(high)
 
 
-def front_distances(rows: Sequence[Row]) -> list[FrontDistance]:
+def front_distances(rows: Sequence[Row]) -> list[_FrontDistance]:
     """Return IGD+ of every configuration that searched the same problem as another one.
 
     On each replicate the fronts of the configurations compared are merged, and each is compared with the
@@ -203,7 +203,7 @@ def _key(row: Row, without: frozenset[str]) -> str:
     return json.dumps(values, default=str, sort_keys=True)
 
 
-def _compare(rows: Sequence[Row]) -> list[FrontDistance]:
+def _compare(rows: Sequence[Row]) -> list[_FrontDistance]:
     by_row = [
         {
             (cell.replicate, cell.seed): np.array(cell.notes.get("front", []), np.float64).reshape(-1, 2)
@@ -219,7 +219,7 @@ def _compare(rows: Sequence[Row]) -> list[FrontDistance]:
             # A plan that several fronts have is listed for each; as a point of the true front it counts once.
             truth, scale = np.unique(merge_fronts(fronts)[0], axis=0), Scale.of(fronts)
             values[:, place] = [igd_plus(front, truth, scale) for front in fronts]
-    return [FrontDistance(row, distances) for row, distances in zip(rows, values, strict=True)]
+    return [_FrontDistance(row, distances) for row, distances in zip(rows, values, strict=True)]
 
 
 _COSTS = {metric: unit for metric, unit, _ in COSTS}
@@ -274,7 +274,7 @@ def _figures(row: Row) -> dict[str, float]:
     return {"submissions": len(row), "planned": row.planned, **means, **spreads}
 
 
-def comparison_markdown(rows: Sequence[Row], name: str, distances: Sequence[FrontDistance]) -> str:
+def comparison_markdown(rows: Sequence[Row], name: str, distances: Sequence[_FrontDistance]) -> str:
     """Return a table for each workload, one of IGD+, and the published figures for the sweep."""
     parts = [f"# Submissions\n\n{_LEGEND}"]
     parts += [f"## {workload}\n\n{_table(mine)}" for workload, mine in by_value(rows, "workload").items()]

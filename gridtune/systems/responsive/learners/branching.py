@@ -27,7 +27,7 @@ from gridtune.systems.responsive.simulator.state import fairness_now, pool_area,
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision
 from gridtune.types import IntArray
 
-__all__ = ["BranchingPlan", "branch_value", "copy_site", "run_and_branch", "run_and_weigh", "urgency"]
+__all__ = ["BranchingPlan", "copy_site", "run_and_branch", "run_and_weigh", "urgency"]
 
 
 @kernel()
@@ -67,7 +67,7 @@ class BranchingPlan(NamedTuple):
     horizon
         Length of a branch, seconds.
     weight, price
-        λ, and the price of a core-second, see `branch_value`.
+        λ, and the price of a core-second, see `_branch_value`.
     """
 
     probes: IntArray
@@ -93,7 +93,7 @@ def _job_value(site, trial, job, end, weight, fairness):
 
 
 @kernel()
-def branch_value(site, trial, end, weight, price):
+def _branch_value(site, trial, end, weight, price):
     """Return the value of a branch at an instant: λ W + (1 − λ) F over the jobs that it affected.
 
     These are the jobs that waited when it branched off and those submitted until `end`. A job that still
@@ -168,7 +168,7 @@ def run_and_branch(site, learner, trial, plan, epsilon, rng, out):
                     advance(learner.arrays, trial_learner.state, drawn_rows[branch], trial_learner.scratch)
                     start_candidate(trial_site, drawn[branch])
                     run_site(trial_site, trial_learner, BY_VALUE, 0.0, site.jobs.submit.size, end, rng)
-                    value[filled + branch] = branch_value(site, trial_site, end, plan.weight, plan.price)
+                    value[filled + branch] = _branch_value(site, trial_site, end, plan.weight, plan.price)
                 filled += drawn.size
             due += 1
             first[due] = filled

@@ -31,7 +31,6 @@ from gridtune.types import FloatArray, IntArray
 
 __all__ = [
     "BY_VALUE",
-    "DecisionLog",
     "LearnerState",
     "best_of",
     "best_values",
@@ -49,7 +48,7 @@ __all__ = [
 BY_VALUE = -1
 
 
-class DecisionLog(NamedTuple):
+class _DecisionLog(NamedTuple):
     """A log of n decisions; nothing is logged with n = 0.
 
     Attributes
@@ -89,12 +88,12 @@ class LearnerState(NamedTuple):
     state: FloatArray
     scratch: FloatArray
     relative: IntArray
-    log: DecisionLog
+    log: _DecisionLog
 
 
 def new_learner_state(arrays: ReservoirArrays, inputs: Inputs, decisions: int = 0) -> LearnerState:
     """Return the state of a learner before its first decision, with an empty log of `decisions`."""
-    log = DecisionLog(
+    log = _DecisionLog(
         candidate=np.zeros(decisions, np.int64),
         choices=np.zeros(decisions, np.int64),
         rows=np.zeros((decisions, arrays.columns.size)),

@@ -85,7 +85,7 @@ def site_at(sites, index):
 
 
 @kernel()
-def step_sites(sites, actions, restart, weight, at_start, rows, observed):
+def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
     """Carry out a decision on each site and advance to its next one, or start over.
 
     Parameters
@@ -265,7 +265,7 @@ class SiteBatch:
         if first is not None:
             for index in np.flatnonzero(begins).tolist():
                 self._set_jobs(index, int(first[index]))
-        step_sites(
+        _step_sites(
             self._sites, self._actions, begins, self._weight, self._at_start, self._rows, self.observed
         )
 

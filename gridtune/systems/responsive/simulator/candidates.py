@@ -61,13 +61,12 @@ __all__ = [
     "feature_count",
     "fill_features",
     "fill_tick",
-    "list_options",
     "start_candidate",
 ]
 
 
 @kernel()
-def list_options(site):
+def _list_options(site):
     """List the pool sizes to choose from now, as they would be granted; return their number."""
     state, memory, model = site.state, site.state.memory[0], site.model[0]
     options = state.options
@@ -89,7 +88,7 @@ def list_options(site):
 def count_candidates(site):
     """Return the number of candidates of the decision that is due."""
     memory = site.state.memory[0]
-    return (memory.tail - memory.head) * list_options(site)
+    return (memory.tail - memory.head) * _list_options(site)
 
 
 @kernel()
@@ -130,7 +129,7 @@ def fill_features(site, rows):
     """
     state, jobs = site.state, site.jobs
     memory, vos = state.memory[0], site.shares.size
-    options, waiting = list_options(site), memory.tail - memory.head
+    options, waiting = _list_options(site), memory.tail - memory.head
     model = site.model[0]
     extended, elastic = model.extended, model.elastic
     # Read once for all candidates: every access to the site costs more than the arithmetic.

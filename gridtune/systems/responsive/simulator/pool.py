@@ -18,7 +18,7 @@ median of the class):
 `QUEUE`      (r + q) / jobs per core
 `BUSY`       p · (b/p) / target, b = min(r + q, u); p itself where b/p is within the tolerance of the target
 `FORECAST`   that of `WORK`, and by how much the number of jobs is expected to grow while a core boots:
-             weights · `forecast_inputs`, where that is above 0
+             weights · `_forecast_inputs`, where that is above 0
 `AGENT`      none: an agent asks for sizes
 ===========  ========================================================================================
 
@@ -28,7 +28,7 @@ https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/
 
 The forecast is learned from a log. The log is replayed on a site with a core for each job. At each tick of
 the timer, the growth of the number of jobs until a core that is ordered now is in use is known in hindsight.
-A quantile of it is fitted to what the site knows at the tick (`forecast_inputs`), by linear quantile
+A quantile of it is fitted to what the site knows at the tick (`_forecast_inputs`), by linear quantile
 regression (Koenker & Bassett 1978, doi 10.2307/1913643): the weights minimise Σ ρ(y − x·w), with ρ(r) = q·r
 where r is positive and (q − 1)·r elsewhere. The quantile q is the newsvendor's: with a cost a of a missing
 core and b of an idle one, q = a/(a + b).
@@ -56,8 +56,6 @@ __all__ = [
     "FORECAST_INPUTS",
     "QUEUE",
     "WORK",
-    "desired_size",
-    "forecast_inputs",
     "learn_forecast",
     "mark_idle",
     "next_pool_event",
@@ -68,12 +66,12 @@ __all__ = [
 
 
 DEMAND, WORK, QUEUE, BUSY, FORECAST, AGENT = range(1, 7)
-#: Inputs of `forecast_inputs`, and the spans over which it counts events, seconds.
+#: Inputs of `_forecast_inputs`, and the spans over which it counts events, seconds.
 FORECAST_INPUTS, SHORT_SPAN, LONG_SPAN, DAY = 9, 600, 3600, 86_400
 
 
 @kernel()
-def desired_size(site):
+def _desired_size(site):
     """Return the size that the site's rule asks for now, before any limit."""
     memory, model = site.state.memory[0], site.model[0]
     rule, present = model.scaler, memory.running + memory.tail - memory.head
@@ -86,7 +84,7 @@ def desired_size(site):
     if rule == BUSY:
         ratio = min(present, memory.up) / memory.pool / model.utilisation
         return memory.pool if abs(ratio - 1.0) <= model.tolerance else math.ceil(memory.pool * ratio)
-    growth, inputs = 0.0, forecast_inputs(site)
+    growth, inputs = 0.0, _forecast_inputs(site)
     for place in range(FORECAST_INPUTS):
         growth += site.forecast[place] * inputs[place]
     return math.ceil(model.headroom * _cores_for_work(site) + max(growth, 0.0) * model.cores)
@@ -103,7 +101,7 @@ def _cores_for_work(site):
 
 
 @kernel()
-def forecast_inputs(site):
+def _forecast_inputs(site):
     """Return what a learned pool knows of the site, shape (`FORECAST_INPUTS`,).
 
     A constant; jobs present, and its root; jobs that arrived and jobs that completed in the last 10 minutes
@@ -175,7 +173,7 @@ def update_pool(site, happened):
         elif tick:
             memory.tick_due = True
     elif tick or (happened and model.at_events):
-        memory.target = _limited(site, _largest_wish(site, desired_size(site), tick))
+        memory.target = _limited(site, _largest_wish(site, _desired_size(site), tick))
     _order_and_release(site)
     if tick:
         _track(site)

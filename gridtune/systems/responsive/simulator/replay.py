@@ -19,7 +19,11 @@ from gridtune.systems.responsive.simulator.stepping import (
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Rule", "SiteReplay", "replay", "replay_site"]
+__all__ = [
+    "Rule",
+    "SiteReplay",
+    "replay",
+]
 
 
 class SiteReplay(NamedTuple):
@@ -139,7 +143,7 @@ Rule = Literal[
 
 
 @kernel()
-def replay_site(site, rule, patience, headroom, rng):
+def _replay_site(site, rule, patience, headroom, rng):
     """Simulate a site to its end.
 
     Parameters
@@ -207,7 +211,9 @@ def replay(
         if not 0 <= value < np.inf:
             raise SimulationError(f"must be at least 0, but got {value}", field=name)
     site = new_site(jobs, model)
-    replay_site(site, rules.index(rule), patience, headroom, np.random.default_rng(0) if rng is None else rng)
+    _replay_site(
+        site, rules.index(rule), patience, headroom, np.random.default_rng(0) if rng is None else rng
+    )
     return SiteReplay.of(site)
 
 

@@ -51,7 +51,7 @@ _SPARE_FRAMES = 64
 
 
 @kernel()
-def step_batch(handles):
+def _step_batch(handles):
     """Step each cluster by a minute, or to its next decision, or begin another day on it.
 
     Parameters
@@ -227,7 +227,7 @@ class ClusterBatch:
             self._check_days()
         if self.frames > 1:
             self._next_frame(begins)
-        step_batch(self._handles)
+        _step_batch(self._handles)
         if begins:
             np.copyto(self.day, self._days, where=self._restart)
             self._restart[:] = False

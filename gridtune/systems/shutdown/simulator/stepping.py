@@ -32,7 +32,6 @@ __all__ = [
     "reset_cluster",
     "start_ready",
     "step_cluster",
-    "switch_off_first",
 ]
 
 
@@ -67,7 +66,7 @@ def _begin_switch(cluster, node, state, minutes):
 
 
 @kernel()
-def switch_off_first(cluster, count):
+def _switch_off_first(cluster, count):
     """Begin to switch off the first `count` nodes that are on and not allocated."""
     node = 0
     while count > 0:
@@ -341,7 +340,7 @@ def _reserve(cluster, jobs, action):
     memory.reserved = action
     if action > 0:
         memory.reserved = min(action, most_reserved(cluster, jobs))
-        switch_off_first(cluster, memory.reserved - vacant[SLEEPING] - vacant[SWITCHING_OFF])
+        _switch_off_first(cluster, memory.reserved - vacant[SLEEPING] - vacant[SWITCHING_OFF])
 
 
 @kernel()
