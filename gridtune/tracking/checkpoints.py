@@ -154,12 +154,12 @@ def _fetch(client: MlflowClient, run_id: str, name: str, store: str, folder: Pat
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    hint = "files of a sweep are stored when it ends" if folder is not None else None
+    beside, _, _ = name.rpartition("/")
     try:
-        file = Path(client.download_artifacts(run_id, name, None if folder is None else str(folder)))
+        if name not in {file.path for file in client.list_artifacts(run_id, beside or None)}:
+            raise TrackingError(f"the run {run_id} has no file {name!r}", hint=hint)
+        return Path(client.download_artifacts(run_id, name, None if folder is None else str(folder)))
     except (MlflowException, OSError) as fault:
         message = f"{name!r} of the run {run_id} cannot be fetched from {without_secrets(store)}"
-        hint = "files of a sweep are stored when it ends" if folder is not None else None
         raise TrackingError(f"{message}: {network_reason(fault)}", hint=hint) from None
-    if not file.is_file():
-        raise TrackingError(f"the run {run_id} has no file {name!r}", path=file)
-    return file

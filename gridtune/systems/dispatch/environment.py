@@ -52,9 +52,7 @@ class _Episodes:
         if log is not None and p.trace is not None:
             raise SimulationError("a log and a trace are one too many", field="trace")
         if p.trace is not None:
-            whole = read_workload(resolve_trace(p.trace), clean=p.rules or DEFAULT_RULES)
-            whole, _ = clean(whole, ("sort_submits",))
-            log = whole.take(slice(0, max(1, round(split * len(whole)))))
+            log = _first_part(p.trace, p.rules, split)
         self.log = log
         self.jobs = p.batches * p.batch_jobs
         if self.log is not None and len(self.log) < self.jobs:
@@ -91,10 +89,17 @@ class _Episodes:
 
 
 @lru_cache(maxsize=4)
+def _first_part(trace: str, rules: tuple[str, ...], split: float) -> Workload:
+    """Return the first part of a log, the one to learn on, in order of submission."""
+    workload = read_workload(resolve_trace(trace), clean=rules or DEFAULT_RULES)
+    workload, _ = clean(workload, ("sort_submits",))
+    return workload.take(slice(0, max(1, round(split * len(workload)))))
+
+
 class DispatchEnv(gym.Env[Float32Array, Any]):
     """A broker that sends each arriving job to one of several machines with queues of their own.
 
-    Float32Array: for each machine in turn the attributes of the arriving job there
+    Observation: for each machine in turn the attributes of the arriving job there
     (`gridtune.systems.dispatch.simulator.predicting`, without the machine's number), which any broker can
     observe or has learned, as sign(x)·log(1 + |x|) and seconds in thousands: shape (machines · 8,).
     Action: the machine. Reward: minus the seconds that jobs were late since the last decision, over jobs ×
