@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.measure import arguments
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import bare, kernel, record_of
 from gridtune.systems.shutdown.environment import read_training_days
 from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
 from gridtune.systems.shutdown.learners.playing import play_days
@@ -31,7 +31,7 @@ from gridtune.systems.shutdown.simulator.lookahead import lookahead_reservation
 from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.rules import LOOKAHEAD, LookaheadRule, rule_record
-from gridtune.systems.shutdown.simulator.state import build_model, cluster_at, jobs_of, new_arena, record_of
+from gridtune.systems.shutdown.simulator.state import build_model, cluster_at, jobs_of, new_arena
 from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
 from gridtune.training.networks import make_network, write_checkpoint
 

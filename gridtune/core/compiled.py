@@ -49,6 +49,7 @@ __all__ = [
     "handles_of",
     "kernel",
     "record_at",
+    "record_of",
     "section",
     "source_stamp",
 ]
@@ -268,8 +269,8 @@ def _checked_section(array, start, length):
 
 
 @intrinsic
-def _record(typing_context: Any, pointer: Any) -> Any:
-    """Return the record that a pointer points to: a reference, no copy."""
+def record_of(typing_context: Any, pointer: Any) -> Any:
+    """Return the record that a pointer points to, such as a bare column of one: a reference, no copy."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
@@ -279,14 +280,14 @@ def _record(typing_context: Any, pointer: Any) -> Any:
 
 @kernel(inline="always")
 def _bare_record(column, place):
-    return _record(_shifted(address(column), place))
+    return record_of(_shifted(address(column), place))
 
 
 @kernel(inline="always")
 def _checked_record(column, place):
     if not 0 <= place < column.size:
         raise IndexError("index is out of bounds")
-    return _record(_shifted(column.data, place))
+    return record_of(_shifted(column.data, place))
 
 
 #: Return the record at a place of a bare column of records.

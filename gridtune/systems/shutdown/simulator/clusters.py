@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import array_at, bare, handles_of, kernel, section
+from gridtune.core.compiled import array_at, bare, handles_of, kernel, record_of, section
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.observing import (
@@ -32,7 +32,6 @@ from gridtune.systems.shutdown.simulator.state import (
     column,
     jobs_of,
     new_arena,
-    record_of,
 )
 from gridtune.systems.shutdown.simulator.stepping import (
     add_minutes,

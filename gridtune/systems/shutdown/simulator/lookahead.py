@@ -19,7 +19,7 @@ of the day: a plan to hold others against, which nobody could follow.
 
 from __future__ import annotations
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import kernel, record_of
 from gridtune.systems.shutdown.simulator.rules import (
     adaptive_reservation,
     best_reservation,
@@ -39,7 +39,6 @@ from gridtune.systems.shutdown.simulator.state import (
     SWITCHING_ON,
     Jobs,
     cluster_at,
-    record_of,
 )
 from gridtune.systems.shutdown.simulator.stepping import add_minutes, apply, pass_minute, quiet_until
 

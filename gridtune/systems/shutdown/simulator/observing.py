@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import kernel, record_of
 from gridtune.systems.shutdown.simulator.scheduling import (
     candidate_index,
     most_reserved,
@@ -38,7 +38,6 @@ from gridtune.systems.shutdown.simulator.state import (
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
-    record_of,
 )
 from gridtune.types import Float32Array
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import bare, kernel, record_of
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.lookahead import lookahead_reservation
@@ -37,7 +37,6 @@ from gridtune.systems.shutdown.simulator.state import (
     cluster_at,
     jobs_of,
     new_arena,
-    record_of,
 )
 from gridtune.systems.shutdown.simulator.stepping import (
     act,

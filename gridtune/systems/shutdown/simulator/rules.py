@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import kernel, record_of
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.scheduling import (
     candidate_index,
@@ -39,7 +39,6 @@ from gridtune.systems.shutdown.simulator.state import (
     SWITCHING_OFF,
     SWITCHING_ON,
     Records,
-    record_of,
 )
 
 __all__ = [

@@ -7,14 +7,13 @@ their walltimes they end before that.
 
 from __future__ import annotations
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import kernel, record_of
 from gridtune.systems.shutdown.simulator.state import (
     MAX_CANDIDATES,
     ON,
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
-    record_of,
 )
 
 __all__ = [

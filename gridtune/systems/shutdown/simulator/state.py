@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba.extending import intrinsic
 
 from gridtune.core.compiled import address, kernel, section
 from gridtune.errors import SimulationError
@@ -33,7 +32,6 @@ __all__ = [
     "column",
     "jobs_of",
     "new_arena",
-    "record_of",
 ]
 
 Records = np.ndarray[Any, np.dtype[np.void]]
@@ -262,16 +260,6 @@ def column(model: Model, arena: Arena, name: str) -> IntArray:
     place = _COLUMNS.index(name)
     rows = arena.whole.reshape(len(arena.memory), -1)
     return rows[:, model.starts[place] : model.starts[place + 1]]
-
-
-@intrinsic
-def record_of(typing_context: Any, pointer: Any) -> Any:
-    """Return the record that a bare column of one begins with."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
-
-    return pointer.dtype(pointer), generate
 
 
 @kernel(inline="always")

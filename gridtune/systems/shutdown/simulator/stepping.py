@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import kernel, record_of
 from gridtune.systems.shutdown.simulator.scheduling import (
     dequeue,
     enqueue,
@@ -17,7 +17,6 @@ from gridtune.systems.shutdown.simulator.state import (
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
-    record_of,
 )
 
 __all__ = [
