@@ -87,7 +87,9 @@ class LockstepSearch:
         stopping = space.strategy.stopping
         self._resource = None if stopping is None else stopping.resource
         self._times = step_times(space)
-        self._scheduler: Any = new_scheduler(space, self.metrics[0], directions[0])
+        allowed = getattr(planner.system, "changeable", ())
+        self._changeable = [name for name in space.dimensions if name in allowed]
+        self._scheduler = new_scheduler(space, self._changeable, self.metrics[0], directions[0])
         self._at_once = proposals_at_once(space)
         # By name, so that a search does not change with the order in which its file lists dimensions.
         dimensions = {name: part for name, part in sorted(space.dimensions.items()) if name != self._resource}
@@ -237,6 +239,11 @@ class LockstepSearch:
 
     # What schedulers ask: the search is their controller.
 
+    search_alg = None
+
+    def _schedule_trial_save(self, trial: SearchTrial, result: Any = None) -> SearchTrial:
+        return trial.checkpoint
+
     def get_trials(self) -> list[SearchTrial]:
         """Return the trials that have not ended."""
         return list(self._live)
@@ -245,13 +252,7 @@ class LockstepSearch:
         """Return the trials that have not ended."""
         return set(self._live)
 
-    @property
-    def changeable(self) -> tuple[str, ...]:
-        """The dimensions of a training that may change while it goes on."""
-        allowed = getattr(self._planner.system, "changeable", ())
-        return tuple(name for name in self._planner.space.dimensions if name in allowed)
-
-    def pause_trial(self, trial: SearchTrial) -> None:
+    def pause_trial(self, trial: SearchTrial, should_checkpoint: bool = True) -> None:
         """Let a running trial wait."""
         trial.status = "PAUSED"
         self._leave_slot(trial)
@@ -327,8 +328,9 @@ class LockstepSearch:
     def _trial(self, point: Point) -> SearchTrial:
         number, names = self._proposals, self._planner.space.dimensions
         point = {name: point[name] for name in names if name in point}
+        config = {name: point[name] for name in self._changeable if name in point}
         stoppable = len(self._times) > 1
-        return SearchTrial(f"{number:05d}", number, point, self._steps(point), stoppable)
+        return SearchTrial(f"{number:05d}", number, point, self._steps(point), stoppable, config=config)
 
     def _steps(self, point: Point, done: int = 0) -> list[list[Cell]]:
         """Return the cells of each step but the first ones."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from gridtune.core.cells import Cell, content_id
 from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, environment
 from gridtune.sweep.space.points import Point
 from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.sweep.space.strategies import Halving, HyperBand, MedianStopping, Population, Stopping
-
-if TYPE_CHECKING:
-    from ray.tune.schedulers import PopulationBasedTraining, TrialScheduler
 
 __all__ = [
     "TIME",
@@ -60,9 +56,14 @@ class SearchTrial:
     stoppable: bool
     status: str = "PENDING"
     finished_steps: int = 0
-    #: Schedulers ask for both; there is nothing to save.
-    is_saving: bool = False
+    #: What schedulers ask of a trial of Tune besides; there is nothing to save.
+    config: dict[str, Any] = field(default_factory=dict)
     last_result: dict[str, Any] = field(default_factory=dict)
+    evaluated_params: dict[str, Any] = field(default_factory=dict)
+    experiment_tag: str = ""
+    is_saving: bool = False
+    temporary_state: Any = field(default_factory=lambda: SimpleNamespace(saving_to=None))
+    run_metadata: Any = field(default_factory=lambda: SimpleNamespace(checkpoint_manager=_Checkpoints()))
 
     @property
     def ended(self) -> bool:
@@ -84,26 +85,36 @@ class SearchTrial:
     def __str__(self) -> str:
         return self.trial_id
 
-
-class _Controller(Protocol):
-    """The search, as schedulers see whatever runs the trials."""
+    # What population based training asks: a checkpoint is the trial as it is at a rung.
 
     @property
-    def changeable(self) -> tuple[str, ...]:
-        """The parameters that may change while a training goes on."""
-        ...
+    def checkpoint(self) -> SearchTrial:
+        """The place in the search where it is."""
+        return self
 
-    def get_trials(self) -> list[SearchTrial]:
-        """Return the trials that have not ended."""
-        ...
+    def is_finished(self) -> bool:
+        """Return whether it has no more steps."""
+        return self.ended
 
-    def pause_trial(self, trial: SearchTrial) -> None:
-        """Let a trial wait."""
-        ...
+    def set_experiment_tag(self, tag: str) -> None:
+        """Take what Tune calls it."""
 
-    def take_over(self, trial: SearchTrial, source: SearchTrial, changes: Mapping[str, Any]) -> None:
-        """Let a trial go on from where another is, with changed parameters."""
-        ...
+    def set_config(self, config: dict[str, Any]) -> None:
+        """Take changed parameters."""
+        self.config = config
+
+    def taken_over(self) -> SearchTrial | None:
+        """Return whose checkpoint a scheduler has given it, once."""
+        manager = self.run_metadata.checkpoint_manager
+        result, manager._latest_checkpoint_result = manager._latest_checkpoint_result, None
+        return None if result is None else result.checkpoint
+
+
+class _Checkpoints(SimpleNamespace):
+    """The checkpoints of a trial, as Tune's scheduler sees them."""
+
+    checkpoint_config = SimpleNamespace(num_to_keep=None)
+    _latest_checkpoint_result: Any = None
 
 
 class _FirstComeFirstServed:
@@ -112,94 +123,28 @@ class _FirstComeFirstServed:
     It has the part of `ray.tune.schedulers.TrialScheduler` that a search needs.
     """
 
-    def on_trial_add(self, tune_controller: _Controller, trial: SearchTrial) -> None:
+    def on_trial_add(self, search: Any, trial: SearchTrial) -> None:
         """Take a new trial."""
 
-    def on_trial_result(
-        self, tune_controller: _Controller, trial: SearchTrial, result: dict[str, Any]
-    ) -> str:
+    def on_trial_result(self, search: Any, trial: SearchTrial, result: dict[str, Any]) -> str:
         """Decide about a trial after a step: CONTINUE, PAUSE or STOP."""
         return "CONTINUE"
 
-    def on_trial_complete(
-        self, tune_controller: _Controller, trial: SearchTrial, result: dict[str, Any]
-    ) -> None:
+    def on_trial_complete(self, search: Any, trial: SearchTrial, result: dict[str, Any]) -> None:
         """Take the end of a running trial."""
 
-    def on_trial_error(self, tune_controller: _Controller, trial: SearchTrial) -> None:
+    def on_trial_error(self, search: Any, trial: SearchTrial) -> None:
         """Take the failure of a running trial."""
 
-    def on_trial_remove(self, tune_controller: _Controller, trial: SearchTrial) -> None:
+    def on_trial_remove(self, search: Any, trial: SearchTrial) -> None:
         """Take the end of a trial that is not running."""
 
-    def choose_trial_to_run(self, tune_controller: _Controller) -> SearchTrial | None:
+    def choose_trial_to_run(self, search: Any) -> SearchTrial | None:
         """Return the trial to run next, or None: the first that waits."""
-        return next((trial for trial in tune_controller.get_trials() if trial.status == "PENDING"), None)
+        return next((trial for trial in search.get_trials() if trial.status == "PENDING"), None)
 
 
-class _Member:
-    """A trial as Tune's scheduler sees it."""
-
-    def __init__(self, trial: SearchTrial, names: tuple[str, ...]) -> None:
-        self.trial = trial
-        self.trial_id = trial.trial_id
-        self.config = {name: trial.point[name] for name in names}
-        self.experiment_tag = ""
-        self.evaluated_params: dict[str, Any] = {}
-        self.temporary_state = SimpleNamespace(saving_to=None)
-        self.run_metadata = SimpleNamespace(
-            checkpoint_manager=SimpleNamespace(
-                checkpoint_config=SimpleNamespace(num_to_keep=None), _latest_checkpoint_result=None
-            )
-        )
-
-    @property
-    def status(self) -> str:
-        return self.trial.status
-
-    @property
-    def checkpoint(self) -> SimpleNamespace:
-        """The place in the search where it is."""
-        return SimpleNamespace(trial=self.trial)
-
-    def is_finished(self) -> bool:
-        return self.trial.ended
-
-    def set_experiment_tag(self, tag: str) -> None:
-        self.experiment_tag = tag
-
-    def set_config(self, config: dict[str, Any]) -> None:
-        self.config = config
-
-    def taken_over(self) -> SearchTrial | None:
-        """Return whose checkpoint Tune has given it, once."""
-        manager = self.run_metadata.checkpoint_manager
-        result, manager._latest_checkpoint_result = manager._latest_checkpoint_result, None
-        return None if result is None else result.checkpoint.trial
-
-
-class _MemberController:
-    """The search, as Tune's scheduler sees its controller."""
-
-    search_alg = None
-
-    def __init__(self, search: _Controller, members: Mapping[SearchTrial, _Member]) -> None:
-        self._search, self._members = search, members
-
-    def get_trials(self) -> list[_Member]:
-        return [self._members[trial] for trial in self._search.get_trials()]
-
-    def get_live_trials(self) -> set[_Member]:
-        return set(self.get_trials())
-
-    def pause_trial(self, member: _Member, should_checkpoint: bool = True) -> None:
-        self._search.pause_trial(member.trial)
-
-    def _schedule_trial_save(self, member: _Member, result: Any = None) -> SimpleNamespace:
-        return member.checkpoint
-
-
-class _PopulationScheduler(_FirstComeFirstServed):
+class _PopulationScheduler:
     """Tune's `PopulationBasedTraining`, all trials in step, with random numbers of its own.
 
     Tune's scheduler works on trials with checkpoints. Here a checkpoint is a place in the search: a
@@ -208,78 +153,52 @@ class _PopulationScheduler(_FirstComeFirstServed):
 
     Parameters
     ----------
-    space
-        The search space; dimensions that may change while training goes on are changed.
+    dimensions
+        The dimensions that may change while training goes on.
     options
         The strategy's.
     time_attr, metric, mode
         As of Tune's.
     """
 
-    def __init__(
-        self, space: SearchSpace, options: Population, *, time_attr: str, metric: str, mode: str
-    ) -> None:
-        self._space, self._options = space, options
-        self._tune = {"time_attr": time_attr, "metric": metric, "mode": mode}
-        self._members: dict[SearchTrial, _Member] = {}
-        self._scheduler: PopulationBasedTraining | None = None
-        self._decisions = 0
+    def __init__(self, dimensions: Mapping[str, Dimension], options: Population, **tune: str) -> None:
+        from ray.tune.schedulers import PopulationBasedTraining  # noqa: PLC0415
 
-    def on_trial_add(self, tune_controller: _Controller, trial: SearchTrial) -> None:
-        """Take a new trial."""
-        names = tune_controller.changeable
-        if self._scheduler is None:
-            from ray.tune.schedulers import PopulationBasedTraining  # noqa: PLC0415
+        self._dimensions, self._seed, self._decisions = dimensions, options.seed, 0
+        self._scheduler = PopulationBasedTraining(
+            **tune,
+            perturbation_interval=1,
+            hyperparam_mutations={name: _drawn(dimension) for name, dimension in dimensions.items()},
+            quantile_fraction=options.quantile,
+            resample_probability=options.resample,
+            custom_explore_fn=self._clipped,
+            log_config=False,
+            synch=True,
+        )
 
-            self._scheduler = PopulationBasedTraining(
-                **self._tune,
-                perturbation_interval=1,
-                hyperparam_mutations={name: _drawn(self._space.dimensions[name]) for name in names},
-                quantile_fraction=self._options.quantile,
-                resample_probability=self._options.resample,
-                custom_explore_fn=self._clipped,
-                log_config=False,
-                synch=True,
-            )
-        self._members[trial] = _Member(trial, names)
-        self._scheduler.on_trial_add(_MemberController(tune_controller, self._members), self._members[trial])
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scheduler, name)
 
-    def on_trial_result(
-        self, tune_controller: _Controller, trial: SearchTrial, result: dict[str, Any]
-    ) -> str:
+    def on_trial_result(self, search: Any, trial: SearchTrial, result: dict[str, Any]) -> str:
         """Wait for the others, or let the worst take over the best; return what becomes of the trial."""
-        assert self._scheduler is not None
         self._decisions += 1
-        controller = _MemberController(tune_controller, self._members)
-        with self._random_numbers():
-            decision = self._scheduler.on_trial_result(controller, self._members[trial], result)
-        for member in self._members.values():
-            source = member.taken_over()
-            if source is not None:
-                tune_controller.take_over(member.trial, source, member.config)
-        return str(decision)
-
-    def choose_trial_to_run(self, tune_controller: _Controller) -> SearchTrial | None:
-        """Return the trial to run next, or None."""
-        if self._scheduler is None:
-            return None
-        member = self._scheduler.choose_trial_to_run(_MemberController(tune_controller, self._members))
-        return None if member is None else member.trial
-
-    @contextlib.contextmanager
-    def _random_numbers(self) -> Iterator[None]:
-        """Give Tune, which draws from Python's own generator, the same numbers at the same decision."""
         before = random.getstate()
-        random.seed(content_id([self._options.seed, self._decisions]))
+        # Tune draws from Python's own generator: the same numbers at the same decision.
+        random.seed(content_id([self._seed, self._decisions]))
         try:
-            yield
+            decision = self._scheduler.on_trial_result(search, trial, result)
         finally:
             random.setstate(before)
+        for other in search.get_trials():
+            source = other.taken_over()
+            if source is not None:
+                search.take_over(other, source, other.config)
+        return str(decision)
 
     def _clipped(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return a configuration within the ranges of its dimensions."""
         for name, value in config.items():
-            dimension = self._space.dimensions[name]
+            dimension = self._dimensions[name]
             bounds = dimension.uniform or dimension.loguniform or dimension.integer
             if bounds is not None:
                 config[name] = min(max(value, bounds[0]), bounds[1])
@@ -316,13 +235,15 @@ def step_times(space: SearchSpace) -> list[int]:
     return [step + 1 if base is None else base**step for step in range(steps)]
 
 
-def new_scheduler(space: SearchSpace, metric: str, mode: str) -> _FirstComeFirstServed | TrialScheduler:
-    """Return the scheduler of a space's strategy.
+def new_scheduler(space: SearchSpace, changeable: Iterable[str], metric: str, mode: str) -> Any:
+    """Return the scheduler of a space's strategy: one of Tune's, or one that is used like them.
 
     Parameters
     ----------
     space
         The search space.
+    changeable
+        The dimensions that may change while a training goes on.
     metric, mode
         The objective, and "min" or "max".
     """
@@ -335,7 +256,8 @@ def new_scheduler(space: SearchSpace, metric: str, mode: str) -> _FirstComeFirst
         from ray.tune import schedulers  # noqa: PLC0415
 
         if isinstance(options, Population):
-            return _PopulationScheduler(space, options, **common)
+            dimensions = {name: space.dimensions[name] for name in changeable}
+            return _PopulationScheduler(dimensions, options, **common)
         if isinstance(options, Halving):
             grace = 1 if options.resource else min(options.grace, longest)
             return schedulers.ASHAScheduler(
