@@ -34,7 +34,7 @@ _DEATHS_TO_GIVE_UP = 2
 _DEATHS_TO_GIVE_UP_AMONG_OTHERS = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Block:
     """Some cells for one worker.
 
@@ -51,6 +51,14 @@ class Block:
     number: int
     cells: tuple[Cell, ...]
     careful: bool = False
+
+    def __repr__(self) -> str:
+        # Tune writes it into the names of trials.
+        return f"{self.number}"
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Block:
+        # Tune copies what it is given; a block never changes.
+        return self
 
 
 class BlockQueue:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import ray
 import ray.util.client
@@ -26,7 +25,6 @@ from ray.tune import Stopper
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import Block, Busy, Driver, Sink
 from gridtune.sweep.execution.cluster import Crew, client_connection, environment
@@ -49,41 +47,8 @@ _MOST_TRIALS = 100_000
 Action = Literal["CONTINUE", "PAUSE", "STOP"]
 
 
-@dataclass(frozen=True, repr=False)
-class Assignment:
-    """The cells that a trial's worker is to run, and those that make up its objective.
-
-    Attributes
-    ----------
-    block
-        The cells.
-    judged
-        The cells whose mean is the objective when the block is finished.
-    earlier
-        Results of those that are not in the block.
-    metrics
-        The objectives' metrics.
-    step
-        The number of the step, from 1.
-    """
-
-    block: Block
-    judged: Sequence[Cell]
-    earlier: Mapping[str, CellResult]
-    metrics: Sequence[str]
-    step: int
-
-    def __repr__(self) -> str:
-        # Tune writes it into trial names.
-        return f"{self.block.number}"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # Tune copies what it is given; an assignment never changes.
-        return self
-
-
 class ConfigurationTrainable(tune.Trainable):
-    """Runs the cells of one step of a configuration, and reports the objective when it has them all.
+    """Runs the cells of one step of a configuration.
 
     A worker that cannot be made ready runs nothing: it says so and keeps its place.
     """
@@ -97,17 +62,15 @@ class ConfigurationTrainable(tune.Trainable):
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take another trial."""
-        self.assign(new_config["assignment"])
+        self.assign(new_config["block"])
         # What Tune gets back with every result.
-        self.config = {name: value for name, value in new_config.items() if name != "assignment"}
+        self.config = {name: value for name, value in new_config.items() if name != "block"}
         return True
 
-    def assign(self, assignment: Assignment) -> None:
-        """Take the next assignment of a trial."""
-        self._assignment = assignment
-        self._next: Block | None = assignment.block
-        self._left, self._idle_seconds = len(assignment.block.cells), _IDLE_SECONDS
-        self._results: dict[str, CellResult] = dict(assignment.earlier)
+    def assign(self, block: Block) -> None:
+        """Take the cells of a trial's next step."""
+        self._next: Block | None = block
+        self._left, self._idle_seconds = len(block.cells), _IDLE_SECONDS
 
     def step(self) -> dict[str, Any]:
         """Run cells for about half a second; a worker without cells waits until it gets some or is ended."""
@@ -121,13 +84,7 @@ class ConfigurationTrainable(tune.Trainable):
             self._idle_seconds = min(2 * self._idle_seconds, _LONGEST_IDLE_SECONDS)
         block, self._next = self._next, None
         results, self._left = self._simulator.run(block, _STEP_SECONDS)
-        self._results.update({result.cell_id: result for result in results})
-        report: dict[str, Any] = {"results": results, "left": self._left}
-        assignment = self._assignment
-        if all(cell.cell_id in self._results for cell in assignment.judged):
-            means = objective_means(assignment.judged, self._results, assignment.metrics)
-            report |= dict(zip(assignment.metrics, means or (), strict=False)) | {"step": assignment.step}
-        return report
+        return {"results": results, "left": self._left}
 
 
 class _SearchDriver(Driver):
@@ -140,6 +97,8 @@ class _SearchDriver(Driver):
 
     def __init__(self, queue: AdaptiveQueue, *, sink: Sink, busy: Busy, crew: Crew) -> None:
         super().__init__(queue, sink=sink, busy=busy, crew=crew)
+        #: The objective's metrics after the last step that a trial of Tune has run, by its id.
+        self.objectives: dict[str, Mapping[str, float]] = {}
         self._paused: dict[SearchTrial, Any] = {}
         #: The block that runs next; it goes to a paused trial or a new one.
         self._next: Block | None = None
@@ -192,13 +151,9 @@ class _SearchDriver(Driver):
         """The search's trials whose worker goes on with them."""
         return {self.queue.trial_of(run.block) for run in self._runs.values()}
 
-    def _begin(self, trial_id: str, block: Block, *, alive: bool = False) -> dict[str, Any]:
-        self.begin(trial_id, block, alive=alive)
-        trial, results = self.queue.trial_of(block), self.queue.results
-        judged = self.queue.search.judged(trial)
-        earlier = {cell.cell_id: results[cell.cell_id] for cell in judged if cell.cell_id in results}
-        step, metrics = trial.finished_steps + 1, tuple(self.queue.search.metrics)
-        return {**trial.point, "assignment": Assignment(block, judged, earlier, metrics, step)}
+    def _begin(self, trial_id: str, block: Block) -> dict[str, Any]:
+        self.begin(trial_id, block, alive=False)
+        return {**self.queue.trial_of(block).point, "block": block}
 
     def started(self, trial_id: str) -> None:
         """Note that a trial has its worker."""
@@ -217,9 +172,14 @@ class _SearchDriver(Driver):
         run = self._runs.get(trial.trial_id)
         if run is None:
             return "STOP"
+        search_trial = self.queue.trial_of(run.block)
+        judged = self.queue.search.judged(search_trial)
         self.report(trial.trial_id, result.get("results", ()))
         self.deliver()
-        search_trial = self.queue.trial_of(run.block)
+        if all(cell.cell_id in self.queue.results for cell in judged):
+            metrics = self.queue.search.metrics
+            means = objective_means(judged, self.queue.results, metrics)
+            self.objectives[trial.trial_id] = dict(zip(metrics, means or (), strict=False))
         if not self.over and (result["left"] or self._goes_on(trial, search_trial) or not self._may_leave()):
             return "CONTINUE"
         self.release(trial.trial_id)
@@ -234,9 +194,9 @@ class _SearchDriver(Driver):
         block = self.queue.take_of(search_trial)
         if block is None:
             return False
-        assignment = self._begin(trial.trial_id, block, alive=True)["assignment"]
+        self.begin(trial.trial_id, block, alive=True)
         # Calls of an actor are run in their order: this one comes before the trial's next step.
-        trial.temporary_state.ray_actor.assign.remote(assignment)
+        trial.temporary_state.ray_actor.assign.remote(block)
         return True
 
     def _needs_no_more(self, trial: SearchTrial) -> bool:
@@ -343,6 +303,7 @@ class _Hooks(tune.Callback, Stopper):
     ) -> None:
         # Tune keeps the last result of every trial; the cells in it are in the journal.
         result.pop("results", None)
+        result |= self._driver.objectives.get(trial.trial_id, {})
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         # Tune writes Ray's message into a file for the trial before anybody hears of it; its own accessors
