@@ -161,6 +161,8 @@ class Registry(Mapping[str, T], Generic[T]):
         Turns what an entry point loads into the thing to register, where loading alone does not register it.
     code
         Returns the function or class that defines a thing; by default the thing itself.
+    own
+        Gridtune's own by name, as entry points have it (`module:object`): imported when asked for.
     """
 
     #: How often anything has been registered or removed, in any registry.
@@ -174,8 +176,10 @@ class Registry(Mapping[str, T], Generic[T]):
         *,
         convert: Callable[[Any], T] | None = None,
         code: Callable[[T], Any] | None = None,
+        own: Mapping[str, str] | None = None,
     ) -> None:
         self.kind, self.group = kind, group
+        self._own = [EntryPoint(name, place, group) for name, place in (own or {}).items()]
         self._error, self._convert, self._code = error, convert, code
         self._items: dict[str, T] = {}
         _REGISTRIES.append(self)
@@ -185,7 +189,7 @@ class Registry(Mapping[str, T], Generic[T]):
         """The entry points of installed packages, gridtune among them, by name."""
         # Sorted: the order of what is installed differs between machines.
         points = sorted(_announced(self.group), key=lambda point: (point.name, point.value))
-        return {point.name: point for point in points}
+        return {point.name: point for point in (*self._own, *points)}
 
     def register(self, name: str, item: T) -> None:
         """Add something under its name.
@@ -292,7 +296,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return len({*self._items, *self.entry_points})
 
     def _load(self, point: EntryPoint) -> None:
-        for other in _announced(self.group):
+        for other in (*self._own, *_announced(self.group)):
             if other.name == point.name and other.value != point.value:
                 raise self._error(
                     f"two installed packages announce a {self.kind} {point.name!r}: "

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from gridtune.batch.policies.queue_order import QueueOrder, fields_read
-from gridtune.core.step_function import step_function
+from gridtune.core.usage import step_function
 from gridtune.errors import SimulationError
 from gridtune.types import IntArray
 from gridtune.workload.fields import UNKNOWN

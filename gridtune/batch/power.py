@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from gridtune.arguments import require_number
 from gridtune.batch.policies import Backfilling
 from gridtune.batch.simulator.nodes import Nodes, new_nodes
-from gridtune.core.power import NodePower, NodeStates
+from gridtune.core.usage import NodePower, NodeStates
 from gridtune.errors import SimulationError
 
 __all__ = ["Placement", "PowerPolicy", "collect_states", "nodes_of", "power_policy"]

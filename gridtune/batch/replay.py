@@ -22,7 +22,6 @@ from gridtune.batch.policies import (
 )
 from gridtune.batch.policies.queue_order import fields_read
 from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
-from gridtune.batch.simulator.conservative import conservative_schedule
 from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
 from gridtune.batch.simulator.ranked import (
     BACKFILL,
@@ -32,7 +31,6 @@ from gridtune.batch.simulator.ranked import (
     STRICT,
     ranked_schedule,
 )
-from gridtune.batch.simulator.scored import scored_schedule
 from gridtune.batch.simulator.scores import Facts, compile_score, score_inputs, static_ranks
 from gridtune.core.remarks import WALLTIMES, kill_remarks, log_remarks, lost_work
 from gridtune.core.schedules.schedule import JobState, Schedule
@@ -264,6 +262,8 @@ def _start_times(
         fill_ranks = None if fill is None else static_ranks(fill, submit, walltime, width, facts)
         start = ranked_schedule(*jobs, ranks, fill_ranks, machine, _flags(rule), nodes)
     else:
+        from gridtune.batch.simulator.scored import scored_schedule  # noqa: PLC0415 (for these orders alone)
+
         start = scored_schedule(*jobs, facts(), queue, fill, machine, _flags(rule), half_life, nodes)
     start += origin
     return start
@@ -291,6 +291,8 @@ def _conservative(
     nodes: Nodes | None,
 ) -> IntArray:
     """Run conservative backfilling; every job is planned with the longest time that its nodes may need."""
+    from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
+
     plan = (submit, run, walltime if nodes is None else walltime + longest_boot_wait(nodes), width)
     options: dict[str, Any] = {"nodes": nodes}
     ranks = np.arange(len(submit), dtype=np.int32)

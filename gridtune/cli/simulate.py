@@ -103,13 +103,15 @@ def simulate(
       gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
     """
-    from gridtune.core.plugins import load_plugins
     from gridtune.core.system import default_system
 
     for option, path in {"out": out, "plot": plot, "gantt": gantt}.items():
         if path is not None:
             _check_file(option, path)
-    load_plugins(plugins)
+    if plugins:
+        from gridtune.core.plugins import load_plugins
+
+        load_plugins(plugins)
     system = default_system()
     parameters = {"trace": log, **{name: value for name, value in options.items() if value is not None}}
     outcome, seconds, spreads = _run(system, parameters, seed, repeats)

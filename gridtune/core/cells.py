@@ -21,7 +21,6 @@ import numpy as np
 from pydantic import ValidationError
 
 from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoader, parameter_hint
-from gridtune.core.user_code import code_of
 from gridtune.errors import SweepError
 from gridtune.registry import nearest_name
 
@@ -303,6 +302,8 @@ def _identity(
     added to a system later does not rename the cells that do without it. Traces count by their content. What
     a log decides counts as it is decided.
     """
+    from gridtune.core.user_code import code_of  # noqa: PLC0415 (a run by itself has no identity)
+
     set_parameters = parameters.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     if "trace" in set_parameters:
         set_parameters["trace"] = "content"

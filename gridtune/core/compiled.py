@@ -38,8 +38,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CacheImpl, UserWideCacheLocator
 from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
 
-from gridtune.core.plugins import PLUGIN_PREFIX
-from gridtune.core.sources import Source, digest_of, import_closure, module_source
+from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, import_closure, module_source
 from gridtune.types import IntArray
 
 __all__ = [

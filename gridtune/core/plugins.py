@@ -28,12 +28,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from gridtune.core.sources import Source, digest_of, find_source, import_closure
+from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, find_source, import_closure
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.registry import all_registries, is_ours
 
 __all__ = [
-    "PLUGIN_PREFIX",
     "Plugin",
     "is_installed",
     "load_plugins",
@@ -41,9 +40,6 @@ __all__ = [
     "plugin_of",
     "read_plugin",
 ]
-
-#: What the names of the packages begin with that plug-ins are in a process.
-PLUGIN_PREFIX = "gridtune_plugin_"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import gridtune
 from gridtune.errors import SimulationError
 
 __all__ = [
+    "PLUGIN_PREFIX",
     "Source",
     "code_checksums",
     "digest_of",
@@ -30,6 +31,8 @@ __all__ = [
     "software_versions",
 ]
 
+#: What the names of the packages begin with that plug-ins are in a process.
+PLUGIN_PREFIX = "gridtune_plugin_"
 #: An import statement: its indentation, or the colon before it; after `from` the module and the names; after
 #: `import` the modules.
 _IMPORT = re.compile(

@@ -23,7 +23,6 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gridtune.arguments import require
-from gridtune.core.reproduction import Reproduction
 from gridtune.errors import SweepError
 from gridtune.registry import Registry, name_hint
 from gridtune.workload.cleaning import DEFAULT_RULES
@@ -33,6 +32,7 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:  # evaluating a schedule loads this module, and needs no tables
     import pyarrow as pa
 
+    from gridtune.core.reproduction import Reproduction
     from gridtune.core.schedules.schedule import Schedule
 
 __all__ = [
@@ -247,8 +247,6 @@ class System(ABC):
         Folder of the search spaces that come with the system, or None.
     published
         Figures that publications report, by a short name.
-    reproductions
-        Experiments of publications to run again, by the name that `gridtune reproduce` takes.
     environments
         Gymnasium environments by the name they get after `gridtune/`, such as `Shutdown-v0`.
     trainings
@@ -269,11 +267,15 @@ class System(ABC):
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     search_spaces: ClassVar[Path | None] = None
     published: ClassVar[Mapping[str, PublishedFigure]] = {}
-    reproductions: ClassVar[Mapping[str, Reproduction]] = {}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
     trainings: ClassVar[Mapping[str, str]] = {}
     needs_ray: ClassVar[bool] = False
     default: ClassVar[bool] = False
+
+    @property
+    def reproductions(self) -> Mapping[str, Reproduction]:
+        """Experiments of publications to run again, by the name that `gridtune reproduce` takes."""
+        return {}
 
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the references of the workloads that a cell with these parameters reads: by default none."""

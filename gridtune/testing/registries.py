@@ -24,9 +24,9 @@ from gridtune.batch.policies.expression import CHANGING_FIELDS
 from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.batch.replay import simulate
 from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, score_inputs, score_job
-from gridtune.core.power import NodePower, NodeState, NodeStates
 from gridtune.core.schedules.schedule import JobState, Schedule, validate_schedule
 from gridtune.core.system import Direction
+from gridtune.core.usage import NodePower, NodeState, NodeStates
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.registry import Registry
 from gridtune.types import IntArray

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gridtune as gt
 from gridtune.batch.dependencies import follow_ups
 from gridtune.batch.power import PowerPolicy
-from gridtune.core.power import NodePower
+from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 from gridtune.sweep import run_cell
 from tests.batch.logs import logs

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.core.schedules.schedule import JobState, Schedule, validate_schedule
-from gridtune.core.step_function import step_function
+from gridtune.core.usage import step_function
 from gridtune.errors import ScheduleError
 from gridtune.workload import Workload
 

@@ -13,7 +13,7 @@ import pytest
 
 from gridtune.core.schedules.plots import LoadCurves, plot_gantt, plot_load, span_means
 from gridtune.core.schedules.schedule import Schedule
-from gridtune.core.step_function import StepFunction
+from gridtune.core.usage import StepFunction
 from gridtune.errors import MetricError, ScheduleError
 from gridtune.report import plots
 from gridtune.report.facts import ObjectiveFacts

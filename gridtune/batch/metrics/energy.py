@@ -26,7 +26,7 @@ from gridtune.batch.metrics.registry import (
     metric,
     register_metric,
 )
-from gridtune.core.power import NodeState, NodeStates
+from gridtune.core.usage import NodeState, NodeStates
 
 __all__ = []
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.core.compiled import bare, kernel
-from gridtune.core.power import NodeState
+from gridtune.core.usage import NodeState
 from gridtune.types import Int8Array, Int32Array, IntArray
 
 __all__ = [

@@ -23,7 +23,7 @@ from typing import IO, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from gridtune.core.step_function import StepFunction, step_function
+from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
 
 __all__ = ["SUFFIXES", "Allocation", "allocate_processors", "check_suffix", "write_schedule"]

@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection
 
 from gridtune.core import style
 from gridtune.core.schedules.files import allocate_processors
-from gridtune.core.step_function import StepFunction, step_function
+from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.types import FloatArray, IntArray
 

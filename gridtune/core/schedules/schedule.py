@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from gridtune.arguments import require
-from gridtune.core.power import NodeStates
 from gridtune.core.remarks import remark_lines
-from gridtune.core.step_function import StepFunction, step_function
+from gridtune.core.usage import NodeStates, StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.types import BoolArray, Int8Array, IntArray
 from gridtune.workload.workload import Workload

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from gridtune.core.cells import CellResult, finite_json
 from gridtune.core.schedules.files import allocate_processors
-from gridtune.core.step_function import StepFunction, step_function
+from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.report.front import Front
 from gridtune.report.labels import PARAMETER_PREFIX, is_logarithmic, row_label, varying_parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from inspect import signature
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from cachetools import LRUCache
@@ -15,7 +15,6 @@ from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.partitions import partition_sizes
 from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
 from gridtune.batch.replay import check_runnable, models_of, simulate
-from gridtune.core.reproduction import Reproduction
 from gridtune.core.schedules.schedule import validate_schedule
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
@@ -29,8 +28,10 @@ from gridtune.core.system import (
     has_walltimes,
 )
 from gridtune.systems.batch.parameters import BatchParameters
-from gridtune.systems.batch.reproduction import REPRODUCTIONS
 from gridtune.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from gridtune.core.reproduction import Reproduction
 
 __all__ = ["BatchSystem"]
 
@@ -50,7 +51,6 @@ class BatchSystem(System):
     default: ClassVar[bool] = True
     Parameters: ClassVar[type[SystemParameters]] = BatchParameters
     metrics = METRICS
-    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
     #: What `conservative` meant in version 1.
     renamed_values: ClassVar[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "1": {
@@ -70,6 +70,13 @@ class BatchSystem(System):
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
+
+    @property
+    def reproductions(self) -> Mapping[str, Reproduction]:
+        """The papers on learned batch scheduling."""
+        from gridtune.systems.batch.reproduction import REPRODUCTIONS  # noqa: PLC0415 (for `reproduce` alone)
+
+        return REPRODUCTIONS
 
     def traces(self, parameters: BatchParameters) -> Iterable[str]:
         """Return the log, with the cleaning rules where they were set by name."""

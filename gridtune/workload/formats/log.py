@@ -190,14 +190,26 @@ def _checked(added: Format) -> Format:
     return added
 
 
-#: All formats by name, those that come with gridtune first.
+#: The formats that come with gridtune.
+_OWN = {
+    "swf": "gridtune.workload.formats.swf:SWF",
+    "gwf": "gridtune.workload.formats.gwf:GWF",
+    "batsim": "gridtune.workload.formats.batsim:BATSIM",
+    "parquet": "gridtune.workload.formats.parquet:PARQUET",
+    "csv": "gridtune.workload.formats.csv:CSV",
+    "sacct": "gridtune.workload.formats.sacct:SACCT",
+    "pbs": "gridtune.workload.formats.pbs:PBS",
+}
+#: All formats by name, those that come with gridtune before those that other packages announce.
 FORMATS: Registry[Format] = Registry(
-    "format", "gridtune.formats", WorkloadError, convert=_checked, code=lambda added: added.read
+    "format", "gridtune.formats", WorkloadError, convert=_checked, code=lambda added: added.read, own=_OWN
 )
 
 
 def register_format(added: Format) -> None:
     """Add a format; neither name nor suffix is ever overwritten."""
+    for name in _OWN:
+        FORMATS.find(name)
     FORMATS.register(_checked(added).name, added)
 
 
@@ -209,9 +221,7 @@ def format_names() -> list[str]:
 def find_format(path: Path | str) -> tuple[Format, str] | None:
     """Return the format that a file's suffix stands for and the name without suffixes, or None."""
     name, _ = split_compression(Path(path).name)
-    # Other packages are imported only for a suffix that is not gridtune's own.
-    for formats in (FORMATS.imported, FORMATS):
-        for format in formats.values():
-            if name.lower().endswith(format.suffix) and len(name) > len(format.suffix):
-                return format, name[: -len(format.suffix)]
+    for format in FORMATS.values():
+        if name.lower().endswith(format.suffix) and len(name) > len(format.suffix):
+            return format, name[: -len(format.suffix)]
     return None

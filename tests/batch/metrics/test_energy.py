@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import gridtune as gt
 from gridtune.batch.metrics import METRICS
 from gridtune.batch.power import PowerPolicy
-from gridtune.core.power import NodePower
+from gridtune.core.usage import NodePower
 from tests.batch.logs import logs, make_log
 
 POWER = NodePower(

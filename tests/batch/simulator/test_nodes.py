@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.power import PowerPolicy
-from gridtune.core.power import NodePower, NodeState
+from gridtune.core.usage import NodePower, NodeState
 from gridtune.errors import SimulationError
 from tests.batch.logs import logs, make_log, reference_starts
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin

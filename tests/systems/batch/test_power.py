@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import gridtune as gt
 from gridtune.batch.power import PowerPolicy
 from gridtune.core.cells import validated
-from gridtune.core.power import NodePower, NodeState
 from gridtune.core.system import get_system
+from gridtune.core.usage import NodePower, NodeState
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.shutdown.simulator.platform import Platform

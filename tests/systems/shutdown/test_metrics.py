@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gridtune.core.power import NodePower
+from gridtune.core.usage import NodePower
 from gridtune.systems.shutdown.metrics import (
     RENAMED_METRICS,
     SHUTDOWN_METRICS,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from gridtune.core.power import NodePower
+from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 
 __all__ = ["Platform", "read_platform"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.core.power import NodePower
+from gridtune.core.usage import NodePower
 from gridtune.systems.shutdown.metrics import measure_days
 from gridtune.systems.shutdown.simulator.bounds import (
     least_waste,

@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from gridtune.core.power import NodePower
+from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.platform import Platform, read_platform
 

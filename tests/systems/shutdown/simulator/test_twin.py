@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.core.power import NodePower
+from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridtune.core.power import NodePower
+from gridtune.core.usage import NodePower
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from tests.systems.shutdown.simulator.reference import ReferenceCluster, ReferenceJob
