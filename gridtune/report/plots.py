@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -35,7 +34,7 @@ from gridtune.report.labels import (
 )
 from gridtune.report.ranking import RankingHead, Verdict, has_values, ranking_head, shown_rows, strata
 
-__all__ = ["FARTHEST", "plot_against", "plot_fronts", "plot_heat_map", "plot_ranking"]
+__all__ = ["FARTHEST", "plot_against", "plot_fronts", "plot_heat_map", "plot_ranking", "scale_axis"]
 
 #: More configurations than these make a figure that nobody can read; the best are drawn.
 MOST_RANKED = 40
@@ -137,7 +136,7 @@ def _interval_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], keys: tuple[s
 
 def _mean_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: RankingHead) -> None:
     _interval_panel(axes, rows, ("mean", "ci_low", "ci_high"))
-    _scale(axes.xaxis, axes.set_xscale, [row["mean"] for row in rows])
+    scale_axis(axes, "x", [row["mean"] for row in rows])
     axes.set_xlabel(head.axis)
     axes.set_title(f"mean and 95 % interval; {head.better} is better")
 
@@ -192,10 +191,11 @@ def _verdict_legend(drawing: Figure, rows: Sequence[Mapping[str, Any]]) -> None:
 _RELATIVE = ("relative", "relative_low", "relative_high")
 
 
-def _scale(axis: Axis, set_scale: Any, values: Sequence[float | None]) -> None:
-    """Make an axis logarithmic where its values need it, and write its ticks as whole numbers."""
+def scale_axis(axes: Axes, which: str, values: Iterable[float | None]) -> None:
+    """Make an "x" or "y" axis logarithmic where its values need it, and write its ticks as plain numbers."""
+    axis = getattr(axes, f"{which}axis")
     if is_logarithmic(values):
-        set_scale("log")
+        getattr(axes, f"set_{which}scale")("log")
         style.plain_logarithms(axis)
     else:
         style.group_thousands(axis)
@@ -230,7 +230,7 @@ def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:
         for (name, rows), panels in zip(groups, axes.T, strict=True):
             for panel, key in zip(panels, keys, strict=True):
                 _curve_panel(panel, _curves(rows, varying, dimension, key), shown)
-            _scale(panels[0].yaxis, panels[0].set_yscale, [row["mean"] for row in rows])
+            scale_axis(panels[0], "y", [row["mean"] for row in rows])
             if paired:
                 panels[1].axhline(0, color=style.BASELINE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
             style.head(panels[0], name, f"mean, 95 % interval; {head.better} is better")
@@ -484,14 +484,8 @@ def _panel(axes: Axes, front: Front, across: int, up: int) -> None:
                 color=style.BASELINE,
                 label="baseline",
             )
-    for axis, number, scale in (
-        (axes.xaxis, across, axes.set_xscale),
-        (axes.yaxis, up, axes.set_yscale),
-    ):
+    for which, number in (("x", across), ("y", up)):
         head = front.heads[number]
         unit = f"{head.objective}, difference to the baseline (%)" if front.overall else head.axis
-        axis.set_label_text(f"{unit}; {head.better} is better")
-        if not front.overall and is_logarithmic(values[:, number]):
-            scale("log")
-        else:
-            style.group_thousands(axis)
+        axes.set(**{f"{which}label": f"{unit}; {head.better} is better"})
+        scale_axis(axes, which, [] if front.overall else values[:, number])

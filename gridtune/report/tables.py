@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +33,9 @@ from gridtune.report.overall import FEWEST_LOGS
 from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ranking_head, shown_rows, strata
 
 __all__ = [
+    "html_document",
+    "markdown_html",
+    "plain_table",
     "print_ranking",
     "ranking_heading",
     "ranking_html",
@@ -276,30 +283,75 @@ def table_csv(table: pa.Table) -> str:
 
 def ranking_html(ranking: pa.Table, title: str) -> str:
     """Return a ranking as a page by itself, as a tracking server shows it."""
-    parts = [_PAGE.format(title=html.escape(title))]
-    for heading, rows, columns, notes in _laid_out(ranking, None):
-        aligned = [(column, ' class="left"' if column.left else "") for column in columns]
-        parts.append(f"<h2>{html.escape(heading)}</h2><table><thead><tr>")
-        parts += [f"<th{align}>{html.escape(column.title)}</th>" for column, align in aligned]
-        parts.append("</tr></thead><tbody>")
-        for index, row in enumerate(rows):
-            parts.append(f'<tr class="{Verdict(row["verdict"]).name.lower()}">')
-            parts += [f"<td{align}>{html.escape(column.cells[index])}</td>" for column, align in aligned]
-            parts.append("</tr>")
-        parts.append("</tbody></table>")
-        parts += [f"<p>{html.escape(note)}</p>" for note in notes]
-    return "\n".join([*parts, "</body></html>\n"])
+    tables = markdown_html(ranking_markdown(ranking)).replace("<p>", '<p class="note">')
+    for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.UNSURE):
+        kind = verdict.replace(" ", "-")
+        tables = tables.replace(f"<td class=left>{verdict}<", f'<td class="left {kind}">{verdict}<')
+    body = [f"<header><h1>{html.escape(title)}</h1></header><main><section>{tables}</section></main>"]
+    return html_document(title, body, styles=("page",))
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 14px/1.45 system-ui, sans-serif; color: #222; margin: 1.5rem; }}
-h2 {{ font-size: 15px; margin: 1.5rem 0 .5rem; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .25rem .8rem; text-align: right; white-space: nowrap; }}
-th {{ border-bottom: 2px solid #bbb; }} td {{ border-bottom: 1px solid #eee; }}
-.left {{ text-align: left; }}
-.baseline td {{ font-weight: 700; background: #f3f3f3; }}
-.better td:last-child {{ color: #0072b2; }} .worse td:last-child {{ color: #c44f00; }}
-.unsure td:last-child {{ color: #777; }} p {{ color: #666; }}
-</style></head><body><h1 style="font-size:18px">{title}</h1>"""
+def markdown_html(text: str) -> str:
+    """Return Markdown as HTML; cells of tables have classes, because pages refuse inline styles."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
+    rendered = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").render(text)
+    rendered = re.sub(r"<(t[hd])>", r"<\1 class=left>", rendered).replace(' style="text-align:right"', "")
+    return re.sub(r"(</?)h[12]>", r"\1h3>", rendered)
+
+
+def html_document(
+    title: str, body: Iterable[str], *, styles: Sequence[str], scripts: Sequence[str] = ()
+) -> str:
+    """Return an HTML page as text.
+
+    It loads nothing: its content security policy allows the styles and the script inside it, images inside
+    it, and nothing else.
+
+    Parameters
+    ----------
+    title
+        The page's title.
+    body
+        The lines of its body.
+    styles, scripts
+        Names of the style sheets and scripts in `assets/`, in the order in which they need each other.
+    """
+    assets = files("gridtune.report.page") / "assets"
+    style = "".join((assets / f"{name}.css").read_text(encoding="utf-8") for name in styles)
+    script, allowed, element = "", "'none'", []
+    if scripts:
+        parts = "\n".join((assets / f"{name}.js").read_text(encoding="utf-8") for name in scripts)
+        script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+        allowed, element = f"'{_digest(script)}'", [f"<script>{script}</script>"]
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src {allowed}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    lines = [
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>",
+        *body,
+        *element,
+        "</body>\n</html>\n",
+    ]
+    return "\n".join(lines)
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def plain_table(names: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """Return a table of words; `kind` is a further class of it."""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table class="plain {kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>\n{body}</tbody></table></div>"
+    )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +28,11 @@ from gridtune.report.page.content import page_content, page_json
 from gridtune.report.ranking import RankingHead, Verdict, ranking_head, strata
 from gridtune.report.schedules import ReportMaterial
 from gridtune.report.summary import Summary
+from gridtune.report.tables import html_document, plain_table
 
 __all__ = [
     "PAGE_FILE",
     "cell_notes",
-    "html_document",
-    "plain_table",
     "verdict_sentences",
     "write_page",
 ]
@@ -204,63 +200,6 @@ def _origin(material: ReportMaterial) -> Iterator[str]:
         yield "of a workload.</p>"
         yield plain_table(("workload", "note", "value"), notes[:_MOST_NOTES])
     yield "</section>"
-
-
-def html_document(
-    title: str, body: Iterable[str], *, styles: Sequence[str], scripts: Sequence[str] = ()
-) -> str:
-    """Return an HTML page as text.
-
-    It loads nothing: its content security policy allows the styles and the script inside it, images inside
-    it, and nothing else.
-
-    Parameters
-    ----------
-    title
-        The page's title.
-    body
-        The lines of its body.
-    styles, scripts
-        Names of the style sheets and scripts in `assets/`, in the order in which they need each other.
-    """
-    assets = files("gridtune.report.page") / "assets"
-    style = "".join((assets / f"{name}.css").read_text(encoding="utf-8") for name in styles)
-    script, allowed, element = "", "'none'", []
-    if scripts:
-        parts = "\n".join((assets / f"{name}.js").read_text(encoding="utf-8") for name in scripts)
-        script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
-        allowed, element = f"'{_digest(script)}'", [f"<script>{script}</script>"]
-    policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src {allowed}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    lines = [
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>",
-        *body,
-        *element,
-        "</body>\n</html>\n",
-    ]
-    return "\n".join(lines)
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def plain_table(names: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """Return a table of words; `kind` is a further class of it."""
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
-    )
-    return (
-        f'<div class="scroll"><table class="plain {kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>\n{body}</tbody></table></div>"
-    )
 
 
 #: Cells without a result that the page lists.

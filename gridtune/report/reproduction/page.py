@@ -5,20 +5,21 @@ from __future__ import annotations
 import base64
 import html
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from markdown_it import MarkdownIt
+import numpy as np
 
+from gridtune.core import style
 from gridtune.core.reproduction import PaperFigure
 from gridtune.report.labels import count_text, interval_text, number_text
-from gridtune.report.page.page import html_document, plain_table
+from gridtune.report.plots import scale_axis
 from gridtune.report.reproduction.results import Reproduced, TableNumbers
 from gridtune.report.reproduction.verdicts import ClaimVerdict, Estimate, JudgedClaim, JudgedCriterion
+from gridtune.report.tables import html_document, markdown_html, plain_table
 
 __all__ = [
     "REPRODUCTION_PAGE",
@@ -30,6 +31,8 @@ __all__ = [
 
 #: The page in a reproduction's folder.
 REPRODUCTION_PAGE = "reproduction.html"
+#: Characters of a label that there is room for beside a chart.
+_LETTERS = 29
 _HEADS = ("what", "must be", "published", "ours", "95 %", "", "where ours comes from")
 
 
@@ -86,19 +89,12 @@ def _body(
         yield '<section id="documents"><h2>All that was measured</h2>'
         for name, text in documents.items():
             yield f"<details><summary>{html.escape(name)}</summary>"
-            yield f'<div class="scroll">{_markdown_html(text)}</div>'
+            yield f'<div class="scroll">{markdown_html(text)}</div>'
             yield "</details>"
         yield "</section>"
     yield from _data(reproduced)
     yield from _origin(reproduced, spaces)
     yield "</main>"
-
-
-def _markdown_html(text: str) -> str:
-    """Return Markdown as HTML; cells of tables have classes, because the page refuses inline styles."""
-    rendered = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
-    rendered = re.sub(r"<(t[hd])>", r"<\1 class=left>", rendered).replace(' style="text-align:right"', "")
-    return re.sub(r"(</?)h[12]>", r"\1h3>", rendered)
 
 
 def _size(reproduced: Reproduced) -> str:
@@ -255,13 +251,14 @@ def _figures(figures: Sequence[DrawnFigure]) -> Iterator[str]:
         if drawn.path is None:
             yield '<p class="note">This run has too few results to draw it.</p>'
         else:
-            content = base64.b64encode(drawn.path.read_bytes()).decode()
-            title = html.escape(figure.title)
-            yield (
-                f'<figure class="picture"><img alt="{title}" src="data:image/png;base64,{content}">'
-                f"<figcaption>Published: {_text(figure.published)}</figcaption></figure>"
-            )
+            yield f'<figure class="picture">{_image(figure.title, drawn.path.read_bytes())}'
+            yield f"<figcaption>Published: {_text(figure.published)}</figcaption></figure>"
     yield "</section>"
+
+
+def _image(title: str, png: bytes) -> str:
+    content = base64.b64encode(png).decode()
+    return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{content}">'
 
 
 def _data(reproduced: Reproduced) -> Iterator[str]:
@@ -291,110 +288,30 @@ def _origin(reproduced: Reproduced, spaces: Mapping[str, str]) -> Iterator[str]:
     yield "</section>"
 
 
-#: Sizes in pixels: the whole, the labels at the left, a row, the axis below.
-_WIDTH, _LABELS, _ROW, _AXIS, _MARGIN = 460, 190, 20, 26, 14
-#: Characters of a label that there is room for.
-_LETTERS = 29
-_TICKS = 4
-#: Ratio of the greatest to the least value from which the axis is logarithmic.
-_LOGARITHMIC = 50.0
-
-
-@dataclass(frozen=True)
-class _Scale:
-    low: float
-    high: float
-    logarithmic: bool
-
-    def __call__(self, value: float) -> float:
-        low, high, at = (math.log(v) if self.logarithmic else v for v in (self.low, self.high, value))
-        return _LABELS + _MARGIN + (at - low) / (high - low) * (_WIDTH - _LABELS - 2 * _MARGIN)
-
-    def clipped(self, value: float) -> float:
-        return self(min(max(value, self.low), self.high))
-
-
 def _table_charts(table: TableNumbers) -> Iterator[str]:
     """Yield a figure for each column that has published numbers beside ours."""
     for place, column in enumerate(table.columns):
         rows = [(label, *cells[place]) for label, cells in table.rows]
         rows = [row for row in rows if row[1] is not None or row[2] is not None]
         if any(ours is not None for _, _, ours in rows) and any(published for _, published, _ in rows):
-            yield _panel(column, rows)
+            chart = _image(column, style.Picture.of(partial(_draw_beside, rows)).png)
+            yield f"<figure><figcaption>{html.escape(column)}</figcaption>{chart}</figure>"
 
 
-def _panel(column: str, rows: Sequence[tuple[str, float | None, Estimate | None]]) -> str:
-    scale = _scale(rows)
-    height = len(rows) * _ROW + _AXIS
-    parts = [
-        f"<figure><figcaption>{html.escape(column)}</figcaption>"
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{html.escape(column)}">'
-    ]
-    for number, row in enumerate(rows):
-        parts += _chart_row(row, number, scale)
-    parts += _axis(scale, len(rows) * _ROW)
-    return "\n".join([*parts, "</svg></figure>"])
-
-
-def _chart_row(row: tuple[str, float | None, Estimate | None], number: int, scale: _Scale) -> Iterator[str]:
-    label, published, ours = row
-    middle = number * _ROW + _ROW / 2
-    if number % 2 == 0:
-        yield f'<rect class="stripe" x="0" y="{number * _ROW}" width="{_WIDTH}" height="{_ROW}"/>'
-    short = label if len(label) <= _LETTERS else label[: _LETTERS - 1] + "…"
-    yield f'<text x="4" y="{middle + 4:g}">{html.escape(short)}<title>{html.escape(label)}</title></text>'
-    if ours is not None:
-        if math.isfinite(ours.low) and math.isfinite(ours.high):
-            ends = scale.clipped(ours.low), scale.clipped(ours.high)
-            yield (
-                f'<line class="ours-span" x1="{ends[0]:.1f}" x2="{ends[1]:.1f}" '
-                f'y1="{middle:g}" y2="{middle:g}"/>'
-            )
-        title = f"<title>ours: {number_text(ours.value)}</title>"
-        yield f'<circle class="ours" cx="{scale(ours.value):.1f}" cy="{middle:g}" r="4">{title}</circle>'
-    if published is not None:
-        at, title = scale(published), f"published: {number_text(published)}"
-        points = (
-            f"{at:.1f},{middle - 6:g} {at + 6:.1f},{middle:g} {at:.1f},{middle + 6:g} {at - 6:.1f},{middle:g}"
-        )
-        yield f'<polygon class="paper" points="{points}" fill-opacity="0"><title>{title}</title></polygon>'
-
-
-def _axis(scale: _Scale, top: float) -> Iterator[str]:
-    left, right = scale(scale.low), scale(scale.high)
-    yield f'<line class="axis" x1="{left:g}" x2="{right:g}" y1="{top:g}" y2="{top:g}"/>'
-    for value in _ticks(scale):
-        at = scale(value)
-        yield f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{top:g}" y2="{top + 4:g}"/>'
-        yield (
-            f'<text class="soft" x="{at:.1f}" y="{top + 17:g}" text-anchor="middle">'
-            f"{_tick_text(value)}</text>"
-        )
-
-
-def _tick_text(value: float) -> str:
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
-    return text.replace("-", "−")
-
-
-def _scale(rows: Sequence[tuple[str, float | None, Estimate | None]]) -> _Scale:
-    values = [published for _, published, _ in rows if published is not None]
-    values += [end for _, _, ours in rows if ours is not None for end in (ours.value, ours.low, ours.high)]
-    values = [value for value in values if math.isfinite(value)]
-    low, high = min(values), max(values)
-    if low > 0 and high / low >= _LOGARITHMIC:
-        return _Scale(low / 1.15, high * 1.15, True)
-    room = (high - low or abs(high) or 1.0) * 0.06
-    return _Scale(low - room, high + room, False)
-
-
-def _ticks(scale: _Scale) -> list[float]:
-    """Return round values within the scale: powers of ten, or steps of 1, 2 or 5 of one."""
-    if scale.logarithmic:
-        powers = range(math.ceil(math.log10(scale.low)), math.floor(math.log10(scale.high)) + 1)
-        return [10.0**power for power in powers]
-    rough = (scale.high - scale.low) / _TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-    first, last = math.ceil(scale.low / step), math.floor(scale.high / step)
-    return [round(number * step, 12) for number in range(first, last + 1)]
+def _draw_beside(rows: Sequence[tuple[str, float | None, Estimate | None]], path: Path) -> Path:
+    """Draw a line for each row: ours with its interval as a point, the published number as a diamond."""
+    labels, published, ours = zip(*rows, strict=True)
+    short = [label if len(label) <= _LETTERS else f"{label[: _LETTERS - 1]}…" for label in labels]
+    missing = Estimate(math.nan)
+    numbers = [(one.value, one.low, one.high) for one in (one or missing for one in ours)]
+    means, low, high = np.array(numbers).T
+    paper = np.array(published, dtype=np.float64)
+    places = np.arange(len(rows))
+    with style.figure(5.6, 0.6 + 0.26 * len(rows)) as (drawing, axes):
+        axes.hlines(places, low, high, color=style.BETTER, linewidth=2.2)
+        axes.plot(means, places, "o", color=style.BETTER)
+        axes.plot(paper, places, "D", color=style.WORSE, markerfacecolor="none", markeredgewidth=1.6)
+        axes.set_yticks(places, short)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        scale_axis(axes, "x", [*means, *low, *high, *paper])
+        return style.save(drawing, path)
