@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -247,22 +246,14 @@ def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> 
         means = [row["mean"] for row in whole]
     effects = effects_of(
         {name: [row[PARAMETER_PREFIX + name] for row in whole] for name in varying},
-        [math.nan if mean is None else mean for mean in means],
+        means,
         direction=head.direction,
         logarithmic=is_logarithmic(means),
     )
     if effects is None:
         return None
-    return {
-        "main": [_rounded(asdict(effect)) for effect in effects.main],
-        "interactions": [
-            _rounded(asdict(pair) | {"means": pair.means.tolist()}) for pair in effects.interactions
-        ],
-        "logarithmic": effects.logarithmic,
-        "complete": effects.complete and len(whole) == len(rows),
-        "leftOut": effects.left_out,
-        "incomplete": len(rows) - len(whole),
-    }
+    complete = effects["complete"] and len(whole) == len(rows)
+    return dict(_rounded(effects) | {"complete": complete, "incomplete": len(rows) - len(whole)})
 
 
 def _rounded(content: Any) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -43,86 +44,13 @@ class _Levels:
     ordered: bool
 
 
-@dataclass(frozen=True)
-class _MainEffect:
-    """What a parameter does on average.
-
-    Attributes
-    ----------
-    name, labels
-        The parameter and its values or bins.
-    means
-        Mean over the configurations at each; the geometric mean where `Effects.logarithmic`.
-    best
-        The best mean of a configuration at each.
-    counts
-        Configurations at each.
-    share
-        Of the variance among configurations, from 0 to 1.
-    ordered
-        Whether the labels are numbers or ranges of them.
-    """
-
-    name: str
-    labels: list[str]
-    means: list[float]
-    best: list[float]
-    counts: list[int]
-    share: float
-    ordered: bool
-
-
-@dataclass(frozen=True)
-class _Interaction:
-    """What two parameters do together.
-
-    Attributes
-    ----------
-    down, across
-        The parameters.
-    labels
-        The values or bins of each.
-    means
-        Shape (down, across); NaN where no configuration is.
-    share
-        Of the variance, beyond what the two do each by itself.
-    """
-
-    down: str
-    across: str
-    labels: tuple[list[str], list[str]]
-    means: FloatArray
-    share: float
-
-
-@dataclass(frozen=True)
-class _Effects:
-    """Effects of the parameters on one objective.
-
-    Attributes
-    ----------
-    main
-        By falling share.
-    interactions
-        The strongest pairs, by falling share.
-    logarithmic
-        Whether logarithms of the means were taken, because the means spread far.
-    complete
-        Whether every combination of the values was run, which makes the shares add up.
-    left_out
-        Parameters that are not shown: words with too many values, and whatever is beyond a dozen.
-    """
-
-    main: list[_MainEffect]
-    interactions: list[_Interaction]
-    logarithmic: bool
-    complete: bool
-    left_out: list[str]
-
-
 def effects_of(
-    parameters: Mapping[str, Sequence[Any]], means: Sequence[float], *, direction: str, logarithmic: bool
-) -> _Effects | None:
+    parameters: Mapping[str, Sequence[Any]],
+    means: Sequence[float | None],
+    *,
+    direction: str,
+    logarithmic: bool,
+) -> dict[str, Any] | None:
     """Return the effects of parameters on the means of configurations.
 
     Parameters
@@ -138,8 +66,19 @@ def effects_of(
 
     Returns
     -------
-    Effects or None
+    dict or None
         None where fewer than three configurations have a mean, or no parameter varies among them.
+
+        - `main`: the parameters by falling share, each with its `name`; the `labels` of its values or bins;
+          for each of these the mean over the configurations in `means` (geometric where `logarithmic`), the
+          best mean of one in `best` and their number in `counts`; the `share` of the variance among
+          configurations, from 0 to 1; and in `ordered` whether the labels are numbers.
+        - `interactions`: the strongest pairs by falling share, each with the parameters `down` and `across`,
+          the `labels` of both, the `means` of shape (down, across), NaN where no configuration is, and the
+          `share` beyond what the two do each by itself.
+        - `logarithmic`: whether logarithms were taken.
+        - `complete`: whether every combination of the values was run, which makes the shares add up.
+        - `leftOut`: parameters that are not shown: words with too many values, and all beyond a dozen.
     """
     values = np.array(means, dtype=np.float64)
     there = np.flatnonzero(np.isfinite(values)).tolist()
@@ -170,13 +109,14 @@ def effects_of(
         _interaction(*pair, response, total, logarithmic=logarithmic, exact=complete)
         for pair in combinations(levels, 2)
     ]
-    return _Effects(
-        main=sorted(main, key=lambda effect: -effect.share),
-        interactions=sorted(pairs, key=lambda pair: -pair.share)[:MOST_INTERACTIONS],
-        logarithmic=logarithmic,
-        complete=complete,
-        left_out=left_out,
-    )
+    by_share = partial(sorted, key=lambda effect: -effect["share"])
+    return {
+        "main": by_share(main),
+        "interactions": by_share(pairs)[:MOST_INTERACTIONS],
+        "logarithmic": logarithmic,
+        "complete": complete,
+        "leftOut": left_out,
+    }
 
 
 def _levels(name: str, column: Sequence[Any], bins: int) -> _Levels | None:
@@ -232,7 +172,7 @@ def _main(
     direction: str,
     logarithmic: bool,
     exact: bool,
-) -> _MainEffect:
+) -> dict[str, Any]:
     count = len(level.labels)
     means, sizes = _group_means(level.codes, response, count)
     explained = float(np.nansum(sizes * (means - response.mean()) ** 2))
@@ -240,12 +180,20 @@ def _main(
     pick = np.min if direction == "min" else np.max
     best = [float(pick(values[level.codes == place])) for place in range(count)]
     shown = np.exp(means) if logarithmic else means
-    return _MainEffect(level.name, level.labels, shown.tolist(), best, sizes.tolist(), share, level.ordered)
+    return {
+        "name": level.name,
+        "labels": level.labels,
+        "means": shown.tolist(),
+        "best": best,
+        "counts": sizes.tolist(),
+        "share": share,
+        "ordered": level.ordered,
+    }
 
 
 def _interaction(
     first: _Levels, second: _Levels, response: FloatArray, total: float, *, logarithmic: bool, exact: bool
-) -> _Interaction:
+) -> dict[str, Any]:
     # The longer list goes down, where there is room for its words.
     across, down = sorted((first, second), key=lambda level: len(level.labels))
     rows, columns = len(down.labels), len(across.labels)
@@ -259,6 +207,6 @@ def _interaction(
     used = int((sizes > 0).sum())
     freedom = max(used - (rows + columns - 1), 0)
     share = _share(explained, freedom, total - between, len(response) - used, total, exact=exact)
-    shape = means.reshape(rows, columns)
-    labels = down.labels, across.labels
-    return _Interaction(down.name, across.name, labels, np.exp(shape) if logarithmic else shape, share)
+    shown = (np.exp(means) if logarithmic else means).reshape(rows, columns).tolist()
+    labels = [down.labels, across.labels]
+    return {"down": down.name, "across": across.name, "labels": labels, "means": shown, "share": share}
