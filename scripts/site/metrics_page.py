@@ -23,8 +23,9 @@ END = "<!-- end of the written part -->\n"
 
 _BETTER = {"min": "less", "max": "more", "none": "–"}
 _STATISTIC = re.compile(r"(.+)_(mean|median|p90|p95|p99|max)")
-#: A publication, which ends with its year and perhaps its DOI, and the place in it, such as "equation 4".
-_CITATION = re.compile(r"(.+\b(?:19|20)\d\d(?:, doi \S+?)?)(?:, (.+))?")
+#: A publication, which ends with its year and perhaps its DOI, or with its title, and the place in it.
+_CITATION = re.compile(r"(.+\b(?:19|20)\d\d(?:, doi \S+?)?|.+”)(?:,? (.+))?")
+_CODE_OF = "the authors' code of: "
 
 
 def fill_page(page: str, systems: Mapping[str, System] = SYSTEMS) -> str:
@@ -43,10 +44,7 @@ def metrics_tables(systems: Mapping[str, System]) -> str:
     numbers = {publication: number for number, publication in enumerate(publications, start=1)}
     parts: list[str] = []
     for name, system in systems.items():
-        parts.append(f"\n## Metrics of `{name}`\n")
-        # In order, not sorted: a family is a run of metrics.
-        for family, metrics in groupby(system.metrics.items(), lambda item: getattr(item[1], "family", "")):
-            parts += [f"\n### {family}\n" if family else "", "\n", *_table(dict(metrics), numbers)]
+        parts += [f"\n## Metrics of `{name}`\n\n", *_table(system.metrics, numbers)]
     parts.append("\n## Sources\n\n")
     parts += [f"{number}. {publication}\n" for publication, number in numbers.items()]
     return "".join([*parts, "\n"])
@@ -55,11 +53,11 @@ def metrics_tables(systems: Mapping[str, System]) -> str:
 def _citations(source: str) -> Iterator[tuple[str, str]]:
     """Yield the publications of a source with the place in each; nothing where it is gridtune itself."""
     for citation in source.split("; "):
-        match = _CITATION.fullmatch(citation)
-        if match is not None:
-            yield match[1], match[2] or ""
-        elif citation != "gridtune":
-            yield citation, ""
+        if citation in {"gridtune", "gridtune, 2026"}:
+            continue
+        match = _CITATION.fullmatch(citation.removeprefix(_CODE_OF))
+        code = "the authors' code" if citation.startswith(_CODE_OF) else ""
+        yield (match[1], match[2] or code) if match is not None else (citation, "")
 
 
 def _row_name(name: str, metric: MetricInfo) -> tuple[str, str]:
@@ -75,12 +73,18 @@ def _table(metrics: Mapping[str, MetricInfo], numbers: Mapping[str, int]) -> Ite
     columns = ["metric", "unit", "better", "formula", *(["description"] if described else []), "source"]
     yield f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}\n"
     rows = {_row_name(name, metric): metric for name, metric in metrics.items()}
-    for (name, formula), metric in rows.items():
-        citations = [f"[{numbers[work]}] {place}".rstrip() for work, place in _citations(metric.source)]
-        words = [getattr(metric, "description", "")] if described else []
-        cells = [f"`{name}`", metric.unit, _BETTER[metric.direction], formula, *words]
-        cells.append(", ".join(citations) or "gridtune")
-        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
+    for family, group in groupby(rows.items(), lambda row: getattr(row[1], "family", "")):
+        if family:
+            yield f"| **{family}** |{' |' * (len(columns) - 1)}\n"
+        yield from (_row(name, formula, metric, described, numbers) for (name, formula), metric in group)
+
+
+def _row(name: str, formula: str, metric: MetricInfo, described: bool, numbers: Mapping[str, int]) -> str:
+    citations = [f"[{numbers[work]}] {place}".rstrip() for work, place in _citations(metric.source)]
+    words = [getattr(metric, "description", "")] if described else []
+    cells = [f"`{name}`", metric.unit, _BETTER[metric.direction], formula, *words]
+    cells.append(", ".join(citations) or "gridtune")
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 
 
 if __name__ == "__main__":
