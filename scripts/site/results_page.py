@@ -54,7 +54,7 @@ def _section(reproduced: Reproduced) -> Iterator[str]:
     counts = Counter(claim.verdict for claim in reproduced.claims)
     tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
     yield f"<details markdown><summary>{reproduced.title}: {tally}</summary>\n\n"
-    yield f"[`{reproduced.name}`](studies/{reproduced.name}.md): {'; '.join(reproduced.publications)}\n\n"
+    yield f"[`{reproduced.name}`](studies/{reproduced.name}.md): {'; '.join(reproduced.publications)}.\n"
     logs = ", ".join(
         trace.name + (f" ({trace.remark})" if trace.remark else "") for trace in reproduced.traces
     )
