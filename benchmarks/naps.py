@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from gridtune.core.system import (
     Measure,
-    MetricInfo,
     Outcome,
     Streams,
     System,
@@ -31,7 +30,7 @@ class Naps(System):
     name: ClassVar[str] = "naps"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = NapParameters
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "value": Measure("1", "min", "number mod 7 + a random number from 0 to 1", source="this benchmark")
     }
 

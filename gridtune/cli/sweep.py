@@ -319,6 +319,8 @@ def _race_progress(
 
 
 def _progress_text(summary: Mapping[str, Any], folder: str | Path) -> str:
+    from gridtune.report.labels import count_text
+
     bad = {state: summary[state] for state in ("failed", "timed_out", "lost") if summary[state]}
     counts = [
         f"{summary['done']:,} done",
@@ -331,7 +333,7 @@ def _progress_text(summary: Mapping[str, Any], folder: str | Path) -> str:
         return text
     if summary["seconds_left"] is None:
         return f"{text}; how long that takes is not known before a cell has been run"
-    workers = _count(summary["workers"], "worker")
+    workers = count_text(summary["workers"], "worker")
     time = _duration(summary["seconds_left"])
     return f"{text}: {about} {time} with {workers}, start and report not counted"
 
@@ -345,19 +347,23 @@ def _duration(seconds: float) -> str:
 
 def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
     """Return how many cells there are, or will be at most, and what they are made of."""
-    replicates = _count(summary["replicates"], "replicate")
+    from gridtune.report.labels import count_text
+
+    replicates = count_text(summary["replicates"], "replicate")
     if space.strategy.adaptive is None:
-        configurations = _count(summary["configurations"], "configuration")
+        configurations = count_text(summary["configurations"], "configuration")
         each = ", each" if summary["configurations"] > 1 else ""
         race = space.strategy.race
         if race is not None:
             first = min(race.first, summary["replicates"])
-            most = f"up to {_count(summary['most_cells'], 'cell')}"
+            most = f"up to {count_text(summary['most_cells'], 'cell')}"
             return f"{most}: {configurations}{each} with {first} to {replicates}, as the race decides"
-        return f"{_count(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
+        return f"{count_text(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
     baseline = "the baseline and " if summary["cells"] else ""
-    configurations = f"{_count(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
-    heading = f"up to {_count(summary['most_cells'], 'cell')}: {baseline}{configurations}, {replicates} each"
+    configurations = f"{count_text(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
+    heading = (
+        f"up to {count_text(summary['most_cells'], 'cell')}: {baseline}{configurations}, {replicates} each"
+    )
     stopping = space.strategy.stopping
     if stopping is None:
         return heading
@@ -366,10 +372,6 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
         values = len(space.dimensions[stopping.resource].grid or ())
         steps = f"for one after another of {values} values of {stopping.resource}"
     return f"{heading}, {steps}; most are stopped early"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 @click.command()

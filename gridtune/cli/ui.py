@@ -63,7 +63,8 @@ def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, n
     address = _address(uri, server, experiment)
     click.echo(f"{without_secrets(uri)}\n{address}   (Ctrl-C ends it)")
     sys.stdout.flush()
-    if not no_browser and _has_display():
+    screen = sys.platform in {"darwin", "win32"} or os.getenv("DISPLAY") or os.getenv("WAYLAND_DISPLAY")
+    if not no_browser and screen:
         # It waits for the server, opens the page and ends.
         subprocess.Popen([sys.executable, "-m", "gridtune.cli.ui", f"{server}/health", address])
     # The server takes this process's place: what ends this command ends the server, and nothing is left.
@@ -84,12 +85,6 @@ def _address(uri: str, server: str, experiment: str | None) -> str:
             hint="give the name in the space's file, or leave it out for the latest sweep",
         )
     return address
-
-
-def _has_display() -> bool:
-    if sys.platform in {"darwin", "win32"}:
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _command(uri: str, host: str, port: int) -> list[str]:

@@ -19,6 +19,8 @@ _FORMAT = 1
 _ABOUT = "about"
 #: Bytes that a file may hold once decompressed.
 _MOST_BYTES = 1 << 30
+#: What a damaged file raises, beside Python's own errors.
+_DAMAGED = (zipfile.BadZipFile, zlib.error)
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, Any], about: Mapping[str, Any]) -> None:
@@ -53,9 +55,7 @@ def read_arrays(
         about = json.loads(str(arrays.pop(_ABOUT)))
     except OSError as fault:
         raise error(f"cannot be read: {fault.strerror or fault}", path=file) from fault
-    except (ValueError, KeyError, EOFError, MemoryError) as fault:
-        raise error(f"holds no {what}", path=file) from fault
-    except (zipfile.BadZipFile, zlib.error, AttributeError, RuntimeError) as fault:
+    except (*_DAMAGED, ValueError, KeyError, EOFError, MemoryError, AttributeError, RuntimeError) as fault:
         raise error(f"holds no {what}", path=file) from fault
     form = about.get("format") if isinstance(about, dict) else None
     if form != _FORMAT:

@@ -30,7 +30,6 @@ __all__ = [
     "CellState",
     "Replicate",
     "canonical_json",
-    "cell_id_of",
     "configuration_id_of",
     "content_id",
     "environment_parameters",
@@ -161,15 +160,10 @@ class CellResult:
         """Return the result of a cell in this state."""
         return cls(
             cell_id=cell.cell_id,
-            configuration_id=cell.configuration_id,
-            workload=cell.workload,
-            configuration=dict(cell.configuration),
-            replicate=cell.replicate.label,
             seed=cell.seed,
-            traces=dict(cell.traces),
-            parameters=cell.parameters,
             state=state,
             identity=cell.identity,
+            **_description(cell),
             **outcome,
         )
 
@@ -179,15 +173,7 @@ class CellResult:
         A result outlives the search space that it was made for. Another space may spell the same
         run otherwise, by leaving out a default or by the path to a log.
         """
-        return replace(
-            self,
-            configuration_id=cell.configuration_id,
-            workload=cell.workload,
-            configuration=dict(cell.configuration),
-            replicate=cell.replicate.label,
-            traces=dict(cell.traces),
-            parameters=cell.parameters,
-        )
+        return replace(self, **_description(cell))
 
     def adds_to(self, earlier: CellResult | None) -> bool:
         """Return whether this result, from elsewhere, adds to what a journal has of its cell."""
@@ -209,6 +195,18 @@ class CellResult:
         result = object.__new__(cls)
         result.__dict__.update(values)
         return result
+
+
+def _description(cell: Cell) -> dict[str, Any]:
+    """Return the attributes of a result that describe its cell, as the search space spells it."""
+    return {
+        "configuration_id": cell.configuration_id,
+        "workload": cell.workload,
+        "configuration": dict(cell.configuration),
+        "replicate": cell.replicate.label,
+        "traces": dict(cell.traces),
+        "parameters": cell.parameters,
+    }
 
 
 def _number(value: Any) -> float:
@@ -328,17 +326,6 @@ def identity_of(
 ) -> str:
     """Return everything that determines the result of a cell, as canonical JSON: its id is a hash of it."""
     return canonical_json({**_identity(system, parameters, traces, load), "seed": seed})
-
-
-def cell_id_of(
-    system: System,
-    parameters: SystemParameters,
-    seed: int,
-    traces: Mapping[str, str],
-    load: WorkloadLoader,
-) -> str:
-    """Return the id of the cell with these parameters, this seed and these traces' checksums."""
-    return id_of_identity(identity_of(system, parameters, seed, traces, load))
 
 
 def configuration_id_of(

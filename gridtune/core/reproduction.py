@@ -20,16 +20,38 @@ __all__ = [
     "Log",
     "PaperFigure",
     "PaperTable",
+    "PublishedFigure",
     "Reading",
     "Recorded",
     "Relation",
     "Reproduction",
-    "TableCell",
     "TableRow",
 ]
 
 #: What a number is: one configuration's, or its comparison with another on the same replicates.
 Relation = Literal["value", "difference", "ratio", "change"]
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A number that a publication reports, to be held against ours.
+
+    Attributes
+    ----------
+    source
+        Where it is printed: the publication, with table, figure or equation.
+    quantity
+        What was measured, in words.
+    value
+        The number, in `unit`.
+    unit
+        "s", "1" (a ratio), "%".
+    """
+
+    source: str
+    quantity: str
+    value: float
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -205,34 +227,27 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class TableCell:
-    """A number of a published table, and ours.
+class TableRow:
+    """A row of a published table, or one of ours beside it (without published numbers).
 
     Attributes
     ----------
-    published
-        The name of one of the system's published figures, a number made of several, or None.
-    ours
-        Where ours comes from, or None.
+    label
+        Its head.
+    cells
+        By column the published number and ours, either of them None where there is none. The published one is
+        the name of one of the system's published figures, or a number made of several.
     """
 
-    published: str | float | None
-    ours: Reading | None
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A row of a published table, or one of ours beside it (without published numbers)."""
-
     label: str
-    cells: Sequence[TableCell]
+    cells: Sequence[tuple[str | float | None, Reading | None]]
 
     @classmethod
     def of(
         cls, label: str, ours: Iterable[Reading | None], published: Iterable[str | float | None] = ()
     ) -> TableRow:
         """Return the row with these numbers by column; the side that ends first has none in the others."""
-        return cls(label, [TableCell(paper, here) for here, paper in zip_longest(ours, published)])
+        return cls(label, list(zip_longest(published, ours)))
 
 
 @dataclass(frozen=True)

@@ -81,15 +81,12 @@ def figure(width: float, height: float, rows: int = 1, **subplots: Any) -> Itera
 
     pyplot is not touched: its figures live until they are closed, and it wants the main thread.
     """
+    # Room for labels around each panel (inches) and between panels (a share).
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, wspace=0.03, hspace=0.03)
     with mpl.rc_context(_RC):
-        drawing = Figure(figsize=(width, height), layout=_layout())
+        drawing = Figure(figsize=(width, height), layout=layout)
         FigureCanvasAgg(drawing)
         yield drawing, drawing.subplots(rows, **subplots)
-
-
-def _layout() -> ConstrainedLayoutEngine:
-    """Return the layout, with room for labels around each panel (inches) and between panels (a share)."""
-    return ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, wspace=0.03, hspace=0.03)
 
 
 def save(drawing: Figure, path: Path) -> Path:

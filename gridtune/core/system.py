@@ -10,13 +10,13 @@ entry points, exactly as somebody else's are:
 
 from __future__ import annotations
 
-import importlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
@@ -32,7 +32,7 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:  # evaluating a schedule loads this module, and needs no tables
     import pyarrow as pa
 
-    from gridtune.core.reproduction import Reproduction
+    from gridtune.core.reproduction import PublishedFigure, Reproduction
     from gridtune.core.schedules.schedule import Schedule
 
 __all__ = [
@@ -45,10 +45,8 @@ __all__ = [
     "FinishedSweep",
     "LogParameters",
     "Measure",
-    "MetricInfo",
     "Outcome",
     "Partition",
-    "PublishedFigure",
     "RenamedMetric",
     "Streams",
     "SuggestedSpace",
@@ -58,7 +56,6 @@ __all__ = [
     "WorkloadLoader",
     "default_system",
     "get_system",
-    "has_walltimes",
     "metric_hint",
     "parameter_hint",
     "register_system",
@@ -166,28 +163,6 @@ class RenamedMetric:
     factor: float = 1.0
 
 
-@dataclass(frozen=True)
-class PublishedFigure:
-    """A number that a publication reports, to be held against ours.
-
-    Attributes
-    ----------
-    source
-        Where it is printed: the publication, with table, figure or equation.
-    quantity
-        What was measured, in words.
-    value
-        The number, in `unit`.
-    unit
-        "s", "1" (a ratio), "%".
-    """
-
-    source: str
-    quantity: str
-    value: float
-    unit: str
-
-
 class FinishedSweep(Protocol):
     """What a system's own tables and figures are made of (`gridtune.report.schedules.ReportMaterial`)."""
 
@@ -261,7 +236,7 @@ class System(ABC):
     name: ClassVar[str]
     version: ClassVar[str]
     Parameters: ClassVar[type[SystemParameters]]
-    metrics: ClassVar[Mapping[str, MetricInfo]]
+    metrics: ClassVar[Mapping[str, Measure]]
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {}
     renamed_values: ClassVar[Mapping[str, Mapping[str, Mapping[Any, Any]]]] = {}
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
@@ -387,12 +362,7 @@ class _Systems(Registry[System]):
         system, slash, algorithm = name.partition("/")
         if not slash or name in self.imported:
             return super().__getitem__(name)
-        return _training(super().__getitem__(system).trainings[algorithm])
-
-
-def _training(place: str) -> System:
-    module, _, name = place.partition(":")
-    return _made(getattr(importlib.import_module(module), name))
+        return _made(resolve_name(super().__getitem__(system).trainings[algorithm]))
 
 
 @cache
@@ -456,30 +426,6 @@ def metric_hint(system: System, name: str) -> str:
 
 #: Which way is better; "none" where it is no goal.
 Direction = Literal["min", "max", "none"]
-
-
-class MetricInfo(Protocol):
-    """Anything that says this much of a measure: a `Measure`, a registered `Metric`."""
-
-    @property
-    def unit(self) -> str:
-        """Its unit; "1" for a ratio."""
-        ...
-
-    @property
-    def direction(self) -> Direction:
-        """Which way is better."""
-        ...
-
-    @property
-    def formula(self) -> str:
-        """How it is made, in plain text."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """The publication that defines it, or "gridtune" where it is our own."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -581,12 +527,6 @@ def starter_windows(jobs: int) -> int | None:
     """Return into how many windows a log of so many jobs should be cut; None if it is too short for that."""
     windows = min(_MOST, jobs // _WINDOW_JOBS)
     return windows if windows >= _FEWEST else None
-
-
-def has_walltimes(workload: Workload) -> bool:
-    """Whether any job of the log says how long it may run."""
-    requested = workload.columns.get("requested_time")
-    return requested is not None and bool((requested > 0).any())
 
 
 _WINDOW = re.compile(r"(\d+)/(\d+)")

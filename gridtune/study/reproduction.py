@@ -256,14 +256,12 @@ def _numbers(table: PaperTable, system: System, results: Results) -> TableNumber
     experiments: dict[str, None] = {}
     for row in table.rows:
         cells: list[tuple[float | None, Estimate | None]] = []
-        for cell in row.cells:
-            published = cell.published
-            if isinstance(published, str):
-                published = system.published[published].value
-            cells.append((None if published is None else float(published), None))
-            if cell.ours is not None:
-                experiments[cell.ours.experiment] = None
-                cells[-1] = (cells[-1][0], estimate(cell.ours, results))
+        for figure, ours in row.cells:
+            published = system.published[figure].value if isinstance(figure, str) else figure
+            if ours is not None:
+                experiments[ours.experiment] = None
+            here = None if ours is None else estimate(ours, results)
+            cells.append((None if published is None else float(published), here))
         if any(pair != (None, None) for pair in cells):
             rows.append((row.label, cells))
     return TableNumbers(table.title, table.source, list(table.columns), rows, list(experiments))

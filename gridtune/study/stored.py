@@ -150,6 +150,10 @@ _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _SHORTEST_PREFIX = 4
 
 
+#: Attributes of a result that `as_dict` of a cell begins with.
+_IDENTIFYING = ("cell_id", "workload", "replicate", "parameters", "seed")
+
+
 @dataclass(frozen=True)
 class CellAgain:
     """A cell that was run again.
@@ -202,11 +206,7 @@ class CellAgain:
         before = self.before
         return finite_json(
             {
-                "cell_id": before.cell_id,
-                "workload": before.workload,
-                "replicate": before.replicate,
-                "parameters": before.parameters,
-                "seed": before.seed,
+                **{name: getattr(before, name) for name in _IDENTIFYING},
                 "identical": self.identical,
                 "changed": list(self.changed),
                 "differences": {

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from gridtune.core.system import SYSTEMS, MetricInfo, System
+from gridtune.core.system import SYSTEMS, Measure, System
 
 __all__ = ["BEGIN", "END", "fill_page", "metrics_tables"]
 
@@ -60,7 +60,7 @@ def _citations(source: str) -> Iterator[tuple[str, str]]:
         yield (match[1], match[2] or code) if match is not None else (citation, "")
 
 
-def _row_name(name: str, metric: MetricInfo) -> tuple[str, str]:
+def _row_name(name: str, metric: Measure) -> tuple[str, str]:
     """Return the name and formula of a metric's row; `wait_mean`, `wait_max` and so on share one."""
     match = _STATISTIC.fullmatch(name)
     if match is None or not metric.formula.startswith(f"{match[2]} over i of "):
@@ -68,7 +68,7 @@ def _row_name(name: str, metric: MetricInfo) -> tuple[str, str]:
     return f"{match[1]}_…", metric.formula.removeprefix(f"{match[2]} over i of ")
 
 
-def _table(metrics: Mapping[str, MetricInfo], numbers: Mapping[str, int]) -> Iterator[str]:
+def _table(metrics: Mapping[str, Measure], numbers: Mapping[str, int]) -> Iterator[str]:
     described = any(getattr(metric, "description", "") for metric in metrics.values())
     columns = ["metric", "unit", "better", "formula", *(["description"] if described else []), "source"]
     yield f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}\n"
@@ -79,7 +79,7 @@ def _table(metrics: Mapping[str, MetricInfo], numbers: Mapping[str, int]) -> Ite
         yield from (_row(name, formula, metric, described, numbers) for (name, formula), metric in group)
 
 
-def _row(name: str, formula: str, metric: MetricInfo, described: bool, numbers: Mapping[str, int]) -> str:
+def _row(name: str, formula: str, metric: Measure, described: bool, numbers: Mapping[str, int]) -> str:
     citations = [f"[{numbers[work]}] {place}".rstrip() for work, place in _citations(metric.source)]
     words = [getattr(metric, "description", "")] if described else []
     cells = [f"`{name}`", metric.unit, _BETTER[metric.direction], formula, *words]

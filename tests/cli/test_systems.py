@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.cli.main import cli
-from gridtune.core.system import SYSTEMS, PublishedFigure, get_system, system_names
+from gridtune.core.reproduction import PublishedFigure
+from gridtune.core.system import SYSTEMS, get_system, system_names
 from gridtune.errors import SweepError
 
 

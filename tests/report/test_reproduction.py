@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.core.reproduction import Claim, Criterion, PaperFigure, Reading, Recorded, TableCell, TableRow
-from gridtune.core.system import PublishedFigure
+from gridtune.core.reproduction import (
+    Claim,
+    Criterion,
+    PaperFigure,
+    PublishedFigure,
+    Reading,
+    Recorded,
+    TableRow,
+)
 from gridtune.errors import SweepError
 from gridtune.report.reproduction import (
     DrawnFigure,
@@ -124,8 +131,8 @@ def test_a_part_of_a_note_is_read_as_its_mean() -> None:
 
 def test_a_row_is_as_long_as_its_longer_side() -> None:
     ours = [reading(), None]
-    assert TableRow.of("a", ours, ["wait"]).cells == [TableCell("wait", ours[0]), TableCell(None, None)]
-    assert TableRow.of("a", [], ["wait"]).cells == [TableCell("wait", None)]
+    assert TableRow.of("a", ours, ["wait"]).cells == [("wait", ours[0]), (None, None)]
+    assert TableRow.of("a", [], ["wait"]).cells == [("wait", None)]
 
 
 def test_a_reading_of_several_configurations_is_refused() -> None:

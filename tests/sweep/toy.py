@@ -12,7 +12,6 @@ from typing import ClassVar, Literal
 
 from gridtune.core.system import (
     Measure,
-    MetricInfo,
     Outcome,
     RenamedMetric,
     Streams,
@@ -53,7 +52,7 @@ class ToySystem(System):
     name: ClassVar[str] = "toy"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ToyParameters
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "loss": Measure("s", "min", "(x − 3)² + noise", source="gridtune"),
         "gain": Measure("1", "max", "−loss", source="gridtune"),
         "size": Measure("jobs", "none", "jobs of the log", source="gridtune"),

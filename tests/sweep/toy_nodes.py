@@ -11,7 +11,6 @@ from gridtune.core.compiled import kernel
 from gridtune.core.system import (
     CellResources,
     Measure,
-    MetricInfo,
     Outcome,
     Streams,
     System,
@@ -42,7 +41,7 @@ class NodeSystem(System):
     name: ClassVar[str] = "toy-nodes"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = NodeParameters
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "node": Measure("1", "none", "number of the node", source="gridtune"),
         "worker": Measure("1", "none", "process number of the worker", source="gridtune"),
         "compiled": Measure("1", "none", "kernels that the worker compiled", source="gridtune"),

@@ -190,7 +190,7 @@ def test_a_system_that_breaks_a_rule_fails(system, rule, tmp_path):
 
 def metric_of(function: Any, **changes: Any) -> Metric:
     words = {"unit": "1", "direction": "min", "formula": "f", "source": "here", "description": "Words."}
-    return Metric("broken", function, family="own", **{**words, **changes})
+    return Metric(name="broken", function=function, family="own", **{**words, **changes})
 
 
 def shortened(jobs):

@@ -22,9 +22,7 @@ from gridtune.batch.metrics.registry import (
     PINEDO_2016,
     SHUTDOWN_2022,
     Direction,
-    Metric,
     metric,
-    register_metric,
 )
 from gridtune.core.usage import NodeState, NodeStates
 
@@ -142,8 +140,8 @@ def _register(
     def function(jobs: JobColumns) -> float:
         return _spent(jobs, *states)
 
-    metric = Metric(name, function, "kWh", direction, formula, source, description, FAMILY, True)
-    function.__doc__ = register_metric(metric).documentation
+    function.__doc__ = description
+    _energy_metric(name, direction=direction, formula=formula, source=source)(function)
 
 
 for _row in _BY_STATE:

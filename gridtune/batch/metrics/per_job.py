@@ -24,10 +24,8 @@ from gridtune.batch.metrics.registry import (
     SHUTDOWN_2022,
     STREIT_2004,
     ZOTKIN_1999,
-    Metric,
     MetricFunction,
     metric,
-    register_metric,
 )
 from gridtune.types import FloatArray, IntArray
 
@@ -135,17 +133,15 @@ def _summarised(quantity: str, statistic: str) -> MetricFunction:
 def _register(quantity: _Quantity) -> None:
     for statistic in (field.name for field in fields(Summary)):
         function = _summarised(quantity.name, statistic)
-        entry = Metric(
-            name=f"{quantity.name}_{statistic}",
-            function=function,
+        function.__doc__ = quantity.description
+        metric(
+            f"{quantity.name}_{statistic}",
             unit=quantity.unit,
             direction="min",
             formula=f"{statistic} over i of {quantity.formula}",
             source=quantity.source,
-            description=quantity.description,
             family=FAMILY,
-        )
-        function.__doc__ = register_metric(entry).documentation
+        )(function)
 
 
 for _quantity in QUANTITIES.values():

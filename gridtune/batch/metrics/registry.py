@@ -15,7 +15,7 @@ from typing import get_args
 from gridtune.arguments import require
 from gridtune.batch.metrics.columns import JobColumns
 from gridtune.core.schedules.schedule import Schedule
-from gridtune.core.system import Direction
+from gridtune.core.system import Direction, Measure
 from gridtune.errors import MetricError
 from gridtune.registry import Registry
 
@@ -97,8 +97,8 @@ MetricFunction = Callable[[JobColumns], float]
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-@dataclass(frozen=True)
-class Metric:
+@dataclass(frozen=True, kw_only=True)
+class Metric(Measure):
     """One registered metric.
 
     Attributes
@@ -107,14 +107,8 @@ class Metric:
         Its name in tables, tracking and search spaces.
     function
         Takes `JobColumns`, returns a float.
-    unit
-        "s", "1" (a ratio), "jobs", "jobs/h", "users", "kWh".
-    direction
-        The better direction.
-    formula
-        In plain text, in the notation of the page of metrics.
-    source
-        The publication that defines it; several are separated by a semicolon and a space.
+    unit, direction, formula, source
+        As of `Measure`; the formula in the notation of the page of metrics.
     description
         What it tells, and what to beware of.
     family
@@ -125,10 +119,6 @@ class Metric:
 
     name: str
     function: MetricFunction
-    unit: str
-    direction: Direction
-    formula: str
-    source: str
     description: str
     family: str
     needs_nodes: bool = False
@@ -202,7 +192,17 @@ def metric(
 
     def register(function: MetricFunction) -> MetricFunction:
         description = " ".join((function.__doc__ or "").split())
-        entry = Metric(name, function, unit, direction, formula, source, description, family, needs_nodes)
+        entry = Metric(
+            unit,
+            direction,
+            formula,
+            source=source,
+            name=name,
+            function=function,
+            description=description,
+            family=family,
+            needs_nodes=needs_nodes,
+        )
         function.__doc__ = register_metric(entry).documentation
         return function
 

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from gridtune.core.cells import CellResult
-from gridtune.core.reproduction import Claim, Criterion, Reading, Recorded
-from gridtune.core.system import PublishedFigure
+from gridtune.core.reproduction import Claim, Criterion, PublishedFigure, Reading, Recorded
 from gridtune.errors import SweepError
 from gridtune.report.labels import value_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference

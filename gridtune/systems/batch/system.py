@@ -25,7 +25,6 @@ from gridtune.core.system import (
     System,
     SystemParameters,
     WorkloadLoader,
-    has_walltimes,
 )
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.workload.workload import Workload
@@ -116,7 +115,7 @@ class BatchSystem(System):
 
     def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose queue orders and backfilling; without walltimes only orders that do not use them."""
-        informed = has_walltimes(workload)
+        informed = bool((workload.requested_time > 0).any())
         return SuggestedSpace(
             question=f"Which queue order and which backfilling are best on {workload.name}?",
             dimensions={

@@ -17,11 +17,11 @@ from gridtune.core.reproduction import (
     Experiment,
     PaperFigure,
     PaperTable,
+    PublishedFigure,
     Reading,
     Reproduction,
     TableRow,
 )
-from gridtune.core.system import PublishedFigure
 
 __all__ = ["PUBLISHED", "REPRODUCTIONS", "TABLE_2", "TABLE_3", "TABLE_5", "TABLE_6"]
 

@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.core.remarks import WALLTIMES
-from gridtune.core.reproduction import Reproduction
+from gridtune.core.reproduction import PublishedFigure, Reproduction
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
     Outcome,
-    PublishedFigure,
     RenamedMetric,
     Streams,
     SuggestedSpace,

@@ -19,11 +19,11 @@ from gridtune.core.reproduction import (
     Log,
     PaperFigure,
     PaperTable,
+    PublishedFigure,
     Reading,
     Reproduction,
     TableRow,
 )
-from gridtune.core.system import PublishedFigure
 
 __all__ = ["PUBLISHED", "REPRODUCTIONS"]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, create_model, model_validator
 
-from gridtune.core.system import Count, Measure, MetricInfo, Streams, SystemParameters, WorkloadLoader
+from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
 from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, measure_site
 from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, ResponsiveParameters
@@ -88,7 +88,7 @@ class ResponsiveESNQ(Training):
     Parameters: ClassVar[type[SystemParameters]] = ESNQParameters
     objective: ClassVar[str] = "reward_mean"
     policy_file: ClassVar[str] = "best.npz"
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         **RESPONSIVE_METRICS,
         "reward_mean": Measure(
             "1",

@@ -12,12 +12,12 @@ from gridtune.core.reproduction import (
     Experiment,
     PaperFigure,
     PaperTable,
+    PublishedFigure,
     Reading,
     Recorded,
     Reproduction,
     TableRow,
 )
-from gridtune.core.system import PublishedFigure
 from gridtune.systems.responsive.metrics import PEREZ_2009, PEREZ_2010, PROMPT, RESPONSIVE_METRICS
 
 __all__ = [

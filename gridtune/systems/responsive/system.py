@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
-from gridtune.core.reproduction import Reproduction
+from gridtune.core.reproduction import PublishedFigure, Reproduction
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
     Outcome,
-    PublishedFigure,
     RenamedMetric,
     Streams,
     SuggestedSpace,

@@ -18,12 +18,12 @@ from gridtune.core.reproduction import (
     Log,
     PaperFigure,
     PaperTable,
+    PublishedFigure,
     Reading,
     Recorded,
     Reproduction,
     TableRow,
 )
-from gridtune.core.system import PublishedFigure
 
 __all__ = [
     "DAYS",

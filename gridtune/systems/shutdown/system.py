@@ -10,14 +10,13 @@ import numpy as np
 from cachetools import LRUCache
 
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
-from gridtune.core.reproduction import Reproduction
+from gridtune.core.reproduction import PublishedFigure, Reproduction
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
-    MetricInfo,
+    Measure,
     Outcome,
-    PublishedFigure,
     RenamedMetric,
     Streams,
     SuggestedSpace,
@@ -75,7 +74,7 @@ class ShutdownSystem(System):
     }
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.shutdown.learners.ppo:ShutdownPPO"}
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters
-    metrics: ClassVar[Mapping[str, MetricInfo]] = SHUTDOWN_METRICS
+    metrics: ClassVar[Mapping[str, Measure]] = SHUTDOWN_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
     published: ClassVar[Mapping[str, PublishedFigure]] = published_figures()
     reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS

@@ -12,7 +12,6 @@ import pyarrow as pa
 from gridtune.core.system import (
     FinishedSweep,
     Measure,
-    MetricInfo,
     Outcome,
     Streams,
     System,
@@ -55,7 +54,7 @@ class QueueDemo(System):
     name: ClassVar[str] = "queue_demo"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = QueueParameters
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "wait_mean": Measure("s", "min", "Σ wᵢ / n; w: from arrival to start of service", source=_KLEINROCK),
         "response_mean": Measure("s", "min", "Σ (wᵢ + sᵢ) / n; s: time of service", source=_KLEINROCK),
         "waited_fraction": Measure("1", "min", "#{ i : wᵢ > 0 } / n", source=_ERLANG),

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from pydantic import Field, model_validator
 
 from gridtune.batch.estimates import kill_decided
-from gridtune.core.system import LogParameters, Measure, MetricInfo, SystemParameters, Window, WorkloadLoader
+from gridtune.core.system import LogParameters, Measure, SystemParameters, Window, WorkloadLoader
 from gridtune.systems.batch.parameters import Selection
 from gridtune.training.ppo_training import (
     EntropyDecay,
@@ -99,7 +99,7 @@ class BatchPPO(PPOTraining):
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = BatchPPOParameters
     objective: ClassVar[str] = "improvement_mean"
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "improvement_mean": Measure(
             "1",
             "max",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.system import Measure, MetricInfo, SystemParameters, Window, WorkloadLoader
+from gridtune.core.system import Measure, SystemParameters, Window, WorkloadLoader
 from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
@@ -98,7 +98,7 @@ class DispatchPPO(PPOTraining):
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = DispatchPPOParameters
     objective: ClassVar[str] = "tardiness_mean"
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "tardiness_mean": Measure(
             "s",
             "min",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
+from gridtune.core.system import Measure, SystemParameters, WorkloadLoader
 from gridtune.systems.provisioning.environment.choices import ChoiceBatch
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
@@ -101,7 +101,7 @@ class ProvisioningPPO(PPOTraining):
     version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = ProvisioningPPOParameters
     objective: ClassVar[str] = "trade_off"
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         "trade_off": Measure(
             "1", "min", f"{_VALUE}: the agent's, by its likeliest actions", source="gridtune"
         ),

@@ -24,7 +24,8 @@ from gridtune.types import FloatArray
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
-    from gridtune.core.system import FinishedSweep, PublishedFigure
+    from gridtune.core.reproduction import PublishedFigure
+    from gridtune.core.system import FinishedSweep
 
 __all__ = [
     "COSTS",

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from pydantic import Field, model_validator
 
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
+from gridtune.core.system import Measure, SystemParameters, WorkloadLoader
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS
 from gridtune.systems.shutdown.parameters import CLUSTERS
@@ -108,7 +108,7 @@ class ShutdownPPO(PPOTraining):
     version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = ShutdownPPOParameters
     objective: ClassVar[str] = "score_per_day"
-    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+    metrics: ClassVar[Mapping[str, Measure]] = {
         **_MEASURES,
         **{f"greedy_{name}": measure for name, measure in _MEASURES.items()},
         **TRAINING_MEASURES,
