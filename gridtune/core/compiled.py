@@ -25,14 +25,14 @@ import operator
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray, config, njit, types
+from numba import carray, config, from_dtype, njit, types
 from numba.core import cgutils
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CacheImpl, UserWideCacheLocator
@@ -45,7 +45,9 @@ __all__ = [
     "address",
     "array_at",
     "bare",
+    "columns_at",
     "handles_of",
+    "handles_within",
     "kernel",
     "record_at",
     "record_of",
@@ -192,11 +194,14 @@ def _bare_type(value: Any) -> Any:
             return value.dtype
         return CheckedColumn(value.dtype) if config.BOUNDSCHECK else types.CPointer(value.dtype)
     if isinstance(value, types.BaseNamedTuple):
-        fields = [_bare_type(field) for field in value.types]
-        if fields and all(field == fields[0] for field in fields):
-            return types.NamedUniTuple(fields[0], len(fields), value.instance_class)
-        return types.NamedTuple(fields, value.instance_class)
+        return _tuple_type([_bare_type(field) for field in value.types], value.instance_class)
     return value
+
+
+def _tuple_type(fields: list[Any], kind: type) -> Any:
+    if fields and all(field == fields[0] for field in fields):
+        return types.NamedUniTuple(fields[0], len(fields), kind)
+    return types.NamedTuple(fields, kind)
 
 
 @intrinsic
@@ -326,3 +331,46 @@ def _pointer(typing_context: Any, address: Any, dtype: Any) -> Any:
 def array_at(handles: Any, position: Any, dtype: Any) -> Any:
     """Return the array at a position among handles, as one dimension of elements of a type."""
     return carray(_pointer(handles[2 * position], dtype), handles[2 * position + 1])
+
+
+def handles_within(words: IntArray, lengths: Sequence[int]) -> IntArray:
+    """Return addresses and lengths of consecutive parts of each row: shape (rows, 2n), for `columns_at`.
+
+    The caller keeps the memory alive.
+    """
+    rows, width = words.shape
+    starts = np.cumsum(lengths) - lengths + width * np.arange(rows)[:, None]
+    begins = words.ctypes.data + words.itemsize * starts
+    return np.stack([begins, np.broadcast_to(lengths, begins.shape)], axis=2).reshape(rows, -1)
+
+
+@intrinsic
+def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first: Any) -> Any:
+    """Return a NamedTuple: of the values, then of bare columns, whose handles stand from `first` on.
+
+    The annotations of the class say what its columns hold: int64 of an `IntArray`.
+    """
+    hints = list(get_type_hints(kind.instance_class).values())[len(values) :]
+    held = [from_dtype(np.dtype(get_args(get_args(hint)[1])[0])) for hint in hints]
+    columns = [_bare_type(types.Array(element, 1, "C")) for element in held]
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = cgutils.create_struct_proxy(signature.args[2])(context, builder, value=arguments[2])
+        word = builder.gep(array.data, [builder.shl(arguments[3], arguments[3].type(1))])
+        parts = cgutils.unpack_tuple(builder, arguments[1])
+        for number, column in enumerate(columns):
+            address, size = (
+                builder.load(builder.gep(word, [context.get_constant(types.intp, 2 * number + side)]))
+                for side in (0, 1)
+            )
+            if isinstance(column, CheckedColumn):
+                checked = cgutils.create_struct_proxy(column)(context, builder)
+                kept = types.CPointer(column.dtype)
+                checked.data, checked.size = builder.inttoptr(address, context.get_value_type(kept)), size
+                parts.append(checked._getvalue())
+            else:
+                parts.append(builder.inttoptr(address, context.get_value_type(column)))
+        return context.make_tuple(builder, signature.return_type, parts)
+
+    result = _tuple_type([*values.types, *columns], kind.instance_class)
+    return result(kind, values, handles, types.intp), generate

@@ -8,10 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import columns_at, kernel
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
-from gridtune.systems.provisioning.planning.placement import INFINITE, Instance, columns_at
+from gridtune.systems.provisioning.planning.placement import (
+    INFINITE,
+    Graph,
+    Instance,
+    SlotColumns,
+    new_workspace,
+)
 from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
 from gridtune.systems.provisioning.planning.schedulers import make_plan, payment
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
@@ -22,6 +28,7 @@ __all__ = [
     "ChoiceBatch",
 ]
 
+_GRAPH = len(Graph._fields)
 #: Features are clipped to ± this.
 BOUND = 10.0
 #: In this order. M is the bound of the makespan, A that of the cost, P the most processors ever free.
@@ -51,7 +58,9 @@ class Pool(NamedTuple):
     Attributes
     ----------
     handles, size
-        Shapes (n, arrays · 2) and (n, 5): those of each problem's `Instance`.
+        Shapes (n, arrays · 2) and (n, 3): those of each problem's `Instance`; tasks, slots and sites.
+    memory
+        Handles of the memory of a plan.
     now, cost_bound, makespan_bound
         Shape (n,): when each plan begins, and lower bounds of its costs.
     widest, free
@@ -66,6 +75,7 @@ class Pool(NamedTuple):
 
     handles: IntArray
     size: IntArray
+    memory: IntArray
     now: FloatArray
     cost_bound: FloatArray
     makespan_bound: FloatArray
@@ -93,8 +103,6 @@ class _Choices(NamedTuple):
         Shape (count, 2): cost and makespan of the present plan.
     rows, rewards, over
         Shapes (count, 16), (count,) and (count,): features, rewards, and ends of episodes.
-    whole, real
-        Memory of a plan.
     """
 
     problem: IntArray
@@ -108,8 +116,6 @@ class _Choices(NamedTuple):
     rows: Float32Array
     rewards: FloatArray
     over: BoolArray
-    whole: IntArray
-    real: FloatArray
 
 
 @kernel()
@@ -117,9 +123,8 @@ def _plan(pool, state, index):
     """Plan with the slots kept; return whether there is a plan, whose costs and slots are then written."""
     problem = state.problem[index]
     handles, size, now = pool.handles[problem], pool.size[problem], pool.now[problem]
-    sizes = (size[0], size[1], size[2], size[3], size[4])
-    instance = Instance(handles, *sizes, pool.scheduler, pool.cross, now)
-    work, columns, last = make_plan(instance, state.whole, state.real, state.kept[index])
+    instance = Instance(handles, size[0], size[1], size[2], pool.scheduler, pool.cross, now)
+    work, columns, last = make_plan(instance, pool.memory, state.kept[index])
     if last == INFINITE:
         return False
     cost = 0.0
@@ -169,7 +174,7 @@ def _write_others(pool, state, columns, index):
 def _observe(pool, state, index):
     """Find the next slot to be decided, the first one that the plan pays for, and write its features."""
     problem = state.problem[index]
-    slots, (_, columns) = pool.size[problem, 1], columns_at(pool.handles[problem])
+    slots, columns = pool.size[problem, 1], columns_at(SlotColumns, (), pool.handles[problem], _GRAPH)
     slot = 0
     while slot < slots and (state.decided[index, slot] or state.paid[index, slot] == 0.0):
         slot += 1
@@ -264,9 +269,7 @@ class ChoiceBatch:
         problem, slot = np.zeros((2, count), np.int64)
         rows, rewards = np.zeros((count, len(FEATURES)), np.float32), np.zeros(count)
         columns = (problem, slot, kept, decided, paid, used, until, np.zeros((count, 2)), rows, rewards)
-        sizes = [problem.compiled()[0].memory() for problem in problems]
-        memory = (np.empty(size, dtype) for size, dtype in zip(np.max(sizes, 0), (int, float), strict=True))
-        self.state = _Choices(*columns, np.zeros(count, np.bool_), *memory)
+        self.state = _Choices(*columns, np.zeros(count, np.bool_))
         self._facts = np.array([_facts(problem) for problem in problems]).T.copy()
         self._pool: Pool | None = None
 
@@ -286,11 +289,12 @@ class ChoiceBatch:
             Shape (count,): the problems of these episodes.
         """
         if self._pool is None:
-            instances = [problem.compiled()[0] for problem in self.problems]
+            instances = [problem.instance() for problem in self.problems]
             handles = np.array([instance.handles for instance in instances])
-            size = np.array([instance[1:6] for instance in instances], np.int64)
+            sizes = np.array([problem.size for problem in self.problems], np.int64)
+            self._memory, places = new_workspace(sizes.max(axis=0).tolist())
             facts = [*self._facts, instances[0].scheduler, instances[0].cross, self.release, self.alpha]
-            self._pool = Pool(handles, size, *facts)
+            self._pool = Pool(handles, sizes[:, :3].copy(), places[0], *facts)
         _step(self._pool, self.state, actions, begins, drawn)
 
 

@@ -8,11 +8,12 @@ lower bound for every later query that asks for no less, and each slot keeps its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import array_at, bare, kernel, section
+from gridtune.core.compiled import columns_at, handles_within, kernel
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
@@ -24,19 +25,17 @@ __all__ = [
     "Graph",
     "Instance",
     "SlotColumns",
-    "columns_at",
+    "columns_of",
     "earliest_fit",
     "find_ready",
+    "new_workspace",
     "open_slots",
     "place",
     "reserve",
     "take",
-    "workspace_at",
 ]
 
 INFINITE = np.inf
-#: The counters of a `_Workspace`.
-_COUNTERS = 4
 
 
 class Graph(NamedTuple):
@@ -70,6 +69,9 @@ class Graph(NamedTuple):
     bandwidth: FloatArray
 
 
+_GRAPH = len(Graph._fields)
+
+
 class SlotColumns(NamedTuple):
     """The N slots as the planners use them; `end` is infinite where a slot may be extended.
 
@@ -92,8 +94,8 @@ class _Workspace(NamedTuple):
     """The working memory of one plan, in bare columns.
 
     `N` slots, `n` tasks, `S` sites. Numbers of nodes, pieces, slots of the plan and tasks in `queue`, in
-    columns of one element; the plan's slots in sequence, and by site; by slot: first node, hint; by node; by
-    task; by piece (the processors of one slot that a task holds).
+    columns of one element; the plan's slots in sequence, and by site; by slot: first node, hint; by site; by
+    node; by task; by piece (the processors of one slot that a task holds); and by task and site.
     """
 
     tasks: int
@@ -105,22 +107,12 @@ class _Workspace(NamedTuple):
     queued: IntArray
     plan_slots: IntArray
     by_site: IntArray
-    site_first: IntArray
-    capacity: IntArray
     first: IntArray
     hint_node: IntArray
     hint_processors: IntArray
     least: IntArray
     cursor: IntArray
     taken: IntArray
-    node_free: IntArray
-    node_next: IntArray
-    at: IntArray
-    piece_first: IntArray
-    best_slot: IntArray
-    queue: IntArray
-    piece_slot: IntArray
-    piece_processors: IntArray
     hint_ready: FloatArray
     hint_run: FloatArray
     hint_start: FloatArray
@@ -128,10 +120,20 @@ class _Workspace(NamedTuple):
     looked: FloatArray
     used: FloatArray
     until: FloatArray
+    site_first: IntArray
+    capacity: IntArray
+    node_free: IntArray
+    node_next: IntArray
     node_time: FloatArray
+    at: IntArray
+    piece_first: IntArray
+    best_slot: IntArray
+    queue: IntArray
     start: FloatArray
     finish: FloatArray
     value: FloatArray
+    piece_slot: IntArray
+    piece_processors: IntArray
     ready: FloatArray
 
 
@@ -142,8 +144,8 @@ class Instance(NamedTuple):
     ----------
     handles
         Handles of the arrays of its `Graph` and its `SlotColumns`, which the caller keeps alive.
-    tasks, slots, sites, nodes, pieces
-        The size of a `_Workspace`: the most nodes and pieces, as for the others the numbers.
+    tasks, slots, sites
+        Their numbers.
     scheduler, cross
         The number of the scheduler, and of the rule for tasks that use several slots.
     now
@@ -154,98 +156,34 @@ class Instance(NamedTuple):
     tasks: int
     slots: int
     sites: int
-    nodes: int
-    pieces: int
     scheduler: int
     cross: int
     now: float
 
-    def memory(self) -> tuple[int, int]:
-        """Return the numbers of integers and of floats in a `_Workspace`."""
-        whole = _COUNTERS + 8 * self.slots + 2 * (self.sites + 1) + 2 * self.nodes
-        whole += 4 * (self.tasks + 1) + 2 * self.pieces
-        return whole, 7 * self.slots + self.nodes + 3 * self.tasks + self.tasks * self.sites
+
+def new_workspace(size: Sequence[int], rows: int = 1) -> tuple[IntArray, IntArray]:
+    """Return the memory of so many plans at once, and a row of handles for each.
+
+    Parameters
+    ----------
+    size
+        The most tasks, slots, sites, nodes and pieces.
+    rows
+        The number of plans.
+    """
+    tasks, slots, sites, nodes, pieces = size
+    lengths = [1] * 4 + [slots] * 15 + [sites + 1] * 2 + [nodes] * 3 + [tasks + 1] * 7
+    lengths += [pieces] * 2 + [tasks * sites]
+    words = np.empty((rows, sum(lengths)), np.int64)
+    return words, handles_within(words, lengths)
 
 
 @kernel()
-def columns_at(handles):
-    """Return a `Graph` and `SlotColumns`, as bare columns, from `handles_of` the arrays of both."""
-    graph = Graph(
-        bare(array_at(handles, 0, np.int64)),
-        bare(array_at(handles, 1, np.float64)),
-        bare(array_at(handles, 2, np.int64)),
-        bare(array_at(handles, 3, np.int64)),
-        bare(array_at(handles, 4, np.float64)),
-        bare(array_at(handles, 5, np.int64)),
-        bare(array_at(handles, 6, np.int64)),
-        bare(array_at(handles, 7, np.int64)),
-        bare(array_at(handles, 8, np.float64)),
-        bare(array_at(handles, 9, np.float64)),
-    )
-    slots = SlotColumns(
-        bare(array_at(handles, 10, np.int64)),
-        bare(array_at(handles, 11, np.int64)),
-        bare(array_at(handles, 12, np.float64)),
-        bare(array_at(handles, 13, np.float64)),
-        bare(array_at(handles, 14, np.float64)),
-        bare(array_at(handles, 15, np.float64)),
-        bare(array_at(handles, 16, np.float64)),
-        bare(array_at(handles, 17, np.int64)),
-        bare(array_at(handles, 18, np.int64)),
-    )
-    return graph, slots
-
-
-@kernel()
-def workspace_at(problem, whole, real):
-    """Return a `_Workspace` in two arrays of `Instance.memory`, which the caller must keep alive."""
-    n, slots, sites = problem.tasks, problem.slots, problem.sites
-    nodes, pieces = problem.nodes, problem.pieces
-    a = _COUNTERS + 8 * slots
-    b = a + 2 * (sites + 1)
-    c = b + 2 * nodes
-    d = c + 4 * (n + 1)
-    e = 7 * slots
-    f = e + nodes
-    return _Workspace(
-        n,
-        slots,
-        sites,
-        section(whole, 0, 1),
-        section(whole, 1, 1),
-        section(whole, 2, 1),
-        section(whole, 3, 1),
-        section(whole, _COUNTERS, slots),
-        section(whole, _COUNTERS + slots, slots),
-        section(whole, a, sites + 1),
-        section(whole, a + sites + 1, sites + 1),
-        section(whole, _COUNTERS + 2 * slots, slots),
-        section(whole, _COUNTERS + 3 * slots, slots),
-        section(whole, _COUNTERS + 4 * slots, slots),
-        section(whole, _COUNTERS + 5 * slots, slots),
-        section(whole, _COUNTERS + 6 * slots, slots),
-        section(whole, _COUNTERS + 7 * slots, slots),
-        section(whole, b, nodes),
-        section(whole, b + nodes, nodes),
-        section(whole, c, n + 1),
-        section(whole, c + n + 1, n + 1),
-        section(whole, c + 2 * (n + 1), n + 1),
-        section(whole, c + 3 * (n + 1), n + 1),
-        section(whole, d, pieces),
-        section(whole, d + pieces, pieces),
-        section(real, 0, slots),
-        section(real, slots, slots),
-        section(real, 2 * slots, slots),
-        section(real, 3 * slots, slots),
-        section(real, 4 * slots, slots),
-        section(real, 5 * slots, slots),
-        section(real, 6 * slots, slots),
-        section(real, e, nodes),
-        section(real, f, n),
-        section(real, f + n, n),
-        section(real, f + 2 * n, n),
-        section(real, f + 3 * n, n * sites),
-    )
+def columns_of(problem, memory):
+    """Return the `_Workspace`, `Graph` and `SlotColumns` of an `Instance` and a row of `new_workspace`."""
+    work = columns_at(_Workspace, (problem.tasks, problem.slots, problem.sites), memory, 0)
+    graph = columns_at(Graph, (), problem.handles, 0)
+    return work, graph, columns_at(SlotColumns, (), problem.handles, _GRAPH)
 
 
 @kernel()

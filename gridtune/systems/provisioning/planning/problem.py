@@ -19,6 +19,7 @@ from gridtune.systems.provisioning.planning.placement import (
     Graph,
     Instance,
     SlotColumns,
+    new_workspace,
 )
 from gridtune.systems.provisioning.planning.schedulers import (
     GREEDY,
@@ -299,7 +300,8 @@ class PlanProblem:
         self._check_widths()
         #: The arrays of a `Graph` and of `SlotColumns`.
         self._columns = (*_graph(workflow, self.network, scheduler), *_slot_columns(slots, extend))
-        self._compiled: tuple[Instance, IntArray, FloatArray] | None = None
+        #: The problem as the kernels take it, memory of plans, and its handles.
+        self._compiled: tuple[Instance, IntArray, IntArray] | None = None
 
     def __len__(self) -> int:
         """Return the number of slots: the bits of a plan."""
@@ -321,19 +323,24 @@ class PlanProblem:
             message = f"{wide}, and all slots of site {site} offer {widths[site]} at once"
             raise SimulationError(message, field="processors", hint="a task runs within one site")
 
-    def compiled(self, threads: int = 1) -> tuple[Instance, IntArray, FloatArray]:
+    @property
+    def size(self) -> tuple[int, int, int, int, int]:
+        """The numbers of tasks, slots and sites, and the most nodes and pieces of a plan."""
+        n, slots = len(self.workflow), len(self)
+        together = self.cross_slot != "never"
+        pieces = int(np.minimum(self.workflow.processors, slots).sum()) if together else n
+        return n, slots, len(self.network), slots + 2 * pieces, pieces
+
+    def instance(self) -> Instance:
+        """Return the problem as the kernels take it; valid as long as this object lives."""
+        rules = (SCHEDULERS[self.scheduler], CROSS_SLOT[self.cross_slot])
+        return Instance(handles_of(self._columns), *self.size[:3], *rules, self.now)
+
+    def _prepared(self, threads: int = 1) -> tuple[Instance, IntArray]:
         """Return the problem as the kernels take it, and a row of memory for each thread."""
-        if self._compiled is None or len(self._compiled[1]) != threads:
-            n, slots = len(self.workflow), len(self)
-            together = self.cross_slot != "never"
-            pieces = int(np.minimum(self.workflow.processors, slots).sum()) if together else n
-            size = (n, slots, len(self.network), slots + 2 * pieces, pieces)
-            rules = (SCHEDULERS[self.scheduler], CROSS_SLOT[self.cross_slot])
-            instance = Instance(handles_of(self._columns), *size, *rules, self.now)
-            whole, real = instance.memory()
-            memory = np.empty((threads, whole), np.int64), np.empty((threads, real), np.float64)
-            self._compiled = (instance, *memory)
-        return self._compiled
+        if self._compiled is None or len(self._compiled[2]) != threads:
+            self._compiled = (self.instance(), *new_workspace(self.size, threads))
+        return self._compiled[0], self._compiled[2]
 
     def _population(self, population: npt.ArrayLike) -> BoolArray:
         plans = np.array(population, dtype=np.bool_, ndmin=2)
@@ -346,11 +353,11 @@ class PlanProblem:
         plans = self._population(population)
         costs, used = np.empty((len(plans), 2)), np.empty(plans.shape, np.bool_)
         threads = max(1, min(self.threads, len(plans)))
-        instance, whole, real = self.compiled(threads)
+        instance, memory = self._prepared(threads)
         if threads == 1:
-            evaluate_plans(instance, whole[0], real[0], plans, release, costs, used)
+            evaluate_plans(instance, memory[0], plans, release, costs, used)
         else:
-            evaluate_plans_threaded(instance, whole, real, plans, release, costs, used)
+            evaluate_plans_threaded(instance, memory, plans, release, costs, used)
         return Evaluation(costs, used)
 
     def evaluate(self, population: npt.ArrayLike) -> FloatArray:
@@ -378,8 +385,8 @@ class PlanProblem:
     def plan(self, taken: npt.ArrayLike | None = None) -> Plan:
         """Return the schedule on the slots taken: a mask, by default all of them."""
         mask = np.ones(len(self), bool) if taken is None else self._population(taken)[0]
-        instance, whole, real = self.compiled()
-        cost, last, site, start, finish, first, *pieces = write_plan(instance, whole[0], real[0], mask)
+        instance, memory = self._prepared()
+        cost, last, site, start, finish, first, *pieces = write_plan(instance, memory[0], mask)
         # Pieces come in the order of planning, and are sorted by task.
         order = np.argsort(first[:-1], kind="stable")
         counts = np.empty(len(order), np.int64)

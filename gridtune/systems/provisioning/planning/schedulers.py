@@ -15,13 +15,12 @@ from gridtune.core.compiled import kernel
 from gridtune.systems.provisioning.planning.placement import (
     INFINITE,
     TOGETHER,
-    columns_at,
+    columns_of,
     earliest_fit,
     find_ready,
     open_slots,
     place,
     take,
-    workspace_at,
 )
 
 __all__ = [
@@ -188,15 +187,15 @@ def payment(work, slots, slot):
 
 
 @kernel()
-def make_plan(problem, whole, real, plan):
+def make_plan(problem, memory, plan):
     """Place a workflow on slots.
 
     Parameters
     ----------
     problem
         An `Instance`.
-    whole, real
-        Memory of `Instance.memory`, int64 and float64.
+    memory
+        A row of handles of `new_workspace`.
     plan
         Shape (slots,), bool: the slots that may be used.
 
@@ -207,8 +206,7 @@ def make_plan(problem, whole, real, plan):
     last
         The end of the last task; infinite if the plan is infeasible.
     """
-    work = workspace_at(problem, whole, real)
-    graph, slots = columns_at(problem.handles)
+    work, graph, slots = columns_of(problem, memory)
     open_slots(work, slots, plan)
     if problem.scheduler in (HEFT, GREEDY):
         last = _by_list(work, graph, slots, problem.scheduler == GREEDY, problem.cross, problem.now)
@@ -218,7 +216,7 @@ def make_plan(problem, whole, real, plan):
 
 
 @kernel()
-def write_plan(problem, whole, real, plan):
+def write_plan(problem, memory, plan):
     """Make one plan; arguments as in `make_plan`.
 
     Returns
@@ -232,7 +230,7 @@ def write_plan(problem, whole, real, plan):
     slot, processors
         Shape (p,), by piece.
     """
-    work, slots, last = make_plan(problem, whole, real, plan)
+    work, slots, last = make_plan(problem, memory, plan)
     feasible, cost = last < INFINITE, INFINITE
     tasks, pieces = (work.tasks, work.pieces[0]) if feasible else (0, 0)
     site, first = np.empty(tasks, np.int64), np.zeros(tasks + 1, np.int64)
@@ -252,12 +250,12 @@ def write_plan(problem, whole, real, plan):
 
 
 @kernel(nogil=True)
-def evaluate_plans(problem, whole, real, population, release, costs, used):
+def evaluate_plans(problem, memory, population, release, costs, used):
     """Evaluate plans in one thread.
 
     Parameters
     ----------
-    problem, whole, real
+    problem, memory
         As in `make_plan`.
     population
         Shape (plans, slots), bool.
@@ -269,7 +267,7 @@ def evaluate_plans(problem, whole, real, population, release, costs, used):
         Shape (plans, slots), bool, filled in: slots that tasks use.
     """
     for index in range(len(population)):
-        work, slots, last = make_plan(problem, whole, real, population[index])
+        work, slots, last = make_plan(problem, memory, population[index])
         feasible, cost = last < INFINITE, 0.0
         for slot in range(work.slots):
             used[index, slot] = feasible and work.taken[slot] == 1
@@ -280,9 +278,9 @@ def evaluate_plans(problem, whole, real, population, release, costs, used):
 
 
 @kernel(parallel=True)
-def evaluate_plans_threaded(problem, whole, real, population, release, costs, used):
-    """Evaluate plans in as many parts as `whole` and `real` have rows; the results are the same."""
-    plans, parts = len(population), len(whole)
+def evaluate_plans_threaded(problem, memory, population, release, costs, used):
+    """Evaluate plans in as many parts as `memory` has rows; the results are the same."""
+    plans, parts = len(population), len(memory)
     for part in prange(parts):
         rows = slice(part * plans // parts, (part + 1) * plans // parts)
-        evaluate_plans(problem, whole[part], real[part], population[rows], release, costs[rows], used[rows])
+        evaluate_plans(problem, memory[part], population[rows], release, costs[rows], used[rows])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import array_at, bare, handles_of, kernel, record_of, section
+from gridtune.core.compiled import array_at, columns_at, handles_of, kernel, record_of, section
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.observing import (
@@ -69,16 +69,12 @@ def _step_batch(handles):
         array_at(handles, 3, np.int64),
         array_at(handles, 4, np.int64),
     )
-    scale = Scales(
-        bare(array_at(handles, 5, np.float32)),
-        bare(array_at(handles, 6, np.float32)),
-        bare(array_at(handles, 7, np.float32)),
-    )
+    scale = columns_at(Scales, (), handles, 5)
     arena = Arena(
         array_at(handles, 8, MEMORY),
         array_at(handles, 9, TOTALS),
         array_at(handles, 10, np.int64),
-        array_at(handles, 11, np.float64),
+        array_at(handles, 11, np.int64),
     )
     actions, restart = array_at(handles, 12, np.int64), array_at(handles, 13, np.bool_)
     days, observations = array_at(handles, 14, np.int64), array_at(handles, 15, np.float32)
@@ -281,4 +277,4 @@ class ClusterBatch:
     def _memory(self) -> list[npt.NDArray[Any]]:
         """Return every array that a step writes."""
         own = [self.actions, self.rewards, self.over, self.day, self._where, self._history]
-        return [*own, *self._arena]
+        return [*own, self._arena.memory, self._arena.totals, self._arena.words]

@@ -168,11 +168,9 @@ def _becomes_late(real, played, jobs, job):
 @kernel()
 def _copied(model, arena, jobs):
     """Return cluster 1 of the arena as a copy of cluster 0 in which jobs end as guessed."""
-    words, nodes = model.settings[0].words, model.settings[0].nodes
+    words = model.settings[0].words
     for word in range(words):
-        arena.whole[words + word] = arena.whole[word]
-    for node in range(nodes):
-        arena.load[nodes + node] = arena.load[node]
+        arena.words[words + word] = arena.words[word]
     arena.memory[1], arena.totals[1] = arena.memory[0], arena.totals[0]
     cluster = cluster_at(model, arena, 1)
     memory = record_of(cluster.memory)

@@ -1,6 +1,6 @@
 """State of the compiled shutdown simulator: many clusters, each a slice of the same few arrays.
 
-Single numbers of a cluster are fields of records, as `record_of(cluster.memory).now`; its columns of integers
+Single numbers of a cluster are fields of records, as `record_of(cluster.memory).now`; its columns
 stand one after the other in one row of memory. So a copy of a row and of its records is a copy of the
 cluster, and a kernel takes a dozen arguments instead of a hundred. Arrays of records in a NamedTuple would
 cost half the speed (numba counts references to them), so a cluster has their addresses.
@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import address, kernel, section
+from gridtune.core.compiled import address, columns_at, handles_within, kernel, section
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -143,12 +143,11 @@ class Cluster(NamedTuple):
     settings: Records
     memory: Records
     totals: Records
-    #: By node: load in the authors' monitor.
-    load: FloatArray
     #: Nodes in each power state, and those of them all of whose cores are free.
     in_state: IntArray
     vacant: IntArray
-    #: By node.
+    #: By node; `load` is that in the authors' monitor.
+    load: FloatArray
     state: IntArray
     until: IntArray
     free: IntArray
@@ -180,16 +179,18 @@ class Cluster(NamedTuple):
     last_run: IntArray
 
 
-_COLUMNS = Cluster._fields[Cluster._fields.index("in_state") :]
+#: The first of a cluster's columns, and their number.
+_FIRST = Cluster._fields.index("in_state")
+_COLUMNS = len(Cluster._fields) - _FIRST
 
 
 class Arena(NamedTuple):
-    """Memory of a batch of clusters: for each its records, `words` integers, and the load of each node."""
+    """Memory of a batch of clusters: for each its records, a row of words, and the handles of its columns."""
 
     memory: Records
     totals: Records
-    whole: IntArray
-    load: FloatArray
+    words: IntArray
+    handles: IntArray
 
 
 def build_model(
@@ -229,7 +230,7 @@ def build_model(
     slots = min(pieces, longest)
     lists = [MAX_CANDIDATES, MAX_CANDIDATES, longest, slots, slots, slots]
     scratch = [slots + MAX_CANDIDATES] * 2
-    lengths = [4, 4, *[nodes] * 7, *lists, *[longest] * 3, *[pieces] * 3, *scratch, users, users]
+    lengths = [4, 4, *[nodes] * 8, *lists, *[longest] * 3, *[pieces] * 3, *scratch, users, users]
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     shape = (nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time, starts[-1])
     share = np.array([power.idle, power.switching_on, 0.0, power.switching_off]) / power.wasteful_peak
@@ -246,66 +247,26 @@ def build_model(
 
 def new_arena(model: Model, clusters: int) -> Arena:
     """Return memory for the state of so many clusters."""
-    nodes, words = int(model.settings["nodes"][0]), int(model.starts[-1])
-    return Arena(
-        np.zeros(clusters, MEMORY),
-        np.zeros(clusters, TOTALS),
-        np.zeros(clusters * words, np.int64),
-        np.zeros(clusters * nodes),
-    )
+    words = np.zeros((clusters, int(model.starts[-1])), np.int64)
+    handles = handles_within(words, np.diff(model.starts)).ravel()
+    return Arena(np.zeros(clusters, MEMORY), np.zeros(clusters, TOTALS), words.ravel(), handles)
 
 
 def column(model: Model, arena: Arena, name: str) -> IntArray:
     """Return a column of integers of all clusters, by its name in `Cluster`: a view, shape (clusters, …)."""
-    place = _COLUMNS.index(name)
-    rows = arena.whole.reshape(len(arena.memory), -1)
+    place = Cluster._fields.index(name) - _FIRST
+    rows = arena.words.reshape(len(arena.memory), -1)
     return rows[:, model.starts[place] : model.starts[place + 1]]
-
-
-@kernel(inline="always")
-def _column(model, arena, base, place):
-    start, end = model.starts[place], model.starts[place + 1]
-    return section(arena.whole, base + start, end - start)
 
 
 @kernel()
 def cluster_at(model, arena, index):
     """Return the cluster with that index in the batch."""
     settings = model.settings[0]
-    nodes, base = settings.nodes, index * settings.words
-    return Cluster(
-        nodes,
-        settings.cores,
-        address(model.settings),
-        address(arena.memory[index : index + 1]),
-        address(arena.totals[index : index + 1]),
-        section(arena.load, index * nodes, nodes),
-        _column(model, arena, base, 0),
-        _column(model, arena, base, 1),
-        _column(model, arena, base, 2),
-        _column(model, arena, base, 3),
-        _column(model, arena, base, 4),
-        _column(model, arena, base, 5),
-        _column(model, arena, base, 6),
-        _column(model, arena, base, 7),
-        _column(model, arena, base, 8),
-        _column(model, arena, base, 9),
-        _column(model, arena, base, 10),
-        _column(model, arena, base, 11),
-        _column(model, arena, base, 12),
-        _column(model, arena, base, 13),
-        _column(model, arena, base, 14),
-        _column(model, arena, base, 15),
-        _column(model, arena, base, 16),
-        _column(model, arena, base, 17),
-        _column(model, arena, base, 18),
-        _column(model, arena, base, 19),
-        _column(model, arena, base, 20),
-        _column(model, arena, base, 21),
-        _column(model, arena, base, 22),
-        _column(model, arena, base, 23),
-        _column(model, arena, base, 24),
-    )
+    memory = address(arena.memory[index : index + 1])
+    totals = address(arena.totals[index : index + 1])
+    values = (settings.nodes, settings.cores, address(model.settings), memory, totals)
+    return columns_at(Cluster, values, arena.handles, index * _COLUMNS)
 
 
 @kernel()
