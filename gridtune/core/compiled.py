@@ -333,7 +333,7 @@ def array_at(handles: Any, position: Any, dtype: Any) -> Any:
     return carray(_pointer(handles[2 * position], dtype), handles[2 * position + 1])
 
 
-def handles_within(words: IntArray, lengths: Sequence[int]) -> IntArray:
+def handles_within(words: IntArray, lengths: Sequence[int] | IntArray) -> IntArray:
     """Return addresses and lengths of consecutive parts of each row: shape (rows, 2n), for `columns_at`.
 
     The caller keeps the memory alive.
