@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gridtune.batch.metrics.registry import FEITELSON_1998
-from gridtune.core.system import Measure, RenamedMetric
+from gridtune.core.system import Direction, Measure, RenamedMetric
 
 __all__ = ["HOUR", "PROVISIONING_METRICS", "RENAMED_METRICS", "change", "compare"]
 
@@ -23,15 +23,22 @@ _ZITZLER = "Zitzler, Thiele, PPSN V, 1998, with the rectangle chosen by gridtune
 
 _BOUNDS = "Fernández, Bussell, IEEE TC C-22(8), 1973; Fekete, Schepers, Mathematical Programming 91, 2001"
 
+
+def _published(unit: str, direction: Direction, formula: str, place: str) -> Measure:
+    return Measure(unit, direction, formula, source=f"{_SINGH}, {place}")
+
+
+def _own(unit: str, direction: Direction, formula: str) -> Measure:
+    return Measure(unit, direction, formula, source="gridtune")
+
+
 #: Every metric by name.
 PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
-        "workflow_makespan": Measure(
-            "s", "min", "end of the last task − submission of the workflow", source=f"{_SINGH}, equation 5"
+        "workflow_makespan": _published(
+            "s", "min", "end of the last task − submission of the workflow", "equation 5"
         ),
-        "allocation_cost": Measure(
-            "SU", "min", "Σ price × processors × hours paid + fixed", source=f"{_SINGH}, equation 4"
-        ),
+        "allocation_cost": _published("SU", "min", "Σ price × processors × hours paid + fixed", "equation 4"),
         "workflow_makespan_bound": Measure(
             "s",
             "none",
@@ -39,56 +46,40 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "what is free): no plan on the slots on offer takes less, nor does best effort",
             source=_BOUNDS,
         ),
-        "allocation_cost_bound": Measure(
-            "SU",
-            "none",
-            "Σ processors × run time × price, each task where that is least: no plan costs less",
-            source="gridtune",
+        "allocation_cost_bound": _own(
+            "SU", "none", "Σ processors × run time × price, each task where that is least: no plan costs less"
         ),
-        "workflow_makespan_best_effort": Measure(
+        "workflow_makespan_best_effort": _published(
             "s",
             "none",
             "end of the last task − submission, each task submitted when its parents have ended",
-            source=f"{_SINGH}, section 5",
+            "section 5",
         ),
-        "allocation_cost_best_effort": Measure(
-            "SU", "none", "Σ processors × run time", source=f"{_SINGH}, equation 9"
-        ),
-        "workflow_makespan_change": Measure(
+        "allocation_cost_best_effort": _published("SU", "none", "Σ processors × run time", "equation 9"),
+        "workflow_makespan_change": _published(
             "1",
             "min",
             "makespan / that of best effort − 1, of the same submission",
-            source=f"{_SINGH}, section 6, which states it in percent",
+            "section 6, which states it in percent",
         ),
-        "allocation_cost_change": Measure(
+        "allocation_cost_change": _published(
             "1",
             "min",
             "allocation cost / that of best effort − 1",
-            source=f"{_SINGH}, figures 6 and 7, which show the ratio in percent",
+            "figures 6 and 7, which show the ratio in percent",
         ),
-        "workflow_makespan_no_worse": Measure(
-            "1", "max", "1 if the makespan is at most that of best effort, else 0", source="gridtune"
+        "workflow_makespan_no_worse": _own(
+            "1", "max", "1 if the makespan is at most that of best effort, else 0"
         ),
-        "cost_within_tenth": Measure(
-            "1",
-            "max",
-            "1 if the allocation cost is at most 1.1 × that of best effort, else 0",
-            source="gridtune",
+        "cost_within_tenth": _own(
+            "1", "max", "1 if the allocation cost is at most 1.1 × that of best effort, else 0"
         ),
-        "both_no_worse": Measure(
-            "1",
-            "max",
-            "1 if neither makespan nor cost is above that of best effort, else 0",
-            source="gridtune",
+        "both_no_worse": _own(
+            "1", "max", "1 if neither makespan nor cost is above that of best effort, else 0"
         ),
-        "feasible": Measure(
-            "1", "max", "1 if a plan was found that holds all tasks, else 0", source=f"{_SINGH}, section 2"
-        ),
-        "front": Measure(
-            "plans",
-            "none",
-            "evaluated plans that no other evaluated plan dominates",
-            source=f"{_SINGH}, section 3",
+        "feasible": _published("1", "max", "1 if a plan was found that holds all tasks, else 0", "section 2"),
+        "front": _published(
+            "plans", "none", "evaluated plans that no other evaluated plan dominates", "section 3"
         ),
         "hypervolume": Measure(
             "1",
@@ -97,29 +88,26 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "makespan) of taking all slots",
             source=_ZITZLER,
         ),
-        "evaluations": Measure("plans", "none", "plans evaluated", source=f"{_SINGH}, section 3"),
-        "feasible_plans": Measure(
-            "plans",
-            "none",
-            "distinct plans evaluated that hold all tasks",
-            source=f"{_SINGH}, section 3, figure 1",
+        "evaluations": _published("plans", "none", "plans evaluated", "section 3"),
+        "feasible_plans": _published(
+            "plans", "none", "distinct plans evaluated that hold all tasks", "section 3, figure 1"
         ),
-        "slots": Measure("slots", "none", "slots on offer", source=f"{_SINGH}, section 2"),
-        "slots_taken": Measure("slots", "none", "slots in the plan", source=f"{_SINGH}, section 2"),
+        "slots": _published("slots", "none", "slots on offer", "section 2"),
+        "slots_taken": _published("slots", "none", "slots in the plan", "section 2"),
         "offered_load": Measure(
             "1",
             "none",
             "Σ processors × requested time / (site × time) of the log",
             source=FEITELSON_1998,
         ),
-        "utilisation": Measure(
+        "utilisation": _published(
             "1",
             "none",
             "share of the site that the log's jobs hold, over the times at which workflows are submitted",
-            source=f"{_SINGH}, section 5",
+            "section 5",
         ),
-        "jobs": Measure("jobs", "none", "jobs of the log; 0 where slots are random", source="gridtune"),
-        "tasks": Measure("tasks", "none", "tasks of the workflow", source="gridtune"),
+        "jobs": _own("jobs", "none", "jobs of the log; 0 where slots are random"),
+        "tasks": _own("tasks", "none", "tasks of the workflow"),
     }
 )
 

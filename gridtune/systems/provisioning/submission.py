@@ -82,7 +82,7 @@ def plan_problem(
     p = parameters
     if p.offers == "poisson" and workflow.widest <= max(p.slot_sites):
         widths = most_at_once(slots, extend=p.extend, together=p.cross_slot != "never")
-        if workflow.widest > max(widths.values(), default=0):
+        if workflow.widest > widths.max(initial=0):
             return None
     sites = len(p.slot_sites) if p.offers == "poisson" else 1
     network = Network.uniform(sites, latency=p.latency, bandwidth=p.bandwidth)

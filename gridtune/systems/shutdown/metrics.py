@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -62,179 +63,109 @@ class ShutdownMeasure(Measure):
 _SECONDS = 60.0
 _REPORTED = f"the authors' code of: {PAPER}"
 _WASTE = "P_idle·idle + P_on·switching on + P_off·switching off node-minutes"
-_LATE_ALL = "wait/walltime ≥ τ; a job that never started waits until the end of the day"
+_TOTAL = "waste + energy of computing and of sleeping nodes"
+_SWITCHES = "nodes switched off + nodes switched on"
+_LATE = "started with wait/walltime ≥ τ"
+_LATE_ALL = "with wait/walltime ≥ τ; a job that never started waits until the end of the day"
 
 
-def _energy(
-    direction: Direction, formula: str, over_days: str, source: str = "gridtune", **options: Any
+def _measure(
+    unit: str,
+    direction: Direction,
+    over_days: str,
+    formula: str,
+    source: str = "gridtune",
+    column: str | None = None,
+    factor: float = 1.0,
 ) -> ShutdownMeasure:
-    return ShutdownMeasure("W·min", direction, formula, over_days, source=source, **options)
+    """Return a measure; where days are averaged, the formula is a day's."""
+    text = f"mean over days of {formula}" if over_days == "mean" else formula
+    return ShutdownMeasure(unit, direction, text, over_days, column, factor, source=source)
 
 
 def _measures() -> dict[str, ShutdownMeasure]:
     waste, cycles = f"{PAPER}, equation 4", f"{PAPER}, section 5.1, “on-off cycles per node”"
     stretch, slowdown, delay = (f"{PAPER}, equation {number}" for number in (2, 9, 10))
     reward, model = f"{PAPER}, equation 3", f"{PAPER}, section 3.3"
+    energy, switches = partial(_measure, "W·min"), partial(_measure, "switches", "min")
+    jobs, ratio, wait = (
+        partial(_measure, "jobs"),
+        partial(_measure, "1"),
+        partial(_measure, "s", "min", "mean"),
+    )
+    late = "the mean wait − τ·walltime of jobs {}; 0 if none"
     return {
-        "energy_waste_total": _energy("min", _WASTE, "sum", column="energy_waste", source=waste),
-        "energy_waste_per_day": _energy(
-            "min", f"mean over days of {_WASTE}", "mean", column="energy_waste", source=waste
+        "energy_waste_total": energy("min", "sum", _WASTE, waste, "energy_waste"),
+        "energy_waste_per_day": energy("min", "mean", _WASTE, waste, "energy_waste"),
+        "energy_waste_reported": energy(
+            "none", "sum", f"{_WASTE}, with idle minutes as the paper's monitor counts them", _REPORTED
         ),
-        "energy_waste_reported": _energy(
-            "none", f"{_WASTE}, with idle minutes as the paper's monitor counts them", "sum", source=_REPORTED
+        "waste_bound_starts": energy(
+            "none", "mean", "the least waste of any policy with the same job starts"
         ),
-        "waste_bound_starts": _energy(
-            "none", "mean over days of the least waste of any policy with the same job starts", "mean"
-        ),
-        "waste_bound_within_tau": _energy(
+        "waste_bound_within_tau": energy(
             "none",
-            "mean over days of the least waste of any policy that starts every job before it has waited "
-            "τ·walltime, or no later than it did where that was later",
             "mean",
+            "the least waste of any policy that starts every job before it has waited τ·walltime, or no later "
+            "than it did where that was later",
         ),
-        "energy_waste_per_day_bound": _energy(
+        "energy_waste_per_day_bound": energy(
             "none",
-            "the same of any policy of this system, which cannot let jobs wait while no job holds cores",
             "mean",
+            "the same, of any policy of this system, which cannot let jobs wait while no job holds cores",
         ),
-        "energy_total": _energy(
-            "min", "waste + energy of computing and of sleeping nodes", "sum", source=model
-        ),
-        "energy_total_per_day": _energy(
-            "min",
-            "mean over days of waste + energy of computing and of sleeping nodes",
-            "mean",
-            column="energy_total",
-            source=model,
-        ),
-        "energy_total_reported": _energy(
+        "energy_total": energy("min", "sum", _TOTAL, model),
+        "energy_total_per_day": energy("min", "mean", _TOTAL, model, "energy_total"),
+        "energy_total_reported": energy(
             "none",
+            "sum",
             "waste as the paper's monitor reports it + energy of sleeping nodes + "
             "P_computing·busy cores/cores per node",
-            "sum",
-            source=_REPORTED,
+            _REPORTED,
         ),
-        "energy_idle": _energy("min", "P_idle·node-minutes on with no busy core", "sum", source=model),
-        "energy_switching_on": _energy("min", "P_on·node-minutes switching on", "sum", source=model),
-        "energy_switching_off": _energy("min", "P_off·node-minutes switching off", "sum", source=model),
-        "energy_computing": _energy(
+        "energy_idle": energy("min", "sum", "P_idle·node-minutes on with no busy core", model),
+        "energy_switching_on": energy("min", "sum", "P_on·node-minutes switching on", model),
+        "energy_switching_off": energy("min", "sum", "P_off·node-minutes switching off", model),
+        "energy_computing": energy(
             "none",
-            "P_idle·node-minutes computing + (P_computing − P_idle)·busy share of their cores",
             "sum",
-            source=model,
+            "P_idle·node-minutes computing + (P_computing − P_idle)·busy share of their cores",
+            model,
         ),
-        "energy_sleeping": _energy("none", "P_sleeping·node-minutes asleep", "sum", source=model),
-        "switches_total": ShutdownMeasure(
-            "switches", "min", "nodes switched off + nodes switched on", "sum", "switches", source=cycles
+        "energy_sleeping": energy("none", "sum", "P_sleeping·node-minutes asleep", model),
+        "switches_total": switches("sum", _SWITCHES, cycles, "switches"),
+        "switches_per_day": switches("mean", _SWITCHES, cycles, "switches"),
+        "switches_on_total": switches("sum", "nodes switched on", cycles, "switches_on"),
+        "switches_off_total": switches("sum", "nodes switched off", cycles, "switches_off"),
+        "node_wear_max": switches("max", "most switches of one node in a day", cycles),
+        "node_wear_mean": switches("mean", "switches per node", cycles),
+        "stretch_mean": ratio("min", "mean", "the day's mean wait/walltime of finished jobs", stretch),
+        "stretch_max": ratio("min", "max", "largest wait/walltime of a finished job", stretch),
+        "stretch_beyond_tau": ratio(
+            "min", "mean", "the day's mean max(0, wait/walltime − τ), jobs that never started included"
         ),
-        "switches_per_day": ShutdownMeasure(
-            "switches",
-            "min",
-            "mean over days of nodes switched off + nodes switched on",
-            "mean",
-            "switches",
-            source=cycles,
-        ),
-        "switches_on_total": ShutdownMeasure(
-            "switches", "min", "nodes switched on", "sum", "switches_on", source=cycles
-        ),
-        "switches_off_total": ShutdownMeasure(
-            "switches", "min", "nodes switched off", "sum", "switches_off", source=cycles
-        ),
-        "node_wear_max": ShutdownMeasure(
-            "switches", "min", "most switches of one node in a day", "max", source=cycles
-        ),
-        "node_wear_mean": ShutdownMeasure(
-            "switches", "min", "switches per node and day", "mean", source=cycles
-        ),
-        "stretch_mean": ShutdownMeasure(
-            "1",
-            "min",
-            "mean over days of the day's mean wait/walltime of finished jobs",
-            "mean",
-            source=stretch,
-        ),
-        "stretch_max": ShutdownMeasure(
-            "1", "min", "largest wait/walltime of a finished job", "max", source=stretch
-        ),
-        "stretch_beyond_tau": ShutdownMeasure(
-            "1",
-            "min",
-            "mean over days of the day's mean max(0, wait/walltime − τ), jobs that never started included",
-            "mean",
-            source="gridtune",
-        ),
-        "wait_mean": ShutdownMeasure(
-            "s",
-            "min",
-            "mean over days of the day's mean wait of finished jobs",
-            "mean",
+        "wait_mean": wait(
+            "the day's mean wait of finished jobs",
+            f"{PAPER}, section 5.1, “Slowdown”",
             "wait_minutes",
             _SECONDS,
-            source=f"{PAPER}, section 5.1, “Slowdown”",
         ),
-        "slowdown_mean": ShutdownMeasure(
-            "1",
-            "min",
-            "mean over days of the day's mean (wait + run)/run of finished jobs",
-            "mean",
-            source=slowdown,
+        "slowdown_mean": ratio("min", "mean", "the day's mean (wait + run)/run of finished jobs", slowdown),
+        "qos_violations": jobs("min", "sum", f"jobs {_LATE}", f"{PAPER}, equation 5"),
+        "qos_delay_mean": wait(late.format(_LATE), delay, "qos_delay_minutes", _SECONDS),
+        "qos_violations_all": jobs("min", "sum", f"jobs {_LATE_ALL}"),
+        "qos_delay_all_mean": wait(late.format(_LATE_ALL), column="qos_delay_all_minutes", factor=_SECONDS),
+        "utilisation": ratio("none", "mean", "busy core-minutes/(cores·minutes)", f"{PAPER}, table 1"),
+        "score": ratio("max", "sum", "sum of the rewards of all minutes and days", reward),
+        "score_per_day": ratio("max", "mean", "the sum of rewards", reward, "score"),
+        "jobs": jobs("none", "sum", "jobs submitted by the end of the day"),
+        "jobs_started": jobs("max", "sum", "jobs started"),
+        "jobs_never_started": jobs(
+            "min", "sum", "jobs submitted before the end of the day that did not start"
         ),
-        "qos_violations": ShutdownMeasure(
-            "jobs", "min", "jobs started with wait/walltime ≥ τ", "sum", source=f"{PAPER}, equation 5"
-        ),
-        "qos_delay_mean": ShutdownMeasure(
-            "s",
-            "min",
-            "mean over days of the mean wait − τ·walltime of jobs started with wait/walltime ≥ τ; 0 if none",
-            "mean",
-            "qos_delay_minutes",
-            _SECONDS,
-            source=delay,
-        ),
-        "qos_violations_all": ShutdownMeasure(
-            "jobs", "min", f"jobs with {_LATE_ALL}", "sum", source="gridtune"
-        ),
-        "qos_delay_all_mean": ShutdownMeasure(
-            "s",
-            "min",
-            f"mean over days of the mean wait − τ·walltime of jobs with {_LATE_ALL}; 0 if none",
-            "mean",
-            "qos_delay_all_minutes",
-            _SECONDS,
-            source="gridtune",
-        ),
-        "utilisation": ShutdownMeasure(
-            "1",
-            "none",
-            "mean over days of busy core-minutes/(cores·minutes)",
-            "mean",
-            source=f"{PAPER}, table 1",
-        ),
-        "score": ShutdownMeasure(
-            "1", "max", "sum of the rewards of all minutes and days", "sum", source=reward
-        ),
-        "score_per_day": ShutdownMeasure(
-            "1", "max", "mean over days of the sum of rewards", "mean", "score", source=reward
-        ),
-        "jobs": ShutdownMeasure(
-            "jobs", "none", "jobs submitted by the end of the day", "sum", source="gridtune"
-        ),
-        "jobs_started": ShutdownMeasure("jobs", "max", "jobs started", "sum", source="gridtune"),
-        "jobs_never_started": ShutdownMeasure(
-            "jobs",
-            "min",
-            "jobs submitted before the end of the day that did not start",
-            "sum",
-            source="gridtune",
-        ),
-        "jobs_finished": ShutdownMeasure(
-            "jobs", "max", "jobs that ended within their day", "sum", source="gridtune"
-        ),
-        "jobs_rejected": ShutdownMeasure(
-            "jobs", "none", "jobs wider than the cluster", "sum", source="gridtune"
-        ),
-        "days": ShutdownMeasure("days", "none", "days simulated", "sum", source="gridtune"),
+        "jobs_finished": jobs("max", "sum", "jobs that ended within their day"),
+        "jobs_rejected": jobs("none", "sum", "jobs wider than the cluster"),
+        "days": _measure("days", "none", "sum", "days simulated"),
     }
 
 

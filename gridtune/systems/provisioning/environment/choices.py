@@ -304,4 +304,4 @@ def _facts(problem: PlanProblem) -> tuple[float, ...]:
     free = most_at_once(slots, extend=problem.extend, together=True)
     # A bound of 0 (nothing takes time, nothing has a price) would divide.
     bounds = (max(cost_bound(workflow, slots), 1.0), max(makespan, 1.0))
-    return (problem.now, *bounds, float(workflow.widest), float(max(free.values())))
+    return (problem.now, *bounds, float(workflow.widest), float(free.max()))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import handles_of
 from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.planning.bounds import free_processors
 from gridtune.systems.provisioning.planning.placement import (
     ALWAYS,
     NARROW,
@@ -34,9 +35,6 @@ from gridtune.systems.provisioning.planning.schedulers import (
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
-
-if TYPE_CHECKING:
-    from gridtune.systems.provisioning.simulator.slots import Slots
 
 __all__ = [
     "CROSS_SLOT",
@@ -70,23 +68,16 @@ class Network:
     bandwidth: FloatArray
 
     def __post_init__(self) -> None:
-        for name in ("latency", "bandwidth"):
-            matrix = np.array(getattr(self, name), dtype=np.float64)
-            object.__setattr__(self, name, matrix)
-        if self.latency.ndim != 2 or self.latency.shape != (len(self.bandwidth),) * 2:
-            shapes = f"{self.latency.shape} and {self.bandwidth.shape}"
+        shapes = [np.shape(self.latency), np.shape(self.bandwidth)]
+        if len(shapes[0]) != 2 or shapes != [(len(self.bandwidth),) * 2] * 2:
             raise SimulationError(f"latencies and bandwidths must be two equal squares, not {shapes}")
-        self._set_inside()
-        apart = ~np.eye(len(self), dtype=bool)
-        self._check("latency", "s", apart & ~((self.latency >= 0) & np.isfinite(self.latency)))
-        self._check("bandwidth", "bytes/s", apart & ~(self.bandwidth > 0))
-
-    def _set_inside(self) -> None:
-        for name, value in (("latency", 0.0), ("bandwidth", np.inf)):
-            matrix = getattr(self, name).copy()
-            np.fill_diagonal(matrix, value)
+        for name, inside in (("latency", 0.0), ("bandwidth", np.inf)):
+            matrix = np.array(getattr(self, name), dtype=np.float64)
+            np.fill_diagonal(matrix, inside)
             matrix.flags.writeable = False
             object.__setattr__(self, name, matrix)
+        self._check("latency", "s", ~((self.latency >= 0) & np.isfinite(self.latency)))
+        self._check("bandwidth", "bytes/s", ~(self.bandwidth > 0))
 
     def _check(self, name: str, unit: str, bad: BoolArray) -> None:
         if bad.any():
@@ -121,21 +112,17 @@ class Network:
         return self._mean(1.0 / self.bandwidth)
 
     def _mean(self, matrix: FloatArray) -> float:
-        pairs = [(i, j) for i in range(len(self)) for j in range(len(self)) if i != j]
-        return sum(float(matrix[pair]) for pair in pairs) / len(pairs) if pairs else 0.0
+        apart = matrix[~np.eye(len(self), dtype=bool)].tolist()
+        return float(sum(apart) / len(apart)) if apart else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class _Reservations:
+class _Reservations(NamedTuple):
     """What a site must reserve for a plan, in columns of shape (r,): processors of a slot in [start, end)."""
 
     slot: IntArray
     start: FloatArray
     end: FloatArray
     processors: IntArray
-
-    def __len__(self) -> int:
-        return len(self.slot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,9 +303,8 @@ class PlanProblem:
     def _check_widths(self) -> None:
         """Refuse a task that no site could hold even if all its slots were taken."""
         widths = most_at_once(self.slots, extend=self.extend, together=self.cross_slot != "never")
-        if self.workflow.widest > max(widths.values()):
-            task = int(np.argmax(self.workflow.processors))
-            site = max(widths, key=lambda site: widths[site])
+        if self.workflow.widest > widths.max():
+            task, site = int(np.argmax(self.workflow.processors)), int(widths.argmax())
             wide = f"task {self.workflow.names[task]!r} needs {self.workflow.widest} processors"
             message = f"{wide}, and all slots of site {site} offer {widths[site]} at once"
             raise SimulationError(message, field="processors", hint="a task runs within one site")
@@ -454,22 +440,10 @@ def _slot_columns(slots: Slots, extend: bool) -> SlotColumns:
     )
 
 
-def most_at_once(slots: Slots, *, extend: bool, together: bool) -> dict[int, int]:
-    """Return the most processors of each site that a task could hold at some time."""
-    most = {}
-    for site in np.unique(slots.site).tolist():
-        here = slots.select(slots.site == site)
-        most[site] = int(here.processors.max())
-        if together:
-            end = np.where(here.extensible & extend, np.inf, here.end)
-            # The maximum is reached when some slot has just begun.
-            begun = _sum_until(here.start, here.processors, here.start)
-            most[site] = int((begun - _sum_until(end, here.processors, here.start)).max())
+def most_at_once(slots: Slots, *, extend: bool, together: bool) -> IntArray:
+    """Return the most processors of each site that a task could hold at some time: shape (sites,)."""
+    if together:
+        return free_processors(slots, extend)[1].max(axis=1)
+    most = np.zeros(int(slots.site.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(most, slots.site, slots.processors)
     return most
-
-
-def _sum_until(keys: npt.NDArray[Any], values: IntArray, until: IntArray) -> IntArray:
-    """Return for each instant the sum of the values whose keys are not later."""
-    order = np.argsort(keys, kind="stable")
-    sums = np.concatenate([[0], np.cumsum(values[order])])
-    return sums[np.searchsorted(keys[order], until, side="right")]
