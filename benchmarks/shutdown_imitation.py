@@ -27,10 +27,14 @@ from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
 from gridtune.systems.shutdown.learners.playing import play_days
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.lookahead import lookahead_reservation
 from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.rules import LOOKAHEAD, LookaheadRule, rule_record
+from gridtune.systems.shutdown.simulator.rules import (
+    LOOKAHEAD,
+    LookaheadRule,
+    lookahead_reservation,
+    rule_record,
+)
 from gridtune.systems.shutdown.simulator.state import build_model, cluster_at, jobs_of, new_arena
 from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
 from gridtune.training.networks import make_network, write_checkpoint

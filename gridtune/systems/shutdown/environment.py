@@ -164,8 +164,8 @@ class ShutdownVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of clusters.
-    days, platform, tau, variant, frames, view, decisions, chain, draw
-        As of `ShutdownEnv`.
+    days, platform, decisions, chain, draw, options
+        As of `ShutdownEnv`; the options are `tau`, `variant`, `frames` and `view`.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
     """
@@ -178,26 +178,13 @@ class ShutdownVectorEnv(CompiledVectorEnv):
         days: Days | str | Path = "taurus_days",
         platform: Platform | None = None,
         *,
-        tau: float = 0.5,
-        variant: Variant = "paper",
-        frames: int = 1,
-        view: View = "paper",
         decisions: bool = False,
         chain: int = 1,
         draw: Draw = "days",
         copy: bool = True,
+        **options: Any,
     ) -> None:
-        self._batch = batch = _batch(
-            days,
-            platform,
-            chain,
-            count=num_envs,
-            tau=tau,
-            variant=variant,
-            frames=frames,
-            view=view,
-            decisions=decisions,
-        )
+        self._batch = batch = _batch(days, platform, chain, count=num_envs, decisions=decisions, **options)
         self._draws, self._decisions = _Draws(batch.days, draw), decisions
         super().__init__(num_envs, _spaces(batch), copy=copy, truncates=chain > 1)
 

@@ -19,11 +19,7 @@ import pyarrow as pa
 
 from gridtune.core.system import Direction, Measure, RenamedMetric
 from gridtune.systems.shutdown.reproduction import PAPER
-from gridtune.systems.shutdown.simulator.bounds import (
-    least_waste_of_starts,
-    least_waste_reachable,
-    least_waste_within,
-)
+from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import DayRecord, DayResults
@@ -106,8 +102,8 @@ def _measures() -> dict[str, ShutdownMeasure]:
         "waste_bound_within_tau": energy(
             "none",
             "mean",
-            "the least waste of any policy that starts every job before it has waited τ·walltime, or no later "
-            "than it did where that was later",
+            "the least waste of any policy that starts every job before it has waited τ·walltime, or no "
+            "later than it did where that was later",
         ),
         "energy_waste_per_day_bound": energy(
             "none",
@@ -198,9 +194,7 @@ def measure_days(days: Days, results: DayResults, platform: Platform, *, tau: fl
     """
     return {
         **_energies(results, platform),
-        "waste_bound_starts": least_waste_of_starts(days, results, platform),
-        "waste_bound_within_tau": least_waste_within(days, results, platform, tau),
-        "energy_waste_per_day_bound": least_waste_reachable(days, results, platform, tau),
+        **waste_bounds(days, results, platform, tau),
         **_switches(results, platform),
         **_waits(days, results, platform, tau),
         "utilisation": results.totals["core_minutes"] / (platform.cores * np.maximum(results.minutes, 1)),

@@ -34,7 +34,7 @@ from gridtune.systems.shutdown.metrics import (
 )
 from gridtune.systems.shutdown.parameters import CLUSTERS, ShutdownParameters
 from gridtune.systems.shutdown.reproduction import REPRODUCTIONS, published_figures
-from gridtune.systems.shutdown.simulator.bounds import least_waste_of_starts
+from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
@@ -105,7 +105,7 @@ class ShutdownSystem(System):
         first, minutes = np.zeros(2, np.int64), np.ones(1, np.int64)
         days, platform = Days(("none",), first, minutes, *[no_jobs] * 6), Platform()
         results, _ = replay(days, platform)
-        least_waste_of_starts(days, results, platform)
+        waste_bounds(days, results, platform)
 
     def preflight(self, parameters: ShutdownParameters, load: WorkloadLoader) -> None:
         """Refuse a log without days to simulate, and a learned policy where torch is missing."""

@@ -28,41 +28,35 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["least_waste", "least_waste_of_starts", "least_waste_reachable", "least_waste_within"]
+__all__ = ["least_waste", "waste_bounds"]
 
 
-def least_waste_of_starts(days: Days, results: DayResults, platform: Platform) -> FloatArray:
-    """Return the least waste of each day with the starts of an results: shape (days,), W·min."""
-    return least_waste(days, results.start, results.start, results.minutes, platform)
+def waste_bounds(
+    days: Days, results: DayResults, platform: Platform, tau: float = 0.5
+) -> dict[str, FloatArray]:
+    """Return the least waste of each day by the name of its measure: shape (days,), W·min.
 
-
-def least_waste_within(days: Days, results: DayResults, platform: Platform, tau: float) -> FloatArray:
-    """Return the least waste of each day with all starts before `tau` of the walltime: shape (days,), W·min.
-
-    A job that starts later in the results, or never, has to start no later than it does there.
-    """
-    latest = _latest_starts(days, results, tau)
-    fits = days.cores <= platform.cores
-    return least_waste(days, np.where(fits, days.submit, -1), latest, results.minutes, platform)
-
-
-def least_waste_reachable(days: Days, results: DayResults, platform: Platform, tau: float) -> FloatArray:
-    """Return the same for schedules that reservations can bring about: shape (days,), W·min.
-
-    While no job holds cores, the oldest waiting one is allocated its own at once, whatever is reserved. So
-    none waits longer than others can run without a gap, and the windows end there.
+    `waste_bound_starts`: with the starts of the results. `waste_bound_within_tau`: with all starts before
+    `tau` of the walltime; a job that starts later in the results, or never, has to start no later than it
+    does there. `energy_waste_per_day_bound`: the same for schedules that reservations can bring about. While
+    no job holds cores, the oldest waiting one is allocated its own at once, whatever is reserved. So none
+    waits longer than others can run without a gap, and the windows end there.
     """
     fits = days.cores <= platform.cores
-    earliest = np.where(fits, days.submit, -1)
-    latest = _latest_starts(days, results, tau)
-    run = np.minimum(days.run, days.walltime)
-    power = platform.power
+    earliest, latest = np.where(fits, days.submit, -1), _latest_starts(days, results, tau)
+    run, power = np.minimum(days.run, days.walltime), platform.power
     # Allocated nodes may have to finish switching off; the jobs of minute 0 are considered in minute 1.
     slack = power.switch_off_time + power.switch_on_time + 1
+    closed = latest.copy()
     for first, end in pairwise(days.first.tolist()):
         jobs = np.flatnonzero(fits[first:end]) + first
-        _close_windows(earliest[jobs], latest, jobs, run[jobs], slack)
-    return least_waste(days, earliest, latest, results.minutes, platform)
+        _close_windows(earliest[jobs], closed, jobs, run[jobs], slack)
+    windows = {
+        "waste_bound_starts": (results.start, results.start),
+        "waste_bound_within_tau": (earliest, latest),
+        "energy_waste_per_day_bound": (earliest, closed),
+    }
+    return {name: least_waste(days, *window, results.minutes, platform) for name, window in windows.items()}
 
 
 def _latest_starts(days: Days, results: DayResults, tau: float) -> IntArray:

@@ -25,12 +25,6 @@ from typing import NamedTuple
 import numpy as np
 
 from gridtune.core.compiled import kernel, record_of
-from gridtune.systems.shutdown.simulator.scheduling import (
-    candidate_index,
-    most_reserved,
-    select_jobs,
-    unheld_nodes,
-)
 from gridtune.systems.shutdown.simulator.state import (
     FEATURES,
     MAX_CANDIDATES,
@@ -38,6 +32,12 @@ from gridtune.systems.shutdown.simulator.state import (
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
+)
+from gridtune.systems.shutdown.simulator.stepping import (
+    candidate_index,
+    most_reserved,
+    select_jobs,
+    unheld_nodes,
 )
 from gridtune.types import Float32Array
 

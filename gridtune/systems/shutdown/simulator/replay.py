@@ -10,7 +10,6 @@ import numpy as np
 from gridtune.core.compiled import bare, kernel, record_of
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.lookahead import lookahead_reservation
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.rules import (
     ADAPTIVE,
@@ -22,6 +21,7 @@ from gridtune.systems.shutdown.simulator.rules import (
     AdaptiveRule,
     LookaheadRule,
     decide,
+    lookahead_reservation,
     rule_record,
 )
 from gridtune.systems.shutdown.simulator.state import (

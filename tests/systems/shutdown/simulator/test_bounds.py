@@ -13,9 +13,7 @@ from gridtune.core.usage import NodePower
 from gridtune.systems.shutdown.metrics import measure_days
 from gridtune.systems.shutdown.simulator.bounds import (
     least_waste,
-    least_waste_of_starts,
-    least_waste_reachable,
-    least_waste_within,
+    waste_bounds,
 )
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
@@ -39,9 +37,9 @@ def test_no_reservations_waste_less(case, seed):
     for rule in (actions, "oracle", AdaptiveRule(max_stretch=tau, eagerness=0.5)):
         results, _ = replay(days, platform, rule=rule, tau=tau)
         waste = wasted(days, results, platform) + 1e-6
-        assert (least_waste_of_starts(days, results, platform) <= waste).all()
-        within = least_waste_within(days, results, platform, tau)
-        reachable = least_waste_reachable(days, results, platform, tau)
+        assert (waste_bounds(days, results, platform)["waste_bound_starts"] <= waste).all()
+        within = waste_bounds(days, results, platform, tau)["waste_bound_within_tau"]
+        reachable = waste_bounds(days, results, platform, tau)["energy_waste_per_day_bound"]
         assert (within <= reachable).all()
         assert (reachable <= waste).all()
 
@@ -76,8 +74,8 @@ def test_against_every_policy(seed, size):
     platform = Platform(2, size, POWER)
     days, results, starts = every_policy(small_day(seed, platform), platform)
     waste = wasted(days, results, platform)
-    bound = least_waste_of_starts(days, results, platform)
-    within = least_waste_reachable(days, results, platform, 0.5)
+    bound = waste_bounds(days, results, platform)["waste_bound_starts"]
+    within = waste_bounds(days, results, platform, 0.5)["energy_waste_per_day_bound"]
     _, alike = np.unique(starts, axis=0, return_inverse=True)
     for group in range(alike.max() + 1):
         assert bound[alike == group].max() <= waste[alike == group].min() + 1e-9
@@ -96,7 +94,7 @@ def test_it_is_reached_where_nodes_are_asked_for_whole():
     for seed in range(6):
         days, results, starts = every_policy(small_day(seed, platform), platform)
         waste = wasted(days, results, platform)
-        bound = least_waste_of_starts(days, results, platform)
+        bound = waste_bounds(days, results, platform)["waste_bound_starts"]
         started = np.flatnonzero((starts >= 0).all(axis=1))
         if len(started) > 0:
             best = started[waste[started].argmin()]
@@ -126,8 +124,10 @@ def test_a_lone_job_cannot_wait_for_the_next():
     days = make_days([[(1, 1, 60, 9, 0), (25, 1, 60, 9, 0), (55, 1, 60, 9, 0)]], 120)
     results, _ = replay(days, platform, timeout=0)
     cycle = 125 + 303
-    assert least_waste_within(days, results, platform, 0.5) == [cycle]
-    assert least_waste_reachable(days, results, platform, 0.5) == [wasted(days, results, platform)[0]]
+    assert waste_bounds(days, results, platform, 0.5)["waste_bound_within_tau"] == [cycle]
+    assert waste_bounds(days, results, platform, 0.5)["energy_waste_per_day_bound"] == [
+        wasted(days, results, platform)[0]
+    ]
     assert wasted(days, results, platform)[0] == 3 * cycle
 
 
