@@ -17,7 +17,8 @@ in this order,
 Unlike the oracle it never keeps a node on for a job that the scheduler would not start, and never switches
 one off that a waiting job could use.
 
-`LOOKAHEAD` plays the choices forward on what is known, and takes the cheapest. The adaptive rule lets jobs wait as long as they may. If two of them wait for one long job, both then start at
+`LOOKAHEAD` plays the choices forward on what is known, and takes the cheapest. The adaptive rule lets jobs
+wait as long as they may. If two of them wait for one long job, both then start at
 once, on two nodes; had the first started earlier, the second could have had its node. So in each minute in
 which jobs wait, every reservation that starts other jobs than the adaptive rule's is played forward on a copy
 of the cluster until no job waits: from the next minute on the adaptive rule decides, jobs take as long as is
