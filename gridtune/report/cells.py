@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from gridtune.errors import MetricError
 from gridtune.registry import name_hint
-from gridtune.report.labels import PARAMETER_PREFIX
+from gridtune.report.labels import PARAMETER_PREFIX, parameter_names
 from gridtune.sweep.space.points import baseline_indices
 from gridtune.types import FloatArray, IntArray
 
@@ -24,49 +24,111 @@ __all__ = [
     "Configuration",
     "ConfigurationRow",
     "baselines",
-    "bounds_of",
     "by_configuration",
     "collect",
+    "configuration_parameters",
     "gap_to_bound",
     "replicate_labels",
     "value_matrix",
 ]
 
 
+#: What the name of a bound has after its metric's.
+BOUND = "_bound"
+
+
 @dataclass
 class Configuration:
-    """One configuration within a stratum: its objective on every replicate, NaN where it failed."""
+    """One configuration within a stratum: objective and bound on every replicate, NaN where it failed."""
 
     configuration_id: str
     parameters: dict[str, Any]
     values: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
     failures: int = 0
 
 
 def collect(
-    table: pa.Table, objective: str, columns: Sequence[str], parameters: Sequence[str]
-) -> dict[tuple[Any, ...], list[Configuration]]:
-    """Sort the cells into strata, in order of appearance, and configurations, in order of their ids."""
+    table: pa.Table, objective: str, group_by: Sequence[str], baseline: Mapping[str, Any]
+) -> tuple[list[str], list[str], dict[tuple[Any, ...], list[Configuration]]]:
+    """Sort the cells into strata, in order of appearance, and configurations, in order of their ids.
+
+    Parameters
+    ----------
+    table
+        One row per cell.
+    objective, group_by, baseline
+        As of `gridtune.report.ranking.rank`.
+
+    Returns
+    -------
+    columns, parameters, groups
+        The columns that split the table, the parameters of a configuration, and stratum to configurations.
+    """
+    places = [name if name in table.column_names else PARAMETER_PREFIX + name for name in group_by]
+    columns = [name for name in places if name in table.column_names]
+    parameters = configuration_parameters(table, columns, keep=baseline)
     metric = f"metric.{objective}"
     if metric not in table.column_names:
         metrics = [name.removeprefix("metric.") for name in table.column_names if name.startswith("metric.")]
         raise MetricError(f"no cell has the metric {objective!r}", hint=name_hint(objective, metrics))
+    bound = metric + BOUND if metric + BOUND in table.column_names else None
     names = [PARAMETER_PREFIX + name for name in parameters]
     strata: dict[tuple[Any, ...], dict[str, Configuration]] = {}
-    wanted = ["configuration_id", "replicate", "state", metric, *columns, *names]
+    wanted = ["configuration_id", "replicate", "state", metric, *([bound] if bound else []), *columns, *names]
     for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
         stratum = strata.setdefault(tuple(row[name] for name in columns), {})
-        key = row["configuration_id"]
+        key, replicate = row["configuration_id"], row["replicate"]
         if key not in stratum:
             stratum[key] = Configuration(key, {name: row[PARAMETER_PREFIX + name] for name in parameters})
-        value = row[metric]
         if row["state"] != "done":
             stratum[key].failures += 1
-            stratum[key].values.setdefault(row["replicate"], math.nan)
+            stratum[key].values.setdefault(replicate, math.nan)
         else:
-            stratum[key].values[row["replicate"]] = math.nan if value is None else value
+            stratum[key].values[replicate] = math.nan if row[metric] is None else row[metric]
+            stratum[key].bounds[replicate] = math.nan if bound is None or row[bound] is None else row[bound]
     # A fixed order, because sums and products may differ in their last bit with the order of the rows.
-    return {stratum: [strata[stratum][key] for key in sorted(strata[stratum])] for stratum in strata}
+    groups = {stratum: [strata[stratum][key] for key in sorted(strata[stratum])] for stratum in strata}
+    return columns, parameters, groups
+
+
+def configuration_parameters(
+    table: pa.Table, columns: Sequence[str], *, keep: Container[str] = ()
+) -> list[str]:
+    """Return the parameters that make a configuration.
+
+    Left out are those that follow from the stratum (one value in each, several in all: a log's file, its
+    machine's size) and those that follow from the replicate (several values within a configuration: its
+    window).
+
+    Parameters
+    ----------
+    table
+        One row per cell.
+    columns
+        Those that split it into strata.
+    keep
+        Parameters to keep even though they follow from the stratum.
+    """
+    names = [name for name in parameter_names(table) if PARAMETER_PREFIX + name not in columns]
+    varying = [name for name in names if len(table[PARAMETER_PREFIX + name].unique()) > 1]
+    wanted = ["configuration_id", *columns, *(PARAMETER_PREFIX + name for name in varying)]
+    first: dict[tuple[Any, ...], Any] = {}
+    among_replicates, within_strata = set(), set()
+    for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
+        stratum = tuple(row[column] for column in columns)
+        for name in varying:
+            value = row[PARAMETER_PREFIX + name]
+            if first.setdefault(("in", name, row["configuration_id"]), value) != value:
+                among_replicates.add(name)
+            if first.setdefault(("of", name, stratum), value) != value:
+                within_strata.add(name)
+    return [
+        name
+        for name in names
+        if name not in among_replicates
+        and (name not in varying or name in within_strata or not columns or name in keep)
+    ]
 
 
 def replicate_labels(configurations: Sequence[Configuration]) -> list[str]:
@@ -74,48 +136,24 @@ def replicate_labels(configurations: Sequence[Configuration]) -> list[str]:
     return sorted({name for configuration in configurations for name in configuration.values})
 
 
-def value_matrix(configurations: Sequence[Configuration]) -> FloatArray:
-    """Return the objective's values, shape (configurations, replicates); NaN where there is none."""
-    replicates = replicate_labels(configurations)
-    rows = [
-        [configuration.values.get(name, math.nan) for name in replicates] for configuration in configurations
-    ]
+def value_matrix(
+    configurations: Sequence[Configuration],
+    replicates: Sequence[str] | None = None,
+    kind: Literal["values", "bounds"] = "values",
+) -> FloatArray:
+    """Return the objective's values, or its bounds; NaN where there is none.
+
+    The shape is (configurations, replicates): those named, or else all that one of them has.
+    """
+    replicates = replicate_labels(configurations) if replicates is None else replicates
+    rows = [[getattr(one, kind).get(name, math.nan) for name in replicates] for one in configurations]
     values = np.array(rows, dtype=np.float64)
     # A replicate without a finite value cannot enter a mean; it counts as missing, and `n` says so.
     values[~np.isfinite(values)] = math.nan
     return values
 
 
-#: What the name of a bound has after its metric's.
-BOUND = "_bound"
-
-
-def bounds_of(
-    table: pa.Table, objective: str, columns: Sequence[str], parameters: Sequence[str]
-) -> dict[tuple[object, ...], FloatArray]:
-    """Return the bounds of an objective in each stratum, in the form of `value_matrix`.
-
-    Parameters
-    ----------
-    table
-        One row per cell.
-    objective
-        The metric to rank by.
-    columns, parameters
-        As of `collect`.
-
-    Returns
-    -------
-    dict
-        Stratum to bounds of shape (configurations, replicates); empty if no cell has one.
-    """
-    if f"metric.{objective}{BOUND}" not in table.column_names:
-        return {}
-    groups = collect(table, f"{objective}{BOUND}", columns, parameters)
-    return {stratum: value_matrix(configurations) for stratum, configurations in groups.items()}
-
-
-def gap_to_bound(values: FloatArray, bounds: FloatArray | None, direction: str) -> FloatArray:
+def gap_to_bound(values: FloatArray, bounds: FloatArray, direction: str) -> FloatArray:
     """Return by how much the mean of each row is worse than the mean of its bounds, as a share of the latter.
 
     Parameters
@@ -131,8 +169,6 @@ def gap_to_bound(values: FloatArray, bounds: FloatArray | None, direction: str) 
         Shape (configurations,): Σ values / Σ bounds − 1, with the other sign for "max"; NaN without bounds,
         or where they are not above 0.
     """
-    if bounds is None:
-        return np.full(len(values), np.nan)
     both = np.isfinite(values) & np.isfinite(bounds)
     total, least = (np.where(both, columns, 0.0).sum(axis=1) for columns in (values, bounds))
     ratio = np.divide(total, least, out=np.full(len(values), np.nan), where=least > 0)

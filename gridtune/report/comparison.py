@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gridtune.errors import SweepError
+from gridtune.report.cells import configuration_parameters
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.overall import rank_overall
-from gridtune.report.ranking import configuration_parameters, rank, strata
+from gridtune.report.ranking import rank, strata
 from gridtune.sweep.journal.earlier import find_other_code
 
 if TYPE_CHECKING:

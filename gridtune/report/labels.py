@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 __all__ = [
-    "column_of",
     "configuration_label",
     "count_text",
     "distinct",
@@ -35,14 +34,6 @@ def parameter_names(table: pa.Table) -> list[str]:
         for name in table.column_names
         if name.startswith(PARAMETER_PREFIX)
     ]
-
-
-def column_of(table: pa.Table, name: str) -> str | None:
-    """Return the column that holds `name`, plain or as a parameter; None where there is none."""
-    for column in (name, PARAMETER_PREFIX + name):
-        if column in table.column_names:
-            return column
-    return None
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:

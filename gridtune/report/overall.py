@@ -23,21 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gridtune.report.cells import (
-    Configuration,
-    baselines,
-    bounds_of,
-    collect,
-    gap_to_bound,
-    replicate_labels,
-    value_matrix,
-)
-from gridtune.report.labels import PARAMETER_PREFIX
-from gridtune.report.ranking import LEVEL, SEED, means_of, placed, plain, prepare, ranking_schema, verdict_of
+from gridtune.report.cells import Configuration, baselines, gap_to_bound, replicate_labels, value_matrix
+from gridtune.report.ranking import LEVEL, SEED, means_of, prepare, ranked_rows, ranking_schema
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import joint_paired_p_values
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["FEWEST_LOGS", "logs_of", "rank_overall"]
 
@@ -108,12 +99,13 @@ def rank_overall(
     baseline: Mapping[str, Any] | None,
     group_by: Sequence[str] = ("workload",),
     unit: str = "",
+    warnings: Mapping[str, Mapping[str, str]] | None = None,
 ) -> pa.Table | None:
     """Rank the configurations over all strata, each stratum counting the same.
 
     Parameters
     ----------
-    table, objective, direction, baseline, group_by, unit
+    table, objective, direction, baseline, group_by, unit, warnings
         As in `gridtune.report.ranking.rank`.
 
     Returns
@@ -129,24 +121,21 @@ def rank_overall(
         share between them. Means and differences in the objective's own unit are null. None where
         there are fewer than two strata or nothing to compare.
     """
-    head, columns, parameters = prepare(
-        table, objective, direction=direction, baseline=baseline, group_by=group_by, unit=unit
+    head, columns, parameters, groups = prepare(
+        table, objective, direction, baseline, group_by=group_by, unit=unit, warnings=warnings
     )
-    groups = collect(table, objective, columns, parameters)
-    logs = logs_of(table, columns, list(groups))
-    if len(groups) < 2 or not head.baseline:
-        return None
     own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
-    if not own_baseline:
+    if len(groups) < 2 or not own_baseline:
         return None
-    lengths = [len(replicate_labels(configurations)) for configurations in groups.values()]
+    logs = logs_of(table, columns, list(groups))
+    planned = sum(len(replicate_labels(configurations)) for configurations in groups.values())
     units = _units(groups.values(), logs)
     by_parameters: dict[tuple[Any, ...], _Compared] = {}
-    bounds = bounds_of(table, objective, columns, parameters)
-    for number, (stratum, configurations) in enumerate(groups.items()):
+    for number, configurations in enumerate(groups.values()):
         bases = baselines(configurations, own_baseline, {})
         values = value_matrix(configurations)
-        parts = _parts(values, bases, gap_to_bound(values, bounds.get(stratum), direction))
+        gaps = gap_to_bound(values, value_matrix(configurations, kind="bounds"), direction)
+        parts = _parts(values, bases, gaps)
         for index, configuration in enumerate(configurations):
             key = tuple(configuration.parameters.values())
             entry = by_parameters.setdefault(key, _Compared(configuration, bool(bases[index] == index)))
@@ -156,26 +145,24 @@ def rank_overall(
     compared = [entry for entry in by_parameters.values() if entry.pairs]
     if not compared:
         return None
-    rows = [
-        {
-            "configuration_id": None,
-            "is_baseline": entry.is_baseline,
-            **{PARAMETER_PREFIX + name: value for name, value in entry.first.parameters.items()},
-            "n": entry.pairs,
-            "pairs": 0 if entry.is_baseline else entry.pairs,
-            "planned": sum(lengths),
-            "complete": entry.pairs == sum(lengths),
-            "failures": entry.failures,
-            **statistics,
-        }
-        for entry, statistics in zip(compared, _statistics(compared, units, logs), strict=True)
-    ]
-    for row in rows:
-        row["verdict"] = verdict_of(row, direction).value
+    pairs = np.array([entry.pairs for entry in compared])
+    own = np.array([entry.is_baseline for entry in compared])
+    statistics = {
+        "configuration_id": [None] * len(compared),
+        "is_baseline": own,
+        "n": pairs,
+        "pairs": np.where(own, 0, pairs),
+        "planned": np.full(len(own), planned),
+        "complete": pairs == planned,
+        "failures": [entry.failures for entry in compared],
+        **_statistics(compared, own, units, logs),
+    }
+    first = [entry.first for entry in compared]
+    rows = ranked_rows(first, statistics, direction, "relative", statistics["relative"])
     schema = ranking_schema(table, [], parameters, replace(head, group_by=(), overall=True))
     for column in _BY_LOG:
         schema = schema.append(column)
-    return pa.Table.from_pylist(placed(rows, direction, "relative"), schema=schema)
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def logs_of(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any, ...]]) -> list[str]:
@@ -219,8 +206,8 @@ def _units(groups: Iterable[Sequence[Configuration]], logs: Sequence[str]) -> li
 
 
 def _statistics(
-    compared: Sequence[_Compared], units: Sequence[IntArray], logs: Sequence[str]
-) -> list[dict[str, float | int | None]]:
+    compared: Sequence[_Compared], own: BoolArray, units: Sequence[IntArray], logs: Sequence[str]
+) -> dict[str, Any]:
     """Return the mean over strata of each configuration's relative differences, its intervals and p-value."""
     count = 1 + max(int(numbers.max()) for numbers in units)
     first, second = np.zeros((2, len(compared), count))
@@ -248,9 +235,8 @@ def _statistics(
     first[missing] = second[missing] = math.nan
     counts = np.isfinite(by_log).sum(axis=1)
     over_logs = mean_interval(np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL)
-    own = np.array([entry.is_baseline for entry in compared])
     means, low, high = np.array(rows).T
-    columns: dict[str, Any] = {
+    return {
         "relative": means,
         "relative_low": np.where(own, math.nan, low),
         "relative_high": np.where(own, math.nan, high),
@@ -261,9 +247,6 @@ def _statistics(
         "by_log_high": over_logs.high,
         "independent": np.sum(shared, axis=1),
     }
-    return [
-        {name: plain(column[index]) for name, column in columns.items()} for index in range(len(compared))
-    ]
 
 
 def _combined(

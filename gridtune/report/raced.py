@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gridtune.report.cells import Configuration, baselines, collect
-from gridtune.report.labels import PARAMETER_PREFIX, column_of
+from gridtune.report.cells import Configuration, baselines, collect, value_matrix
+from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.overall import logs_of
-from gridtune.report.ranking import Verdict, configuration_parameters, ranking_head
+from gridtune.report.ranking import Verdict, ranking_head
 from gridtune.statistics.racing import RaceRules, RaceTest
 from gridtune.sweep.search.racing import RacePlan
 from gridtune.types import FloatArray
@@ -41,7 +41,7 @@ def raced(ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
         The race's.
     """
     head = ranking_head(ranking)
-    _, _, groups = _groups(table, head.objective, head.group_by, head.baseline)
+    _, _, groups = collect(table, head.objective, head.group_by, head.baseline)
     rules = plan.rules(len(groups))
     sign = 1.0 if head.direction == "min" else -1.0
     rows: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def raced(ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
     for row in ranking.to_pylist():
         own.setdefault(tuple(row[name] for name in head.group_by), []).append(row)
     for stratum, configurations in groups.items():
-        values = sign * _values(configurations, plan)
+        values = sign * value_matrix(configurations, plan.order)
         bases = baselines(configurations, head.baseline, dict(zip(head.group_by, stratum, strict=True)))
         test = _replayed(values[:, :, None], _counts(configurations), bases, rules)
         index = {configuration.configuration_id: i for i, configuration in enumerate(configurations)}
@@ -81,7 +81,7 @@ def raced_overall(overall: pa.Table, table: pa.Table, plan: RacePlan, group_by: 
         What splits the table into strata.
     """
     head = ranking_head(overall)
-    columns, parameters, groups = _groups(table, head.objective, group_by, head.baseline)
+    columns, parameters, groups = collect(table, head.objective, group_by, head.baseline)
     wanted = {name: value for name, value in head.baseline.items() if PARAMETER_PREFIX + name not in columns}
     sign = 1.0 if head.direction == "min" else -1.0
     keys = list(dict.fromkeys(_key(one) for configurations in groups.values() for one in configurations))
@@ -91,7 +91,7 @@ def raced_overall(overall: pa.Table, table: pa.Table, plan: RacePlan, group_by: 
     bases = np.full(len(keys), -1)
     for group, configurations in enumerate(groups.values()):
         indices = [place[_key(one)] for one in configurations]
-        values[indices, :, group] = sign * _values(configurations, plan)
+        values[indices, :, group] = sign * value_matrix(configurations, plan.order)
         counts[indices, group] = _counts(configurations)
         for index, base in zip(indices, baselines(configurations, wanted, {}), strict=True):
             if base >= 0:
@@ -109,14 +109,6 @@ def raced_overall(overall: pa.Table, table: pa.Table, plan: RacePlan, group_by: 
         stopped = row["n"] + row["failures"] < row["planned"]
         row[RACE] = "stopped" if stopped else ""
     return pa.Table.from_pylist(rows, schema=overall.schema.append(pa.field(RACE, pa.string())))
-
-
-def _groups(
-    table: pa.Table, objective: str, group_by: Sequence[str], baseline: Mapping[str, Any]
-) -> tuple[list[str], list[str], dict[tuple[Any, ...], list[Configuration]]]:
-    columns = [column for name in group_by if (column := column_of(table, name))]
-    parameters = configuration_parameters(table, columns, keep=baseline)
-    return columns, parameters, collect(table, objective, columns, parameters)
 
 
 def _merged(values: FloatArray) -> FloatArray:
@@ -145,14 +137,6 @@ def _merged(values: FloatArray) -> FloatArray:
 
 def _key(configuration: Configuration) -> tuple[Any, ...]:
     return tuple(configuration.parameters.values())
-
-
-def _values(configurations: Sequence[Configuration], plan: RacePlan) -> FloatArray:
-    """Return values, shape (configurations, replicates), replicates in the order they were run."""
-    rows = [[one.values.get(label, math.nan) for label in plan.order] for one in configurations]
-    values = np.array(rows, dtype=np.float64)
-    values[~np.isfinite(values)] = math.nan
-    return values
 
 
 def _counts(configurations: Sequence[Configuration]) -> np.ndarray[Any, np.dtype[np.int64]]:

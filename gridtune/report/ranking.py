@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -21,12 +21,11 @@ from gridtune.errors import MetricError
 from gridtune.report.cells import (
     Configuration,
     baselines,
-    bounds_of,
     collect,
     gap_to_bound,
     value_matrix,
 )
-from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, row_parameters, value_text
+from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, row_parameters, value_text
 from gridtune.statistics.inference import interquartile_mean, paired_difference
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import joint_paired_p_values
@@ -36,11 +35,10 @@ __all__ = [
     "LEVEL",
     "RankingHead",
     "Verdict",
-    "configuration_parameters",
     "means_of",
-    "placed",
     "plain",
     "rank",
+    "ranked_rows",
     "ranking_head",
     "row_key",
     "shown_rows",
@@ -147,6 +145,7 @@ def rank(
     baseline: Mapping[str, Any] | None,
     group_by: Sequence[str] = ("workload",),
     unit: str = "",
+    warnings: Mapping[str, Mapping[str, str]] | None = None,
 ) -> pa.Table:
     """Rank the configurations of a sweep within each stratum.
 
@@ -167,6 +166,8 @@ def rank(
         table does not have are passed over.
     unit
         The objective's unit, for headings.
+    warnings
+        What a reader of rows with certain values must know (`RankingHead`).
 
     Returns
     -------
@@ -186,35 +187,33 @@ def rank(
     MetricError
         If the table has no such metric, or the direction is neither "min" nor "max".
     """
-    head, columns, parameters = prepare(
-        table, objective, direction=direction, baseline=baseline, group_by=group_by, unit=unit
+    head, columns, parameters, groups = prepare(
+        table, objective, direction, baseline, group_by=group_by, unit=unit, warnings=warnings
     )
     rows: list[dict[str, Any]] = []
-    bounds = bounds_of(table, objective, columns, parameters)
-    for stratum, configurations in collect(table, objective, columns, parameters).items():
-        rows += [
-            dict(zip(head.group_by, stratum, strict=True)) | row
-            for row in _rank_stratum(configurations, bounds.get(stratum), stratum, head)
-        ]
+    for stratum, configurations in groups.items():
+        names = dict(zip(head.group_by, stratum, strict=True))
+        rows += [names | row for row in _rank_stratum(configurations, names, head)]
     return pa.Table.from_pylist(rows, schema=ranking_schema(table, columns, parameters, head))
 
 
 def prepare(
     table: pa.Table,
     objective: str,
-    *,
     direction: str,
     baseline: Mapping[str, Any] | None,
+    *,
     group_by: Sequence[str],
     unit: str,
-) -> tuple[RankingHead, list[str], list[str]]:
-    """Return the head of a ranking, the columns of its strata and its other parameters."""
+    warnings: Mapping[str, Mapping[str, str]] | None,
+) -> tuple[RankingHead, list[str], list[str], dict[tuple[Any, ...], list[Configuration]]]:
+    """Return the head of a ranking, and what `collect` returns."""
     if direction not in {"min", "max"}:
         raise MetricError(f"direction must be 'min' or 'max', but got {direction!r}", field=objective)
     unknown = sorted(set(baseline or {}) - set(parameter_names(table)) - set(table.column_names))
     if unknown:
         raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
-    columns = [column for name in group_by if (column := column_of(table, name))]
+    columns, parameters, groups = collect(table, objective, group_by, baseline or {})
     kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
     head = RankingHead(
         objective=objective,
@@ -223,47 +222,9 @@ def prepare(
         baseline=dict(baseline or {}),
         group_by=tuple(column.removeprefix(PARAMETER_PREFIX) for column in columns),
         replicate=kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate",
+        warnings=warnings or {},
     )
-    return head, columns, configuration_parameters(table, columns, keep=head.baseline)
-
-
-def configuration_parameters(
-    table: pa.Table, columns: Sequence[str], *, keep: Container[str] = ()
-) -> list[str]:
-    """Return the parameters that make a configuration.
-
-    Left out are those that follow from the stratum (one value in each, several in all: a log's file, its
-    machine's size) and those that follow from the replicate (several values within a configuration: its
-    window).
-
-    Parameters
-    ----------
-    table
-        One row per cell.
-    columns
-        Those that split it into strata.
-    keep
-        Parameters to keep even though they follow from the stratum.
-    """
-    names = [name for name in parameter_names(table) if PARAMETER_PREFIX + name not in columns]
-    varying = [name for name in names if len(table[PARAMETER_PREFIX + name].unique()) > 1]
-    wanted = ["configuration_id", *columns, *(PARAMETER_PREFIX + name for name in varying)]
-    first: dict[tuple[Any, ...], Any] = {}
-    among_replicates, within_strata = set(), set()
-    for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
-        stratum = tuple(row[column] for column in columns)
-        for name in varying:
-            value = row[PARAMETER_PREFIX + name]
-            if first.setdefault(("in", name, row["configuration_id"]), value) != value:
-                among_replicates.add(name)
-            if first.setdefault(("of", name, stratum), value) != value:
-                within_strata.add(name)
-    return [
-        name
-        for name in names
-        if name not in among_replicates
-        and (name not in varying or name in within_strata or not columns or name in keep)
-    ]
+    return head, columns, parameters, groups
 
 
 def ranking_head(ranking: pa.Table) -> RankingHead:
@@ -312,27 +273,16 @@ def ranking_schema(
         for name, column in zip(head.group_by, columns, strict=True)
     ]
     fields += [*_BEFORE, *(table.schema.field(PARAMETER_PREFIX + name) for name in parameters), *_AFTER]
-    return pa.schema(fields, metadata=_metadata(head))
-
-
-def _metadata(head: RankingHead) -> dict[bytes, bytes]:
-    return {_HEAD: json.dumps(asdict(head), sort_keys=True, default=str).encode()}
-
-
-def with_warnings(ranking: pa.Table, warnings: Mapping[str, Mapping[str, str]]) -> pa.Table:
-    """Return a ranking that warns of these values of parameters."""
-    return ranking.replace_schema_metadata(_metadata(replace(ranking_head(ranking), warnings=warnings)))
+    return pa.schema(fields, metadata={_HEAD: json.dumps(asdict(head), sort_keys=True, default=str).encode()})
 
 
 def _rank_stratum(
-    configurations: Sequence[Configuration],
-    bounds: FloatArray | None,
-    stratum: tuple[Any, ...],
-    head: RankingHead,
+    configurations: Sequence[Configuration], stratum: Mapping[str, Any], head: RankingHead
 ) -> list[dict[str, Any]]:
     values = value_matrix(configurations)
+    bounds = value_matrix(configurations, kind="bounds")
     planned = values.shape[1]
-    bases = baselines(configurations, head.baseline, dict(zip(head.group_by, stratum, strict=True)))
+    bases = baselines(configurations, head.baseline, stratum)
     # Row -1 is all NaN: what those without a baseline are compared with.
     padded = np.vstack([values, np.full(planned, math.nan)])
     interval = mean_interval(values, confidence=LEVEL)
@@ -341,7 +291,12 @@ def _rank_stratum(
     compared = (bases >= 0) & ~own
     counts = np.isfinite(values).sum(axis=1)
     statistics = {
+        "configuration_id": [configuration.configuration_id for configuration in configurations],
+        "is_baseline": own,
         "n": counts,
+        "planned": np.full(len(own), planned),
+        "complete": counts == planned,
+        "failures": [configuration.failures for configuration in configurations],
         "mean": means_of(values),
         "iqm": interquartile_mean(values),
         "ci_low": interval.low,
@@ -356,24 +311,51 @@ def _rank_stratum(
             np.where(compared[:, None], values, math.nan), padded[bases], rng=np.random.default_rng(SEED)
         ),
     }
-    rows = [
-        {
-            "configuration_id": configuration.configuration_id,
-            "is_baseline": bool(own[index]),
-            **{PARAMETER_PREFIX + name: value for name, value in configuration.parameters.items()},
-            "planned": planned,
-            "complete": bool(counts[index] == planned),
-            "failures": configuration.failures,
-            **{name: plain(column[index]) for name, column in statistics.items()},
-        }
-        for index, configuration in enumerate(configurations)
-    ]
-    for row in rows:
-        row["verdict"] = verdict_of(row, head.direction).value
-    return placed(rows, head.direction, "mean", _comparable_means(values, head.direction))
+    comparable = _comparable_means(values, head.direction)
+    return ranked_rows(configurations, statistics, head.direction, "mean", comparable)
 
 
-def verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
+def ranked_rows(
+    configurations: Iterable[Configuration],
+    statistics: Mapping[str, Sequence[Any]],
+    direction: str,
+    by: str,
+    comparable: FloatArray,
+) -> list[dict[str, Any]]:
+    """Return the rows of a ranking in order, each with its verdict, the complete ones with their rank.
+
+    Parameters
+    ----------
+    configurations
+        The configurations; their parameters begin the rows.
+    statistics
+        Column to the value of each configuration.
+    direction
+        "min" or "max".
+    by
+        The column to rank by; equal values share a rank.
+    comparable
+        Values to order those configurations by that lack replicates.
+    """
+    sign = 1 if direction == "min" else -1
+    rows: list[dict[str, Any]] = []
+    for index, configuration in enumerate(configurations):
+        row = {PARAMETER_PREFIX + name: value for name, value in configuration.parameters.items()}
+        row |= {name: plain(column[index]) for name, column in statistics.items()}
+        rows.append({**row, "verdict": _verdict_of(row, direction).value})
+    whole = np.sort([sign * row[by] for row in rows if row["complete"] and row[by] is not None])
+    keys = []
+    for row, value in zip(rows, comparable, strict=True):
+        measured = row[by] is not None
+        ranked = measured and row["complete"]
+        row["rank"] = int(np.searchsorted(whole, sign * row[by])) + 1 if ranked else None
+        keys.append(
+            (not ranked, not measured, sign * value if measured else 0, row["configuration_id"] or "")
+        )
+    return [rows[index] for index in sorted(range(len(rows)), key=keys.__getitem__)]
+
+
+def _verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
     """Return what a row's difference proves: its interval and its p-value must both exclude chance.
 
     The interval is that of the relative difference, which tables show; where it has none (a baseline around
@@ -429,42 +411,3 @@ def means_of(values: FloatArray) -> FloatArray:
     """Return the mean of each row's finite values; NaN for a row without."""
     counts = np.isfinite(values).sum(axis=1)
     return np.asarray(np.nansum(values, axis=1) / np.where(counts, counts, math.nan), dtype=np.float64)
-
-
-def placed(
-    rows: list[dict[str, Any]], direction: str, by: str, comparable: Iterable[float] | None = None
-) -> list[dict[str, Any]]:
-    """Return the rows in order, the complete ones with their rank; equal values share one.
-
-    Parameters
-    ----------
-    rows
-        Rows of a ranking.
-    direction
-        "min" or "max".
-    by
-        The column to rank by.
-    comparable
-        What to order the rows by instead where they lack replicates; None for that column.
-    """
-    sign = 1 if direction == "min" else -1
-    values = [row[by] for row in rows] if comparable is None else comparable
-    keys = [
-        (
-            row[by] is None or not row["complete"],
-            row[by] is None,
-            sign * (value if row[by] is not None else 0),
-        )
-        for row, value in zip(rows, values, strict=True)
-    ]
-    order = sorted(range(len(rows)), key=lambda index: (keys[index], rows[index]["configuration_id"] or ""))
-    ordered = [rows[index] for index in order]
-    place, last = 0, None
-    for index, row in enumerate(ordered, start=1):
-        if not row["complete"] or row[by] is None:
-            row["rank"] = None
-            continue
-        if row[by] != last:
-            place, last = index, row[by]
-        row["rank"] = place
-    return ordered

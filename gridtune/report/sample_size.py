@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,8 +17,8 @@ from rich.text import Text
 
 from gridtune.errors import MetricError
 from gridtune.report.cells import baselines, collect, value_matrix
-from gridtune.report.labels import PARAMETER_PREFIX, column_of, percent_text, value_text, varying_parameters
-from gridtune.report.ranking import LEVEL, configuration_parameters, plain, ranking_head
+from gridtune.report.labels import PARAMETER_PREFIX, percent_text, value_text, varying_parameters
+from gridtune.report.ranking import LEVEL, plain, ranking_head
 from gridtune.statistics.sample_size import (
     MOST_REPLICATES,
     PairedSpread,
@@ -29,7 +28,7 @@ from gridtune.statistics.sample_size import (
     spread_range,
 )
 
-__all__ = ["EFFECTS", "POWER", "SIZES", "power_head", "power_table", "print_power"]
+__all__ = ["EFFECTS", "POWER", "SIZES", "power_table", "print_power"]
 
 #: Relative differences that replicates are counted for, beside the observed one.
 EFFECTS = (0.01, 0.05, 0.1)
@@ -37,35 +36,8 @@ EFFECTS = (0.01, 0.05, 0.1)
 SIZES = (5, 10, 20, 40)
 #: Probability with which a difference is to be found.
 POWER = 0.8
-_HEAD = b"gridtune.power"
-
-
-@dataclass(frozen=True)
-class _PowerHead:
-    """What a table of replicates needed is about; it travels in the table's metadata.
-
-    Attributes
-    ----------
-    objective, direction, group_by, replicate
-        As of the ranking it belongs to (`RankingHead`).
-    effects
-        Relative improvements that replicates are counted for: 0.05 is 5 % less where less is better.
-    sizes
-        Numbers of replicates whose smallest detectable improvement is given.
-    comparisons
-        Stratum's name to its number of comparisons, by which the level of each is divided.
-    pairs
-        Fewest pairs that a row rests on.
-    """
-
-    objective: str
-    direction: str
-    group_by: tuple[str, ...]
-    replicate: str
-    effects: tuple[float, ...]
-    sizes: tuple[int, ...]
-    comparisons: Mapping[str, int] = field(default_factory=dict)
-    pairs: int = 0
+#: In the metadata: stratum to its number of comparisons, by which the level of each is divided.
+_COMPARISONS = b"gridtune.power"
 
 
 def power_table(
@@ -112,12 +84,11 @@ def power_table(
     if any(size < 2 for size in sizes):
         raise MetricError("a paired difference needs 2 replicates or more")
     head = ranking_head(ranking)
-    columns = [column for name in head.group_by if (column := column_of(table, name))]
-    parameters = configuration_parameters(table, columns, keep=head.baseline)
+    _, parameters, groups = collect(table, head.objective, head.group_by, head.baseline)
     order = {row["configuration_id"]: place for place, row in enumerate(ranking.to_pylist())}
     rows: list[dict[str, Any]] = []
     comparisons: dict[str, int] = {}
-    for stratum, configurations in collect(table, head.objective, columns, parameters).items():
+    for stratum, configurations in groups.items():
         names = dict(zip(head.group_by, stratum, strict=True))
         values = value_matrix(configurations)
         bases = baselines(configurations, head.baseline, names)
@@ -134,22 +105,13 @@ def power_table(
             if spread.pairs[index] > 1
         ]
         rows += sorted(found, key=lambda row: order[row["configuration_id"]])
-    power = _PowerHead(
-        head.objective,
-        head.direction,
-        head.group_by,
-        head.replicate,
-        tuple(effects),
-        tuple(sizes),
-        comparisons,
-        min((row["pairs"] for row in rows), default=0),
-    )
     kept = [*head.group_by, "configuration_id", *(PARAMETER_PREFIX + name for name in parameters)]
     fields = [ranking.schema.field(name) for name in kept]
     fields += [pa.field("pairs", pa.int64()), *(pa.field(n, pa.float64()) for n in ("relative", "deviation"))]
     fields += [pa.field(name, pa.int64()) for name in _needed(effects)]
     fields += [pa.field(f"detectable_{size}", pa.float64()) for size in sizes]
-    schema = pa.schema(fields, metadata={_HEAD: json.dumps(asdict(power)).encode()})
+    metadata = {**ranking.schema.metadata, _COMPARISONS: json.dumps(comparisons).encode()}
+    schema = pa.schema(fields, metadata=metadata)
     return pa.Table.from_pylist(rows, schema=schema)
 
 
@@ -186,17 +148,6 @@ def _statistics(
     }
 
 
-def power_head(power: pa.Table) -> _PowerHead:
-    """Return what a table of replicates needed is about."""
-    stored = (power.schema.metadata or {}).get(_HEAD)
-    if stored is None:
-        raise MetricError("this table is not one of replicates needed", hint="make one with power_table")
-    values = json.loads(stored)
-    return _PowerHead(
-        **{**values, **{name: tuple(values[name]) for name in ("group_by", "effects", "sizes")}}
-    )
-
-
 def print_power(power: pa.Table, console: Console, *, limit: int | None = 30) -> None:
     """Print a table of replicates needed, a part for each stratum.
 
@@ -209,9 +160,17 @@ def print_power(power: pa.Table, console: Console, *, limit: int | None = 30) ->
     limit
         Rows of a stratum at most; None for all.
     """
-    head = power_head(power)
+    stored = (power.schema.metadata or {}).get(_COMPARISONS)
+    if stored is None:
+        raise MetricError("this table is not one of replicates needed", hint="make one with power_table")
+    comparisons: dict[str, int] = json.loads(stored)
+    head = ranking_head(power)
+    effects, sizes = (
+        [name.removeprefix(kind) for name in power.column_names if name.startswith(kind)]
+        for kind in ("needed_", "detectable_")
+    )
     varying = varying_parameters(power, without=head.group_by)
-    groups: dict[str, list[dict[str, Any]]] = {name: [] for name in head.comparisons}
+    groups: dict[str, list[dict[str, Any]]] = {name: [] for name in comparisons}
     for row in power.to_pylist():
         groups[_stratum_text([row[name] for name in head.group_by])].append(row)
     for name, rows in groups.items():
@@ -223,41 +182,40 @@ def print_power(power: pa.Table, console: Console, *, limit: int | None = 30) ->
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for parameter in varying:
             table.add_column(parameter)
-        numbers = ["n", "to baseline", "this", *map(_percent, head.effects)]
-        for title in [*numbers, *(f"with {size}" for size in head.sizes)]:
+        numbers = ["n", "to baseline", "this", *(_percent(float(effect)) for effect in effects[1:])]
+        for title in [*numbers, *(f"with {size}" for size in sizes)]:
             table.add_column(title, justify="right", no_wrap=True)
         for row in rows[:limit]:
-            needed = (row[column] for column in _needed(head.effects))
+            needed = (row[f"needed_{effect}"] for effect in effects)
             cells = [
                 *(value_text(row[PARAMETER_PREFIX + name]) for name in varying),
                 str(row["pairs"]),
                 percent_text(row["relative"]),
                 *(f"> {MOST_REPLICATES:,}" if count is None else f"{count:,}" for count in needed),
-                *(percent_text(row[f"detectable_{size}"]) for size in head.sizes),
+                *(percent_text(row[f"detectable_{size}"]) for size in sizes),
             ]
             table.add_row(*map(Text, cells))
         console.print(table)
-    for note in _notes(head):
+    pairs = min(power["pairs"].to_pylist(), default=0)
+    for note in _notes(head.replicate, max(comparisons.values(), default=0), pairs, sizes):
         console.print(Text(note, style="dim"))
     console.print()
 
 
-def _notes(head: _PowerHead) -> Iterator[str]:
-    noun = head.replicate
-    most = max(head.comparisons.values(), default=0)
+def _notes(noun: str, most: int, pairs: int, sizes: Sequence[str]) -> Iterator[str]:
     test = f"a t test at {_percent(1 - LEVEL)}" + (f" over {most} comparisons" if most > 1 else "")
     yield (
         f"this, X %: {noun}s with which the difference found here, or an improvement of X %, is shown in "
         f"{_percent(POWER)} of sweeps; with N: the smallest improvement that N {noun}s show as often ({test})"
     )
-    if head.pairs > 1:
-        low, high = spread_range(head.pairs)
+    if pairs > 1:
+        low, high = spread_range(pairs)
         yield (
-            f"the spread is estimated from {head.pairs} {noun}s: {low:.1f} to {high:.1f} times as many may "
+            f"the spread is estimated from {pairs} {noun}s: {low:.1f} to {high:.1f} times as many may "
             "be needed, and more where a few of them make most of the mean"
         )
     fewest = fewest_replicates(1 - LEVEL)
-    if any(size < fewest for size in head.sizes):
+    if any(int(size) < fewest for size in sizes):
         yield f"fewer than {fewest} {noun}s cannot show any difference at {_percent(1 - LEVEL)}"
 
 

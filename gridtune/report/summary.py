@@ -17,6 +17,7 @@ from gridtune.core.cells import CellResult
 from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.core.system import get_system, system_names
 from gridtune.errors import SweepError
+from gridtune.report.cells import configuration_parameters
 from gridtune.report.facts import SweepFacts, has_configuration
 from gridtune.report.front import Front, front_table, fronts_of
 from gridtune.report.labels import (
@@ -31,12 +32,10 @@ from gridtune.report.labels import (
 from gridtune.report.overall import rank_overall
 from gridtune.report.raced import raced, raced_overall
 from gridtune.report.ranking import (
-    configuration_parameters,
     has_values,
     rank,
     ranking_head,
     strata,
-    with_warnings,
 )
 from gridtune.report.tables import ranking_html, ranking_markdown, table_csv
 from gridtune.sweep.journal.results import in_table
@@ -182,6 +181,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
     baseline = _baseline(table, facts)
     conditions = _conditions(table, baseline)
     race = RacePlan.stored(facts.space)
+    warnings = get_system(facts.system).value_warnings if facts.system in system_names() else {}
     rankings, overall, curves = {}, {}, {}
     for objective in facts.objectives:
         if f"metric.{objective.metric}" not in table.column_names:
@@ -191,6 +191,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             "direction": objective.direction,
             "baseline": baseline,
             "unit": objective.unit,
+            "warnings": warnings,
         }
         groups = ("workload", *conditions)
         ranking = rank(table, **settings, group_by=groups)
@@ -203,12 +204,6 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             over_all = raced_overall(over_all, table, race, groups)
         if over_all is not None:
             overall[objective.metric] = over_all
-    warnings = get_system(facts.system).value_warnings if facts.system in system_names() else {}
-    if warnings:
-        rankings, overall, curves = (
-            {metric: with_warnings(ranking, warnings) for metric, ranking in tables.items()}
-            for tables in (rankings, overall, curves)
-        )
     notes: dict[str, list[Mapping[str, Any]]] = {}
     for result in results:
         notes.setdefault(result.workload, []).append(result.notes)

@@ -17,7 +17,7 @@ from rich.console import Console
 from gridtune.cli.report import report
 from gridtune.errors import MetricError
 from gridtune.report.ranking import rank
-from gridtune.report.sample_size import power_head, power_table, print_power
+from gridtune.report.sample_size import power_table, print_power
 from gridtune.statistics.sample_size import PairedSpread, detectable_effect, replicates_needed
 from gridtune.study import report_study
 from gridtune.study.report import write_power
@@ -84,7 +84,7 @@ def test_effects_and_sizes_that_make_no_sense(wrong: dict[str, Any]) -> None:
     with pytest.raises(MetricError):
         power_table(*tables(), **wrong)
     with pytest.raises(MetricError, match="power_table"):
-        power_head(tables()[1])
+        print_power(tables()[1], Console())
 
 
 def test_the_command_prints_and_writes_it(tmp_path: Path) -> None:
