@@ -23,6 +23,8 @@ END = "<!-- end of the written part -->\n"
 
 _BETTER = {"min": "less", "max": "more", "none": "–"}
 _STATISTIC = re.compile(r"(.+)_(mean|median|p90|p95|p99|max)")
+#: The classes of jobs of the responsive site, each of which has the same metrics.
+_CLASS = re.compile(r"(interactive|batch)_(.+)")
 #: A publication, which ends with its year and perhaps its DOI, or with its title, and the place in it.
 _CITATION = re.compile(r"(.+\b(?:19|20)\d\d(?:, doi \S+?)?|.+”)(?:,? (.+))?")
 _CODE_OF = "the authors' code of: "
@@ -61,7 +63,10 @@ def _citations(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _row_name(name: str, metric: Measure) -> tuple[str, str]:
-    """Return the name and formula of a metric's row; `wait_mean`, `wait_max` and so on share one."""
+    """Return the name and formula of a metric's row, which statistics and classes of jobs share."""
+    of_class = _CLASS.fullmatch(name)
+    if of_class is not None and of_class[1] in metric.formula:
+        return f"…_{of_class[2]}", metric.formula.replace(f"{of_class[1]} jobs", "jobs of the class")
     match = _STATISTIC.fullmatch(name)
     if match is None or not metric.formula.startswith(f"{match[2]} over i of "):
         return name, metric.formula
