@@ -17,7 +17,6 @@ import sysconfig
 import urllib.parse
 import urllib.request
 import zlib
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -64,14 +63,14 @@ class CatalogueEntry:
         The file as published.
     processors, jobs
         Machine size and number of jobs in the file.
-    url
-        Where it is published; None if nowhere.
-    sha256
-        Of the file as published; None where we have not had the file.
     thanks
         The people that the archive asks to acknowledge.
     caveat
         Limits of its use.
+    url
+        Where it is published; None if nowhere.
+    sha256
+        Of the file as published; None where we have not had the file.
     """
 
     name: str
@@ -79,34 +78,22 @@ class CatalogueEntry:
     file_name: str
     processors: int
     jobs: int
-    url: str | None
-    sha256: str | None
     thanks: str
     caveat: str
+    url: str | None = None
+    sha256: str | None = None
 
 
-def _archive(
-    name: str,
-    title: str,
-    path: str,
-    *,
-    processors: int,
-    jobs: int,
-    thanks: str,
-    caveat: str,
-    sha256: str | None = None,
-) -> CatalogueEntry:
-    file_name = path.rpartition("/")[2]
-    return CatalogueEntry(
-        name, title, file_name, processors, jobs, f"{ARCHIVE}/{path}", sha256, thanks, caveat
-    )
+def _archive(path: str, **facts: Any) -> CatalogueEntry:
+    """Return a log of the Parallel Workloads Archive."""
+    return CatalogueEntry(file_name=path.rpartition("/")[2], url=f"{ARCHIVE}/{path}", **facts)
 
 
 _ENTRIES = (
     _archive(
-        "kth-sp2",
-        "IBM SP2, Royal Institute of Technology, Stockholm, 1996–97",
         "l_kth_sp2/KTH-SP2-1996-2.1-cln.swf.gz",
+        name="kth-sp2",
+        title="IBM SP2, Royal Institute of Technology, Stockholm, 1996–97",
         processors=100,
         jobs=28_476,
         sha256="3e152f201fd2e96808a735bced6ea6eb0bb07fdc447689cafb0750d87b264c0b",
@@ -114,9 +101,9 @@ _ENTRIES = (
         caveat="scheduled by EASY; the original waits are recorded",
     ),
     _archive(
-        "nasa-ipsc",
-        "Intel iPSC/860, NASA Ames, 1993",
         "l_nasa_ipsc/NASA-iPSC-1993-3.1-cln.swf.gz",
+        name="nasa-ipsc",
+        title="Intel iPSC/860, NASA Ames, 1993",
         processors=128,
         jobs=18_239,
         sha256="5589ae9b2fb78e3bf92de097497cf33a91607de1ad54563e43533f7827597f29",
@@ -124,9 +111,9 @@ _ENTRIES = (
         caveat="submit times are start times, so it hardly queues; no requested times",
     ),
     _archive(
-        "lcg-2005",
-        "LHC Computing Grid, 170 sites, 2005",
         "l_lcg/LCG-2005-1.swf.gz",
+        name="lcg-2005",
+        title="LHC Computing Grid, 170 sites, 2005",
         processors=24_515,
         jobs=188_041,
         sha256="cda5d512febf84a3e07b3ad7b9481f8a0ba0f4c6e10f5d639aae73d2587448d9",
@@ -134,48 +121,47 @@ _ENTRIES = (
         caveat="serial jobs of a grid, not of one machine: choose a partition (site); no waits recorded",
     ),
     CatalogueEntry(
-        "ctc-sp2-reconstructed",
-        "IBM SP2, Cornell Theory Center, 1996–97, reconstructed",
-        "CTC-SP2-1996-reconstructed.swf.gz",
+        name="ctc-sp2-reconstructed",
+        title="IBM SP2, Cornell Theory Center, 1996–97, reconstructed",
+        file_name="CTC-SP2-1996-reconstructed.swf.gz",
         processors=338,
         jobs=77_199,
-        url=None,
         sha256="995201fde1a7c35a653bf3010b763fd7fcc5627a4e793c9006120c2bb68f8c39",
         thanks="Dan Dwyer and Steve Hotovy",
         caveat="rebuilt from simulation outputs: waits, status and groups are lost, run times cut to the "
         "request; 338 processors by its header, 430 by other accounts; call it reconstructed",
     ),
     _archive(
-        "ctc-sp2",
-        "IBM SP2, Cornell Theory Center, 1996–97",
         "l_ctc_sp2/CTC-SP2-1996-3.1-cln.swf.gz",
+        name="ctc-sp2",
+        title="IBM SP2, Cornell Theory Center, 1996–97",
         processors=338,
         jobs=77_222,
         thanks="Dan Dwyer and Steve Hotovy",
         caveat="338 of 512 nodes, by the archive's analysis; some accounts say 430",
     ),
     _archive(
-        "sdsc-sp2",
-        "IBM SP2, San Diego Supercomputer Center, 1998–2000",
         "l_sdsc_sp2/SDSC-SP2-1998-4.2-cln.swf.gz",
+        name="sdsc-sp2",
+        title="IBM SP2, San Diego Supercomputer Center, 1998–2000",
         processors=128,
         jobs=59_715,
         thanks="Victor Hazlewood",
         caveat="utilisation is lower in the first third; completed and failed jobs are hard to tell apart",
     ),
     _archive(
-        "hpc2n",
-        "Linux cluster Seth, High-Performance Computing Center North, 2002–06",
         "l_hpc2n/HPC2N-2002-2.2-cln.swf.gz",
+        name="hpc2n",
+        title="Linux cluster Seth, High-Performance Computing Center North, 2002–06",
         processors=240,
         jobs=202_871,
         thanks="Ake Sandgren and Michael Jack",
         caveat="one user submitted more than half of the original log",
     ),
     _archive(
-        "anl-intrepid",
-        "Blue Gene/P Intrepid, Argonne National Laboratory, 2009",
         "l_anl_int/ANL-Intrepid-2009-1.swf.gz",
+        name="anl-intrepid",
+        title="Blue Gene/P Intrepid, Argonne National Laboratory, 2009",
         processors=163_840,
         jobs=68_936,
         thanks="Susan Coghlan, Narayan Desai and Wei Tang",
@@ -281,20 +267,18 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
         if file := _within(own, name):
             return file
         raise _not_found(name, base)
-    for candidate in _copies(entry):
-        if entry.sha256 is not None and (checksum := file_checksum(candidate)) != entry.sha256:
-            raise TraceError(
-                f"this is not {entry.name} as published: SHA-256 {checksum}, not {entry.sha256}",
-                path=candidate,
-                hint="give its path instead of the catalogue's name to use it all the same",
-            )
-        return candidate
-    raise TraceError(
-        f"the log {entry.name!r} is not on this machine",
-        hint=f"gridtune traces fetch {entry.name}"
-        + (" --mirror FOLDER (it has no public address)" if entry.url is None else "")
-        + f", or set GRIDTUNE_TRACE_DIR to a folder that holds {entry.file_name}",
-    )
+    copies = [*(sorted(own.rglob(entry.file_name)) if own else ()), cache_folder() / entry.file_name]
+    copy = next((path for path in copies if path.is_file()), None)
+    if copy is None:
+        mirror = " --mirror FOLDER (it has no public address)" if entry.url is None else ""
+        other = f"set GRIDTUNE_TRACE_DIR to a folder that holds {entry.file_name}"
+        hint = f"gridtune traces fetch {entry.name}{mirror}, or {other}"
+        raise TraceError(f"the log {entry.name!r} is not on this machine", hint=hint)
+    if entry.sha256 is not None and (checksum := file_checksum(copy)) != entry.sha256:
+        message = f"this is not {entry.name} as published: SHA-256 {checksum}, not {entry.sha256}"
+        hint = "give its path instead of the catalogue's name to use it all the same"
+        raise TraceError(message, path=copy, hint=hint)
+    return copy
 
 
 def _cached(url: str) -> Path:
@@ -315,15 +299,6 @@ def _cached(url: str) -> Path:
     draft.replace(path)
     about.write_text(written, encoding="utf-8")
     return path
-
-
-def _copies(entry: CatalogueEntry) -> Iterator[Path]:
-    """Yield the copies of a catalogued log on this machine, the user's own first."""
-    if own := _trace_folder():
-        yield from sorted(own.rglob(entry.file_name))
-    cached = cache_folder() / entry.file_name
-    if cached.is_file():
-        yield cached
 
 
 def _within(folder: Path | None, name: str) -> Path | None:

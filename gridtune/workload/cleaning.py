@@ -6,6 +6,7 @@ before the file's content is checked, so that a lenient rule can fix lines that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -88,11 +89,6 @@ class Jobs(NamedTuple):
         """Return the jobs an index array or mask selects."""
         return self._replace(columns={name: column[index] for name, column in self.columns.items()})
 
-    def put(self, name: str, where: BoolArray, values: npt.ArrayLike) -> Jobs:
-        """Return the jobs with one field's values replaced where the mask holds."""
-        column = np.where(where, values, self.column(name))
-        return self._replace(columns={**self.columns, name: column})
-
 
 #: Takes jobs, returns the edited jobs and how many it touched.
 RuleFunction = Callable[[Jobs], tuple[Jobs, int]]
@@ -165,11 +161,11 @@ def apply_rules(jobs: Jobs, rules: Iterable[str]) -> tuple[Jobs, CleaningReport]
     """Apply rules by name, in the order given."""
     names = [rules] if isinstance(rules, str) else list(rules)
     before = len(jobs.columns["submit_time"])
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for name in names:
         jobs, touched = _RULES.find(name).apply(jobs)
-        counts[name] = counts.get(name, 0) + touched
-    return jobs, CleaningReport(counts, before, len(jobs.columns["submit_time"]))
+        counts[name] += touched
+    return jobs, CleaningReport(dict(counts), before, len(jobs.columns["submit_time"]))
 
 
 def clean(
@@ -194,35 +190,49 @@ def clean(
     require(workload, Workload, "workload", error=WorkloadError, hint="read_workload(PATH) reads a log")
     size = workload.machine_processors if processors is None else processors
     jobs, report = apply_rules(Jobs(workload.columns, size), rules)
-    done = dict(workload.cleaning)
-    for name, touched in report.counts.items():
-        done[name] = done.get(name, 0) + touched
-    return replace(workload, columns=jobs.columns, cleaning=done), report
+    done = Counter(workload.cleaning)
+    done.update(report.counts)
+    return replace(workload, columns=jobs.columns, cleaning=dict(done)), report
 
 
-def _drop(jobs: Jobs, faulty: BoolArray) -> tuple[Jobs, int]:
-    touched = int(faulty.sum())
-    return (jobs.take(~faulty) if touched else jobs), touched
+def _put(jobs: Jobs, name: str, where: BoolArray, values: npt.ArrayLike) -> tuple[Jobs, int]:
+    """Return the jobs with one field's values replaced where the mask holds, and how many there are."""
+    if not (touched := int(where.sum())):
+        return jobs, 0
+    column = np.where(where, values, jobs.column(name))
+    return jobs._replace(columns={**jobs.columns, name: column}), touched
 
 
-def _put(jobs: Jobs, name: str, faulty: BoolArray, values: npt.ArrayLike) -> tuple[Jobs, int]:
-    touched = int(faulty.sum())
-    return (jobs.put(name, faulty, values) if touched else jobs), touched
+def _dropping(name: str, summary: str, faulty: Callable[[Jobs], BoolArray]) -> None:
+    """Register the rule that drops some jobs."""
+
+    def apply(jobs: Jobs) -> tuple[Jobs, int]:
+        gone = faulty(jobs)
+        return (jobs.take(~gone) if gone.any() else jobs), int(gone.sum())
+
+    _RULES.register(name, CleaningRule(name, apply, summary))
+
+
+def _setting(
+    name: str, summary: str, field: str, values: Callable[[Jobs], tuple[BoolArray, npt.ArrayLike]]
+) -> None:
+    """Register the rule that gives some jobs other values of a field."""
+    _RULES.register(name, CleaningRule(name, lambda jobs: _put(jobs, field, *values(jobs)), summary))
 
 
 @cleaning_rule
 def sort_submits(jobs: Jobs) -> tuple[Jobs, int]:
     """Put jobs in order of submission, ties as they stood; counts jobs that came earlier than one before."""
     submit = jobs.columns["submit_time"]
-    late = submit < np.maximum.accumulate(submit) if len(submit) else np.zeros(0, dtype=bool)
-    touched = int(late.sum())
+    touched = int((submit < np.maximum.accumulate(submit)).sum())
     return (jobs.take(np.argsort(submit, kind="stable")) if touched else jobs), touched
 
 
-@cleaning_rule
-def drop_never_started(jobs: Jobs) -> tuple[Jobs, int]:
-    """Drop jobs whose run time is unknown: they were cancelled before they started."""
-    return _drop(jobs, jobs.columns["run_time"] < 0)
+_dropping(
+    "drop_never_started",
+    "Drop jobs whose run time is unknown: they were cancelled before they started.",
+    lambda jobs: jobs.columns["run_time"] < 0,
+)
 
 
 @cleaning_rule
@@ -240,48 +250,42 @@ def missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
     return _put(jobs, "requested_time", missing, max(1, int(times.max())))
 
 
-@cleaning_rule
-def drop_zero_run_time(jobs: Jobs) -> tuple[Jobs, int]:
-    """Drop jobs that ran for 0 s."""
-    return _drop(jobs, jobs.columns["run_time"] == 0)
-
-
-@cleaning_rule
-def raise_zero_run_time(jobs: Jobs) -> tuple[Jobs, int]:
-    """Let jobs that ran for 0 s run for 1 s."""
-    return _put(jobs, "run_time", jobs.columns["run_time"] == 0, 1)
-
-
-@cleaning_rule
-def drop_wider(jobs: Jobs) -> tuple[Jobs, int]:
-    """Drop jobs wider than the machine."""
-    return _drop(jobs, jobs.width > jobs.machine("drop_wider"))
-
-
-@cleaning_rule
-def clamp_wider(jobs: Jobs) -> tuple[Jobs, int]:
-    """Give jobs wider than the machine the whole machine instead."""
-    size = jobs.machine("clamp_wider")
-    return _put(jobs, "requested_processors", jobs.width > size, size)
-
-
-@cleaning_rule
-def drop_unknown_processors(jobs: Jobs) -> tuple[Jobs, int]:
-    """Drop jobs of which neither the requested nor the allocated processors are known."""
-    return _drop(jobs, jobs.width < 0)
-
-
-@cleaning_rule
-def drop_zero_processors(jobs: Jobs) -> tuple[Jobs, int]:
-    """Drop jobs on zero processors, which reading refuses."""
-    zero = (jobs.column("requested_processors") == 0) | (jobs.column("allocated_processors") == 0)
-    return _drop(jobs, (jobs.width <= 0) & zero)
-
-
-@cleaning_rule
-def drop_negative_submit(jobs: Jobs) -> tuple[Jobs, int]:
-    """Drop jobs submitted before the log's clock starts, which reading refuses."""
-    return _drop(jobs, jobs.columns["submit_time"] < 0)
+_dropping("drop_zero_run_time", "Drop jobs that ran for 0 s.", lambda jobs: jobs.columns["run_time"] == 0)
+_setting(
+    "raise_zero_run_time",
+    "Let jobs that ran for 0 s run for 1 s.",
+    "run_time",
+    lambda jobs: (jobs.columns["run_time"] == 0, 1),
+)
+_dropping(
+    "drop_wider",
+    "Drop jobs wider than the machine.",
+    lambda jobs: jobs.width > jobs.machine("drop_wider"),
+)
+_setting(
+    "clamp_wider",
+    "Give jobs wider than the machine the whole machine instead.",
+    "requested_processors",
+    lambda jobs: (jobs.width > jobs.machine("clamp_wider"), jobs.machine("clamp_wider")),
+)
+_dropping(
+    "drop_unknown_processors",
+    "Drop jobs of which neither the requested nor the allocated processors are known.",
+    lambda jobs: jobs.width < 0,
+)
+_dropping(
+    "drop_zero_processors",
+    "Drop jobs on zero processors, which reading refuses.",
+    lambda jobs: (
+        (jobs.width <= 0)
+        & ((jobs.column("requested_processors") == 0) | (jobs.column("allocated_processors") == 0))
+    ),
+)
+_dropping(
+    "drop_negative_submit",
+    "Drop jobs submitted before the log's clock starts, which reading refuses.",
+    lambda jobs: jobs.columns["submit_time"] < 0,
+)
 
 
 @cleaning_rule
@@ -309,18 +313,24 @@ def round_fractions(jobs: Jobs) -> tuple[Jobs, int]:
     return jobs._replace(columns=columns), int(touched.sum())
 
 
-@cleaning_rule
-def raise_walltime_to_run_time(jobs: Jobs) -> tuple[Jobs, int]:
-    """Raise known walltimes below the run time to the run time (this tells a scheduler the run time)."""
-    requested, run = jobs.column("requested_time"), jobs.columns["run_time"]
-    return _put(jobs, "requested_time", (requested >= 0) & (requested < run), run)
+_setting(
+    "raise_walltime_to_run_time",
+    "Raise known walltimes below the run time to the run time (this tells a scheduler the run time).",
+    "requested_time",
+    lambda jobs: (_outlived(jobs), jobs.columns["run_time"]),
+)
+_setting(
+    "clip_run_time_to_walltime",
+    "Cut run times beyond a known walltime down to the walltime.",
+    "run_time",
+    lambda jobs: (_outlived(jobs), jobs.column("requested_time")),
+)
 
 
-@cleaning_rule
-def clip_run_time_to_walltime(jobs: Jobs) -> tuple[Jobs, int]:
-    """Cut run times beyond a known walltime down to the walltime."""
-    requested, run = jobs.column("requested_time"), jobs.columns["run_time"]
-    return _put(jobs, "run_time", (requested >= 0) & (run > requested), requested)
+def _outlived(jobs: Jobs) -> BoolArray:
+    """Return which jobs ran longer than a known walltime."""
+    requested = jobs.column("requested_time")
+    return np.asarray((requested >= 0) & (jobs.columns["run_time"] > requested))
 
 
 @cleaning_rule
@@ -330,10 +340,11 @@ def use_allocated_processors(jobs: Jobs) -> tuple[Jobs, int]:
     return _put(jobs, "requested_processors", (allocated > 0) & (allocated != requested), allocated)
 
 
-@cleaning_rule
-def drop_cancelled(jobs: Jobs) -> tuple[Jobs, int]:
-    """Drop jobs that the log says were cancelled (status 5)."""
-    return _drop(jobs, jobs.column("status") == 5)
+_dropping(
+    "drop_cancelled",
+    "Drop jobs that the log says were cancelled (status 5).",
+    lambda jobs: jobs.column("status") == 5,
+)
 
 
 @cleaning_rule
@@ -375,8 +386,7 @@ def anonymised(workload: Workload) -> Workload:
 def _renumbered(column: IntArray) -> IntArray:
     """Return numbers from 1 in order of first appearance; unknown stays unknown."""
     values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
-    order = np.argsort(first[values != UNKNOWN], kind="stable")
-    numbers = np.full(len(values), UNKNOWN, np.int64)
     known = np.flatnonzero(values != UNKNOWN)
-    numbers[known[order]] = np.arange(1, len(known) + 1)
+    numbers = np.full(len(values), UNKNOWN, np.int64)
+    numbers[known[np.argsort(first[known])]] = np.arange(1, len(known) + 1)
     return numbers[inverse]

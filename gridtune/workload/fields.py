@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.types import AnyArray
+from gridtune.types import AnyArray, BoolArray
 
 __all__ = [
     "FIELDS",
@@ -152,69 +152,61 @@ def find_fault(columns: Mapping[str, AnyArray], machine_processors: int | None) 
 def _faults(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Iterator[Fault]:
     if len(columns["submit_time"]) == 0:
         return
-    yield from _number_faults(columns)
-    yield from _time_faults(columns)
+    for field, column in columns.items():
+        if column.dtype.kind == "f":
+            finite = np.isfinite(column)
+            yield from _first(columns, field, ~finite, "{} is not a finite number")
+            if field not in FLOAT_FIELDS:
+                hint = "read it with clean=['round_fractions']; gridtune counts in whole seconds"
+                fraction = finite & (column != np.rint(column))
+                yield from _first(columns, field, fraction, "{!r} is not a whole number", hint)
+    for field in ("submit_time", "run_time", "requested_time"):
+        if field not in columns:
+            continue
+        column = columns[field]
+        if field == "submit_time":
+            hint = "read it with clean=['drop_negative_submit']"
+            yield from _first(columns, field, column < 0, "negative submit time {}", hint)
+        else:
+            hint = "-1 stands for unknown; read it with clean=['unknown_negative_times']"
+            yield from _first(columns, field, column < UNKNOWN, "negative time {}", hint)
+        message = "{} seconds is beyond the largest time, 2**53"
+        yield from _first(columns, field, column > LARGEST_TIME, message)
     yield from _width_faults(columns, machine_processors)
 
 
-def _number_faults(columns: Mapping[str, AnyArray]) -> Iterator[Fault]:
-    for field, column in columns.items():
-        if column.dtype.kind != "f":
-            continue
-        odd = ~np.isfinite(column)
-        if odd.any():
-            row = int(np.argmax(odd))
-            yield Fault(row, field, f"{column[row]} is not a finite number", None)
-        fraction = np.isfinite(column) & (column != np.rint(column))
-        if field != "average_cpu_time" and fraction.any():
-            row = int(np.argmax(fraction))
-            hint = "read it with clean=['round_fractions']; gridtune counts in whole seconds"
-            yield Fault(row, field, f"{float(column[row])!r} is not a whole number", hint)
-
-
-def _time_faults(columns: Mapping[str, AnyArray]) -> Iterator[Fault]:
-    submit = columns["submit_time"]
-    if submit.min() < 0:
-        row = int(np.argmax(submit < 0))
-        hint = "read it with clean=['drop_negative_submit']"
-        yield Fault(row, "submit_time", f"negative submit time {submit[row]}", hint)
-    for field in ("submit_time", "run_time", "requested_time"):
-        column = columns.get(field)
-        if column is None:
-            continue
-        if field != "submit_time" and column.min() < -1:
-            row = int(np.argmax(column < -1))
-            hint = "-1 stands for unknown; read it with clean=['unknown_negative_times']"
-            yield Fault(row, field, f"negative time {column[row]}", hint)
-        if column.max() > LARGEST_TIME:
-            row = int(np.argmax(column > LARGEST_TIME))
-            yield Fault(row, field, f"{column[row]} seconds is beyond the largest time, 2**53", None)
+def _first(
+    columns: Mapping[str, AnyArray],
+    field: str,
+    faulty: BoolArray,
+    message: str,
+    hint: str | None = None,
+) -> Iterator[Fault]:
+    """Yield the first of the faulty jobs, if there is one; its value goes into the message."""
+    if faulty.any():
+        row = int(np.argmax(faulty))
+        yield Fault(row, field, message.format(columns[field][row].item()), hint)
 
 
 def _width_faults(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Iterator[Fault]:
-    unknown = np.broadcast_to(np.int64(-1), len(columns["submit_time"]))
+    unknown = np.broadcast_to(np.int64(UNKNOWN), len(columns["submit_time"]))
     requested = columns.get("requested_processors", unknown)
     allocated = columns.get("allocated_processors", unknown)
-    if requested.min() > 0:
-        width = requested
-    else:
-        width = np.where(requested > 0, requested, allocated)
-        # A job that says 0 somewhere and gives no positive number elsewhere claims to use nothing.
-        zero = (width <= 0) & ((requested == 0) | (allocated == 0))
-        if zero.any():
-            row = int(np.argmax(zero))
-            field = "requested_processors" if requested[row] == 0 else "allocated_processors"
-            yield Fault(row, field, "zero processors", "read it with clean=['drop_zero_processors']")
-        below = (requested < -1) | ((width <= 0) & (allocated < -1))
-        if below.any():
-            row = int(np.argmax(below))
-            field = "requested_processors" if requested[row] < -1 else "allocated_processors"
-            value = requested[row] if requested[row] < -1 else allocated[row]
-            yield Fault(row, field, f"{value} processors", "-1 stands for unknown")
+    width = np.where(requested > 0, requested, allocated)
+    # A job that says 0 somewhere and gives no positive number elsewhere claims to use nothing.
+    zero = (width <= 0) & ((requested == 0) | (allocated == 0))
+    below = (requested < UNKNOWN) | ((width <= 0) & (allocated < UNKNOWN))
     limit = LARGEST_WIDTH if machine_processors is None else min(machine_processors, LARGEST_WIDTH)
-    if width.max() > limit:
-        row = int(np.argmax(width > limit))
-        field = "requested_processors" if requested[row] > 0 else "allocated_processors"
-        place = f"the machine has {limit}" if limit == machine_processors else f"the limit is {limit}"
-        hint = "read it with clean=['drop_wider'] or ['clamp_wider']"
-        yield Fault(row, field, f"wider than the machine: {width[row]} processors, {place}", hint)
+    place = f"the machine has {limit}" if limit == machine_processors else f"the limit is {limit}"
+    for faulty, at_request, message, hint in (
+        (zero, requested == 0, "zero processors", "read it with clean=['drop_zero_processors']"),
+        (below, requested < UNKNOWN, "{} processors", "-1 stands for unknown"),
+        (
+            width > limit,
+            requested > 0,
+            f"wider than the machine: {{}} processors, {place}",
+            "read it with clean=['drop_wider'] or ['clamp_wider']",
+        ),
+    ):
+        field = "requested_processors" if at_request[np.argmax(faulty)] else "allocated_processors"
+        yield from _first(columns, field, faulty, message, hint)

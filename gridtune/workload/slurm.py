@@ -101,16 +101,15 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
     nodes: dict[str, int] = {}
     gpus: dict[str, dict[str, int]] = {}
     partitions: dict[str, tuple[Path, int, str]] = {}
-    for file, number, line in _lines(path, ()):
-        settings = {name.lower(): value for name, value in _SETTING.findall(line)}
-        kind = next((kind for kind in defaults if kind in settings), None)
+    for file, number, given in _lines(path, ()):
+        kind = next((kind for kind in defaults if kind in given), None)
         if kind is None:
             continue
-        name = settings.pop(kind)
+        name = given.pop(kind)
         if name.upper() == "DEFAULT":
-            defaults[kind] |= settings
+            defaults[kind] |= given
             continue
-        settings = {**defaults[kind], **settings}
+        settings = {**defaults[kind], **given}
         if kind == "partitionname":
             partitions[name] = (file, number, settings.get("nodes", ""))
             continue
@@ -139,8 +138,7 @@ def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
     """Return the GPUs of each node by a `gres.conf`, whose lines are about all nodes with GPUs by default."""
     everywhere = list(gpus)
     counted: dict[str, dict[str, int]] = {}
-    for file, number, line in _lines(path, ()):
-        settings = {name.lower(): value for name, value in _SETTING.findall(line)}
+    for file, number, settings in _lines(path, ()):
         named = settings.get("nodename")
         nodes = everywhere if named is None else _expanded(named, file, number)
         if settings.get("name", "").lower() != "gpu":
@@ -149,7 +147,8 @@ def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
         if count is not None and not count.isdecimal():
             raise WorkloadError(f"{count!r} is no number of GPUs", path=file, line=number, field="Count")
         devices = settings.get("file", settings.get("multiplefiles"))
-        many = int(count) if count is not None else 1 if devices is None else _devices(devices)
+        files = 1 if devices is None else len(_expanded(devices, file, number, "File"))
+        many = files if count is None else int(count)
         for node in nodes:
             own = counted.setdefault(node, {})
             kind = settings.get("type", "")
@@ -157,16 +156,19 @@ def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
     return counted
 
 
-def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int, str]]:
-    """Yield file, number and text of each line without comments, continued lines joined."""
-    if path in including:
-        raise WorkloadError("includes itself", path=path)
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise WorkloadError(f"cannot be read: {error.strerror}", path=path) from error
+
+
+def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int, dict[str, str]]]:
+    """Yield file, number and settings, by names in small letters, of each line, continued lines joined."""
+    if path in including:
+        raise WorkloadError("includes itself", path=path)
     joined, begins = "", 1
-    for number, raw in enumerate(text.split("\n"), start=1):
+    for number, raw in enumerate(_text(path).split("\n"), start=1):
         begins = number if not joined else begins
         joined += re.split(r"(?<!\\)#", raw, maxsplit=1)[0].rstrip()
         if joined.endswith("\\"):
@@ -176,7 +178,7 @@ def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int,
         if included:
             yield from _lines(path.parent / included[1], (*including, path))
         elif joined.strip():
-            yield path, begins, joined
+            yield path, begins, {name.lower(): value for name, value in _SETTING.findall(joined)}
         joined = ""
 
 
@@ -208,36 +210,34 @@ def _nodes(path: Path, line: int, text: str, nodes: Mapping[str, int]) -> frozen
     return frozenset(named)
 
 
-def _expanded(text: str, path: Path, line: int) -> list[str]:
+def _expanded(text: str, path: Path, line: int, field: str = "NodeName") -> list[str]:
     """Return the names that a host list stands for: `n[001-003,7],login` has five."""
-    names = list(itertools.islice(_each_name(text, path, line), _MOST_NODES + 1))
+    names = list(itertools.islice(_each_name(text, path, line, field), _MOST_NODES + 1))
     if len(names) > _MOST_NODES:
         message = f"{text[:40]!r} is more than {_MOST_NODES:,} nodes"
-        raise WorkloadError(message, path=path, line=line, field="NodeName")
+        raise WorkloadError(message, path=path, line=line, field=field)
     return names
 
 
-def _each_name(text: str, path: Path, line: int) -> Iterator[str]:
+def _each_name(text: str, path: Path, line: int, field: str) -> Iterator[str]:
     for before, ranges, after, plain in _RANGES.findall(text):
         if plain:
             yield plain
             continue
         for piece in ranges.split(","):
             low, dash, high = piece.partition("-")
-            if not _NUMBER.fullmatch(low) or (
-                dash and not (_NUMBER.fullmatch(high) and int(low) <= int(high))
-            ):
+            ends = (low, high) if dash else (low, low)
+            if not all(map(_NUMBER.fullmatch, ends)) or int(ends[0]) > int(ends[1]):
                 message = f"{piece[:40]!r} is no range of numbers, such as 001-087"
-                raise WorkloadError(message, path=path, line=line, field="NodeName")
-            for number in range(int(low), int(high or low) + 1):
-                yield from _each_name(f"{before}{number:0{len(low)}d}{after}", path, line)
+                raise WorkloadError(message, path=path, line=line, field=field)
+            for number in range(int(ends[0]), int(ends[1]) + 1):
+                yield from _each_name(f"{before}{number:0{len(low)}d}{after}", path, line, field)
 
 
 #: GPUs of a node by their type; "" where no type is said.
 Gpus = Mapping[str, int]
 
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2}
-_RANGE = re.compile(r"\[([^\]]*)\]")
 
 
 def _gpus_in(text: str) -> dict[str, int]:
@@ -262,20 +262,6 @@ def _gpus_in(text: str) -> dict[str, int]:
         count = int(last.rstrip("kKmM")) * _FACTORS[last.lstrip("0123456789").lower()] if counted else 0
         gpus[kind] = gpus.get(kind, 0) + count
     return gpus
-
-
-def _devices(text: str) -> int:
-    """Return how many files `/dev/nvidia[0-3,6]` are, or a list of such."""
-    total = 0
-    for item in re.split(r",(?![^\[]*\])", text):
-        count = 1
-        for inside in _RANGE.findall(item):
-            ends = [
-                (low, high or low) for low, _, high in (part.partition("-") for part in inside.split(","))
-            ]
-            count *= sum(int(b) - int(a) + 1 for a, b in ends if a.isdecimal() and b.isdecimal())
-        total += count
-    return total
 
 
 _DUMPED = re.compile(r"\s*(Cluster|Parent|Account|User)\s*-\s*('[^']*'|[^:\s]+)(.*)", re.IGNORECASE)
@@ -316,12 +302,8 @@ def read_slurm_accounts(path: Path) -> SlurmAccounts:
     WorkloadError
         If it cannot be read, has no accounts, or a line has shares that are no number; the message names it.
     """
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise WorkloadError(f"cannot be read: {error.strerror}", path=path) from error
     accounts, parent = SlurmAccounts(), "root"
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_text(path).splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         kind, name, options = _entry(line, path, number)

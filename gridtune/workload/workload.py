@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.arguments import is_number, require_number
+from gridtune.arguments import is_number, require, require_number
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
 from gridtune.types import FloatArray, IntArray
@@ -22,6 +22,8 @@ from gridtune.workload.contents import LogContents, log_contents
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, UNKNOWN, find_fault
 
 __all__ = ["Workload"]
+
+_GENERATOR_HINT = "numpy.random.default_rng(seed) makes one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,42 +74,23 @@ class Workload:
         lengths = {name: len(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
             raise WorkloadError(f"columns differ in length: {lengths}", path=self.source)
-        columns = {
-            name: _own_column(name, self.columns[name], self.source)
-            for name in FIELDS
-            if name in self.columns
-        }
+        there = (name for name in FIELDS if name in self.columns)
+        columns = {name: _own_column(name, self.columns[name], self.source) for name in there}
         object.__setattr__(self, "columns", MappingProxyType(columns))
-        self._check()
-        if self.whole_log is None:
-            object.__setattr__(self, "whole_log", log_contents(self.columns))
-
-    def _check(self) -> None:
         size = self.machine_processors
         if size is not None and size < 1:
             raise WorkloadError(f"a machine of {size} processors", path=self.source)
         fault = find_fault(self.columns, size)
         if fault is not None:
-            raise WorkloadError(
-                f"job {fault.row + 1} of {len(self)}: {fault.message}",
-                path=self.source,
-                field=fault.field,
-                hint=fault.hint,
-            )
+            message = f"job {fault.row + 1} of {len(self)}: {fault.message}"
+            raise WorkloadError(message, path=self.source, field=fault.field, hint=fault.hint)
+        if self.whole_log is None:
+            object.__setattr__(self, "whole_log", log_contents(self.columns))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy does not pickle; workloads travel through Ray's object store.
-        arguments = (
-            dict(self.columns),
-            self.name,
-            self.source,
-            self.machine_processors,
-            dict(self.header),
-            {name: dict(names) for name, names in self.names.items()},
-            dict(self.cleaning),
-            self.whole_log,
-        )
-        return (Workload, arguments)
+        others = (getattr(self, attribute.name) for attribute in fields(self)[1:])
+        return (Workload, (dict(self.columns), *others))
 
     def __len__(self) -> int:
         return len(self.columns["submit_time"])
@@ -361,7 +344,7 @@ class Workload:
         Workload
             Ordered by submit time, originals before copies. Copies get new job numbers, above the largest.
         """
-        _check_generator(rng)
+        require(rng, np.random.Generator, "rng", error=WorkloadError, hint=_GENERATOR_HINT)
         if not 0 <= probability <= 1:
             raise WorkloadError(f"a probability lies in [0, 1], but got {probability}")
         if int(shift) != shift:
@@ -388,7 +371,7 @@ class Workload:
         Tsafrir, Ouaknine, Feitelson, "Reducing performance evaluation sensitivity and variability by input
         shaking", MASCOTS 2007.
         """
-        _check_generator(rng)
+        require(rng, np.random.Generator, "rng", error=WorkloadError, hint=_GENERATOR_HINT)
         if not is_number(amount) or int(amount) != amount or amount < 0:
             raise WorkloadError(f"the amount to shake by is a whole number of seconds >= 0, but got {amount}")
         if len(self) == 0:
@@ -401,14 +384,6 @@ class Workload:
 def _check_factor(factor: float) -> None:
     if not (is_number(factor) and factor > 0):
         raise WorkloadError(f"a scaling factor must be a finite number above 0, but got {factor}")
-
-
-def _check_generator(rng: Any) -> None:
-    if not isinstance(rng, np.random.Generator):
-        raise WorkloadError(
-            f"rng must be a numpy.random.Generator, but got {type(rng).__name__}",
-            hint="numpy.random.default_rng(seed) makes one",
-        )
 
 
 def _whole_seconds(seconds: FloatArray, action: str) -> IntArray:

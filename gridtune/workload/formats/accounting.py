@@ -1,7 +1,7 @@
 """Workloads from job tables: the values that resource managers write become columns.
 
-Each reader of a value takes a text and returns None where it says that nothing is known. A text that it
-cannot read is a `ValueError`, whose message says what would be accepted.
+Each reader of a value takes a text without blanks around it that says something. A text that it cannot read
+is a `ValueError`, whose message says what would be accepted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
+from functools import cached_property
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -34,40 +35,42 @@ UNKNOWN_TEXTS = frozenset(
 #: Limits that are none.
 _UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
 
+#: States of jobs that had not ended.
+_RUNNING = ("RUNNING", "PENDING", "SUSPENDED")
+
+#: Quantities of which one tells a job's processors.
+_COUNTING_PROCESSORS = frozenset(
+    {"processors", "milliprocessors", "allocated", "resources", "allocated_resources"}
+)
+
 #: Digits of a count that is believed.
 _DIGITS = 9
 
 _DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?")
-_TIMEDELTA = re.compile(r"(\d+) days? (?:\+?)(\d+:\d+:\d+(?:\.\d+)?)")
+_SPELT_DAYS = re.compile(r" days? \+?(?=\d+:\d+:\d+)")
 #: Seconds since 1970 up to the last day but one of the year 9999.
 _LAST_MOMENT = 253_402_214_400
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _MEMORY = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGTP]?)i?B?([cn]?)", re.IGNORECASE)
+_GPU = "gres/gpu:"
 _KILO = {"": 0, "K": 0, "M": 1, "G": 2, "T": 3, "P": 4}
 
 
-def _nothing(text: str) -> bool:
-    return text.strip().lower() in UNKNOWN_TEXTS
-
-
-def _whole_number(text: str) -> int | None:
+def _whole_number(text: str) -> int:
     """Return a whole number; a fraction, such as a share of a processor, is rounded up."""
-    if _nothing(text):
-        return None
-    stripped = text.strip()
-    if re.fullmatch(r"[+-]?\d{1,18}", stripped):
-        return int(stripped)
+    if re.fullmatch(r"[+-]?\d{1,18}", text):
+        return int(text)
     # sacct abbreviates counts: 1.5K, 2M.
-    suffixed = re.fullmatch(r"(\d+(?:\.\d*)?)([KMG])", stripped, re.IGNORECASE)
+    suffixed = re.fullmatch(r"(\d+(?:\.\d*)?)([KMG])", text, re.IGNORECASE)
     if suffixed:
         return round(float(suffixed[1]) * 1000 ** "KMG".index(suffixed[2].upper()) * 1000)
-    if not _NUMBER.fullmatch(stripped) or abs(float(stripped)) > 2**53:
+    if not _NUMBER.fullmatch(text) or abs(float(text)) > 2**53:
         raise ValueError("is not a number")
-    return -int(-float(stripped) // 1)
+    return -int(-float(text) // 1)
 
 
 def _duration_seconds(text: str, unit: int = 1) -> int | None:
-    """Return a duration in seconds, rounded to whole ones; None for unknown and for no limit.
+    """Return a duration in seconds, rounded to whole ones; None for no limit.
 
     Parameters
     ----------
@@ -77,17 +80,13 @@ def _duration_seconds(text: str, unit: int = 1) -> int | None:
     unit
         Seconds in the unit of a plain number: 60 for minutes.
     """
-    if _nothing(text) or text.strip().lower() in _UNLIMITED:
+    if text.lower() in _UNLIMITED:
         return None
-    stripped = text.strip()
-    if _NUMBER.fullmatch(stripped):
-        if abs(float(stripped)) > 2**53:
+    if _NUMBER.fullmatch(text):
+        if abs(float(text)) > 2**53:
             raise ValueError("is beyond the largest time, 2**53 seconds")
-        return round(float(stripped) * unit)
-    spelt = _TIMEDELTA.fullmatch(stripped)
-    if spelt:
-        stripped = f"{spelt[1]}-{spelt[2]}"
-    match = _DURATION.fullmatch(stripped)
+        return round(float(text) * unit)
+    match = _DURATION.fullmatch(_SPELT_DAYS.sub("-", text))
     if match is None:
         raise ValueError("is no duration: D-HH:MM:SS, HH:MM:SS, MM:SS or a number")
     days, first, second, third, fraction = match.groups()
@@ -102,7 +101,7 @@ def _duration_seconds(text: str, unit: int = 1) -> int | None:
     return whole + round(float(f"0.{fraction or 0}"))
 
 
-def _moment_seconds(text: str, zone: tzinfo = UTC) -> int | None:
+def _moment_seconds(text: str, zone: tzinfo) -> int:
     """Return an instant in seconds since 1970, rounded down.
 
     Parameters
@@ -114,15 +113,12 @@ def _moment_seconds(text: str, zone: tzinfo = UTC) -> int | None:
         The zone of times without an offset. Where clocks are set back, an hour that comes twice is taken the
         first time.
     """
-    if _nothing(text):
-        return None
-    stripped = text.strip()
-    if _NUMBER.fullmatch(stripped):
-        if abs(float(stripped)) > _LAST_MOMENT:
+    if _NUMBER.fullmatch(text):
+        if abs(float(text)) > _LAST_MOMENT:
             raise ValueError("is no time: it is beyond the year 9999")
-        return int(float(stripped) // 1)
+        return int(float(text) // 1)
     try:
-        moment = datetime.fromisoformat(stripped)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError("is no time: 2024-05-01T13:00:00, or seconds since 1970") from None
     if moment.tzinfo is None:
@@ -130,14 +126,12 @@ def _moment_seconds(text: str, zone: tzinfo = UTC) -> int | None:
     return int(moment.timestamp() // 1)
 
 
-def _kilobytes(text: str) -> tuple[int, str] | None:
-    """Return memory in _kilobytes, and what it is of: "c" a processor, "n" a node, "" the whole job.
+def _kilobytes(text: str) -> tuple[int, str]:
+    """Return memory in kilobytes, and what it is of: "c" a processor, "n" a node, "" the whole job.
 
     Without a suffix a number counts megabytes, as Slurm's and most tables' do.
     """
-    if _nothing(text):
-        return None
-    match = _MEMORY.fullmatch(text.strip())
+    match = _MEMORY.fullmatch(text)
     power = _KILO[match[2].upper()] if match and match[2] else 1
     if match is None or float(match[1]) * 1024**power > 2**53:
         raise ValueError("is no amount of memory: 4000M, 2800Mc (a processor), 4Gn (a node)")
@@ -146,59 +140,33 @@ def _kilobytes(text: str) -> tuple[int, str] | None:
 
 def _resources_in(text: str) -> dict[str, str]:
     """Return trackable resources by name, from `cpu=12,mem=33600M,node=1,gres/gpu:v100=2`."""
-    if _nothing(text):
-        return {}
-    pairs = [part.partition("=") for part in text.strip().split(",") if part]
+    pairs = [part.partition("=") for part in text.split(",") if part]
     if not all(equals for _, equals, _ in pairs):
         raise ValueError("is no list of resources: cpu=12,mem=33600M,node=1")
     return {name.lower(): value for name, _, value in pairs}
 
 
-def _count_in(resources: dict[str, str], name: str) -> int | None:
-    """Return how many of a trackable resource there are; None where it is not said."""
+def _count_in(resources: dict[str, str], name: str) -> int:
+    """Return how many of a trackable resource there are; `UNKNOWN` where it is not said."""
     text = resources.get(name, "")
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else UNKNOWN
 
 
-def _gpus_in(resources: dict[str, str]) -> tuple[int, str | None]:
-    """Return the GPUs among trackable resources, and their type where one is named."""
-    of_type = {
-        name.partition(":")[2]: _count_in(resources, name) or 0
-        for name in resources
-        if name.startswith("gres/gpu:")
-    }
+def _gpus_in(resources: dict[str, str]) -> int:
+    """Return the GPUs among trackable resources; `UNKNOWN` where there are none of any kind."""
     total = _count_in(resources, "gres/gpu")
-    return sum(of_type.values()) if total is None else total, "+".join(sorted(of_type)) or None
+    if total != UNKNOWN or not resources:
+        return total
+    return sum(max(_count_in(resources, name), 0) for name in resources if name.startswith(_GPU))
 
 
 #: States of Slurm to SWF's status: 1 completed, 0 failed, 5 cancelled, 2 an attempt that another follows.
 _STATUS = {
     "COMPLETED": 1,
-    "FAILED": 0,
-    "TIMEOUT": 0,
-    "OUT_OF_MEMORY": 0,
-    "NODE_FAIL": 0,
-    "BOOT_FAIL": 0,
-    "DEADLINE": 0,
-    "LAUNCH_FAILED": 0,
-    "CANCELLED": 5,
-    "REVOKED": 5,
-    "REQUEUED": 2,
-    "PREEMPTED": 2,
-}
-
-
-#: Named field to the quantity it is read from.
-_NAMED = {
-    "user": "user",
-    "group": "group",
-    "account": "account",
-    "executable": "name",
-    "queue": "queue",
-    "partition": "partition",
-    "qos": "qos",
-    "features": "features",
-    "gpu_type": "gpu_type",
+    **dict.fromkeys(("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL"), 0),
+    **dict.fromkeys(("DEADLINE", "LAUNCH_FAILED"), 0),
+    **dict.fromkeys(("CANCELLED", "REVOKED"), 5),
+    **dict.fromkeys(("REQUEUED", "PREEMPTED"), 2),
 }
 
 
@@ -275,42 +243,45 @@ class _Jobs:
     def _named(self, field: str) -> list[str]:
         if field == "state":
             return self.states
-        texts = self._texts(_NAMED[field])
+        texts = self._texts("name" if field == "executable" else field)
         if field == "gpu_type" and not any(texts):
-            return [_gpus_in(asked)[1] or "" for asked in self._resources("resources")]
+            types = (
+                {name.partition(":")[2] for name in asked if name.startswith(_GPU)} for asked in self.asked
+            )
+            return ["+".join(sorted(names)) for names in types]
         return texts
 
     def _texts(self, quantity: str) -> list[str]:
+        """Return the texts of a column without blanks around them, empty where nothing is known."""
         column = self.chosen.get(quantity)
         if column is None:
             return [""] * len(self.records)
-        return [
-            "" if text.strip().lower() in UNKNOWN_TEXTS else text.strip()
-            for text in self.records.columns[column]
-        ]
+        texts = (text.strip() for text in self.records.columns[column])
+        return ["" if text.lower() in UNKNOWN_TEXTS else text for text in texts]
 
-    def _read(self, quantity: str, read: Callable[[str], _T]) -> list[_T | None]:
-        """Return the values of a column, each distinct text read once; None throughout without a column."""
-        column = self.chosen.get(quantity)
-        if column is None:
-            return [None] * len(self.records)
-        values: dict[str, _T] = {}
-        for row, text in enumerate(self.records.columns[column]):
+    def _read(
+        self, quantity: str, read: Callable[[str], _T], texts: list[str] | None = None
+    ) -> list[_T | None]:
+        """Return the values of a column or of other texts, each distinct one read once; None for unknown."""
+        texts = self._texts(quantity) if texts is None else texts
+        values: dict[str, _T | None] = {"": None}
+        for row, text in enumerate(texts):
             if text not in values:
                 try:
                     values[text] = read(text)
                 except ValueError as error:
+                    column = self.chosen.get(quantity, quantity)
                     raise self.records.fault(row, column, f"{text[:40]!r} {error}") from None
-        return [values[text] for text in self.records.columns[column]]
+        return [values[text] for text in texts]
 
-    def _numbers(self, quantity: str, read: Callable[[str], int | None]) -> IntArray:
+    def _numbers(self, quantity: str, read: Callable[[str], int | None] = _whole_number) -> IntArray:
         """Return a column of whole numbers; `UNKNOWN` where there is none."""
 
-        def number(text: str) -> int:
+        def number(text: str) -> int | None:
             value = read(text)
             if value is not None and not -LARGEST_TIME <= value <= LARGEST_TIME:
                 raise ValueError("is beyond 2**53")
-            return UNKNOWN if value is None else value
+            return value
 
         values = self._read(quantity, number)
         return np.array([UNKNOWN if value is None else value for value in values], np.int64)
@@ -350,17 +321,14 @@ class _Jobs:
 
     def _unfinished(self, end: IntArray) -> BoolArray:
         """Return which jobs had not ended when the log was written."""
-        states = np.array([state in ("RUNNING", "PENDING", "SUSPENDED") for state in self.states], np.bool_)
         # Tables without an end, such as durations alone, say nothing of it.
-        return states & (end == UNKNOWN) if "end" in self.chosen else np.zeros(len(end), np.bool_)
+        return np.isin(self.states, _RUNNING) & (end == UNKNOWN) & ("end" in self.chosen)
 
     def _never_started(self, start: IntArray, run: IntArray) -> BoolArray:
         """Return which jobs ended, or waited, without having started."""
-        placed = [text.strip().lower() != "none assigned" for text in self._texts("placement")]
-        ended_at_once = ~np.array(placed, np.bool_) & (run <= 0)
-        pending = np.array([state == "PENDING" for state in self.states], np.bool_)
-        unknown = (start == UNKNOWN) if "start" in self.chosen else np.zeros(len(run), np.bool_)
-        return ended_at_once | pending | unknown
+        placed = [text.lower() != "none assigned" for text in self._texts("placement")]
+        unknown = (start == UNKNOWN) & ("start" in self.chosen)
+        return (~np.array(placed, np.bool_) & (run <= 0)) | np.isin(self.states, "PENDING") | unknown
 
     def _job_numbers(self) -> IntArray:
         numbers = np.arange(1, len(self.records) + 1)
@@ -372,18 +340,15 @@ class _Jobs:
 
     def _sizes(self) -> dict[str, IntArray]:
         """Return processors, nodes, memory and GPUs, asked for and given."""
-        asked, given = self._resources("resources"), self._resources("allocated_resources")
-        requested = _first_known(self._numbers("processors", _whole_number), _counted(asked, "cpu"))
-        milli = self._numbers("milliprocessors", _whole_number)
-        requested = _first_known(requested, -(-milli // 1000))
-        allocated = _first_known(self._numbers("allocated", _whole_number), _counted(given, "cpu"))
-        nodes = _first_known(self._numbers("nodes", _whole_number), _counted(asked, "node"))
-        allocated_nodes = self._numbers("allocated_nodes", _whole_number)
-        gpus = self._numbers("gpus", _whole_number)
-        gpus = np.where(gpus == UNKNOWN, _gpus(asked), gpus)
-        if not {"processors", "milliprocessors", "allocated", "resources", "allocated_resources"} & set(
-            self.chosen
-        ):
+        asked, given = self.asked, self._resources("allocated_resources")
+        requested = _first_known(self._numbers("processors"), _counted(asked, "cpu"))
+        requested = _first_known(requested, -(-self._numbers("milliprocessors") // 1000))
+        allocated = _first_known(self._numbers("allocated"), _counted(given, "cpu"))
+        nodes = _first_known(self._numbers("nodes"), _counted(asked, "node"))
+        allocated_nodes = self._numbers("allocated_nodes")
+        gpus = self._numbers("gpus")
+        gpus = np.where(gpus == UNKNOWN, [_gpus_in(resources) for resources in asked], gpus)
+        if not _COUNTING_PROCESSORS & self.chosen.keys():
             requested = self._stand_in(_first_known(nodes, allocated_nodes), gpus)
         return {
             "requested_processors": np.where(requested > 0, requested, UNKNOWN),
@@ -391,9 +356,9 @@ class _Jobs:
             "requested_nodes": nodes,
             "allocated_nodes": _first_known(allocated_nodes, _counted(given, "node")),
             "requested_gpus": gpus,
-            "allocated_gpus": _gpus(given),
-            "gpu_share": self._numbers("gpu_share", _whole_number),
-            "requested_memory": self._memory(asked, requested, nodes),
+            "allocated_gpus": np.array([_gpus_in(resources) for resources in given], np.int64),
+            "gpu_share": self._numbers("gpu_share"),
+            "requested_memory": self._memory(requested, nodes),
         }
 
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
@@ -406,23 +371,25 @@ class _Jobs:
         self.notes[f"jobs of unknown size, by none of {there}: --columns processors=NAME"] = len(nodes)
         return nodes
 
+    @cached_property
+    def asked(self) -> list[dict[str, str]]:
+        """The trackable resources that each job asked for."""
+        return self._resources("resources")
+
     def _resources(self, quantity: str) -> list[dict[str, str]]:
         return [resources or {} for resources in self._read(quantity, _resources_in)]
 
-    def _memory(self, asked: list[dict[str, str]], processors: IntArray, nodes: IntArray) -> IntArray:
+    def _memory(self, processors: IntArray, nodes: IntArray) -> IntArray:
         """Return the memory asked for, kilobytes for each processor."""
-        column = self.chosen.get("memory")
         memory = np.full(len(self.records), UNKNOWN)
-        texts = self.records.columns[column] if column is not None else [""] * len(memory)
-        for row, (text, tres) in enumerate(zip(texts, asked, strict=True)):
-            try:
-                amount = _kilobytes(tres["mem"]) if tres.get("mem") else _kilobytes(text)
-            except ValueError as error:
-                raise self.records.fault(row, column or "memory", f"{text[:40]!r} {error}") from None
-            if amount is None:
-                continue
-            share = {"c": 1.0, "n": max(nodes[row], 1) / max(processors[row], 1)}
-            memory[row] = round(amount[0] * share.get(amount[1], 1 / max(processors[row], 1)))
+        own = zip(self.asked, self._texts("memory"), strict=True)
+        texts = [resources.get("mem") or text for resources, text in own]
+        for row, amount in enumerate(self._read("memory", _kilobytes, texts)):
+            if amount is not None:
+                kilobytes, of = amount
+                width = max(processors[row], 1)
+                share = {"c": 1.0, "n": max(nodes[row], 1) / width}
+                memory[row] = round(kilobytes * share.get(of, 1 / width))
         return memory
 
     def _count_oddities(self, columns: Mapping[str, IntArray]) -> None:
@@ -452,12 +419,7 @@ def _first_known(first: IntArray, second: IntArray) -> IntArray:
 
 
 def _counted(resources: list[dict[str, str]], name: str) -> IntArray:
-    counts = [_count_in(tres, name) for tres in resources]
-    return np.array([UNKNOWN if count is None else count for count in counts], np.int64)
-
-
-def _gpus(resources: list[dict[str, str]]) -> IntArray:
-    return np.array([_gpus_in(tres)[0] if tres else UNKNOWN for tres in resources], np.int64)
+    return np.array([_count_in(tres, name) for tres in resources], np.int64)
 
 
 def _numbered(texts: list[str]) -> tuple[IntArray, dict[int, str]]:

@@ -7,7 +7,7 @@ import lzma
 import os
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -22,6 +22,11 @@ DEFAULT_MAX_BYTES = 1 << 30
 _COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".tgz": "gzip", ".txz": "xz"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz"}
 _PIECE = 1 << 20
+#: What opens compressed data, and what it raises if they are damaged.
+_UNPACKED: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
+    "gzip": (gzip.open, zlib.error),
+    "xz": (lzma.open, lzma.LZMAError),
+}
 
 
 def split_compression(name: str) -> tuple[str, str | None]:
@@ -61,13 +66,9 @@ class LogStream:
         self._source = source
         self._compression = compression
         self._damage = damage
-        self._taken = 0
         self._rest = b""
-
-    @property
-    def taken(self) -> int:
-        """Decompressed bytes that have been read so far."""
-        return self._taken
+        #: Decompressed bytes that have been read so far.
+        self.taken = 0
 
     def read_line(self, longest: int = 1 << 16) -> bytes:
         """Return the next line without its end; the search for the end stops after `longest` bytes."""
@@ -88,21 +89,19 @@ class LogStream:
         if self._rest:
             block, self._rest = self._rest[:size], self._rest[size:]
             return block
-        return self._read(size)
-
-    def _read(self, size: int) -> bytes:
-        room = self.max_bytes - self._taken
+        room = self.max_bytes - self.taken
         block = self._translated_read(min(size, room + 1))
-        if self._taken == 0:
+        if self.taken == 0:
             self._check_start(block)
-        self._taken += len(block)
-        if self._taken > self.max_bytes:
-            raise WorkloadError(
-                f"holds more than {self.max_bytes:,} bytes once decompressed",
-                path=self.path,
-                hint="if you trust the file, pass a larger max_bytes",
-            )
+        self.taken += len(block)
+        if self.taken > self.max_bytes:
+            raise self.too_large(f"holds more than {self.max_bytes:,} bytes once decompressed")
         return block
+
+    def too_large(self, message: str) -> WorkloadError:
+        """Return the error for content that is larger than it may be."""
+        hint = "if you trust the file, pass a larger max_bytes"
+        return WorkloadError(message, path=self.path, hint=hint)
 
     def _translated_read(self, size: int) -> bytes:
         try:
@@ -138,12 +137,9 @@ def unpack(
 ) -> LogStream:
     """Return the stream of an open file, decompressed as its name's suffix says."""
     _, compression = split_compression(path.name)
-    if compression == "gzip":
-        source = cast("IO[bytes]", gzip.GzipFile(fileobj=source, mode="rb"))
-        damage = (*damage, zlib.error)
-    elif compression == "xz":
-        source = cast("IO[bytes]", lzma.LZMAFile(source, mode="rb"))  # noqa: SIM115
-        damage = (*damage, lzma.LZMAError)
+    if compression is not None:
+        opened, fault = _UNPACKED[compression]
+        source, damage = opened(source), (*damage, fault)
     return LogStream(source, path, compression, max_bytes, damage)
 
 

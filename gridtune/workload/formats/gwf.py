@@ -21,45 +21,13 @@ from gridtune.workload.formats.log import Format, RawLog
 from gridtune.workload.formats.table import TableLayout, parse_table, write_table
 from gridtune.workload.workload import Workload
 
-__all__ = ["GWF", "GWF_FIELDS"]
+__all__ = ["GWF"]
 
-#: The format's own names of its columns, in order.
-GWF_FIELDS = (
-    "JobID",
-    "SubmitTime",
-    "WaitTime",
-    "RunTime",
-    "NProcs",
-    "AverageCPUTimeUsed",
-    "UsedMemory",
-    "ReqNProcs",
-    "ReqTime",
-    "ReqMemory",
-    "Status",
-    "UserID",
-    "GroupID",
-    "ExecutableID",
-    "QueueID",
-    "PartitionID",
-    "OrigSiteID",
-    "LastRunSiteID",
-    "JobStructure",
-    "JobStructureParams",
-    "UsedNetwork",
-    "UsedLocalDiskSpace",
-    "UsedResources",
-    "ReqPlatform",
-    "ReqNetwork",
-    "ReqLocalDiskSpace",
-    "ReqResources",
-    "VOID",
-    "ProjectID",
-)
-
-_SHARED = 16
+_SHARED, _WIDTH = 16, 29
 _LABELS = frozenset({"user", "group", "executable", "queue", "partition"})
-_PARTITIONS = ("PartitionID", "OrigSiteID", "LastRunSiteID")
-_GROUPS = ("GroupID", "VOID", "ProjectID")
+#: Columns that can become the partition or the group, by the format's own names, with their positions.
+_PARTITIONS = {"PartitionID": 15, "OrigSiteID": 16, "LastRunSiteID": 17}
+_GROUPS = {"GroupID": 12, "VOID": 27, "ProjectID": 28}
 
 
 def _read(stream: LogStream, partition_from: str = "PartitionID", group_from: str = "GroupID") -> RawLog:
@@ -74,20 +42,22 @@ def _read(stream: LogStream, partition_from: str = "PartitionID", group_from: st
 
 
 def _fields(partition_from: str, group_from: str) -> tuple[str | None, ...]:
-    if partition_from not in _PARTITIONS:
-        raise WorkloadError(f"partition_from must be one of {_PARTITIONS}, but got {partition_from!r}")
-    if group_from not in _GROUPS:
-        raise WorkloadError(f"group_from must be one of {_GROUPS}, but got {group_from!r}")
-    taken = dict(zip(GWF_FIELDS, SWF_FIELDS[:_SHARED], strict=False))
-    del taken["PartitionID"], taken["GroupID"]
-    taken |= {partition_from: "partition", group_from: "group"}
-    return tuple(taken.get(name) for name in GWF_FIELDS)
+    fields: list[str | None] = [*SWF_FIELDS[:_SHARED], *[None] * (_WIDTH - _SHARED)]
+    for field, source, positions in (
+        ("partition", partition_from, _PARTITIONS),
+        ("group", group_from, _GROUPS),
+    ):
+        if source not in positions:
+            raise WorkloadError(f"{field}_from must be one of {tuple(positions)}, but got {source!r}")
+        fields[fields.index(field)] = None
+        fields[positions[source]] = field
+    return tuple(fields)
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:
     columns = [workload.column(name) for name in SWF_FIELDS[:_SHARED]]
     nothing = np.broadcast_to(np.int64(UNKNOWN), len(workload))
-    columns += [nothing] * (len(GWF_FIELDS) - _SHARED)
+    columns += [nothing] * (_WIDTH - _SHARED)
     write_table(file, workload, columns, "#")
 
 

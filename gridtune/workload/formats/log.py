@@ -6,6 +6,7 @@ and made a `Workload`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.registry import Registry
-from gridtune.workload.cleaning import CleaningReport, Jobs, apply_rules
+from gridtune.workload.cleaning import Jobs, apply_rules
 from gridtune.workload.contents import log_contents
 from gridtune.workload.fields import FLOAT_FIELDS, find_fault
 from gridtune.workload.formats.compression import split_compression
@@ -57,8 +58,6 @@ def metadata_from_json(values: Any) -> dict[str, Any]:
     ValueError, KeyError, TypeError or AttributeError
         If it did not write them.
     """
-    # Older files name their partitions alone.
-    named = values["names"] if "names" in values else {"partition": values["partition_names"]}
     machine = values["machine_processors"]
     if machine is not None and (type(machine) is not int or machine < 1):
         raise TypeError("the machine's processors are no number above 0")
@@ -67,7 +66,7 @@ def metadata_from_json(values: Any) -> dict[str, Any]:
         "header": {key: tuple(map(_text, texts)) for key, texts in values["header"].items()},
         "names": {
             field: {int(number): _text(name) for number, name in names.items()}
-            for field, names in named.items()
+            for field, names in values["names"].items()
         },
     }
 
@@ -109,7 +108,11 @@ def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()
     if jobs == 0:
         raise WorkloadError("holds no jobs", path=path)
     columns = {**raw.columns, _ROW: np.arange(jobs)}
-    cleaned, report = _cleaned(Jobs(columns, raw.machine_processors), rules, path)
+    try:
+        cleaned, report = apply_rules(Jobs(columns, raw.machine_processors), rules)
+    except WorkloadError as error:
+        place = error.path or path
+        raise WorkloadError(error.message, path=place, field=error.field, hint=error.hint) from error
     columns = dict(cleaned.columns)
     rows = columns.pop(_ROW)
     if len(rows) == 0:
@@ -124,28 +127,10 @@ def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()
         key: column if key in FLOAT_FIELDS else column.astype(np.int64, copy=False)
         for key, column in columns.items()
     }
-    done = dict(raw.cleaning)
-    for rule, touched in report.counts.items():
-        done[rule] = done.get(rule, 0) + touched
+    done = Counter(raw.cleaning)
+    done.update(report.counts)
     header, contents = dict(raw.header), log_contents(raw.columns)
-    return Workload(typed, name, path, raw.machine_processors, header, raw.names, done, contents)
-
-
-def _cleaned(jobs: Jobs, rules: Iterable[str], path: Path) -> tuple[Jobs, CleaningReport]:
-    try:
-        return apply_rules(jobs, rules)
-    except WorkloadError as error:
-        raise WorkloadError(
-            error.message, path=error.path or path, field=error.field, hint=error.hint
-        ) from error
-
-
-def _loses_nothing(workload: Workload) -> list[str]:
-    return []
-
-
-def _says_nothing(start: bytes) -> bool:
-    return False
+    return Workload(typed, name, path, raw.machine_processors, header, raw.names, dict(done), contents)
 
 
 @dataclass(frozen=True)
@@ -175,8 +160,8 @@ class Format:
     read: Callable[..., RawLog]
     write: Callable[[Workload, BinaryIO], None] | None
     summary: str
-    cannot_hold: Callable[[Workload], list[str]] = _loses_nothing
-    recognises: Callable[[bytes], bool] = _says_nothing
+    cannot_hold: Callable[[Workload], list[str]] = lambda workload: []
+    recognises: Callable[[bytes], bool] = lambda start: False
 
 
 def _checked(added: Format) -> Format:

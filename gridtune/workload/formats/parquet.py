@@ -81,11 +81,8 @@ def _check_size(metadata: Any, stream: LogStream) -> None:
     # Run-length encoding can make very much out of very little, so what counts is the size in memory.
     size = metadata.num_rows * metadata.num_columns * 8
     if size > stream.max_bytes:
-        raise WorkloadError(
-            f"holds {size:,} bytes once decompressed, more than {stream.max_bytes:,}",
-            path=stream.path,
-            hint="if you trust the file, pass a larger max_bytes",
-        )
+        message = f"holds {size:,} bytes once decompressed, more than {stream.max_bytes:,}"
+        raise stream.too_large(message)
 
 
 def _check_names(names: list[str], stream: LogStream) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
 
-__all__ = ["QUANTITIES", "Records", "chosen_columns", "quantities_of"]
+__all__ = ["Records", "chosen_columns", "quantities_of"]
 
 
 @dataclass(frozen=True)
@@ -44,53 +43,28 @@ class Records:
         return WorkloadError(where + message, path=self.path, line=line, field=column, hint=hint)
 
 
-#: What can be read from a table: quantity to what it is. Times and durations in any form that `values` reads.
-QUANTITIES: Mapping[str, str] = MappingProxyType(
-    {
-        "job": "the job's number or name",
-        "submit": "when it was submitted",
-        "eligible": "when its dependencies were done",
-        "start": "when it started",
-        "end": "when it ended",
-        "elapsed": "how long it ran: D-HH:MM:SS or seconds",
-        "wait": "how long it waited: D-HH:MM:SS or seconds",
-        "limit": "its walltime: D-HH:MM:SS or seconds",
-        "limit_minutes": "its walltime: D-HH:MM:SS or minutes",
-        "processors": "processors asked for",
-        "milliprocessors": "thousandths of processors asked for",
-        "allocated": "processors it got",
-        "nodes": "nodes asked for",
-        "allocated_nodes": "nodes it got",
-        "memory": "memory asked for: 4000M, 2800Mc for a processor, 4Gn for a node",
-        "resources": "trackable resources asked for: cpu=12,mem=33600M,gres/gpu=2",
-        "allocated_resources": "trackable resources it got",
-        "gpus": "GPUs asked for",
-        "gpu_share": "thousandths of each GPU",
-        "gpu_type": "the type of GPU asked for",
-        "user": "its user",
-        "group": "its group",
-        "account": "the account charged",
-        "partition": "its partition",
-        "queue": "its queue",
-        "qos": "its quality of service",
-        "name": "what it is called",
-        "features": "features or constraints asked for",
-        "state": "how it ended, such as COMPLETED",
-        "placement": "the nodes it ran on",
-    }
-)
-
-#: Names of columns, in small letters, to quantities: sacct's, and those of published tables.
+#: What can be read from a table, and the names of columns that hold it, in small letters: sacct's, and those
+#: of published tables. Times and durations in any form that `accounting` reads.
 _NAMES = {
+    # When it was submitted.
     "submit": ("submit", "submit_time", "submitted", "submission_time", "creation_time", "timestamp"),
+    # The job's number or name.
     "job": ("jobidraw", "jobid", "job_id", "id"),
+    # When its dependencies were done.
     "eligible": ("eligible", "eligible_time"),
+    # When it started.
     "start": ("start", "start_time", "scheduled_time", "started"),
+    # When it ended.
     "end": ("end", "end_time", "deletion_time", "ended"),
+    # How long it ran: D-HH:MM:SS or seconds.
     "elapsed": ("elapsedraw", "elapsed", "run_time", "runtime", "duration"),
+    # How long it waited: D-HH:MM:SS or seconds.
     "wait": ("wait_time", "queue_wait", "wait"),
+    # Its walltime: D-HH:MM:SS or seconds.
     "limit": ("timelimit", "wallclock_req", "walltime", "requested_time", "time_limit"),
+    # Its walltime: D-HH:MM:SS or minutes.
     "limit_minutes": ("timelimitraw", "wall_limit"),
+    # Processors asked for.
     "processors": (
         "reqcpus",
         "processors_req",
@@ -102,25 +76,45 @@ _NAMES = {
         "num_cores",
         "procs",
     ),
+    # Thousandths of processors asked for.
     "milliprocessors": ("cpu_milli",),
+    # Processors it got.
     "allocated": ("alloccpus", "ncpus", "processors_used", "allocated_processors"),
+    # Nodes asked for.
     "nodes": ("reqnodes", "nodes_req", "requested_nodes", "nodes", "num_nodes"),
+    # Nodes it got.
     "allocated_nodes": ("allocnodes", "nnodes", "nodes_used", "allocated_nodes"),
+    # Memory asked for: 4000M, 2800Mc for a processor, 4Gn for a node.
     "memory": ("reqmem", "mem_req", "memory_mib", "requested_memory"),
+    # Trackable resources asked for: cpu=12,mem=33600M,gres/gpu=2.
     "resources": ("reqtres",),
+    # Trackable resources it got.
     "allocated_resources": ("alloctres",),
+    # GPUs asked for.
     "gpus": ("gpus_req", "num_gpu", "num_gpus", "requested_gpus"),
+    # Thousandths of each GPU.
     "gpu_share": ("gpu_milli",),
+    # The type of GPU asked for.
     "gpu_type": ("gpu_spec", "gpu_type"),
+    # Its user.
     "user": ("user", "username", "user_id", "uid"),
+    # Its group.
     "group": ("group", "groupname", "gid"),
+    # The account charged.
     "account": ("account",),
+    # Its partition.
     "partition": ("partition", "cluster_partition", "virtual_cluster", "vc"),
+    # Its queue.
     "queue": ("queue",),
+    # Its quality of service.
     "qos": ("qos",),
+    # What it is called.
     "name": ("jobname", "job_name", "name"),
+    # Features or constraints asked for.
     "features": ("constraints", "constraint", "features"),
+    # How it ended, such as COMPLETED.
     "state": ("state", "pod_phase", "status"),
+    # The nodes it ran on.
     "placement": ("nodelist", "exec_host"),
 }
 
@@ -158,9 +152,9 @@ def chosen_columns(text: str | Mapping[str, str], columns: Iterable[str]) -> dic
             raise WorkloadError(f"{part!r} does not name a column", field="columns", hint=hint)
         pairs[quantity.strip()] = column.strip()
     for quantity, column in pairs.items():
-        if quantity not in QUANTITIES:
-            near = nearest_name(quantity, QUANTITIES)
-            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(QUANTITIES)}"
+        if quantity not in _NAMES:
+            near = nearest_name(quantity, _NAMES)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(_NAMES)}"
             raise WorkloadError(f"{quantity!r} is nothing a job table holds", field="columns", hint=hint)
         if column not in there:
             near = nearest_name(column, there)

@@ -13,11 +13,9 @@ used. A record that is cut off or damaged is left out with a warning that names 
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
 from gridtune.errors import GridtuneWarning, WorkloadError
@@ -57,6 +55,10 @@ _SHAPES = {
     "jobid": r"\d+\S*",
     "reqmem": r"\d+(\.\d+)?[KMGTP]?[cn]?|",
 }
+
+
+#: The fewest columns that hold a free text, and the readings of a record that have so many.
+_Likeliest = tuple[int, list[list[str]]]
 
 
 class _Reader:
@@ -127,9 +129,11 @@ class _Reader:
         return (text.removesuffix("|") if self.trailing else text).split("|")
 
     def _fits(self, values: Sequence[str]) -> bool:
-        return all(
-            shape is None or shape.fullmatch(value) for shape, value in zip(self.shapes, values, strict=True)
-        )
+        return all(self._has_shape(column, value) for column, value in enumerate(values))
+
+    def _has_shape(self, column: int, value: str) -> bool:
+        shape = self.shapes[column]
+        return shape is None or shape.fullmatch(value) is not None
 
     def _values(self, text: str, at: int) -> list[str] | None:
         tokens = self._tokens(text)
@@ -141,9 +145,7 @@ class _Reader:
             return tokens if "\n" not in text or self._fits(tokens) else None
         if surplus > _MOST_BARS:
             return None
-        readings = list(
-            islice(self._readings(tokens, self._texts_from(tokens, surplus), 0, surplus), _READINGS)
-        )
+        _, readings = self._readings(tokens, 0, surplus, {})
         if not readings:
             return None
         first = [readings[0][i] for i in self.decisive]
@@ -153,47 +155,31 @@ class _Reader:
             raise WorkloadError(message, path=self.path, line=at + 1, hint=hint)
         return readings[0]
 
-    def _texts_from(self, tokens: Sequence[str], surplus: int) -> list[list[float]]:
-        """Return, by column and surplus bars left, the fewest columns from there on that hold a free text.
-
-        Infinity where no reading fits. Bars in one text are likelier than texts in several columns.
-        """
-        fewest = [[math.inf] * (surplus + 1) for _ in range(len(self.names) + 1)]
-        fewest[-1][0] = 0
-        for column in reversed(range(len(self.names))):
-            for left in range(surplus + 1):
-                at = column + surplus - left
-                fewest[column][left] = min(
-                    (
-                        fewest[column + 1][left - taken] + self._cost(column, tokens, at, taken)
-                        for taken in range((left if self.free[column] else 0) + 1)
-                    ),
-                    default=math.inf,
-                )
-        return fewest
-
-    def _cost(self, column: int, tokens: Sequence[str], at: int, taken: int) -> float:
-        """Return 1 if a column would hold a free text, infinity if its value would be none of its kind."""
-        if self.free[column]:
-            return float(taken > 0 or tokens[at] != "")
-        shape = self.shapes[column]
-        return 0.0 if shape is None or shape.fullmatch(tokens[at]) else math.inf
-
     def _readings(
-        self, tokens: Sequence[str], fewest: list[list[float]], column: int, left: int
-    ) -> Iterator[list[str]]:
-        """Yield every likeliest way to give the bars that are left to free texts, from a column on."""
+        self, tokens: Sequence[str], column: int, left: int, known: dict[tuple[int, int], _Likeliest]
+    ) -> _Likeliest:
+        """Return the likeliest ways to give the bars that are left to free texts, from a column on.
+
+        Bars in one text are likelier than texts in several columns: the fewest columns that hold a free text
+        come first, with all the readings (up to `_READINGS`) that have no more.
+        """
         if column == len(self.names):
-            yield []
-            return
-        at = len(tokens) - (len(self.names) - column) - left
-        for taken in range((left if self.free[column] else 0) + 1):
-            texts = fewest[column + 1][left - taken] + self._cost(column, tokens, at, taken)
-            if texts == math.inf or texts > fewest[column][left]:
-                continue
-            value = "|".join(tokens[at : at + taken + 1])
-            for others in self._readings(tokens, fewest, column + 1, left - taken):
-                yield [value, *others]
+            return (0, [[]]) if left == 0 else (0, [])
+        if (column, left) not in known:
+            at = len(tokens) - (len(self.names) - column) - left
+            fewest = len(self.names)
+            found: list[list[str]] = []
+            for taken in range((left if self.free[column] else 0) + 1):
+                value = "|".join(tokens[at : at + taken + 1])
+                if self.free[column] or self._has_shape(column, value):
+                    texts, others = self._readings(tokens, column + 1, left - taken, known)
+                    texts += self.free[column] and value != ""
+                    if others and texts < fewest:
+                        fewest, found = texts, []
+                    if texts == fewest:
+                        found += [[value, *other] for other in others[: _READINGS - len(found)]]
+            known[column, left] = fewest, found
+        return known[column, left]
 
 
 def _read(stream: LogStream, timezone: str | None = None) -> RawLog:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from xml.parsers import expat
 
 import numpy as np
@@ -44,6 +44,8 @@ from gridtune.workload.formats.json_text import JsonText
 from gridtune.workload.workflows.workflow import Workflow
 
 __all__ = ["WORKFLOW_RULES", "WORKFLOW_SUFFIXES", "describe_workflow", "holds_workflow", "read_workflow"]
+
+_T = TypeVar("_T")
 
 #: Cleaning rules of workflows, and the effect of each.
 WORKFLOW_RULES: Mapping[str, str] = MappingProxyType(
@@ -185,12 +187,12 @@ class _Reader:
         """Set tasks and edges."""
         raise NotImplementedError
 
-    def cleaned(self, value: float, rule: str, fault: Callable[[str], WorkloadError]) -> float:
+    def cleaned(self, value: float, rule: str, fault: Callable[..., WorkloadError]) -> float:
         """Return a value, 0 for a negative one if the rule applies; without the rule it is a fault."""
         if value >= 0:
             return value
         if rule not in self._applied:
-            raise fault(f"clean with the rule {rule}")
+            raise fault(hint=f"clean with the rule {rule}")
         self._applied[rule] += 1
         return 0.0
 
@@ -219,134 +221,124 @@ class _Reader:
             raise WorkloadError(fault.message, path=self.path, field=fault.field, hint=fault.hint) from None
 
     def _run_time(self, task: _Task) -> float:
+        def fault(hint: str) -> WorkloadError:
+            said = "has no run time" if task.run_time is None else f"runs for {task.run_time:g} s"
+            return WorkloadError(f"task {task.name!r} {said}", path=self.path, line=task.line(), hint=hint)
+
         if task.run_time is None:
-            message = f"task {task.name!r} has no run time"
-            hint = "planning needs one: take the file of an execution, not of a plan"
-            raise WorkloadError(message, path=self.path, line=task.line(), hint=hint)
-        message = f"task {task.name!r} runs for {task.run_time:g} s"
-        return self.cleaned(
-            task.run_time,
-            "zero_negative_times",
-            lambda hint: WorkloadError(message, path=self.path, line=task.line(), hint=hint),
-        )
+            raise fault("planning needs one: take the file of an execution, not of a plan")
+        return self.cleaned(task.run_time, "zero_negative_times", fault)
+
+
+@dataclass
+class _Element:
+    """An element of XML, with its line."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    line: int
+    within: list[_Element] = field(default_factory=list)
+    text: str = ""
+
+    def all(self, tag: str) -> list[_Element]:
+        return [element for element in self.within if element.tag == tag]
 
 
 class _DaxReader(_Reader):
-    def __init__(self, stream: LogStream, rules: Iterable[str]) -> None:
-        super().__init__(stream, rules)
-        self._references: list[tuple[str, str, int]] = []  # (parent, child, line), before all jobs are read
-        self._job: _Task | None = None
-        self._child: str | None = None
-        self._profile: tuple[str, list[str]] | None = None
-        self._root: str | None = None
-        self._parser = expat.ParserCreate()
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._text
-        # Entities can expand a small file without bound; workflows need none.
-        self._parser.EntityDeclHandler = self._refuse_entity
-
     def read(self) -> None:
+        root = self._root()
+        if root.tag != "adag":
+            raise self._fault(root, f"is not a DAX: its root element is {root.tag!r}, not 'adag'")
+        for job in root.all("job"):
+            self._task(job)
+        if not self.tasks:
+            raise self._fault(root, "has no job")
+        for child in root.all("child"):
+            name = self._required(child, "ref")
+            for reference in child.all("parent"):
+                parent = self._required(reference, "ref")
+                for task in (parent, name):
+                    if task not in self.tasks:
+                        other = f"its parent {task!r}" if task == parent else "itself"
+                        message = f"task {name!r} refers to {other}, which is not a job of the file"
+                        raise self._fault(reference, message, "ref")
+                self.edges.append((parent, name))
+
+    def _root(self) -> _Element:
+        """Return the root element."""
         content = self.stream.read()
         if not content.strip():
             raise WorkloadError("is empty", path=self.path)
+        parser = expat.ParserCreate()
+        around = [_Element("", {}, 1)]
+
+        def start(tag: str, attributes: dict[str, str]) -> None:
+            element = _Element(tag.rpartition(":")[2], attributes, parser.CurrentLineNumber)
+            around[-1].within.append(element)
+            around.append(element)
+
+        def add_text(text: str) -> None:
+            around[-1].text += text
+
+        def refuse_entity(name: str, *_: object) -> None:
+            message = f"declares the entity {name!r}: entities are not supported"
+            raise WorkloadError(message, path=self.path, line=parser.CurrentLineNumber)
+
+        parser.StartElementHandler = start
+        parser.EndElementHandler = lambda _: around.pop()
+        parser.CharacterDataHandler = add_text
+        # Entities can expand a small file without bound; workflows need none.
+        parser.EntityDeclHandler = refuse_entity
         try:
-            self._parser.Parse(content, True)
+            parser.Parse(content, True)
         except expat.ExpatError as error:
             message = f"is not XML: {expat.ErrorString(error.code)}"
             raise WorkloadError(message, path=self.path, line=error.lineno) from None
-        if not self.tasks:
-            raise self._fault("has no job")
-        for parent, child, line in self._references:
-            for task in (parent, child):
-                if task not in self.tasks:
-                    other = f"its parent {task!r}" if task == parent else "itself"
-                    message = f"task {child!r} refers to {other}, which is not a job of the file"
-                    raise WorkloadError(message, path=self.path, line=line, field="ref")
-            self.edges.append((parent, child))
+        return around[0].within[0]
 
-    def _fault(self, message: str, field: str | None = None, hint: str | None = None) -> WorkloadError:
-        line = self._parser.CurrentLineNumber
-        return WorkloadError(message, path=self.path, line=line, field=field, hint=hint)
+    def _fault(
+        self, element: _Element, message: str, field: str | None = None, hint: str | None = None
+    ) -> WorkloadError:
+        return WorkloadError(message, path=self.path, line=element.line, field=field, hint=hint)
 
-    def _refuse_entity(self, name: str, *_: object) -> None:
-        raise self._fault(f"declares the entity {name!r}: entities are not supported")
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        tag = tag.rpartition(":")[2]
-        if self._root is None:
-            self._root = tag
-            if tag != "adag":
-                raise self._fault(f"is not a DAX: its root element is {tag!r}, not 'adag'")
-        elif tag == "job":
-            self._open_job(attributes)
-        elif tag == "uses" and self._job is not None:
-            self._use(self._job, attributes)
-        elif tag == "profile" and self._job is not None:
-            self._profile = (attributes.get("key", ""), [])
-        elif tag == "child":
-            self._child = self._required(attributes, "ref", tag)
-        elif tag == "parent" and self._child is not None:
-            parent = self._required(attributes, "ref", tag)
-            self._references.append((parent, self._child, self._parser.CurrentLineNumber))
-
-    def _end(self, tag: str) -> None:
-        tag = tag.rpartition(":")[2]
-        if tag == "job":
-            self._job = None
-        elif tag == "child":
-            self._child = None
-        elif tag == "profile" and self._profile is not None and self._job is not None:
-            key, text = self._profile
-            self._profile = None
-            if key == "runtime":
-                self._job.run_time = self._number("".join(text), "runtime", self._job.name)
-            elif key in _WIDTHS:
-                self._job.processors = self._width("".join(text), key, self._job.name)
-
-    def _text(self, text: str) -> None:
-        if self._profile is not None:
-            self._profile[1].append(text)
-
-    def _open_job(self, attributes: Mapping[str, str]) -> None:
-        name = self._required(attributes, "id", "job")
+    def _task(self, job: _Element) -> None:
+        name = self._required(job, "id")
         if name in self.tasks:
-            raise self._fault(f"two jobs are called {name!r}", "id")
-        line = self._parser.CurrentLineNumber
-        self._job = _Task(name, attributes.get("name", name), lambda: line)
-        if "runtime" in attributes:
-            self._job.run_time = self._number(attributes["runtime"], "runtime", name)
-        self.tasks[name] = self._job
+            raise self._fault(job, f"two jobs are called {name!r}", "id")
+        task = self.tasks[name] = _Task(name, job.attributes.get("name", name), lambda: job.line)
+        if "runtime" in job.attributes:
+            task.run_time = self._number(job, job.attributes["runtime"], "runtime", name)
+        for profile in job.all("profile"):
+            key = profile.attributes.get("key", "")
+            if key == "runtime":
+                task.run_time = self._number(profile, profile.text, key, name)
+            elif key in _WIDTHS:
+                task.processors = int(self._number(profile, profile.text, key, name, LARGEST_WIDTH))
+        for used in job.all("uses"):
+            file = used.attributes.get("file") or self._required(used, "name")
+            size = self._number(used, used.attributes.get("size", "0"), "size", name)
+            message = f"task {name!r} uses {file!r} of {size:.0f} bytes"
+            size = self.cleaned(size, "zero_negative_sizes", partial(self._fault, used, message, "size"))
+            link = used.attributes.get("link", "").lower()
+            if link in ("input", "inout"):
+                task.reads[file] = size
+            if link in ("output", "inout"):
+                task.writes[file] = size
 
-    def _use(self, job: _Task, attributes: Mapping[str, str]) -> None:
-        file = attributes.get("file") or self._required(attributes, "name", "uses")
-        size = self._number(attributes.get("size", "0"), "size", job.name)
-        message = f"task {job.name!r} uses {file!r} of {size:.0f} bytes"
-        size = self.cleaned(size, "zero_negative_sizes", lambda hint: self._fault(message, "size", hint))
-        link = attributes.get("link", "").lower()
-        if link in ("input", "inout"):
-            job.reads[file] = size
-        if link in ("output", "inout"):
-            job.writes[file] = size
+    def _required(self, element: _Element, key: str) -> str:
+        if not element.attributes.get(key):
+            raise self._fault(element, f"an element {element.tag!r} without {key!r}", key)
+        return element.attributes[key]
 
-    def _required(self, attributes: Mapping[str, str], key: str, tag: str) -> str:
-        if not attributes.get(key):
-            raise self._fault(f"an element {tag!r} without {key!r}", key)
-        return attributes[key]
-
-    def _width(self, text: str, key: str, task: str) -> int:
-        width = self._number(text, key, task)
-        if width > LARGEST_WIDTH:
-            raise self._fault(f"task {task!r}: {text.strip()[:40]} processors are too many", key)
-        return int(width)
-
-    def _number(self, text: str, key: str, task: str) -> float:
+    def _number(self, element: _Element, text: str, key: str, task: str, most: float = math.inf) -> float:
         try:
             number = float(text)
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            raise self._fault(f"task {task!r}: {text.strip()[:40]!r} is not a number", key)
+            raise self._fault(element, f"task {task!r}: {text.strip()[:40]!r} is not a number", key)
+        if number > most:
+            raise self._fault(element, f"task {task!r}: {text.strip()[:40]} processors are too many", key)
         return number
 
 
@@ -363,9 +355,9 @@ class _WfFormatReader(_Reader):
         within: tuple[str | int, ...] = ("workflow",)
         if "specification" in workflow:
             within = ("workflow", "specification")
-            workflow = self._object(workflow["specification"], *within)
+            workflow = self._typed(dict, workflow["specification"], *within)
         key = "tasks" if "tasks" in workflow or "jobs" not in workflow else "jobs"
-        tasks = self._list(workflow.get(key), *within, key)
+        tasks = self._typed(list, workflow.get(key), *within, key)
         sizes = self._sizes(workflow.get("files", []), (*within, "files"))
         for position, task in enumerate(tasks):
             self._task(task, sizes, (*within, key, position))
@@ -376,14 +368,10 @@ class _WfFormatReader(_Reader):
         for position, task in enumerate(tasks):
             self._edges(task, (*within, key, position))
 
-    def _object(self, value: Any, *path: str | int) -> Mapping[str, Any]:
-        if not isinstance(value, dict):
-            raise self.json.fault(f"expected an object, but got {json.dumps(value)[:40]}", *path)
-        return value
-
-    def _list(self, value: Any, *path: str | int) -> list[Any]:
-        if not isinstance(value, list):
-            raise self.json.fault(f"expected a list, but got {json.dumps(value)[:40]}", *path)
+    def _typed(self, kind: type[_T], value: Any, *path: str | int) -> _T:
+        if not isinstance(value, kind):
+            wanted = "a list" if kind is list else "an object"
+            raise self.json.fault(f"expected {wanted}, but got {json.dumps(value)[:40]}", *path)
         return value
 
     def _number(self, value: Any, *path: str | int) -> float:
@@ -396,9 +384,9 @@ class _WfFormatReader(_Reader):
     def _sizes(self, files: Any, path: tuple[str | int, ...]) -> dict[str, float]:
         """Return the bytes of each file that the specification lists."""
         sizes = {}
-        for position, file in enumerate(self._list(files, *path)):
+        for position, file in enumerate(self._typed(list, files, *path)):
             at = (*path, position)
-            entry = self._object(file, *at)
+            entry = self._typed(dict, file, *at)
             key = next((key for key in ("id", "name") if key in entry), "id")
             sizes[str(entry.get(key))] = self._size(entry, at)
         return sizes
@@ -406,12 +394,11 @@ class _WfFormatReader(_Reader):
     def _size(self, entry: Mapping[str, Any], at: tuple[str | int, ...]) -> float:
         key = "sizeInBytes" if "sizeInBytes" in entry else "size"
         size = self._number(entry.get(key, 0), *at, key)
-        message = f"a file of {size:.0f} bytes"
-        fault = partial(self.json.fault, message, *at, key)
-        return self.cleaned(size, "zero_negative_sizes", lambda hint: fault(hint=hint))
+        fault = partial(self.json.fault, f"a file of {size:.0f} bytes", *at, key)
+        return self.cleaned(size, "zero_negative_sizes", fault)
 
     def _task(self, value: Any, sizes: Mapping[str, float], at: tuple[str | int, ...]) -> None:
-        task = self._object(value, *at)
+        task = self._typed(dict, value, *at)
         name = str(task["id"] if "id" in task else task.get("name", ""))
         if not name:
             raise self.json.fault("a task without 'id' or 'name'", *at)
@@ -421,11 +408,11 @@ class _WfFormatReader(_Reader):
         self.tasks[name] = record
         self._measured(record, task, at)
         for key, files in (("inputFiles", record.reads), ("outputFiles", record.writes)):
-            for read in self._list(task.get(key, []), *at, key):
+            for read in self._typed(list, task.get(key, []), *at, key):
                 files[str(read)] = sizes.get(str(read), 0.0)
-        for position, used in enumerate(self._list(task.get("files", []), *at, "files")):
+        for position, used in enumerate(self._typed(list, task.get("files", []), *at, "files")):
             place = (*at, "files", position)
-            file = self._object(used, *place)
+            file = self._typed(dict, used, *place)
             files = record.reads if file.get("link") == "input" else record.writes
             files[str(file.get("name", file.get("id")))] = self._size(file, place)
 
@@ -446,9 +433,11 @@ class _WfFormatReader(_Reader):
         if value is None:
             return
         at: tuple[str | int, ...] = ("workflow", "execution")
-        for position, one in enumerate(self._list(self._object(value, *at).get("tasks"), *at, "tasks")):
+        for position, one in enumerate(
+            self._typed(list, self._typed(dict, value, *at).get("tasks"), *at, "tasks")
+        ):
             place = (*at, "tasks", position)
-            task = self._object(one, *place)
+            task = self._typed(dict, one, *place)
             record = self.tasks.get(str(task.get("id")))
             if record is None:
                 message = f"an execution of {str(task.get('id'))!r}, which is not a task of the specification"
@@ -459,7 +448,7 @@ class _WfFormatReader(_Reader):
     def _edges(self, task: Mapping[str, Any], at: tuple[str | int, ...]) -> None:
         name = str(task["id"] if "id" in task else task["name"])
         for key in ("parents", "children"):
-            for position, other in enumerate(self._list(task.get(key, []), *at, key)):
+            for position, other in enumerate(self._typed(list, task.get(key, []), *at, key)):
                 if str(other) not in self.tasks:
                     what = "parent" if key == "parents" else "child"
                     message = f"task {name!r} has the {what} {str(other)!r}, which is not a task of the file"
