@@ -63,14 +63,14 @@ class CatalogueEntry:
         The file as published.
     processors, jobs
         Machine size and number of jobs in the file.
-    thanks
-        The people that the archive asks to acknowledge.
-    caveat
-        Limits of its use.
     url
         Where it is published; None if nowhere.
     sha256
         Of the file as published; None where we have not had the file.
+    thanks
+        The people that the archive asks to acknowledge.
+    caveat
+        Limits of its use.
     """
 
     name: str
@@ -78,15 +78,16 @@ class CatalogueEntry:
     file_name: str
     processors: int
     jobs: int
+    url: str | None
+    sha256: str | None
     thanks: str
     caveat: str
-    url: str | None = None
-    sha256: str | None = None
 
 
-def _archive(path: str, **facts: Any) -> CatalogueEntry:
+def _archive(path: str, sha256: str | None = None, **facts: Any) -> CatalogueEntry:
     """Return a log of the Parallel Workloads Archive."""
-    return CatalogueEntry(file_name=path.rpartition("/")[2], url=f"{ARCHIVE}/{path}", **facts)
+    name = path.rpartition("/")[2]
+    return CatalogueEntry(file_name=name, url=f"{ARCHIVE}/{path}", sha256=sha256, **facts)
 
 
 _ENTRIES = (
@@ -124,6 +125,7 @@ _ENTRIES = (
         name="ctc-sp2-reconstructed",
         title="IBM SP2, Cornell Theory Center, 1996–97, reconstructed",
         file_name="CTC-SP2-1996-reconstructed.swf.gz",
+        url=None,
         processors=338,
         jobs=77_199,
         sha256="995201fde1a7c35a653bf3010b763fd7fcc5627a4e793c9006120c2bb68f8c39",

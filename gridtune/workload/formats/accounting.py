@@ -170,9 +170,7 @@ _STATUS = {
 }
 
 
-def log_of_records(
-    records: Records, *, columns: str | Mapping[str, str] | None = None, timezone: str | None = None
-) -> RawLog:
+def log_of_records(records: Records, *, columns: str | None = None, timezone: str | None = None) -> RawLog:
     """Return the jobs of a table.
 
     Parameters
@@ -180,8 +178,7 @@ def log_of_records(
     records
         The rows.
     columns
-        The column of each quantity, as `submit=Submitted,…` or a mapping; the others are found by their
-        names.
+        The column of each quantity, as `submit=Submitted,…`; the others are found by their names.
     timezone
         The zone of times without an offset, such as `Europe/Berlin`; UTC by default.
 

@@ -17,7 +17,7 @@ from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, quantities_of
+from gridtune.workload.formats.records import Records, check_names, quantities_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 
@@ -68,9 +68,7 @@ def _records(text: str, path: Path) -> Records:
         names = [name.strip() for name in next(rows, [])]
         if not any(names):
             raise WorkloadError("line 1 should name the columns, but is empty", path=path, line=1)
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise WorkloadError("the header names it twice", path=path, line=1, field=twice)
+        check_names(names, path, 1)
         line = rows.line_num
         for row in rows:
             begins, line = line + 1, rows.line_num
@@ -91,9 +89,7 @@ def _read_own(stream: LogStream) -> RawLog:
     if not first.strip():
         raise WorkloadError("line 1 should name the fields, but is empty", path=stream.path, line=1)
     fields = tuple(_field(name, stream) for name in first.decode("utf-8", "replace").split(","))
-    twice = sorted({name for name in fields if fields.count(name) > 1})
-    if twice:
-        raise WorkloadError("the header names it twice", path=stream.path, line=1, field=twice[0])
+    check_names(fields, stream.path, 1)
     for name in ("submit_time", "run_time"):
         if name not in fields:
             raise WorkloadError("the header does not name it", path=stream.path, line=1, field=name)

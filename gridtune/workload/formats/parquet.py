@@ -15,7 +15,7 @@ from gridtune.workload.fields import FIELDS, FLOAT_FIELDS
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
-from gridtune.workload.formats.records import Records, quantities_of
+from gridtune.workload.formats.records import Records, check_names, quantities_of
 from gridtune.workload.workload import Workload
 
 __all__ = ["PARQUET"]
@@ -35,9 +35,7 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
         file = pq.ParquetFile(BytesIO(content))
         _check_size(file.metadata, stream)
         names = file.schema_arrow.names
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise WorkloadError(f"column {twice!r} is there twice", path=stream.path)
+        check_names(names, stream.path, None)
         foreign = _is_foreign(file.schema_arrow) or columns is not None or timezone is not None
         if not foreign:
             _check_names(names, stream)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
-from gridtune.registry import nearest_name
+from gridtune.registry import name_hint
 
-__all__ = ["Records", "chosen_columns", "quantities_of"]
+__all__ = ["Records", "check_names", "chosen_columns", "quantities_of"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,13 @@ _NAMES = {
 }
 
 
+def check_names(names: Sequence[str], path: Path, line: int | None) -> None:
+    """Refuse a table of which two columns have the same name."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise WorkloadError("the header names it twice", path=path, line=line, field=twice)
+
+
 def quantities_of(columns: Iterable[str]) -> dict[str, str]:
     """Return the column of each quantity that a table's columns are known to hold."""
     by_name: dict[str, str] = {}
@@ -135,7 +142,7 @@ def quantities_of(columns: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def chosen_columns(text: str | Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+def chosen_columns(text: str, columns: Iterable[str]) -> dict[str, str]:
     """Return the column of each quantity that a user chose, from `submit=Submitted,processors=Cores`.
 
     Raises
@@ -144,8 +151,8 @@ def chosen_columns(text: str | Mapping[str, str], columns: Iterable[str]) -> dic
         For what is no pair, a quantity that there is not, or a column that the table has not.
     """
     there = list(columns)
-    pairs = dict(text) if not isinstance(text, str) else {}
-    for part in text.split(",") if isinstance(text, str) else ():
+    pairs = {}
+    for part in text.split(","):
         quantity, equals, column = part.partition("=")
         if not equals or not column.strip():
             hint = "such as submit=Submitted,processors=Cores"
@@ -153,11 +160,9 @@ def chosen_columns(text: str | Mapping[str, str], columns: Iterable[str]) -> dic
         pairs[quantity.strip()] = column.strip()
     for quantity, column in pairs.items():
         if quantity not in _NAMES:
-            near = nearest_name(quantity, _NAMES)
-            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(_NAMES)}"
-            raise WorkloadError(f"{quantity!r} is nothing a job table holds", field="columns", hint=hint)
+            message, hint = f"{quantity!r} is nothing a job table holds", name_hint(quantity, _NAMES)
+            raise WorkloadError(message, field="columns", hint=hint)
         if column not in there:
-            near = nearest_name(column, there)
-            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(there[:30])}"
-            raise WorkloadError(f"the table has no column {column!r}", field="columns", hint=hint)
+            message, hint = f"the table has no column {column!r}", name_hint(column, there)
+            raise WorkloadError(message, field="columns", hint=hint)
     return pairs

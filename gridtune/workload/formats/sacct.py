@@ -22,7 +22,7 @@ from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, quantities_of
+from gridtune.workload.formats.records import Records, check_names, quantities_of
 from gridtune.workload.formats.table import decoded
 
 __all__ = ["SACCT"]
@@ -69,9 +69,7 @@ class _Reader:
         self.trailing = names[-1] == ""
         self.names = names[:-1] if self.trailing else names
         lower = [name.lower() for name in self.names]
-        twice = next((name for name in self.names if self.names.count(name) > 1), None)
-        if twice is not None:
-            raise WorkloadError("the header names it twice", path=path, line=start + 1, field=twice)
+        check_names(self.names, path, start + 1)
         if not {"jobid", "jobidraw"} & set(lower):
             hint = (
                 "write it with sacct --parsable2 and, among others, the columns JobID, Submit, Start and End"

@@ -202,7 +202,8 @@ class _Parser:
                 continue
             tokens = stripped.split(layout.separator)
             if len(tokens) != width:
-                raise self._count_error(stripped, len(tokens), line)
+                message = f"expected {width} fields, but found {len(tokens)}: {decoded(stripped[:40])!r}…"
+                raise WorkloadError(message, path=self.path, line=line)
             lines.append(line)
             for name, token, column in zip(layout.fields, tokens, values, strict=True):
                 if name is not None:
@@ -211,14 +212,6 @@ class _Parser:
             name: _column(name, column) for name, column in zip(layout.fields, values, strict=True) if name
         }
         return _Block(columns, np.asarray(lines, dtype=np.int64))
-
-    def _count_error(self, text: bytes, count: int, line: int) -> WorkloadError:
-        start = decoded(text[:40])
-        return WorkloadError(
-            f"expected {len(self.layout.fields)} fields, but found {count}: {start!r}…",
-            path=self.path,
-            line=line,
-        )
 
     def _value(self, name: str, token: bytes, line: int) -> int | float:
         if self.layout.separator is not None:
@@ -243,9 +236,8 @@ class _Parser:
                 raise self._value_error("is beyond float64", token, name, line)
             return value
         if abs(value) > 2**53:
-            raise self._value_error(
-                "is beyond 2**53, the largest whole number with a decimal point", token, name, line
-            )
+            message = "is beyond 2**53, the largest whole number with a decimal point"
+            raise self._value_error(message, token, name, line)
         # "3477.0" is the whole number it says; a fraction stays one, for the checks or a rule to find.
         return int(value) if value.is_integer() else value
 
@@ -334,18 +326,14 @@ def _without_fractions(
     fields = [layout.fields[i] for i in np.unique(tokens % len(layout.fields))]
     if any(name not in FLOAT_FIELDS for name in fields):
         return None
-    blanked = bytearray(text)
-    decimals = []
-    for token, start, dot in zip(tokens.tolist(), starts[tokens].tolist(), dots.tolist(), strict=True):
-        number = _PLAIN_DECIMAL.match(text, start)
-        if number is None:
-            return None
-        decimals.append((token, float(number[0])))
-        blanked[dot : number.end()] = b" " * (number.end() - dot)
-    return bytes(blanked), decimals
+    numbers = _PLAIN_DECIMAL.findall(text)
+    if len(numbers) != len(dots):
+        return None
+    return _FRACTION.sub(b"", text), list(zip(tokens.tolist(), map(float, numbers), strict=True))
 
 
-_PLAIN_DECIMAL = re.compile(rb"-?\d+(\.\d*)(?=\s)")
+_PLAIN_DECIMAL = re.compile(rb"(?<![\d.])-?\d+\.\d*(?=\s)")
+_FRACTION = re.compile(rb"\.\d*")
 
 
 def _integers(text: bytes) -> IntArray | None:

@@ -7,7 +7,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -97,8 +97,8 @@ class Workflow:
         self._check_edges()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        columns = (self.names, self.run_time, self.processors, self.parent, self.child, self.volume)
-        return (Workflow, (*columns, self.kinds, self.name, dict(self.cleaning)))
+        others = (getattr(self, attribute.name) for attribute in fields(self)[:-1])
+        return (Workflow, (*others, dict(self.cleaning)))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -128,13 +128,10 @@ class Workflow:
             raise WorkloadError(f"two tasks are named {duplicate!r}", field="names")
         times = self.run_time.reshape(len(self), -1)
         bad = ~((times >= 0) & (times <= LARGEST_TIME)).all(axis=1)
-        if bad.any():
-            task = int(np.argmax(bad))
+        for task in np.flatnonzero(bad)[:1]:
             value = times[task] if times.shape[1] > 1 else times[task, 0]
             raise WorkloadError(f"task {self.names[task]!r} runs for {value} s", field="run_time")
-        bad = (self.processors < 1) | (self.processors > LARGEST_WIDTH)
-        if bad.any():
-            task = int(np.argmax(bad))
+        for task in np.flatnonzero((self.processors < 1) | (self.processors > LARGEST_WIDTH))[:1]:
             message = f"task {self.names[task]!r} needs {self.processors[task]} processors"
             raise WorkloadError(message, field="processors")
 
@@ -142,22 +139,16 @@ class Workflow:
         count = len(self)
         for name in ("parent", "child"):
             ends = getattr(self, name)
-            bad = (ends < 0) | (ends >= count)
-            if bad.any():
-                edge = int(np.argmax(bad))
+            for edge in np.flatnonzero((ends < 0) | (ends >= count))[:1]:
                 message = f"edge {edge + 1} names task {ends[edge]} of {count} (they count from 0)"
                 raise WorkloadError(message, field=name)
-        bad = ~((self.volume >= 0) & (self.volume < math.inf))
-        if bad.any():
-            edge = int(np.argmax(bad))
+        for edge in np.flatnonzero(~((self.volume >= 0) & (self.volume < math.inf)))[:1]:
             message = f"{self._edge(edge)} carries {self.volume[edge]} bytes"
             raise WorkloadError(message, field="volume")
-        key = np.sort(self.parent * count + self.child)
-        same = np.flatnonzero(key[1:] == key[:-1])
-        if len(same):
-            parent, child = divmod(int(key[same[0]]), count)
-            message = f"the edge from {self.names[parent]!r} to {self.names[child]!r} is listed twice"
-            raise WorkloadError(message, field="parent")
+        order = np.lexsort((self.child, self.parent))
+        same = (np.diff(self.parent[order]) == 0) & (np.diff(self.child[order]) == 0)
+        for edge in order[1:][same][:1]:
+            raise WorkloadError(f"{self._edge(edge)} is listed twice", field="parent")
         if self.level.min() < 0:
             self._refuse_cycle()
 
