@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.parameters import complete_sweeps, read_parameters, read_place
+from gridtune.cli.tables import new_table, print_tables
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -116,7 +117,6 @@ def _sides(folders: Sequence[str | Path], configurations: Sequence[str]) -> tupl
 
 
 def _print(comparison: Comparison) -> None:
-    from gridtune.cli.tables import print_tables
     from gridtune.report.labels import value_text
 
     objective = comparison.objective
@@ -155,7 +155,6 @@ def _conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], parameters: Sequence[str], *, means: bool) -> Table:
-    from gridtune.cli.tables import new_table
     from gridtune.report.labels import number_text, percent_text, value_text
 
     numbers = ["n", *(["first", "second", "difference", "95 %"] if means else []), "relative", "95 % ", "p"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from gridtune.cli.parameters import complete_systems
+from gridtune.cli.tables import new_table, print_tables
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,8 +76,6 @@ def _systems(name: str | None) -> list[System]:
 
 
 def _metrics(name: str | None) -> tuple[list[dict[str, Any]], Table]:
-    from gridtune.cli.tables import new_table
-
     rows = [
         {"system": system.name, "name": name, **facts}
         for system in _systems(name)
@@ -91,7 +90,6 @@ def _metrics(name: str | None) -> tuple[list[dict[str, Any]], Table]:
 
 def _orders(_: str | None) -> tuple[list[dict[str, Any]], Table]:
     from gridtune.batch.policies import get_queue_order, queue_order_names
-    from gridtune.cli.tables import new_table
 
     orders = [get_queue_order(name) for name in queue_order_names()]
     rows = [
@@ -110,7 +108,6 @@ def _orders(_: str | None) -> tuple[list[dict[str, Any]], Table]:
 
 
 def _spaces(name: str | None) -> tuple[list[dict[str, Any]], Table]:
-    from gridtune.cli.tables import new_table
     from gridtune.sweep.space.schema import bundled_spaces, find_space, spaces_here
 
     systems = _systems(name)
@@ -176,8 +173,6 @@ def _print(content: Any, tables: Iterable[Table], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(content, ensure_ascii=False))
         return
-    from gridtune.cli.tables import print_tables
-
     print_tables(tables)
 
 
@@ -199,8 +194,6 @@ def _describe(system: System) -> dict[str, Any]:
 
 
 def _table_of_all(descriptions: dict[str, Any]) -> Table:
-    from gridtune.cli.tables import new_table
-
     counts = {"metrics": "metrics", "search_spaces": "search spaces", "published": "published figures"}
     rows = [
         (
@@ -215,7 +208,6 @@ def _table_of_all(descriptions: dict[str, Any]) -> Table:
 
 
 def _tables_of_one(system: dict[str, Any]) -> Iterable[Table]:
-    from gridtune.cli.tables import new_table
     from gridtune.report.labels import number_text
 
     title = f"{system['name']}, version {system['version']}, of {system['package']}: metrics"

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.tables import new_table
 
 if TYPE_CHECKING:
     from gridtune.report.reproduction import Reproduced
@@ -91,7 +92,6 @@ def reproduce(
 
 
 def _print_verdicts(reproduced: Reproduced) -> None:
-    from gridtune.cli.tables import new_table
     from gridtune.report.tables import report_console
 
     table = new_table(reproduced.title, "verdict", "claim", "criteria that hold")

@@ -19,6 +19,7 @@ from gridtune.cli.parameters import (
     complete_systems,
     read_place,
 )
+from gridtune.cli.tables import new_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,9 +216,7 @@ def _report(system: System, done: CellRun) -> dict[str, Any]:
 
 
 def _print(system: System, done: CellRun) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     from gridtune.core.remarks import REMARKS, remark_lines
 
@@ -232,10 +231,7 @@ def _print(system: System, done: CellRun) -> None:
             console.print(f"{name}: {_note_text(note)}", style="dim", **plain)
     for line in remark_lines(notes):
         console.print(line, style="yellow", **plain)
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    table.add_column("unit", style="dim")
+    table = new_table("", "metric", "value", "unit", right=("value",))
     for name, value in done.outcome.metrics.items():
         unit = system.metrics[name].unit if name in system.metrics else "1"
         table.add_row(name, _value_text(value), "" if unit == "1" else unit)
@@ -343,13 +339,9 @@ def _print_again(again: CellAgain) -> None:
     elif again.identical:
         click.echo(f"  identical: {len(again.metrics)} metrics, in {again.seconds:.3g} s")
     else:
-        _print_differences(again)
-
-
-def _print_differences(again: CellAgain) -> None:
-    differences = again.differences
-    click.echo(f"  {len(differences)} of {len(again.metrics)} metrics differ:")
-    for name, (then, now) in list(differences.items())[:_SHOWN_DIFFERENCES]:
-        click.echo(f"    {name}: {then!r} then, {now!r} now")
-    if len(differences) > _SHOWN_DIFFERENCES:
-        click.echo(f"    … and {len(differences) - _SHOWN_DIFFERENCES} more; --json lists all")
+        differences = again.differences
+        click.echo(f"  {len(differences)} of {len(again.metrics)} metrics differ:")
+        for name, (old, new) in list(differences.items())[:_SHOWN_DIFFERENCES]:
+            click.echo(f"    {name}: {old!r} then, {new!r} now")
+        if len(differences) > _SHOWN_DIFFERENCES:
+            click.echo(f"    … and {len(differences) - _SHOWN_DIFFERENCES} more; --json lists all")

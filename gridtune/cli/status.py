@@ -14,6 +14,7 @@ import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import complete_sweeps, read_place
+from gridtune.cli.tables import new_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -137,7 +138,6 @@ def _show(
 
 def _listing(place: str | Path) -> Callable[[list[SweepStatus]], RenderableType]:
     """Return what lays out the sweeps that are in a folder or at a URL."""
-    from gridtune.cli.tables import new_table
     from gridtune.sweep.remote.results import place_name
 
     where = str(place).rstrip("/") + "/"
@@ -181,14 +181,16 @@ def _screen(statuses: list[SweepStatus]) -> RenderableType:
 
 
 def _state_text(one: SweepStatus) -> str:
+    from gridtune.sweep.execution.observing import clock_text
+
     who = "" if one.process is None else f"process {one.process} on {one.host}"
     if one.state == "running":
         busy = f", {one.busy} worker{'s' if one.busy > 1 else ''} busy" if one.busy else ""
-        since = "" if one.began is None else f" for {_clock(time.time() - one.began)}"
+        since = "" if one.began is None else f" for {clock_text(time.time() - one.began)}"
         doing = "" if one.stage == "running" else f": {one.stage or 'starting'}"
         text = f"running{since}{doing}{busy} ({who})"
         if one.silent is not None:
-            text += f", but without a sign of life for {_clock(one.silent)}: is it suspended?"
+            text += f", but without a sign of life for {clock_text(one.silent)}: is it suspended?"
         return text
     if one.state == "died":
         doing = f" while {one.stage}" if one.stage else ""
@@ -203,17 +205,13 @@ def _state_text(one: SweepStatus) -> str:
 
 def _when(moment: float) -> str:
     """Return how long ago a moment was, and when, in local time."""
+    from gridtune.sweep.execution.observing import clock_text
+
     text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-    return f"{_clock(max(0.0, time.time() - moment))} ago ({text})"
+    return f"{clock_text(max(0.0, time.time() - moment))} ago ({text})"
 
 
 def _left(one: SweepStatus) -> str:
-    return "" if one.seconds_left is None else _clock(one.seconds_left)
+    from gridtune.sweep.execution.observing import clock_text
 
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    clock = f"{hours}:{minutes:02}:{rest:02}" if hours or days else f"{minutes}:{rest:02}"
-    return f"{days} d {clock}" if days else clock
+    return "" if one.seconds_left is None else clock_text(one.seconds_left)

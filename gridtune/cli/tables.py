@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.table import Table
 
-from gridtune.workload.describe import Quantiles, WorkloadStatistics
+    from gridtune.workload.describe import Quantiles, WorkloadStatistics
 
 __all__ = ["catalogue_tables", "new_table", "print_tables", "statistics_tables", "workflow_tables"]
 
 
 def print_tables(tables: Iterable[Table]) -> None:
     """Print tables one below the other."""
+    from rich.console import Console
+
     console = Console()
     # Without a terminal, rich would cut the tables at 80 columns.
     if not console.is_terminal:
@@ -30,6 +31,9 @@ def new_table(
     title: str, *columns: str, right: Iterable[str] = (), rows: Iterable[Sequence[str]] = ()
 ) -> Table:
     """Return a table with these columns and rows; the columns of `right` are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridtune.cli.tables import catalogue_tables, print_tables, statistics_tables, workflow_tables
+
 if TYPE_CHECKING:
     from gridtune.workload.catalogue import CatalogueEntry
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
-__all__ = ["import_trace", "list_traces", "traces"]
+__all__ = ["list_traces", "traces"]
 
 
 @click.group()
@@ -59,8 +61,6 @@ def list_traces(as_json: bool) -> None:
     if as_json:
         _print_json(listing)
         return
-    from gridtune.cli.tables import catalogue_tables, print_tables
-
     print_tables(catalogue_tables(listing))
 
 
@@ -111,8 +111,6 @@ def describe(
 
         _print_json(finite_json(dataclasses.asdict(statistics)))
         return
-    from gridtune.cli.tables import print_tables, statistics_tables
-
     print_tables(statistics_tables(statistics))
     if plot is not None:
         click.echo(f"plots: {plot}")
@@ -218,8 +216,6 @@ def _describe_workflow(path: Path, as_json: bool) -> None:
     if as_json:
         _print_json(description)
         return
-    from gridtune.cli.tables import print_tables, workflow_tables
-
     print_tables(workflow_tables(description))
 
 
@@ -275,7 +271,7 @@ def _print_json(value: object) -> None:
 )
 @click.option("--anonymise", is_flag=True, help="Take out who was who.")
 @click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
-def import_trace(source: str, target: Path, format_name: str | None, **options: Any) -> None:
+def _import(source: str, target: Path, format_name: str | None, **options: Any) -> None:
     """Read the records of a resource manager and write TARGET, which every command reads.
 
     SOURCE is the output of Slurm's "sacct --allusers --parsable2 --format=ALL" (or fewer columns), an

@@ -149,7 +149,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     return compile_with_cache
 
 
-class CheckedColumn(types.Type):
+class _CheckedColumn(types.Type):
     """A bare column that knows its length, where numba checks bounds."""
 
     def __init__(self, dtype: Any) -> None:
@@ -157,14 +157,14 @@ class CheckedColumn(types.Type):
         super().__init__(name=f"CheckedColumn({dtype})")
 
 
-@register_model(CheckedColumn)
+@register_model(_CheckedColumn)
 class _Model(models.StructModel):
-    def __init__(self, manager: Any, column: CheckedColumn) -> None:
+    def __init__(self, manager: Any, column: _CheckedColumn) -> None:
         super().__init__(manager, column, [("data", types.CPointer(column.dtype)), ("size", types.intp)])
 
 
-make_attribute_wrapper(CheckedColumn, "data", "data")
-make_attribute_wrapper(CheckedColumn, "size", "size")
+make_attribute_wrapper(_CheckedColumn, "data", "data")
+make_attribute_wrapper(_CheckedColumn, "size", "size")
 
 
 @overload(operator.getitem)
@@ -174,7 +174,7 @@ def _get(column, index):
             raise IndexError("index is out of bounds")
         return column.data[index]
 
-    return get if isinstance(column, CheckedColumn) else None
+    return get if isinstance(column, _CheckedColumn) else None
 
 
 @overload(operator.setitem)
@@ -184,7 +184,7 @@ def _set(column, index, value):
             raise IndexError("index is out of bounds")
         column.data[index] = value
 
-    return set_ if isinstance(column, CheckedColumn) else None
+    return set_ if isinstance(column, _CheckedColumn) else None
 
 
 def _bare_type(value: Any) -> Any:
@@ -192,7 +192,7 @@ def _bare_type(value: Any) -> Any:
     if isinstance(value, types.Array) and value.layout == "C":
         if value.ndim == 0 and isinstance(value.dtype, types.Record):
             return value.dtype
-        return CheckedColumn(value.dtype) if config.BOUNDSCHECK else types.CPointer(value.dtype)
+        return _CheckedColumn(value.dtype) if config.BOUNDSCHECK else types.CPointer(value.dtype)
     if isinstance(value, types.BaseNamedTuple):
         return _tuple_type([_bare_type(field) for field in value.types], value.instance_class)
     return value
@@ -220,7 +220,7 @@ def bare(typing_context: Any, value: Any) -> Any:
             context.nrt.incref(builder, kind, value)
             return value
         array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
-        if not isinstance(_bare_type(kind), CheckedColumn):
+        if not isinstance(_bare_type(kind), _CheckedColumn):
             return array.data
         column = cgutils.create_struct_proxy(_bare_type(kind))(context, builder)
         column.data, column.size = array.data, array.nitems
@@ -237,7 +237,7 @@ def address(typing_context: Any, array: Any) -> Any:
     """Return the pointer to the data of a contiguous array, or of a bare column."""
     if isinstance(array, types.CPointer):
         return array(array), lambda context, builder, signature, arguments: arguments[0]
-    if not isinstance(array, CheckedColumn) and getattr(array, "layout", None) != "C":
+    if not isinstance(array, _CheckedColumn) and getattr(array, "layout", None) != "C":
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -363,7 +363,7 @@ def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first:
                 builder.load(builder.gep(word, [context.get_constant(types.intp, 2 * number + side)]))
                 for side in (0, 1)
             )
-            if isinstance(column, CheckedColumn):
+            if isinstance(column, _CheckedColumn):
                 checked = cgutils.create_struct_proxy(column)(context, builder)
                 kept = types.CPointer(column.dtype)
                 checked.data, checked.size = builder.inttoptr(address, context.get_value_type(kept)), size

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
@@ -478,13 +478,8 @@ class CellResources:
     @classmethod
     def largest(cls, needs: Iterable[Self]) -> Self:
         """Return what is enough for each of several cells, as a worker runs them one after another."""
-        every = list(needs) or [cls()]
-        return cls(
-            max(one.cpus for one in every),
-            max(one.gpus for one in every),
-            max(one.memory for one in every),
-            max(one.helpers for one in every),
-        )
+        every = map(astuple, list(needs) or [cls()])
+        return cls(*map(max, zip(*every, strict=True)))
 
 
 #: Jobs that a window should have at least, and the numbers of windows to choose from: six pairs are the

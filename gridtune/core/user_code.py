@@ -34,7 +34,6 @@ from gridtune.core.system import SYSTEMS, System, SystemParameters
 from gridtune.registry import Definition, Registry, all_registries, is_ours, registered_state
 
 __all__ = [
-    "CodeContent",
     "UserCode",
     "always_used",
     "code_of",
@@ -49,7 +48,7 @@ _WORD, _LITERAL = re.compile(r"[\w.\-]+"), re.compile(r"""["']([\w.\-]+)["']""")
 
 
 @dataclass(frozen=True)
-class CodeContent:
+class _CodeContent:
     """The content of a function or class.
 
     Attributes
@@ -91,7 +90,7 @@ class UserCode:
         return f"{self.registry.kind} {self.name}"
 
     @property
-    def content(self) -> CodeContent:
+    def content(self) -> _CodeContent:
         """Its code, with all of the user's own that this needs."""
         defined = self.definition.code
         if id(defined) not in _CONTENTS:
@@ -123,7 +122,7 @@ def _is_foreign(module: str) -> bool:
 
 
 #: Contents by the function or class, which is kept too: its id must stay its own.
-_CONTENTS: dict[int, tuple[Any, CodeContent]] = {}
+_CONTENTS: dict[int, tuple[Any, _CodeContent]] = {}
 
 
 def refresh_checksums() -> None:
@@ -131,7 +130,7 @@ def refresh_checksums() -> None:
     _CONTENTS.clear()
 
 
-def _read(defined: Any) -> CodeContent:
+def _read(defined: Any) -> _CodeContent:
     """Return the content of a function or class; of a class with that of the user's classes it derives from.
 
     Whatever else comes to count for code, such as the files that it opens, is added here.
@@ -140,34 +139,34 @@ def _read(defined: Any) -> CodeContent:
         pickler = _ContentPickler(io.BytesIO())
         pickler.dump(defined)
         checksum = hashlib.sha256(pickler.file.getvalue()).hexdigest()
-        return CodeContent(checksum, frozenset(pickler.words), frozenset(pickler.modules))
+        return _CodeContent(checksum, frozenset(pickler.words), frozenset(pickler.modules))
     bases = {_module(base) for base in getattr(defined, "__mro__", ())}
     modules = {_module(defined), *(name for name in bases if not is_ours(name) and not _is_foreign(name))}
     contents = sorted((_module_content(name) for name in modules), key=lambda content: content.checksum)
     checksum = contents[0].checksum
     if len(contents) > 1:
         checksum = hashlib.sha256("\n".join(content.checksum for content in contents).encode()).hexdigest()
-    return CodeContent(checksum, frozenset().union(*(content.words for content in contents)))
+    return _CodeContent(checksum, frozenset().union(*(content.words for content in contents)))
 
 
 def _module(defined: Any) -> str:
     return str(getattr(defined, "__module__", None) or "")
 
 
-def _module_content(module: str) -> CodeContent:
+def _module_content(module: str) -> _CodeContent:
     """Return the content of the whole plug-in or package that a module belongs to."""
     plugin = plugin_of(module)
     if plugin is None:
         return _package_content(module.partition(".")[0])
     words = (_LITERAL.findall(source.text) for source in plugin.modules.values())
-    return CodeContent(plugin.checksum, frozenset().union(*words))
+    return _CodeContent(plugin.checksum, frozenset().union(*words))
 
 
 @cache
-def _package_content(package: str) -> CodeContent:
+def _package_content(package: str) -> _CodeContent:
     texts = (file.read_text("utf-8", errors="replace") for file in package_files(package))
     words = frozenset[str]().union(*map(_LITERAL.findall, texts))
-    return CodeContent(package_checksum(package), words)
+    return _CodeContent(package_checksum(package), words)
 
 
 class _ContentPickler(cloudpickle.Pickler):

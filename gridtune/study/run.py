@@ -294,8 +294,6 @@ class _Merged:
 
     Attributes
     ----------
-    place
-        Where their journal is.
     cells
         Cells of the whole sweep.
     missing
@@ -308,7 +306,6 @@ class _Merged:
         The whole study; None where cells are missing.
     """
 
-    place: Place
     cells: int
     missing: int
     shards: Sequence[str]
@@ -356,4 +353,4 @@ def merge_shards(places: Sequence[Place], out: Place, **options: Any) -> _Merged
             merge_journals(views, folder, mirror=remote.append if remote else None)
             missing = len(ids - read_journal(folder / JOURNAL_NAME).keys())
     study = None if missing else run_sweep(plan, directory=out, **options)
-    return _Merged(out, len(ids), missing, shards if missing else [], facts[0].source, study)
+    return _Merged(len(ids), missing, shards if missing else [], facts[0].source, study)

@@ -9,7 +9,7 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, get_args
@@ -29,7 +29,6 @@ from gridtune.core.system import Direction
 from gridtune.core.usage import NodePower, NodeState, NodeStates
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.registry import Registry
-from gridtune.types import IntArray
 from gridtune.workload import read_workload, write_workload
 from gridtune.workload.fields import SWF_FIELDS
 from gridtune.workload.formats import FORMATS, Format, find_format
@@ -41,9 +40,6 @@ __all__ = [
     "QueueOrderConformance",
     "RegistryConformance",
     "permuted",
-    "sample_schedule",
-    "sample_workload",
-    "with_columns",
 ]
 
 
@@ -82,7 +78,7 @@ _ROWS = (
 _MACHINE = 4
 
 
-def sample_workload(jobs: int = 60, *, processors: int = 16, seed: int = 1) -> Workload:
+def _sample_workload(jobs: int = 60, *, processors: int = 16, seed: int = 1) -> Workload:
     """Return jobs of several users, groups, queues and partitions that fill a small machine."""
     rng = np.random.default_rng(seed)
     run = rng.integers(1, 400, jobs)
@@ -107,12 +103,7 @@ def sample_workload(jobs: int = 60, *, processors: int = 16, seed: int = 1) -> W
     )
 
 
-def with_columns(workload: Workload, columns: Mapping[str, IntArray]) -> Workload:
-    """Return the workload with some columns replaced."""
-    return replace(workload, columns={**workload.columns, **columns})
-
-
-def sample_schedule(jobs: int = len(_ROWS)) -> Schedule:
+def _sample_schedule(jobs: int = len(_ROWS)) -> Schedule:
     """Return a schedule of the first few of five jobs, which wait, overtake, take no time and are killed."""
     columns = np.array(_ROWS[:jobs], dtype=np.int64).reshape(-1, len(_ROWS[0])).T
     submit, start, end, width, requested, user, killed = columns
@@ -222,7 +213,7 @@ class FormatConformance(RegistryConformance):
     @pytest.mark.parametrize("packed", ["", ".gz", ".xz"])
     def test_what_is_written_is_read_back(self, name: str, packed: str, tmp_path: Path) -> None:
         """Every column that the format can hold comes back as it was, compressed or not."""
-        workload = sample_workload()
+        workload = _sample_workload()
         read = read_workload(_write(name, workload, tmp_path, packed))
         assert len(read) == len(workload)
         for field in set(SWF_FIELDS) - _lost(name, workload):
@@ -230,7 +221,7 @@ class FormatConformance(RegistryConformance):
 
     def test_checksums_survive(self, name: str, tmp_path: Path) -> None:
         """Jobs that the format can hold whole have the same checksum when they are read back."""
-        workload = sample_workload()
+        workload = _sample_workload()
         lost = _lost(name, workload)
         columns = {key: column for key, column in workload.columns.items() if key not in lost}
         bare = replace(workload, columns=columns, machine_processors=None)
@@ -240,12 +231,12 @@ class FormatConformance(RegistryConformance):
 
     def test_equal_workloads_give_equal_bytes(self, name: str, tmp_path: Path) -> None:
         """Written twice, a workload gives the same file: no date, no name of a machine is in it."""
-        first = _write(name, sample_workload(), tmp_path).read_bytes()
-        assert _write(name, sample_workload(), tmp_path).read_bytes() == first
+        first = _write(name, _sample_workload(), tmp_path).read_bytes()
+        assert _write(name, _sample_workload(), tmp_path).read_bytes() == first
 
     def test_jobs_keep_their_order(self, name: str, tmp_path: Path) -> None:
         """A log whose jobs do not stand by submit time is read in the order of the file."""
-        workload = sample_workload().take(np.arange(60)[::-1])
+        workload = _sample_workload().take(np.arange(60)[::-1])
         read = read_workload(_write(name, workload, tmp_path))
         np.testing.assert_array_equal(read.submit_time, workload.submit_time)
 
@@ -260,14 +251,14 @@ class FormatConformance(RegistryConformance):
 
     def test_a_file_that_was_cut_short_is_refused(self, name: str, tmp_path: Path) -> None:
         """Half of a compressed file gives an error, not half of the jobs."""
-        path = _write(name, sample_workload(), tmp_path, ".gz")
+        path = _write(name, _sample_workload(), tmp_path, ".gz")
         path.write_bytes(path.read_bytes()[:-100])
         with pytest.raises(WorkloadError):
             read_workload(path)
 
     def test_a_malformed_line_is_refused_with_its_number(self, name: str, tmp_path: Path) -> None:
         """In a text, a line that is no job is an error that names file and line."""
-        path = _write(name, sample_workload(), tmp_path)
+        path = _write(name, _sample_workload(), tmp_path)
         text = _text(path)
         if text is None:
             return
@@ -279,10 +270,10 @@ class FormatConformance(RegistryConformance):
 
     def test_an_impossible_value_is_refused_with_its_line(self, name: str, tmp_path: Path) -> None:
         """In a text, a job of negative run time is an error that names its line."""
-        workload = sample_workload()
+        workload = _sample_workload()
         run = workload.run_time.copy()
         run[-1] = _RUN_TIME
-        path = _write(name, with_columns(workload, {"run_time": run}), tmp_path)
+        path = _write(name, replace(workload, columns={**workload.columns, "run_time": run}), tmp_path)
         text = _text(path)
         if text is None:
             return
@@ -312,31 +303,31 @@ class MetricConformance(RegistryConformance):
 
     def test_is_a_finite_number_of_a_sound_schedule(self, name: str) -> None:
         """Of five jobs of three users it is a finite number."""
-        value = get_metric(name).function(JobColumns.trimmed(sample_schedule()))
+        value = get_metric(name).function(JobColumns.trimmed(_sample_schedule()))
         assert isinstance(value, float | int | np.number)
         assert math.isfinite(value)
 
     @pytest.mark.parametrize(("jobs", "warmup"), [(0, 0), (5, 5)], ids=["no jobs", "all left out"])
     def test_is_undefined_of_nothing(self, name: str, jobs: int, warmup: int) -> None:
         """Without jobs it is NaN and raises nothing; only a count, which has no better direction, is 0."""
-        value = _value(name, sample_schedule(jobs), warmup=warmup)
+        value = _value(name, _sample_schedule(jobs), warmup=warmup)
         assert math.isnan(value) or (value == 0 and get_metric(name).direction == "none")
 
     @pytest.mark.parametrize("jobs", [1, 2, 3, 4])
     def test_takes_any_number_of_jobs(self, name: str, jobs: int) -> None:
         """Of one job, or of a few, it raises nothing and is never infinite."""
-        assert not math.isinf(_value(name, sample_schedule(jobs)))
+        assert not math.isinf(_value(name, _sample_schedule(jobs)))
 
     @pytest.mark.parametrize("trimming", [{}, {"warmup": 1, "cooldown": 1}], ids=["all", "trimmed"])
     def test_does_not_depend_on_the_order_of_rows(self, name: str, trimming: dict[str, float]) -> None:
         """The same jobs in another order of rows give the same value."""
-        schedule = sample_schedule()
+        schedule = _sample_schedule()
         value = _value(name, permuted(schedule), **trimming)
         assert value == pytest.approx(_value(name, schedule, **trimming), rel=1e-12, nan_ok=True)
 
     def test_leaves_the_schedule_as_it_was(self, name: str) -> None:
         """It changes no column, and a second call gives the same value."""
-        schedule = sample_schedule()
+        schedule = _sample_schedule()
         work = schedule.workload
         columns: list[npt.NDArray[Any]] = [
             schedule.start_time,
@@ -423,7 +414,7 @@ class QueueOrderConformance(RegistryConformance):
     @pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
     def test_schedules_are_sound_and_repeatable(self, name: str, backfill: str) -> None:
         """Under each kind of backfilling the schedule is sound, and a second run gives the same one."""
-        workload = sample_workload()
+        workload = _sample_workload()
         schedule = _schedule(name, workload, backfill)
         validate_schedule(schedule)
         again = _schedule(name, workload, backfill)
@@ -432,12 +423,12 @@ class QueueOrderConformance(RegistryConformance):
     @pytest.mark.parametrize("job", [0, 7, 20, 41])
     def test_does_not_see_run_times(self, name: str, job: int) -> None:
         """Had a job run longer, within its walltime, nothing before its end would have changed."""
-        workload = sample_workload()
-        workload = with_columns(workload, {"requested_time": workload.run_time + 500})
+        workload = _sample_workload()
+        workload = replace(workload, columns={**workload.columns, "requested_time": workload.run_time + 500})
         longer = workload.run_time.copy()
         longer[job] += 450
         early = _schedule(name, workload, "easy")
-        late = _schedule(name, with_columns(workload, {"run_time": longer}), "easy")
+        late = _schedule(name, replace(workload, columns={**workload.columns, "run_time": longer}), "easy")
         decided = early.start_time < early.end_time[job]
         assert decided.any()
         np.testing.assert_array_equal(late.start_time[decided], early.start_time[decided])

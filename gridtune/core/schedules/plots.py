@@ -27,18 +27,7 @@ MOST_BARS = 5_000
 MOST_NUMBERED = 60
 
 
-@dataclass(frozen=True)
-class _TimeUnit:
-    name: str
-    seconds: int
-
-
-_UNITS = (
-    _TimeUnit("days", 86_400),
-    _TimeUnit("hours", 3_600),
-    _TimeUnit("minutes", 60),
-    _TimeUnit("seconds", 1),
-)
+_UNITS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 @dataclass(frozen=True)
@@ -102,9 +91,9 @@ def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") 
     """
     start = min(curve.start for curve in curves.values())
     end = max(curve.end for curve in curves.values())
-    unit = _unit_for(end - start)
+    unit, seconds = _unit_for(end - start)
     edges = np.unique(np.linspace(start, max(end, start + 1), SPANS + 1).astype(np.int64))
-    clock = (edges - start) / unit.seconds
+    clock = (edges - start) / seconds
     colours = style.series_colours(list(curves))
     with style.figure(11, 5.6, 2, sharex=True) as (drawing, (above, below)):
         for label, curve in curves.items():
@@ -118,7 +107,7 @@ def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") 
         above.set_ylabel("utilisation (%)")
         below.set_ylim(bottom=0)
         below.set_ylabel("jobs waiting")
-        below.set_xlabel(f"{unit.name} since the first submission")
+        below.set_xlabel(f"{unit} since the first submission")
         below.set_xlim(0, float(clock[-1]))
         style.head(above, title)
         if len(curves) > 1:
@@ -162,12 +151,12 @@ def plot_gantt(jobs: pa.Table, processors: int, path: Path, *, title: str = "") 
         )
     submit, start, end = (jobs[f"{name}_time"].to_numpy() for name in ("submit", "start", "end"))
     origin = int(submit.min())
-    unit = _unit_for(int(end.max()) - origin)
-    span = max(int(end.max()) - origin, 1) / unit.seconds
+    unit, seconds = _unit_for(int(end.max()) - origin)
+    span = max(int(end.max()) - origin, 1) / seconds
     bars, colours = [], []
     with style.figure(11, 5.6) as (drawing, axes):
         for job, ranges in enumerate(allocate_processors(jobs, processors)):
-            left, right = ((int(time[job]) - origin) / unit.seconds for time in (start, end))
+            left, right = ((int(time[job]) - origin) / seconds for time in (start, end))
             for first, last in ranges:
                 low, high = first - 0.5, last + 0.5
                 bars.append([(left, low), (right, low), (right, high), (left, high)])
@@ -184,12 +173,12 @@ def plot_gantt(jobs: pa.Table, processors: int, path: Path, *, title: str = "") 
         axes.set_xlim(0, span)
         axes.set_ylim(-0.5, processors - 0.5)
         axes.yaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel(f"{unit.name} since the first submission")
+        axes.set_xlabel(f"{unit} since the first submission")
         axes.set_ylabel("processor")
         style.head(axes, title)
         return style.save(drawing, path)
 
 
-def _unit_for(span: int) -> _TimeUnit:
-    """Return the largest unit that a span of so many seconds has two of."""
-    return next(unit for unit in _UNITS if span >= 2 * unit.seconds or unit.seconds == 1)
+def _unit_for(span: int) -> tuple[str, int]:
+    """Return the largest unit that a span of so many seconds has two of, and its seconds."""
+    return next((unit, size) for unit, size in _UNITS.items() if span >= 2 * size or size == 1)

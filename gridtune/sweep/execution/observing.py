@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-__all__ = ["BestSoFar", "Progress", "SweepObserver", "SweepPlan", "SweepResult"]
+__all__ = ["BestSoFar", "Progress", "SweepObserver", "SweepPlan", "SweepResult", "clock_text"]
 
 
 @dataclass(frozen=True)
@@ -134,10 +134,13 @@ _SURE_SECONDS = 2.0
 _BAR_WIDTH = 40
 
 
-def _clock(seconds: float) -> str:
+def clock_text(seconds: float) -> str:
+    """Return a time as a clock shows it, such as `1 d 2:03:04`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    days, hours = divmod(hours, 24)
+    clock = f"{hours}:{minutes:02}:{rest:02}" if hours or days else f"{minutes}:{rest:02}"
+    return f"{days} d {clock}" if days else clock
 
 
 class Progress:
@@ -232,7 +235,7 @@ class Progress:
         counts = ", ".join(
             f"{count} {state.replace('_', ' ')}" for state, count in result.counts.items() if count
         )
-        self._say(f"{counts or 'no cells'}; {result.ran} run now, in {_clock(result.seconds)}")
+        self._say(f"{counts or 'no cells'}; {result.ran} run now, in {clock_text(result.seconds)}")
 
     def _say(self, text: str) -> None:
         self._last_line = time.monotonic()
@@ -252,13 +255,13 @@ class Progress:
 
     def _times(self) -> str:
         now = time.monotonic()
-        elapsed = f"elapsed {_clock(now - self._began)}"
+        elapsed = f"elapsed {clock_text(now - self._began)}"
         finished = sum(self._states.values())
         ran, left = finished - self._before, self._total - finished
         if self._first is None or not ran or now - self._first < _SURE_SECONDS:
             return elapsed
         about = "at most" if self._plan is not None and self._plan.at_most else "about"
-        return f"{elapsed}, {about} {_clock(left * (now - self._first) / ran)} left"
+        return f"{elapsed}, {about} {clock_text(left * (now - self._first) / ran)} left"
 
     def screen(self) -> RenderableType:
         """Return the live screen as it is now."""
