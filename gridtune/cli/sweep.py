@@ -221,10 +221,8 @@ def _print_plan(
         Print one JSON object.
     """
     from gridtune.sweep import default_directory, read_journal
+    from gridtune.sweep.journal.journal import JOURNAL_NAME
     from gridtune.sweep.remote.results import has_sweep, view_sweep
-    from gridtune.sweep.run import JOURNAL_NAME
-    from gridtune.sweep.search.racing import race_budget
-    from gridtune.sweep.space.points import most_cells
 
     space = plan.space
     count = plan.count
@@ -243,9 +241,9 @@ def _print_plan(
         "replicates": space.replicates.count,
     }
     if adaptive is not None:
-        summary |= {"trials": adaptive.trials, "most_cells": most_cells(space)}
-    if space.strategy.race is not None:
-        summary |= {"most_cells": race_budget(space.strategy.race, count)}
+        summary["trials"] = adaptive.trials
+    if adaptive is not None or space.strategy.race is not None:
+        summary["most_cells"] = plan.most
     summary |= _progress(plan, results, retry, workers)
     if as_json:
         click.echo(json.dumps(summary))
@@ -269,7 +267,6 @@ def _progress(
 ) -> dict[str, Any]:
     """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
     from gridtune.sweep.journal.results import estimate_seconds
-    from gridtune.sweep.space.points import most_cells
 
     space = plan.space
     own: dict[str, CellResult] = dict(results)
@@ -288,7 +285,7 @@ def _progress(
         # Which cells it will choose is not known; its journal has those of its earlier choices.
         kept = sum(result.state not in retry for result in own.values())
         workload = next((one.stratum.label for one in plan.configurations.values()), "")
-        missing = {(workload, ""): max(0, most_cells(space) - kept)}
+        missing = {(workload, ""): max(0, plan.most - kept)}
     left, seconds = sum(missing.values()), estimate_seconds(missing, own.values())
     states = Counter(result.state for result in own.values())
     resources = space.resources

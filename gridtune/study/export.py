@@ -19,8 +19,7 @@ from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.ranking import LEVEL, strata
 from gridtune.report.summary import Summary, summarise
 from gridtune.study.stored import StoredSweep
-from gridtune.sweep.journal.journal import read_proposals
-from gridtune.sweep.run import JOURNAL_NAME
+from gridtune.sweep.journal.journal import JOURNAL_NAME, read_proposals
 from gridtune.sweep.space.schema import Dimension, SearchSpace, parse_space
 from gridtune.tracking.content import git_state
 from gridtune.training.system import HISTORY

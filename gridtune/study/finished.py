@@ -23,7 +23,8 @@ from gridtune.core.cells import canonical_json
 from gridtune.core.sources import code_checksums
 from gridtune.errors import GridtuneError, without_secrets
 from gridtune.report.facts import FACTS_FILE
-from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, default_directory
+from gridtune.sweep.journal.journal import JOURNAL_NAME
+from gridtune.sweep.run import RESULTS_NAME, default_directory
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.tracking.store import database_path, tracking_uri
 

@@ -13,9 +13,8 @@ from gridtune.errors import GridtuneError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.sweep.execution.observing import BestSoFar, SweepPlan
 from gridtune.sweep.execution.status import DriverStatus, LockOwner, cells_since
-from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.remote.results import Place, SweepView, place_name, view_sweep
-from gridtune.sweep.run import JOURNAL_NAME
 from gridtune.sweep.space.schema import parse_space
 
 __all__ = ["SweepState", "SweepStatus", "sweep_status"]

@@ -23,10 +23,10 @@ from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.execution.runner import error_text, run_cell
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
-from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.journal.results import read_table, results_of
 from gridtune.sweep.remote.results import Place, SweepView, view_sweep
-from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
+from gridtune.sweep.run import RESULTS_NAME
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import parse_space
 

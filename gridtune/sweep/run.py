@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import random
 import time
 import warnings
@@ -14,26 +13,23 @@ from typing import Any
 
 from gridtune.arguments import require_number
 from gridtune.core.cells import Cell, CellResult
-from gridtune.core.system import System
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.sweep.execution.blocks import BlockQueue
-from gridtune.sweep.execution.cluster import ONE_THREAD, environment, is_client
+from gridtune.sweep.execution.cluster import ONE_THREAD, environment
 from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, check_executor
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.execution.runner import representatives
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
-from gridtune.sweep.journal.journal import Journal, check_writable, when_there_is_room
+from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, check_writable, when_there_is_room
 from gridtune.sweep.journal.results import results_table, write_table
-from gridtune.sweep.search.adaptive import AdaptiveQueue, differing_text, directions_of
+from gridtune.sweep.search.adaptive import AdaptiveQueue, differing_text
 from gridtune.sweep.search.racing import RaceQueue
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
-from gridtune.sweep.space.points import most_cells
 from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = ["JOURNAL_NAME", "RESULTS_NAME", "default_directory", "run_space", "space_cells"]
+__all__ = ["RESULTS_NAME", "default_directory", "run_space", "space_cells"]
 
-JOURNAL_NAME = "journal.jsonl"
 RESULTS_NAME = "results.parquet"
 #: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
 _LEAST_FREE = 50 * 2**20
@@ -123,12 +119,11 @@ def run_space(
     if workers is not None:
         require_number(workers, "workers", whole=True, least=1, error=SweepError)
     plan = plan_space(space)
-    check_address(address, plan.system)
+    chosen = check_executor(plan, executor, address=address, workers=workers)
     if shard is not None:
         check_divisible(plan.space)
     folder = Path(directory) if directory is not None else default_directory(plan.space, shard)
     check_writable(folder, free=_LEAST_FREE)
-    chosen = check_executor(plan.space, executor, address=address, workers=workers, system=plan.system)
     runner = SweepExecutor(
         plan,
         chosen,
@@ -160,25 +155,6 @@ def run_space(
         sweep.run(runner, shuffle)
         runner.stage("writing results", 0)
         return sweep.end(folder / RESULTS_NAME, on_full, began)
-
-
-def check_address(address: str | None, system: System) -> None:
-    """Refuse Ray Client for trainings: their checkpoints would be on the cluster, out of this process' reach.
-
-    Raises
-    ------
-    SweepError
-        For `ray://HOST:PORT`, given or in `RAY_ADDRESS`, with a system that needs Ray itself.
-    """
-    address = address or os.environ.get("RAY_ADDRESS") or ""
-    if is_client(address) and system.needs_ray:
-        host = address.removeprefix("ray://").partition(":")[0]
-        raise SweepError(
-            f"agents cannot be trained over Ray Client ({address}): the trainings' checkpoints would stay on "
-            "the cluster, and this process reads them",
-            hint=f"send it as a job (scripts/submit SPACE --address http://{host}:8265), or run this command "
-            f"on a machine of the cluster with --address {host}:6379",
-        )
 
 
 class _Sweep:
@@ -256,13 +232,12 @@ class _Sweep:
             total = queue.most
         elif plan.space.strategy.stopping is not None:
             # Those that have been stopped already leave less; how much is not worth a count.
-            total = max(total, most_cells(plan.space))
+            total = max(total, plan.most)
         else:
             stops = False
-        directions = directions_of(plan.space, plan.system)
         other_code = find_other_code(self._stored, self._cells)
         workloads = plan.workloads.loaded
-        return SweepPlan(plan.space, folder, directions, total, before, workloads, other_code, stops)
+        return SweepPlan(plan.space, folder, plan.directions, total, before, workloads, other_code, stops)
 
     def _sink(self, results: Sequence[CellResult]) -> None:
         self._journal.append(results)

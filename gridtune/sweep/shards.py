@@ -16,7 +16,7 @@ from typing import Self
 
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.errors import SweepError
-from gridtune.sweep.journal.journal import Journal, read_journal, read_proposals
+from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal, read_proposals
 from gridtune.sweep.remote.results import Place, SweepView
 from gridtune.sweep.space.schema import SearchSpace
 
@@ -24,7 +24,6 @@ __all__ = ["SHARD_FILE", "Shard", "ShardFacts", "check_divisible", "merge_journa
 
 #: The file in a shard's folder.
 SHARD_FILE = "shard.json"
-_JOURNAL = "journal.jsonl"
 
 
 @dataclass(frozen=True)
@@ -201,9 +200,9 @@ def merge_journals(
     """
     origin: dict[str, Place] = {}
     merged: dict[str, CellResult] = {}
-    own = [SweepView(out, out, None)] if (out / _JOURNAL).exists() else []
+    own = [SweepView(out, out, None)] if (out / JOURNAL_NAME).exists() else []
     for view in [*own, *views]:
-        path = view.folder / _JOURNAL
+        path = view.folder / JOURNAL_NAME
         if not path.exists():
             raise SweepError("no sweep is there", path=view.place, hint="give the folders of shards")
         if read_proposals(path):
@@ -214,7 +213,7 @@ def merge_journals(
                 _check_same(earlier, origin[cell_id], result, view.place)
             if result.adds_to(earlier):
                 merged[cell_id], origin[cell_id] = result, view.place
-    with Journal(out / _JOURNAL, mirror=mirror) as journal:
+    with Journal(out / JOURNAL_NAME, mirror=mirror) as journal:
         # What a sweep has written here since counts, too.
         new = [result for cell_id, result in merged.items() if result.adds_to(journal.results.get(cell_id))]
         journal.append(new)

@@ -55,9 +55,9 @@ def find_policy(
     text, path = str(name), Path(name)
     run = _RUN.fullmatch(text)
     if run is not None and not path.exists():
-        return run_file(f"runs:/{run['run']}/{CHECKPOINTS}/{file}")
+        return run_file(f"runs:/{run['run']}/{CHECKPOINTS}/{file}", tracking_uri())
     if text.startswith("runs:/"):
-        return run_file(text)
+        return run_file(text, tracking_uri())
     if path.is_dir():
         if not (path / file).is_file():
             hint = "give the folder of `gridtune train`, or one of its checkpoints"
@@ -66,7 +66,8 @@ def find_policy(
     return path if path.exists() else (bundled or {}).get(text, path)
 
 
-def run_file(uri: str, *, store: str | None = None) -> Path:
+@cache
+def run_file(uri: str, store: str) -> Path:
     """Return the file that is an artefact of a run; one that is on a server is downloaded.
 
     Parameters
@@ -74,18 +75,13 @@ def run_file(uri: str, *, store: str | None = None) -> Path:
     uri
         `runs:/RUN_ID/PATH`.
     store
-        The tracking store; by default that of the environment, else SQLite in the working directory.
+        The tracking store.
 
     Raises
     ------
     TrackingError
         If the URI is not of this form, or the store has no such run or file.
     """
-    return _run_file(uri, tracking_uri(store))
-
-
-@cache
-def _run_file(uri: str, store: str) -> Path:
     parts = _URI.fullmatch(uri)
     if parts is None:
         raise TrackingError(

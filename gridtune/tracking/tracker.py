@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -287,8 +287,8 @@ class MlflowTracker:
         """Send files; they must stay until `close`."""
         for artefact in artefacts:
             # A program may change its folder until the file is sent.
-            upload = (artefact.path.resolve(), artefact.folder, artefact.configuration_id)
-            self._outbox.put(f"the file {artefact.path.name}", partial(_call, "upload", upload))
+            path, folder, key = artefact.path.resolve(), artefact.folder, artefact.configuration_id
+            self._outbox.put(f"the file {path.name}", methodcaller("upload", path, folder, key))
 
     def close(self, status: str = "FINISHED") -> TrackedRun:
         """End the sweep's run and wait until everything is sent.
@@ -355,12 +355,10 @@ class MlflowTracker:
             part = keys[first : first + _RUNS_AT_ONCE]
             contents = [self._content(key, (rows or {}).get(key)) for key in part]
             name = contents[0].name if len(part) == 1 else f"{len(part)} configurations"
-            self._outbox.put(name, partial(_call, "log", (contents,), final=final, at=at - first))
+            self._outbox.put(name, methodcaller("log", contents, final=final, at=at - first))
             for key, content in zip(part, contents, strict=True):
                 for curve in curves_of(list(self._results[key].values()), content.name):
-                    self._outbox.put(
-                        f"the curve of {curve.name}", partial(_call, "log_curve", (key, curve, at))
-                    )
+                    self._outbox.put(f"the curve of {curve.name}", methodcaller("log_curve", key, curve, at))
 
     def _put_left(self, keys: Sequence[str], summary: Summary, at: int) -> None:
         def update(runs: RunTree) -> None:
@@ -380,10 +378,6 @@ class MlflowTracker:
         done, planned = states.count("done"), max(self._opened.cells, len(states))
         failed = f", {len(states) - done:,} failed" if len(states) > done else ""
         return f"{done:,} of {planned:,} done{failed}"
-
-
-def _call(method: str, arguments: Sequence[Any], runs: RunTree, **named: Any) -> None:
-    getattr(runs, method)(*arguments, **named)
 
 
 def _now() -> int:

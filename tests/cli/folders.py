@@ -10,18 +10,17 @@ from gridtune.report.facts import SweepFacts
 from gridtune.sweep import Journal, SweepPlan, plan_space
 from gridtune.sweep.execution.runner import run_one
 from gridtune.sweep.journal.results import results_table, write_table
-from gridtune.sweep.search.adaptive import directions_of
 
 
 def finished_sweep(folder: Path, space: Mapping[str, Any] | Path) -> Path:
     """Run a space's cells here, and leave the folder as a finished sweep does."""
     planned = plan_space(space)
-    checked, system, workloads = planned.space, planned.system, planned.workloads
     cells = planned.cells()
-    results = [run_one(cell, system, workloads.load) for cell in cells]
+    results = [run_one(cell, planned.system, planned.workloads.load) for cell in cells]
     with Journal(folder / "journal.jsonl") as journal:
         journal.append(results)
-    plan = SweepPlan(checked, folder, directions_of(checked, system), len(results), results, workloads.loaded)
+    loaded = planned.workloads.loaded
+    plan = SweepPlan(planned.space, folder, planned.directions, len(results), results, loaded)
     SweepFacts.of(plan).write(folder)
     write_table(results_table(results), folder / "results.parquet")
     return folder

@@ -84,7 +84,7 @@ def _impatient(uri: str) -> object:
 
 def test_the_status_of_a_driver_has_no_secret(tmp_path: Path) -> None:
     status = StatusFile()
-    status._folder, status._content = tmp_path, {"name": "a"}
+    status._folder = tmp_path
     status.close("postgresql://ann:hunter2@db is away")
     assert SECRET not in (tmp_path / STATUS_FILE).read_text()
 

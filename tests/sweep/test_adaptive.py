@@ -331,7 +331,7 @@ def test_several_objectives_are_told(sampler: str) -> None:
         results = [CellResult.of(cell, "done", metrics={"loss": 1.0, "gain": 2.0}) for cell in block.cells]
         queue.report(block.number, results)
         queue.note(results)
-    study = queue.search._proposer._sampler._study  # type: ignore[union-attr]
+    study = queue.search._proposer._study
     assert [trial.values for trial in study.trials] == [[1.0, 2.0]] * 7
 
 

@@ -16,11 +16,10 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep import SweepPlan, SweepResult, read_journal, run_space
+from gridtune.sweep import SweepPlan, SweepResult, plan_space, read_journal, run_space
 from gridtune.sweep.execution import executors
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.executors import SweepExecutor, check_executor, run_inline, single_threaded
-from gridtune.sweep.space.schema import parse_space
 from tests.sweep.spaces import content, runs_in, toy_space
 
 #: Parts of a result that may differ between two runs of the same cell.
@@ -131,7 +130,7 @@ def test_the_executor_is_what_was_asked_for(
     monkeypatch.setattr(executors, "sys", SimpleNamespace(modules={}))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     asked: dict[str, Any] = {"executor": None, "address": None, "workers": None} | options
-    assert check_executor(parse_space(toy_space(**changes)), **asked) == executor
+    assert check_executor(plan_space(toy_space(**changes)), **asked) == executor
 
 
 @pytest.mark.parametrize(
@@ -141,13 +140,13 @@ def test_the_executor_is_what_was_asked_for(
 def test_what_only_ray_does_is_refused_inline(changes: dict[str, Any], options: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"address": None, "workers": None} | options
     with pytest.raises(SweepError, match="needs Ray"):
-        check_executor(parse_space(toy_space(**changes)), executor="inline", **asked)
+        check_executor(plan_space(toy_space(**changes)), executor="inline", **asked)
 
 
 def test_an_unknown_executor_is_refused() -> None:
     unknown: Any = "dask"
     with pytest.raises(SweepError, match="no executor is named 'dask'"):
-        check_executor(parse_space(toy_space()), unknown, address=None, workers=None)
+        check_executor(plan_space(toy_space()), unknown, address=None, workers=None)
 
 
 def test_an_interrupt_keeps_the_finished_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary, summarise
 from gridtune.sweep import CellResult, SweepPlan, plan_space
 from gridtune.sweep.journal.results import results_table
-from gridtune.sweep.search.racing import RacePlan, RaceQueue, _spread, race_budget
+from gridtune.sweep.search.racing import RacePlan, RaceQueue, _spread
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.schema import Replicates
 from gridtune.sweep.space.strategies import Racing
@@ -129,7 +129,7 @@ def test_a_budget_is_kept(budget: float, most: int) -> None:
     ("budget", "cells"), [(None, 96), (1.0, 96), (0.5, 48), (1, 1), (1.5, 1), (50.0, 50)]
 )
 def test_a_budget_is_a_share_up_to_one_and_a_number_above(budget: float | None, cells: int) -> None:
-    assert race_budget(Racing(budget=budget), 96) == cells
+    assert Racing(budget=budget).most(96) == cells
 
 
 def test_a_budget_below_the_first_round_is_refused() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gridtune.core.cells import Cell, CellResult
-from gridtune.core.system import System
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import BlockQueue, Busy, Sink
 from gridtune.sweep.execution.cluster import (
     RaySession,
+    is_client,
     processors_here,
     waiting_text,
     warn_after_wait,
@@ -23,7 +23,6 @@ from gridtune.sweep.execution.cluster import (
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.space.plan import PlannedSpace
-from gridtune.sweep.space.schema import SearchSpace
 
 __all__ = [
     "Executor",
@@ -48,46 +47,49 @@ _MARKER = ".inline"
 
 
 def check_executor(
-    space: SearchSpace,
-    executor: Executor | None,
-    *,
-    address: str | None,
-    workers: int | None,
-    system: System | None = None,
+    plan: PlannedSpace, executor: Executor | None, *, address: str | None, workers: int | None
 ) -> Executor:
     """Return where the cells of a space are to run.
 
     Parameters
     ----------
-    space
-        Its `resources` say where by default.
+    plan
+        The space; its `resources` say where by default, and its system may need Ray.
     executor
         What the user asked for, or None.
     address, workers
         A running cluster and the cells at once, where the user asked for them: both are Ray's.
-    system
-        What is searched; its cells may need Ray.
 
     Raises
     ------
     SweepError
-        If this process is to do what only Ray does.
+        If this process is to do what only Ray does, or to train agents over Ray Client: their checkpoints
+        would be on the cluster, out of this process' reach.
     """
     if executor not in (None, "auto", "inline", "ray"):
         raise SweepError(f"no executor is named {executor!r}", hint="it is auto, inline or ray")
-    needs_ray = system is not None and system.needs_ray
-    chosen: Executor = executor or space.resources.executor
+    timeout, resources, needs_ray = plan.space.timeout, plan.space.resources, plan.system.needs_ray
+    cluster = address or os.environ.get("RAY_ADDRESS") or ""
+    if is_client(cluster) and needs_ray:
+        host = cluster.removeprefix("ray://").partition(":")[0]
+        raise SweepError(
+            f"agents cannot be trained over Ray Client ({cluster}): the trainings' checkpoints would stay on "
+            "the cluster, and this process reads them",
+            hint=f"send it as a job (scripts/submit SPACE --address http://{host}:8265), or run this command "
+            f"on a machine of the cluster with --address {host}:6379",
+        )
+    chosen: Executor = executor or resources.executor
     if chosen == "auto":
-        given = address or workers or space.timeout or os.environ.get("RAY_ADDRESS") or needs_ray
         # A process that is connected to Ray already has nothing to start.
         ray = sys.modules.get("ray")
-        return "ray" if given or (ray is not None and ray.is_initialized()) else "auto"
+        connected = ray is not None and ray.is_initialized()
+        return "ray" if cluster or workers or timeout or needs_ray or connected else "auto"
     if chosen == "inline":
         refused = {
             "--address": address is not None,
             "--workers": (workers or 0) > 1,
-            "a timeout": space.timeout is not None,
-            f"the system {space.system}": needs_ray,
+            "a timeout": timeout is not None,
+            f"the system {plan.system.name}": needs_ray,
         }
         for what, given in refused.items():
             if given:

@@ -16,11 +16,9 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import gridtune
 from gridtune.arguments import require, require_number
 from gridtune.core.cells import (
     Cell,
@@ -34,6 +32,7 @@ from gridtune.core.cells import (
     validated,
 )
 from gridtune.core.remarks import log_remarks
+from gridtune.core.sources import package_checksum
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
@@ -232,18 +231,9 @@ def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], 
         marker.touch()
 
 
-@cache
-def _sources_digest() -> str:
-    """SHA-256 of gridtune's own sources; several places of a sweep ask for it."""
-    digest = hashlib.sha256()
-    for source in sorted(Path(gridtune.__file__).parent.rglob("*.py")):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
-
-
 def _marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
     what = {
-        "gridtune": _sources_digest(),
+        "gridtune": package_checksum("gridtune"),
         "system": [system.name, system.version],
         "configurations": list(configurations),
         "code": user_code,

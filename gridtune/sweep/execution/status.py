@@ -17,15 +17,16 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import without_secrets
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.journal.journal import JOURNAL_NAME
 
 __all__ = [
     "STATUS_FILE",
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 STATUS_FILE = "status.json"
-_JOURNAL, _LOCK = "journal.jsonl", "journal.lock"
+_LOCK = "journal.lock"
 _SCHEMA = 1
 #: Seconds between two writings of the file while nothing but the number of busy workers changes.
 _REST_SECONDS = 2.0
@@ -144,21 +145,20 @@ class StatusFile:
     """Writes what the driver says of itself; a `SweepObserver` that also takes the stages of a sweep."""
 
     def __init__(self) -> None:
-        self._folder = Path()
-        self._content: dict[str, Any] = {}
-        self._stage, self._busy = "", 0
-        self._running_since: float | None = None
-        self._began = time.time()
+        self._folder: Path | None = None
+        process = os.getpid()
+        self._status = DriverStatus(
+            "", process, socket.gethostname(), process_clock(process), time.time(), 0, 0, beats=True
+        )
         self._written, self._stale = 0.0, False
         self._lock, self._over = threading.Lock(), threading.Event()
 
     def stage(self, what: str, busy: int) -> None:
         """Take what the sweep is busy with, and with how many workers."""
-        changed = what != self._stage
-        self._stage, self._busy = what, busy
-        if busy and self._running_since is None:
-            self._running_since = time.time()
-        if changed or time.time() - self._written > _REST_SECONDS:
+        before, now = self._status, time.time()
+        since = now if busy and before.running_since is None else before.running_since
+        self._status = replace(before, stage=what, busy=busy, running_since=since)
+        if what != before.stage or now - self._written > _REST_SECONDS:
             self._write()
         else:
             self._stale = True
@@ -167,46 +167,42 @@ class StatusFile:
         """Take the plan."""
         self._folder = plan.directory
         finished = {result.cell_id for result in plan.finished}
-        journal = self._folder / _JOURNAL
-        self._content = {
-            "name": plan.space.name,
-            "process": os.getpid(),
-            "host": socket.gethostname(),
-            "clock": process_clock(os.getpid()),
-            "began": self._began,
-            "total": plan.total,
-            "at_most": plan.at_most,
-            "journal_bytes": journal.stat().st_size if journal.exists() else 0,
-            "ignored": sorted(cells_since(journal, 0) - finished),
-            "before": len(finished),
-            "beats": True,
-        }
+        journal = self._folder / JOURNAL_NAME
+        self._status = replace(
+            self._status,
+            name=plan.space.name,
+            total=plan.total,
+            at_most=plan.at_most,
+            journal_bytes=journal.stat().st_size if journal.exists() else 0,
+            ignored=tuple(sorted(cells_since(journal, 0) - finished)),
+            before=len(finished),
+        )
         self._write()
-        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        threading.Thread(target=self._beat, args=[self._folder], name="heartbeat", daemon=True).start()
 
-    def _beat(self) -> None:
+    def _beat(self, folder: Path) -> None:
         while not self._over.wait(_BEAT_SECONDS):
             if self._stale:
                 # What changed too soon after the last writing.
                 self._write()
                 continue
             with contextlib.suppress(OSError):
-                os.utime(self._folder / STATUS_FILE)
+                os.utime(folder / STATUS_FILE)
 
     def finished(self, results: Sequence[CellResult]) -> None:
         """Do nothing: the journal has them."""
 
     def ended(self, result: SweepResult) -> None:
         """Take the totals."""
-        self._content |= {"total": len(result.results), "at_most": False, "counts": dict(result.counts)}
+        counts = dict(result.counts)
+        self._status = replace(self._status, total=len(result.results), at_most=False, counts=counts)
         self._write()
 
     def close(self, how: str) -> None:
         """Say how the driver ended: "finished", "interrupted" or what went wrong."""
         self._over.set()
-        if self._content:
-            self._content["ended"] = without_secrets(how)
-            self._write()
+        self._status = replace(self._status, ended=without_secrets(how))
+        self._write()
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
@@ -222,14 +218,13 @@ class StatusFile:
         self.close("finished")
 
     def _write(self) -> None:
-        if not self._content:
+        if self._folder is None:
             return
         draft = self._folder / f".{STATUS_FILE}.draft"
         # What is written last must be what was true last. A full disk must not end a sweep for this file.
         with self._lock, contextlib.suppress(OSError):
             self._written, self._stale = time.time(), False
-            state = {"stage": self._stage, "busy": self._busy, "running_since": self._running_since}
-            content = {"schema": _SCHEMA, **self._content, **state, "updated": self._written}
+            content = {"schema": _SCHEMA, **vars(self._status), "updated": self._written}
             draft.write_text(json.dumps(content), encoding="utf-8")
             draft.replace(self._folder / STATUS_FILE)
 

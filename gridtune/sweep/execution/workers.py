@@ -10,10 +10,10 @@ import faulthandler
 import os
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import ray
 from ray.exceptions import RayError
@@ -79,7 +79,6 @@ class Simulator:
     def __init__(self, settings: SimulatorSettings) -> None:
         self._settings = settings
         self._workloads: dict[str, Workload] = {}
-        self._silence: IO[str] | None = None
         self._system: System | None = None
         self._threads = contextlib.ExitStack()
         self._threads.enter_context(single_threaded())
@@ -125,24 +124,31 @@ class Simulator:
     def _run(self, cell: Cell) -> CellResult:
         timeout, memory = self._settings.timeout, self._settings.memory
         assert self._system is not None
-        if timeout is None:
-            with limited_memory(memory):
-                return run_one(cell, self._system, self._load)
-        # A compiled kernel cannot be interrupted from Python. This watchdog is a thread of C, which ends
-        # the process even while a kernel runs; the driver sees the death and knows the cell.
-        if self._silence is None:
-            self._silence = Path(os.devnull).open("w")  # noqa: SIM115 (the watchdog keeps it)
-        faulthandler.dump_traceback_later(timeout, exit=True, file=self._silence)
-        try:
-            with limited_memory(memory):
-                return run_one(cell, self._system, self._load)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+        with limited_memory(memory), _ended_after(timeout):
+            return run_one(cell, self._system, self._load)
 
     def _load(self, reference: str) -> Workload:
         if reference not in self._workloads:
             self._workloads[reference] = ray.get(self._settings.workloads[reference])
         return self._workloads[reference]
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float | None) -> Iterator[None]:
+    """End the process where the context takes longer: the driver sees the death and knows the cell.
+
+    A compiled kernel cannot be interrupted from Python. The watchdog is a thread of C, which ends the process
+    even while a kernel runs.
+    """
+    if seconds is None:
+        yield
+        return
+    with Path(os.devnull).open("w") as silence:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=silence)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 class _Actors:

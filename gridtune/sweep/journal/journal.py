@@ -27,13 +27,14 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
 from gridtune.core.cells import CellResult, canonical_json, finite_json, id_of_identity
 from gridtune.errors import SweepError
 
 __all__ = [
+    "JOURNAL_NAME",
     "JOURNAL_SCHEMA",
     "AlteredLineError",
     "AppendOnlyFile",
@@ -50,6 +51,8 @@ __all__ = [
     "when_there_is_room",
 ]
 
+#: The file in a sweep's folder.
+JOURNAL_NAME = "journal.jsonl"
 _CHECK = b',"check":"'
 #: The check with its key, and the end of the line.
 _CHECK_LENGTH = len(_CHECK) + 8 + len(b'"}')
@@ -269,6 +272,13 @@ class Journal:
     ------
     SweepError
         If another live process has it open. A dead one's lock is gone with it.
+
+    Attributes
+    ----------
+    results
+        The last result of each cell, by id.
+    proposals
+        What adaptive strategies have proposed, in the order it was written.
     """
 
     def __init__(
@@ -288,7 +298,7 @@ class Journal:
             if not _lock(self._file, path):
                 # Somebody has removed the lock file of a sweep that runs.
                 raise _refusal("another process", path)
-            self._results, self._proposals, schema, sound = _read(path)
+            self.results, self.proposals, schema, sound = _read(path)
             if self._file.size > sound:
                 self._file.truncate(sound)
             if schema < JOURNAL_SCHEMA:
@@ -297,27 +307,17 @@ class Journal:
             self._sync()
             opened.pop_all()
 
-    @property
-    def results(self) -> Mapping[str, CellResult]:
-        """The last result of each cell, by id."""
-        return MappingProxyType(self._results)
-
-    @property
-    def proposals(self) -> Sequence[Mapping[str, Any]]:
-        """What adaptive strategies have proposed, in the order it was written."""
-        return tuple(self._proposals)
-
     def append_proposals(self, proposals: Iterable[Mapping[str, Any]]) -> None:
         """Write what an adaptive strategy proposes, before its cells run."""
         batch = list(proposals)
         self._write([record_line({_PROPOSAL: proposal}) for proposal in batch])
-        self._proposals.extend(batch)
+        self.proposals.extend(batch)
 
     def append(self, results: Iterable[CellResult]) -> None:
         """Write results; a cell's later result counts."""
         batch = list(results)
         self._write(map(result_line, batch))
-        self._results.update({result.cell_id: result for result in batch})
+        self.results.update({result.cell_id: result for result in batch})
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             self._sync()
 
@@ -429,7 +429,7 @@ def check_writable(folder: Path, hint: str = "give another with --out", free: in
 
 def sweep_folders(root: Path = RESULTS) -> list[Path]:
     """Return the folders in `root` that hold a sweep's journal, sorted by name."""
-    return sorted(path.parent for path in root.glob("*/journal.jsonl"))
+    return sorted(path.parent for path in root.glob(f"*/{JOURNAL_NAME}"))
 
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from gridtune.errors import GridtuneError, StorageError, SweepError
 from gridtune.storage import FileFacts, Storage, as_local, is_url
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, LockOwner, lock_owner
-from gridtune.sweep.journal.journal import parse_line, read_journal, sweep_folders
+from gridtune.sweep.journal.journal import JOURNAL_NAME, parse_line, read_journal, sweep_folders
 from gridtune.sweep.remote.lock import StorageLock, read_lock
 from gridtune.workload.catalogue import cache_folder
 
@@ -48,11 +48,13 @@ __all__ = [
     "view_sweep",
 ]
 
-_JOURNAL = "journal.jsonl"
 #: What a sweep, or a shard of one, says of itself before it begins.
 _FACTS = ("sweep.json", "shard.json")
 #: Files that are stored otherwise, or say something of this machine alone.
 _LOCAL = re.compile(r"\..*|.*\.draft|journal\..*|status\.json|finished\.json")
+_SEGMENTS, _MANIFEST = "journal", "files.json"
+#: Digits of a segment's checksum in its name.
+_DIGITS = 16
 #: Seconds between two tries to write to a storage that is away.
 _RETRY_SECONDS = 2.0
 
@@ -113,7 +115,8 @@ class RemoteResults:
     def append(self, content: bytes) -> None:
         """Write whole lines that the journal got; returns when they are stored, however long that takes."""
         self._next += 1
-        self._stored(self._files.segment_name(self._next, content), content)
+        name = f"{_SEGMENTS}/{self._next:08d}-{_checksum_of(content)[:_DIGITS]}.jsonl"
+        self._stored(name, content)
 
     def started(self, plan: SweepPlan) -> None:
         """Store what the sweep is about, by which another machine goes on with the same runs."""
@@ -143,7 +146,7 @@ class RemoteResults:
             for name in self._manifest.keys() - there.keys():
                 self._storage.delete(name)
                 del self._manifest[name]
-        self._stored(*self._files.manifest_file(self._manifest))
+        self._stored(_MANIFEST, json.dumps(self._manifest, indent=1).encode())
 
     def _stored(self, name: str, content: bytes) -> None:
         """Write a file; while the storage is away, try again and again."""
@@ -173,9 +176,10 @@ class RemoteResults:
         """Make the working copy's journal of the segments, and of lines that were not stored yet."""
         names = list(self._files.segments())
         stored = self._files.journal(names)
-        self._next = self._files.last_number(names)
+        numbers = (name.partition("-")[0] for name in names)
+        self._next = max((int(number) for number in numbers if number.isdigit()), default=0)
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / _JOURNAL
+        path = self.folder / JOURNAL_NAME
         draft = path.with_suffix(".draft")
         here = path.read_bytes() if path.exists() else b""
         here = here[: here.rfind(b"\n") + 1]
@@ -226,9 +230,6 @@ def results_at(
             yield remote.folder, remote
 
 
-_SEGMENTS, _MANIFEST = "journal", "files.json"
-#: Digits of a segment's checksum in its name.
-_DIGITS = 16
 #: Files that are read at once: each waits for the network.
 _AT_ONCE = 16
 
@@ -270,17 +271,6 @@ class _RemoteFiles:
             )
         return content
 
-    @staticmethod
-    def segment_name(number: int, content: bytes) -> str:
-        """Return where a segment is written."""
-        return f"{_SEGMENTS}/{number:08d}-{_checksum_of(content)[:_DIGITS]}.jsonl"
-
-    @staticmethod
-    def last_number(names: Iterable[str]) -> int:
-        """Return the number of the last segment; 0 without any."""
-        numbers = (name.partition("-")[0] for name in names)
-        return max((int(number) for number in numbers if number.isdigit()), default=0)
-
     def manifest(self) -> dict[str, str]:
         """Return the checksums of the other files by name; {} where nothing has been stored."""
         if self._storage.facts(_MANIFEST) is None:
@@ -294,11 +284,6 @@ class _RemoteFiles:
                 path=f"{self._storage}/{_MANIFEST}",
                 hint="delete it, and run the sweep again: it stores its files again",
             ) from None
-
-    @staticmethod
-    def manifest_file(manifest: Mapping[str, str]) -> tuple[str, bytes]:
-        """Return where the manifest is written, and its content."""
-        return _MANIFEST, json.dumps(manifest, indent=1).encode()
 
     def fetch(self, manifest: Mapping[str, str], folder: Path, wanted: Sequence[str]) -> None:
         """Bring files into a folder, but those that it has already; one that is gone is removed there.
@@ -414,7 +399,7 @@ def has_sweep(place: Place) -> bool:
     """Return whether a sweep is at a place, finished or not."""
     folder = _here(place)
     if folder is not None:
-        return (folder / _JOURNAL).exists()
+        return (folder / JOURNAL_NAME).exists()
     return bool(_RemoteFiles(Storage(str(place))).segments())
 
 
@@ -450,7 +435,7 @@ def _copy(storage: Storage, wanted: tuple[str, ...]) -> SweepView:
 
 def _copy_journal(files: _RemoteFiles, segments: dict[str, FileFacts], folder: Path) -> None:
     """Bring the copy of a journal up to date; its time is that of the last segment."""
-    names, path, note = list(segments), folder / _JOURNAL, folder / _COPIED
+    names, path, note = list(segments), folder / JOURNAL_NAME, folder / _COPIED
     content = b""
     try:
         copied, before = json.loads(note.read_text(encoding="utf-8")), path.read_bytes()

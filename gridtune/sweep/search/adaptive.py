@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from gridtune.core.cells import Cell, CellResult, canonical_json, content_id
-from gridtune.core.system import System
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.blocks import Block, BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
@@ -39,18 +38,10 @@ __all__ = [
     "AdaptiveQueue",
     "LockstepSearch",
     "differing_text",
-    "directions_of",
 ]
 
 #: Takes proposals that are new, before their cells run.
 Record = Callable[[Sequence[Mapping[str, Any]]], None]
-
-
-def directions_of(space: SearchSpace, system: System) -> list[str]:
-    """Return "min" or "max" for each objective: as the space says, else the metric's own."""
-    return [
-        objective.direction or system.metrics[objective.metric].direction for objective in space.objective
-    ]
 
 
 class LockstepSearch:
@@ -81,7 +72,7 @@ class LockstepSearch:
         assert options is not None
         self._planner, self._options, self._results = planner, options, results
         self.metrics = [objective.metric for objective in space.objective]
-        self.directions = directions = directions_of(space, planner.system)
+        self.directions = directions = planner.directions
         #: Configurations at once.
         self.parallel = options.parallel
         stopping = space.strategy.stopping

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,9 +86,12 @@ class Proposer:
     ) -> None:
         self._dimensions, self._options, self._directions, self._key = dimensions, options, directions, key
         self._finite = _all_points(dimensions)
-        self._sampler: _Sampler | None = None
-        #: The calls that the sampler has not had yet.
-        self._calls: list[Callable[[_Sampler], None]] = []
+        #: Optuna's study, once it is asked; the calls before wait for it.
+        self._study: Any = None
+        self._calls: list[Callable[[], None]] = []
+        self._trials: list[Any] = []
+        self._number_of: dict[str, int] = {}
+        self._evaluations: dict[int, Evaluation] = {}
         #: How many proposals of the journal the sampler would not make.
         self.differing = 0
 
@@ -98,56 +102,32 @@ class Proposer:
 
     def give(self, point: Point) -> None:
         """Take a point that the strategy did not choose, such as the baseline, as the next proposal."""
-        self._call(lambda sampler: sampler.take(point))
+        self._when_asked(self._take, point)
 
     def repeat(self, point: Point) -> None:
         """Take a point of the journal as the next proposal."""
-
-        def repeat(sampler: _Sampler) -> None:
-            self.differing += not sampler.repeat(point)
-
-        self._call(repeat)
+        self._when_asked(self._repeat, point)
 
     def tell(self, number: int, evaluation: Evaluation) -> None:
         """Take what came of a proposal."""
-        self._call(lambda sampler: sampler.tell(number, evaluation))
+        self._when_asked(self._tell, number, evaluation)
+
+    def _when_asked(self, call: Callable[..., None], *arguments: Any) -> None:
+        if self._study is None:
+            self._calls.append(partial(call, *arguments))
+        else:
+            call(*arguments)
 
     def propose(self) -> Point | None:
         """Return the next proposal; None if every point of the space has been proposed."""
-        if self._sampler is None:
-            dimensions, options, directions = self._dimensions, self._options, self._directions
-            self._sampler = _Sampler(dimensions, options, directions, self._key, self._finite)
+        if self._study is None:
+            self._study = _new_study(self._options, self._directions)
             for call in self._calls:
-                call(self._sampler)
+                call()
             self._calls.clear()
-        return self._sampler.draw()
+        return self._draw()
 
-    def _call(self, call: Callable[[_Sampler], None]) -> None:
-        if self._sampler is None:
-            self._calls.append(call)
-        else:
-            call(self._sampler)
-
-
-class _Sampler:
-    """An Optuna study, and which of its trials is which proposal."""
-
-    def __init__(
-        self,
-        dimensions: Mapping[str, Dimension],
-        options: Adaptive,
-        directions: Sequence[str],
-        key: Callable[[Point], str],
-        finite: Sequence[Point] | None,
-    ) -> None:
-        self._dimensions, self._options, self._key = dimensions, options, key
-        self._finite = finite or ()
-        self._study = _new_study(options, directions)
-        self._trials: list[Any] = []
-        self._number_of: dict[str, int] = {}
-        self._evaluations: dict[int, Evaluation] = {}
-
-    def draw(self) -> Point | None:
+    def _draw(self) -> Point | None:
         """Return a point that has not been proposed; None if there is none."""
         for _ in range(_PATIENCE):
             trial = self._study.ask()
@@ -163,21 +143,21 @@ class _Sampler:
         if not untried:
             return None
         drawn = np.random.default_rng([self._options.seed, len(self._trials)]).integers(len(untried))
-        self.take(untried[int(drawn)])
+        self._take(untried[int(drawn)])
         return untried[int(drawn)]
 
-    def repeat(self, point: Point) -> bool:
-        """Enter a point that was proposed before as the next proposal; return whether it is again."""
-        drawn = self.draw()
+    def _repeat(self, point: Point) -> None:
+        """Enter a point that was proposed before; count it if it would be another one now."""
+        drawn = self._draw()
         if drawn is not None and canonical_json(drawn) == canonical_json(point):
-            return True
+            return
+        self.differing += 1
         if drawn is not None:
             self._finish(self._trials.pop(), Evaluation(None))
             del self._number_of[self._key(drawn)]
-        self.take(point)
-        return False
+        self._take(point)
 
-    def take(self, point: Point) -> None:
+    def _take(self, point: Point) -> None:
         """Enter a point as the next proposal."""
         self._study.enqueue_trial(self._stored(point))
         trial = self._study.ask()
@@ -201,8 +181,7 @@ class _Sampler:
         self._number_of[self._key(point)] = len(self._trials)
         self._trials.append(trial)
 
-    def tell(self, number: int, evaluation: Evaluation) -> None:
-        """Take what came of a proposal."""
+    def _tell(self, number: int, evaluation: Evaluation) -> None:
         self._evaluations[number] = evaluation
         self._finish(self._trials[number], evaluation)
 

@@ -16,7 +16,6 @@ import numpy as np
 from gridtune.core.cells import Cell, CellResult
 from gridtune.statistics.racing import Race, RaceRules, race_looks
 from gridtune.sweep.execution.blocks import BlockQueue
-from gridtune.sweep.search.adaptive import directions_of
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import baseline_indices
 from gridtune.sweep.space.schema import Replicates, SearchSpace
@@ -25,7 +24,6 @@ from gridtune.sweep.space.strategies import Racing
 __all__ = [
     "RacePlan",
     "RaceQueue",
-    "race_budget",
 ]
 
 
@@ -84,16 +82,6 @@ def _spread(count: int) -> list[int]:
     return [number for number in turned if number < count]
 
 
-def race_budget(options: Racing, cells: int) -> int:
-    """Return how many cells a race comes to at most, of so many in all."""
-    budget = options.budget
-    if budget is None:
-        return cells
-    return min(
-        cells, math.floor(budget * cells) if isinstance(budget, float) and budget <= 1 else int(budget)
-    )
-
-
 class RaceQueue(BlockQueue):
     """Deals out the cells of a race, round by round.
 
@@ -130,14 +118,14 @@ class RaceQueue(BlockQueue):
         self._planner, self._cells = planner, cells
         self._found = dict(finished)
         self._metric = space.objective[0].metric
-        self._sign = 1.0 if directions_of(space, planner.system)[0] == "min" else -1.0
+        self._sign = 1.0 if planner.directions[0] == "min" else -1.0
         plan = RacePlan.of(options, space.replicates)
         self._groups = _groups(space, cells, plan.order)
         wanted = planner.baseline if space.baseline else {}
         wanted = {name: value for name, value in wanted.items() if name in space.dimensions}
         bases = [baseline_indices([row[0].configuration for row in group], wanted) for group in self._groups]
         #: Cells that the race comes to at most.
-        self.most = race_budget(options, len(cells))
+        self.most = options.most(len(cells))
         self.race = Race(
             bases,
             plan.rules(len(self._groups)),

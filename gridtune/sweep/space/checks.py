@@ -13,7 +13,6 @@ from gridtune.core.plugins import load_plugins
 from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SpaceError, SweepError
-from gridtune.registry import name_hint
 from gridtune.sweep.search.proposals import check_sampler
 from gridtune.sweep.space.documents import YamlPath as Place
 from gridtune.sweep.space.points import in_order
@@ -51,8 +50,8 @@ def check_space(space: SearchSpace) -> System:
         if objective.metric not in system.metrics:
             message = f"{system.name} has no metric {objective.metric!r}"
             renamed = {old: now.name for old, now in system.renamed_metrics.items()}
-            place = ("objective", index, "metric")
-            raise space.fault(message, *place, hint=name_hint(objective.metric, system.metrics, renamed))
+            unknown = (objective.metric, system.metrics, renamed)
+            raise space.fault(message, "objective", index, "metric", unknown=unknown)
         if objective.direction is None and system.metrics[objective.metric].direction == "none":
             message = f"{objective.metric!r} has no direction that is better"
             hint = f"say which: {{metric: {objective.metric}, direction: min}}"
@@ -110,22 +109,20 @@ def _check_names(space: SearchSpace, system: System) -> None:
         # Of a dimension its own place, not that of each value.
         place = at[:2] if at[0] == "dimensions" else at
         if name not in fields:
-            hint = name_hint(name, fields, renamed)
+            message = f"{system.name} has no parameter {name!r}"
             having = [other for other, one in SYSTEMS.items() if name in one.Parameters.model_fields]
             if having and "system" not in space.model_fields_set:
-                hint = (
-                    f"without a key `system` the space is of {space.system}; "
-                    f"it is a parameter of {', '.join(having)}"
-                )
-            raise space.fault(f"{system.name} has no parameter {name!r}", *place, hint=hint)
+                hint = f"without a key `system` the space is of {space.system}; "
+                hint += f"it is a parameter of {', '.join(having)}"
+                raise space.fault(message, *place, hint=hint)
+            raise space.fault(message, *place, unknown=(name, fields, renamed))
         other = places.setdefault(name, place)
         if other[0] != place[0]:
             raise space.fault(f"the parameter is set in `{other[0]}` already", *place)
     for name in space.baseline:
         if name not in places or places[name][0] == "workloads":
-            hint = name_hint(name, space.dimensions, renamed)
             message = f"the baseline names {name!r}, which is no dimension"
-            raise space.fault(message, "baseline", name, hint=hint)
+            raise space.fault(message, "baseline", name, unknown=(name, space.dimensions, renamed))
     for kind, name in (("windows", system.Parameters.window_parameter), ("shakes", "shake")):
         if getattr(space.replicates, kind) is None:
             continue
@@ -141,12 +138,12 @@ def _check_conditions(space: SearchSpace) -> None:
             place = ("dimensions", name, "when", other)
             if other not in space.dimensions or other == name:
                 others = [dimension for dimension in space.dimensions if dimension != name]
-                raise space.fault(f"{other!r} is no other dimension", *place, hint=name_hint(other, others))
+                raise space.fault(f"{other!r} is no other dimension", *place, unknown=(other, others))
             values = space.dimensions[other].values
             for value in wanted if isinstance(wanted, list | tuple) else [wanted]:
                 if values is not None and value not in values:
-                    hint = name_hint(str(value), map(str, values))
-                    raise space.fault(f"{other} never is {value!r}", *place, hint=hint)
+                    unknown = (str(value), map(str, values))
+                    raise space.fault(f"{other} never is {value!r}", *place, unknown=unknown)
     try:
         in_order(space.dimensions)
     except SpaceError as fault:
@@ -205,8 +202,8 @@ def _check_stopping(space: SearchSpace) -> None:
     resource, place = options.resource, ("strategy", kind, "resource")
     dimension = space.dimensions.get(resource)
     if dimension is None:
-        hint = name_hint(resource, space.dimensions)
-        raise space.fault(f"no dimension is named {resource!r}", *place, hint=hint)
+        unknown = (resource, space.dimensions)
+        raise space.fault(f"no dimension is named {resource!r}", *place, unknown=unknown)
     rungs = list(dimension.grid or ())
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in rungs)
     if len(rungs) < 2 or not numbers or rungs != sorted(rungs):

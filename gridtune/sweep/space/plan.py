@@ -165,6 +165,12 @@ class PlannedSpace:
         """The repetitions of every configuration."""
         return list(map(self._replicate, range(self.space.replicates.count)))
 
+    @property
+    def directions(self) -> list[str]:
+        """The direction that is better of each objective, "min" or "max": the space's, else the metric's."""
+        metrics = self.system.metrics
+        return [one.direction or metrics[one.metric].direction for one in self.space.objective]
+
     @cached_property
     def baseline(self) -> dict[str, Any]:
         """The baseline as the system understands it, which is how cells and tables have it."""
@@ -197,6 +203,20 @@ class PlannedSpace:
     def count(self) -> int:
         """Number of cells that are known up front: there may be a hundred million."""
         return len(self.configurations) * self.space.replicates.count
+
+    @property
+    def most(self) -> int:
+        """Number of cells at most: those that are known up front, unless the strategy decides."""
+        strategy, stopping = self.space.strategy, self.space.strategy.stopping
+        if strategy.race is not None:
+            return strategy.race.most(self.count)
+        if strategy.adaptive is None:
+            return self.count
+        steps = 1
+        if stopping is not None and stopping.resource is not None:
+            steps = len(self.space.dimensions[stopping.resource].grid or ())
+        configurations = strategy.adaptive.trials * steps + len(space_points(self.space))
+        return configurations * len(self.strata) * self.space.replicates.count
 
     def iterate(self) -> Iterator[Cell]:
         """Yield each cell that is known up front: by workload, then point, then replicate."""

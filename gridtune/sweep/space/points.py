@@ -21,7 +21,6 @@ __all__ = [
     "baseline_indices",
     "grid_points",
     "in_order",
-    "most_cells",
     "node_name",
     "position",
     "random_points",
@@ -286,18 +285,6 @@ def strategy_points(space: SearchSpace) -> list[Point]:
     except GridtuneError as fault:
         place = str(fault.field or "dimensions").split(".")
         raise space.fault(fault.message, *place, hint=fault.hint) from None
-
-
-def most_cells(space: SearchSpace) -> int:
-    """Return how many cells an adaptive strategy comes to at most; 0 for another strategy, which knows."""
-    adaptive, stopping = space.strategy.adaptive, space.strategy.stopping
-    if adaptive is None:
-        return 0
-    steps = 1
-    if stopping is not None and stopping.resource is not None:
-        steps = len(space.dimensions[stopping.resource].grid or ())
-    configurations = adaptive.trials * steps + len(space_points(space))
-    return configurations * len(space.workloads or ({},)) * space.replicates.count
 
 
 def _baseline_point(space: SearchSpace, wanted: Mapping[str, Any]) -> dict[str, Any]:

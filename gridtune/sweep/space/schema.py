@@ -343,14 +343,26 @@ class SearchSpace(SpacePart):
         """The folder that relative paths are relative to."""
         return None if self._source.path is None else self._source.path.resolve().parent
 
-    def fault(self, message: str, *place: str | int, hint: str | None = None) -> SpaceError:
-        """Return the error that something at a place of the file is wrong."""
+    def fault(
+        self, message: str, *place: str | int, hint: str | None = None, unknown: tuple[Any, ...] = ()
+    ) -> SpaceError:
+        """Return the error that something at a place of the file is wrong.
+
+        Parameters
+        ----------
+        message, place
+            What is wrong, and where.
+        hint
+            What to do about it.
+        unknown
+            The arguments of `name_hint`, which gives the hint then.
+        """
         return SpaceError(
             message,
             path=self._source.path,
             line=self._source.line(place),
             field=".".join(map(str, place)) or None,
-            hint=hint,
+            hint=name_hint(*unknown) if unknown else hint,
         )
 
 

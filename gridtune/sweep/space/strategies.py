@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
@@ -190,6 +191,12 @@ class Racing(SpacePart):
         if self.random is not None and self.sobol is not None:
             raise ValueError("one of random and sobol draws the points, not both")
         return self
+
+    def most(self, cells: int) -> int:
+        """Return how many cells a race comes to at most, of so many in all."""
+        budget = cells if self.budget is None else self.budget
+        share = isinstance(budget, float) and budget <= 1
+        return min(cells, math.floor(budget * cells) if share else int(budget))
 
 
 #: Chooses one of a number of alternatives for the node of a number.
