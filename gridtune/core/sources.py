@@ -236,7 +236,6 @@ def package_files(package: str) -> list[Path]:
     return sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
 
 
-@cache
 def package_checksum(package: str) -> str:
     """Return the checksum of the Python files of a package, their paths in it included; "" without any."""
     files = package_files(package)

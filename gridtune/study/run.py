@@ -39,7 +39,6 @@ from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
 from gridtune.sweep.space.schema import SearchSpace, parse_space
 
 if TYPE_CHECKING:
-    from gridtune.core.cells import CellResult
     from gridtune.sweep.execution.executors import Executor
     from gridtune.tracking.tracker import MlflowTracker
 
@@ -132,7 +131,7 @@ def run_sweep(
     return study
 
 
-class _FactsWriter:
+class _FactsWriter(SweepObserver):
     """Writes what the sweep is about into its folder before the first cell runs."""
 
     facts: SweepFacts | None = None
@@ -141,12 +140,6 @@ class _FactsWriter:
         """Write it."""
         self.facts = SweepFacts.of(plan, command=_command())
         self.facts.write(plan.directory)
-
-    def finished(self, results: Sequence[CellResult]) -> None:
-        """Do nothing: the journal has them."""
-
-    def ended(self, result: SweepResult) -> None:
-        """Do nothing: `results.parquet` has them."""
 
 
 def _command() -> str:
@@ -159,16 +152,14 @@ def _command() -> str:
 
 def _check_folder(space: SearchSpace, folder: Path) -> None:
     """Refuse a folder that cannot be written, or with a sweep of another name: its tables would be lost."""
-    check_writable(folder)
-    if not (folder / FACTS_FILE).exists():
-        return
-    name = SweepFacts.read(folder).name
+    name = SweepFacts.read(folder).name if (folder / FACTS_FILE).exists() else space.name
     if name != space.name:
         raise SweepError(
             f"holds the sweep {name!r}, whose tables those of {space.name!r} would replace",
             path=folder,
             hint=f"give another with --out, or call the search space {name!r} to extend that sweep",
         )
+    check_writable(folder)
 
 
 @contextlib.contextmanager

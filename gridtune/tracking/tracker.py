@@ -192,19 +192,19 @@ class MlflowTracker:
     def started(self, plan: SweepPlan) -> None:
         """Open the sweep's run; take the results that were there before."""
         self.begin(SweepFacts.of(plan), plan.directory)
-        self._note(plan.finished)
+        self.add(plan.finished)
         self._news.clear()
 
     def finished(self, results: Sequence[CellResult]) -> None:
         """Take results; now and then send the news."""
-        self._note(results)
+        self.add(results)
         if self._news and time.monotonic() >= self._next_look and not self._outbox.unsent:
             self._look()
 
     def ended(self, result: SweepResult) -> None:
         """Take the final results; `publish` sends them."""
         self._results.clear()
-        self._note(result.results)
+        self.add(result.results)
 
     # Called by a study.
 
@@ -237,10 +237,6 @@ class MlflowTracker:
             self._ids = runs.open(root)
 
         self._outbox.put("the sweep's run", open_run)
-
-    def add(self, results: Sequence[CellResult]) -> None:
-        """Take results that are there already."""
-        self._note(results)
 
     def publish(self, summary: Summary, table: pa.Table, *, seconds: float | None = None) -> None:
         """Send the configurations with their places in the ranking, and the totals of the sweep.
@@ -315,7 +311,8 @@ class MlflowTracker:
             raise RuntimeError("the tracker has no sweep: call `started` or `begin` first")
         return self._facts
 
-    def _note(self, results: Sequence[CellResult]) -> None:
+    def add(self, results: Sequence[CellResult]) -> None:
+        """Take results, such as those that are there already."""
         for result in results:
             self._results.setdefault(result.configuration_id, {})[result.cell_id] = result
             self._news.add(result.configuration_id)

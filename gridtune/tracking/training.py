@@ -42,6 +42,11 @@ class TrainingTracker:
         Seconds of nothing but failures after which `close` no longer waits for the store.
     on_trouble
         Called with a sentence when the store cannot be reached.
+
+    Attributes
+    ----------
+    outcome
+        The run, and what could not be sent; None before it is closed.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class TrainingTracker:
     ) -> None:
         self._uri, self._folder = tracking_uri(uri), Path(folder)
         self._patience = patience
+        self.outcome: TrackedRun | None = None
         self._ids = ("", "")
         self._outbox = store_outbox(self._uri, on_trouble, "training")
         texts = {name: str(value) for name, value in parameters.items()}
@@ -108,9 +114,10 @@ class TrainingTracker:
         at = int(time.time() * 1000)
         self._outbox.put("the end of the training's run", lambda runs: runs.end(status, at))
         self._outbox.drain(self._patience)
-        run = TrackedRun(self._uri, self._outbox.unsent, self._outbox.fault, self._folder, *self._ids)
+        unsent, fault = self._outbox.unsent, self._outbox.fault
+        self.outcome = TrackedRun(self._uri, unsent, fault, self._folder, *self._ids)
         self._outbox.close()
-        return run
+        return self.outcome
 
     def _key(self) -> str:
         """Return the key of the training in the folder: another folder is another run."""

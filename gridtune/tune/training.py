@@ -9,7 +9,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -227,7 +227,10 @@ def train(
         checkpoints={seed: folder.checkpoint.resolve() for seed, folder in folders.items() if began[seed]},
     )
     left = {seed: folder for seed, folder in folders.items() if most is None or began[seed] < most}
-    with _ended(folders) as outcomes:
+    with contextlib.ExitStack() as trackers:
+        for folder in folders.values():
+            if folder.tracker is not None:
+                trackers.enter_context(folder.tracker)
         if left:
             logging.getLogger("ray.rllib").setLevel(logging.ERROR)
             config = training.config(checked, seed=own[next(iter(left))], load=workloads.load)
@@ -247,26 +250,10 @@ def train(
             began=began[seed],
             checkpoint=folder.checkpoint,
             policy=folder.policy if folder.policy.exists() else None,
-            tracking=outcomes.get(seed),
+            tracking=None if folder.tracker is None else folder.tracker.outcome,
         )
         for seed, folder in folders.items()
     ]
-
-
-@contextlib.contextmanager
-def _ended(folders: Mapping[int, TrainingFolder]) -> Iterator[dict[int, TrackedRun]]:
-    """Close the trackers at the end, however it comes; yield a mapping that then has their outcomes."""
-    outcomes: dict[int, TrackedRun] = {}
-    status = "FAILED"
-    try:
-        yield outcomes
-        status = "FINISHED"
-    except (KeyboardInterrupt, SystemExit):
-        status = "KILLED"
-        raise
-    finally:
-        trackers = {seed: folder.tracker for seed, folder in folders.items() if folder.tracker is not None}
-        outcomes |= {seed: tracker.close(status) for seed, tracker in trackers.items()}
 
 
 def _fit(

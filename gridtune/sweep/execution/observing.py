@@ -111,19 +111,22 @@ class SweepResult:
 
 
 class SweepObserver(Protocol):
-    """Watches a sweep, in the driver's own thread; what it raises ends the sweep (the journal is safe)."""
+    """Watches a sweep, in the driver's own thread; what it raises ends the sweep (the journal is safe).
+
+    A class that derives from it defines what it wants to hear of.
+    """
 
     def started(self, plan: SweepPlan) -> None:
         """Take the plan, before the first cell runs."""
-        ...
+        return
 
     def finished(self, results: Sequence[CellResult]) -> None:
         """Take new results, after they are in the journal; each comes once."""
-        ...
+        return
 
     def ended(self, result: SweepResult) -> None:
         """Take the result, when `results.parquet` is written."""
-        ...
+        return
 
 
 #: Seconds between two plain lines, at least.

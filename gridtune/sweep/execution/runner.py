@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -231,9 +232,13 @@ def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], 
         marker.touch()
 
 
+#: Several places of a sweep ask for it.
+_checksum_of = cache(package_checksum)
+
+
 def _marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
     what = {
-        "gridtune": package_checksum("gridtune"),
+        "gridtune": _checksum_of("gridtune"),
         "system": [system.name, system.version],
         "configurations": list(configurations),
         "code": user_code,

@@ -16,16 +16,15 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from gridtune.core.cells import CellResult
 from gridtune.errors import without_secrets
-from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.journal.journal import JOURNAL_NAME
 
 __all__ = [
@@ -141,8 +140,8 @@ class DriverStatus:
             return None
 
 
-class StatusFile:
-    """Writes what the driver says of itself; a `SweepObserver` that also takes the stages of a sweep."""
+class StatusFile(SweepObserver):
+    """Writes what the driver says of itself, and takes the stages of a sweep."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -188,9 +187,6 @@ class StatusFile:
                 continue
             with contextlib.suppress(OSError):
                 os.utime(folder / STATUS_FILE)
-
-    def finished(self, results: Sequence[CellResult]) -> None:
-        """Do nothing: the journal has them."""
 
     def ended(self, result: SweepResult) -> None:
         """Take the totals."""

@@ -16,6 +16,7 @@ import contextlib
 import errno
 import fcntl
 import gc
+import io
 import json
 import os
 import re
@@ -27,7 +28,6 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
 from gridtune.core.cells import CellResult, canonical_json, finite_json, id_of_identity
@@ -341,9 +341,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self.close()
 
 
@@ -473,7 +471,7 @@ def when_there_is_room(action: Callable[[], T], path: Path, on_full: OnFull | No
         time.sleep(_RETRY_SECONDS)
 
 
-class AppendOnlyFile:
+class AppendOnlyFile(io.FileIO):
     """A file that is only ever appended to, and waits where the disk is full.
 
     Parameters
@@ -485,21 +483,13 @@ class AppendOnlyFile:
     """
 
     def __init__(self, path: Path, on_full: OnFull | None = None) -> None:
+        super().__init__(path, "ab")
         self._path, self._on_full = path, on_full
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-
-    def fileno(self) -> int:
-        """Return the descriptor of the file."""
-        return self._descriptor
 
     @property
     def size(self) -> int:
         """Bytes of the file."""
-        return os.fstat(self._descriptor).st_size
-
-    def truncate(self, size: int) -> None:
-        """Cut off everything after the first `size` bytes."""
-        os.ftruncate(self._descriptor, size)
+        return os.fstat(self.fileno()).st_size
 
     def append(self, content: bytes) -> None:
         """Write all of `content`, whole lines; what the operating system has taken survives this process.
@@ -510,7 +500,7 @@ class AppendOnlyFile:
         try:
             while rest:
                 # A full disk may take a part: the next try goes on after it.
-                write = partial(os.write, self._descriptor, rest)
+                write = partial(self.write, rest)
                 rest = rest[when_there_is_room(write, self._path, self._on_full) :]
         except BaseException:
             with contextlib.suppress(OSError):
@@ -519,20 +509,14 @@ class AppendOnlyFile:
 
     def sync(self) -> None:
         """Force everything onto the disk."""
-        when_there_is_room(partial(os.fsync, self._descriptor), self._path, self._on_full)
+        when_there_is_room(partial(os.fsync, self.fileno()), self._path, self._on_full)
 
     def close(self) -> None:
         """Force everything onto the disk, as far as it has room, and close the file, if that is not done."""
         if not self.closed:
             try:
-                os.fsync(self._descriptor)
+                os.fsync(self.fileno())
             except OSError as fault:
                 if not is_full(fault):
                     raise
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return self._descriptor < 0
+            super().close()

@@ -31,7 +31,7 @@ from typing import Self
 from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError, StorageError, SweepError
 from gridtune.storage import FileFacts, Storage, as_local, is_url
-from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan
 from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, LockOwner, lock_owner
 from gridtune.sweep.journal.journal import JOURNAL_NAME, parse_line, read_journal, sweep_folders
 from gridtune.sweep.remote.lock import StorageLock, read_lock
@@ -59,7 +59,7 @@ _DIGITS = 16
 _RETRY_SECONDS = 2.0
 
 
-class RemoteResults:
+class RemoteResults(SweepObserver):
     """The results of a sweep at a URL, locked by this driver, and the folder here that it works in.
 
     Parameters
@@ -122,12 +122,6 @@ class RemoteResults:
         """Store what the sweep is about, by which another machine goes on with the same runs."""
         for name in _FACTS:
             self.publish(name)
-
-    def finished(self, results: Sequence[CellResult]) -> None:
-        """Do nothing: the journal has stored them."""
-
-    def ended(self, result: SweepResult) -> None:
-        """Do nothing: `publish` is called when the report is written, too."""
 
     def publish(self, pattern: str = "**/*") -> None:
         """Store the files of the working copy that have changed; take away those that it no longer has."""

@@ -157,24 +157,19 @@ def _narrow(content: dict[str, Any], name: str, dimension: Dimension, values: li
 
 def _check_within(dimension: Dimension, value: Any) -> None:
     listed = dimension.grid or dimension.choice
-    if listed is not None:
-        if value not in listed:
-            texts = [str(item) for item in listed]
-            raise SpaceError(
-                f"{value!r} is not among its values in this space", hint=name_hint(str(value), texts)
-            )
-        return
     if dimension.expression is not None:
-        raise SpaceError(
-            "an expression cannot be narrowed", hint="give it under `fixed` in a space of its own"
-        )
-    low, high = dimension.extremes
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise SpaceError(
-            f"{value!r} is not among its values in this space", hint=f"they are from {low} to {high}"
-        )
-    if dimension.integer is not None and value != int(value):
-        raise SpaceError(f"{value!r} is not among its values in this space", hint="they are whole numbers")
+        hint = "give it under `fixed` in a space of its own"
+        raise SpaceError("an expression cannot be narrowed", hint=hint)
+    if listed is not None:
+        inside, hint = value in listed, name_hint(str(value), map(str, listed))
+    else:
+        low, high = dimension.extremes
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        inside, hint = number and low <= value <= high, f"they are from {low} to {high}"
+        if inside and dimension.integer is not None:
+            inside, hint = value == int(value), "they are whole numbers"
+    if not inside:
+        raise SpaceError(f"{value!r} is not among its values in this space", hint=hint)
 
 
 def _drop_idle(content: dict[str, Any], name: str, values: list[Any]) -> None:
