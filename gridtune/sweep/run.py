@@ -22,7 +22,7 @@ from gridtune.sweep.execution.runner import representatives
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, check_writable, when_there_is_room
 from gridtune.sweep.journal.results import results_table, write_table
-from gridtune.sweep.search.adaptive import AdaptiveQueue, differing_text
+from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.search.racing import RaceQueue
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
@@ -178,8 +178,8 @@ class _Sweep:
     def run(self, runner: SweepExecutor, shuffle: int | None) -> None:
         """Run the cells that have no result."""
         self._queue = queue = self._new_queue(runner.workers, shuffle)
-        if isinstance(queue, AdaptiveQueue) and queue.search.differing:
-            warnings.warn(differing_text(queue.search.differing), GridtuneWarning, stacklevel=2)
+        if isinstance(queue, AdaptiveQueue) and queue.search.warning:
+            warnings.warn(queue.search.warning, GridtuneWarning, stacklevel=2)
         cells = queue.cells() if isinstance(queue, AdaptiveQueue | RaceQueue) else self._cells
         before = self._results_of(cells)
         self._facts = self._sweep_plan(runner.folder, before)

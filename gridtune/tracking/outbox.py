@@ -28,23 +28,8 @@ __all__ = ["Outbox", "Send", "is_passing", "serve", "store_outbox"]
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 15.0
 #: The same while the end of the sweep waits.
 _HURRIED_DELAY = 1.0
-#: MLflow's error codes that trying again does not mend; any other failure may pass.
-_LASTING = frozenset(
-    {
-        "BAD_REQUEST",
-        "CUSTOMER_UNAUTHORIZED",
-        "ENDPOINT_NOT_FOUND",
-        "FEATURE_DISABLED",
-        "INVALID_PARAMETER_VALUE",
-        "INVALID_STATE",
-        "NOT_FOUND",
-        "NOT_IMPLEMENTED",
-        "PERMISSION_DENIED",
-        "RESOURCE_ALREADY_EXISTS",
-        "RESOURCE_DOES_NOT_EXIST",
-        "UNAUTHENTICATED",
-    }
-)
+#: The HTTP statuses of MLflow's errors that trying again does not mend; any other failure may pass.
+_LASTING = {400, 401, 403, 404, 501}
 
 #: What SQLAlchemy raises when a database cannot be reached or is busy; named, not imported.
 _DATABASE_AWAY = frozenset({"InterfaceError", "OperationalError"})
@@ -56,9 +41,9 @@ def is_passing(fault: BaseException) -> bool:
     """Whether a failure is of the kind that passes by itself (a server away, a locked database)."""
     if isinstance(fault, _StoreError):
         return fault.passing
-    code = getattr(fault, "error_code", None)
-    if code is not None:
-        return code not in _LASTING
+    status = getattr(fault, "get_http_status_code", None)
+    if status is not None:
+        return status() not in _LASTING
     if type(fault).__name__ in _DATABASE_AWAY:
         return True
     return isinstance(fault, OSError) and not isinstance(

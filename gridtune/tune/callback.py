@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 import uuid
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import replace
 from datetime import datetime
 from operator import methodcaller
 from typing import Any
 
 from ray import tune
 from ray.tune.result import AUTO_RESULT_KEYS
+from ray.tune.utils import flatten_dict
 
 from gridtune.errors import GridtuneWarning
 from gridtune.report.labels import value_text
@@ -26,15 +27,6 @@ __all__ = ["MlflowCallback"]
 _SEND_SECONDS = 2.0
 #: What Tune adds to results, beside `AUTO_RESULT_KEYS`.
 _BOOK_KEEPING = frozenset({"done", "trial_id", "experiment_tag", "training_iteration", "checkpoint_dir_name"})
-
-
-@dataclass
-class _TrackedTrial:
-    name: str
-    parameters: Mapping[str, str]
-    history: list[Point] = field(default_factory=list)
-    status: str = RUNNING
-    changed: bool = True
 
 
 class MlflowCallback(tune.Callback):
@@ -58,7 +50,10 @@ class MlflowCallback(tune.Callback):
     def __init__(self, experiment: str, *, tracking_uri: str | None = None, patience: float = 30.0) -> None:
         self._experiment, self._uri, self._patience = experiment, tracking_uri, patience
         self._outbox: Outbox | None = None
-        self._trials: dict[str, _TrackedTrial] = {}
+        self._trials: dict[str, RunContent] = {}
+        self._histories: defaultdict[str, list[Point]] = defaultdict(list)
+        #: Trials with something that has not been sent.
+        self._changed: set[str] = set()
         self._next = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -80,27 +75,27 @@ class MlflowCallback(tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Take notice of a trial, also when it begins again with another configuration."""
-        values = {name: value_text(value) for name, value in _flat(trial.config).items()}
+        values = {name: value_text(value) for name, value in flatten_dict(trial.config).items()}
         label = " · ".join(f"{name}={value}" for name, value in values.items())
         parameters = {clean_name(name): clean_text(value) for name, value in values.items()}
         known = self._trials.get(trial.trial_id)
         if known is None or known.parameters != parameters:
             # Parameters of a run stay; those of a trial that PBT has changed are those it began with.
             kept = parameters if known is None else known.parameters
-            history = [] if known is None else known.history
             name = clean_text(label, 200) or trial.trial_id
-            self._trials[trial.trial_id] = _TrackedTrial(name, kept, history)
+            tags = {"gridtune.kind": "trial"}
+            self._change(RunContent(trial.trial_id, name, tags, kept, status=RUNNING))
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         """Take what a trial reports; now and then send what is new."""
-        tracked, step = self._trials[trial.trial_id], int(result.get("training_iteration", 0))
-        for name, value in _flat(result).items():
+        history, step = self._histories[trial.trial_id], int(result.get("training_iteration", 0))
+        for name, value in flatten_dict(result).items():
             known = name in AUTO_RESULT_KEYS or name in _BOOK_KEEPING or name.startswith(("config/", "perf/"))
             if not known and isinstance(value, int | float) and not isinstance(value, bool):
-                tracked.history.append(Point(clean_name(name), float(value), step))
-        tracked.changed = True
+                history.append(Point(clean_name(name), float(value), step))
+        self._changed.add(trial.trial_id)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _SEND_SECONDS
             self._send(final=False)
@@ -114,9 +109,12 @@ class MlflowCallback(tune.Callback):
         self._end(trial, "FAILED")
 
     def _end(self, trial: Any, status: str) -> None:
-        tracked = self._trials.get(trial.trial_id)
-        if tracked is not None:
-            tracked.status, tracked.changed = status, True
+        if trial.trial_id in self._trials:
+            self._change(replace(self._trials[trial.trial_id], status=status))
+
+    def _change(self, content: RunContent) -> None:
+        self._trials[content.key] = content
+        self._changed.add(content.key)
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         """Send everything, and end the runs."""
@@ -124,7 +122,7 @@ class MlflowCallback(tune.Callback):
         if outbox is None:
             return
         self._send(final=True)
-        statuses = [tracked.status for tracked in self._trials.values()]
+        statuses = [content.status for content in self._trials.values()]
         failed, at = statuses.count("FAILED"), int(time.time() * 1000)
         counts = f"{len(statuses)} trials" + (f", {failed} failed" if failed else "")
         outbox.put("the tuning's totals", lambda runs: runs.update({"trials": counts}))
@@ -140,31 +138,13 @@ class MlflowCallback(tune.Callback):
         if outbox is None or (outbox.unsent and not final):
             return
         at = int(time.time() * 1000)
-        changed = [(key, tracked) for key, tracked in self._trials.items() if tracked.changed]
+        changed = [self._trials[key] for key in self._trials if key in self._changed]
         for ended in (False, True):
             contents = [
-                RunContent(
-                    key=key,
-                    name=tracked.name,
-                    tags={"gridtune.kind": "trial"},
-                    parameters=tracked.parameters,
-                    history=list(tracked.history),
-                    status=tracked.status,
-                )
-                for key, tracked in changed
-                if (tracked.status != RUNNING) == ended
+                replace(content, history=tuple(self._histories[content.key]))
+                for content in changed
+                if (content.status != RUNNING) == ended
             ]
             if contents:
                 outbox.put("trials", methodcaller("log", contents, final=ended, at=at))
-        for _, tracked in changed:
-            tracked.changed = False
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}/")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
+        self._changed.clear()

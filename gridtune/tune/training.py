@@ -41,7 +41,6 @@ from gridtune.training.system import (
 __all__ = [
     "Trained",
     "TrainingFolder",
-    "Watcher",
     "train",
     "training_of",
 ]
@@ -52,7 +51,7 @@ _TUNE = "tune"
 _MOST_FAILURES = 3
 
 
-class Watcher(Protocol):
+class _Watcher(Protocol):
     """Hears how trainings go on."""
 
     def stage(self, what: str) -> None:
@@ -151,7 +150,7 @@ def train(
     tracking: bool = True,
     tracking_uri: str | None = None,
     plugins: Iterable[str | Path] = (),
-    watcher: Watcher | None = None,
+    watcher: _Watcher | None = None,
 ) -> list[Trained]:
     """Train until the last iteration or until time is up; called again, go on from the checkpoints.
 
@@ -264,7 +263,7 @@ def _fit(
     *,
     every: int,
     address: str | None,
-    watcher: Watcher | None,
+    watcher: _Watcher | None,
 ) -> None:
     """Run a trial of Tune for each seed; it writes a checkpoint every so many iterations."""
     stage = (lambda what: None) if watcher is None else watcher.stage
@@ -500,7 +499,7 @@ class _TrainingTrial(tune.Trainable):
 class _FollowTrials(tune.Callback):
     """Passes on to the folders, by seed, what trials report and save."""
 
-    def __init__(self, folders: Mapping[int, TrainingFolder], watcher: Watcher | None) -> None:
+    def __init__(self, folders: Mapping[int, TrainingFolder], watcher: _Watcher | None) -> None:
         self._folders, self._watcher = folders, watcher
 
     def __reduce__(self) -> tuple[type[tune.Callback], tuple[()]]:

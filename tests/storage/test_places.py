@@ -164,7 +164,7 @@ def test_a_running_sweep_is_followed(
         assert (starting.state, starting.process) == ("running", os.getpid())
         driver.start()
         remote.started(driver.plan)
-        while not (seen := storage_lock.read_lock(storage)) or '"busy": 2' not in seen[0].status:
+        while not (seen := storage_lock.LockSign.latest(storage)) or '"busy": 2' not in seen[0].status:
             pass
         size = (remote.folder / "journal.jsonl").stat().st_size
         driver.journal.append(driver.results[:3])

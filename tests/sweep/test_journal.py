@@ -50,7 +50,7 @@ def test_proposals_are_kept_beside_results(tmp_path: Path, results: list[CellRes
         assert [proposal["number"] for proposal in journal.proposals] == [0, 1]
     path.write_bytes(path.read_bytes() + b'{"proposal":{"number":2,')
     with Journal(path) as journal:
-        assert journal.proposals == ({"number": 0, "point": {"x": 0.1}}, {"number": 1, "point": {"x": None}})
+        assert journal.proposals == [{"number": 0, "point": {"x": 0.1}}, {"number": 1, "point": {"x": None}}]
         assert list(journal.results) == [results[0].cell_id]
 
 

@@ -6,18 +6,17 @@ import threading
 import time
 
 import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import ErrorCode
 
 from gridtune.errors import TrackingError
 from gridtune.tracking import outbox as outbox_module
 from gridtune.tracking.outbox import Outbox, is_passing
 
 
-class CodedError(Exception):
-    """A fault with MLflow's kind of code."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.error_code = code
+def coded(code: str) -> MlflowException:
+    """Return a fault of MLflow with this code."""
+    return MlflowException(code, ErrorCode.Value(code))
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +95,7 @@ def test_a_fault_that_stays_ends_the_sending_at_once() -> None:
     def refused(client: object) -> None:
         nonlocal calls
         calls += 1
-        raise CodedError("PERMISSION_DENIED")
+        raise coded("PERMISSION_DENIED")
 
     box = Outbox(object)
     box.put("refused", refused)
@@ -111,10 +110,13 @@ def test_a_fault_that_stays_ends_the_sending_at_once() -> None:
     [
         (ConnectionError(), True),
         (TimeoutError(), True),
-        (CodedError("TEMPORARILY_UNAVAILABLE"), True),
-        (CodedError("INTERNAL_ERROR"), True),
-        (CodedError("INVALID_PARAMETER_VALUE"), False),
-        (CodedError("RESOURCE_DOES_NOT_EXIST"), False),
+        (coded("TEMPORARILY_UNAVAILABLE"), True),
+        (coded("INTERNAL_ERROR"), True),
+        (coded("REQUEST_LIMIT_EXCEEDED"), True),
+        (coded("INVALID_PARAMETER_VALUE"), False),
+        (coded("UNAUTHENTICATED"), False),
+        (coded("NOT_IMPLEMENTED"), False),
+        (coded("RESOURCE_DOES_NOT_EXIST"), False),
         (PermissionError(), False),
         (FileNotFoundError(), False),
         (TrackingError("deleted"), False),

@@ -33,7 +33,6 @@ __all__ = [
     "LockOwner",
     "StatusFile",
     "cells_since",
-    "lock_owner",
     "machine_id",
     "process_clock",
     "process_runs",
@@ -256,29 +255,29 @@ class LockOwner:
     host: str
     alive: bool | None
 
-
-def lock_owner(folder: Path) -> LockOwner | None:
-    """Return who has or had the journal of a sweep's folder; None if nobody ever had."""
-    path = folder / _LOCK
-    try:
-        file = path.open(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    with file:
-        match = _OWNER.match(file.read())
-        if match is None:
-            return None
-        process, host = int(match[1]), match[2]
+    @classmethod
+    def of(cls, folder: Path) -> Self | None:
+        """Return who has or had the journal of a sweep's folder; None if nobody ever had."""
+        path = folder / _LOCK
         try:
-            # Shared, and given back at once. The lock is what counts, not whether a process of that number
-            # exists: it may be another's by now, or be in another container.
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return LockOwner(process, host, alive=True)
+            file = path.open(encoding="utf-8", errors="replace")
         except OSError:
-            return LockOwner(process, host, alive=None)
-        fcntl.flock(file, fcntl.LOCK_UN)
-        return LockOwner(process, host, alive=False if host == socket.gethostname() else None)
+            return None
+        with file:
+            match = _OWNER.match(file.read())
+            if match is None:
+                return None
+            process, host = int(match[1]), match[2]
+            try:
+                # Shared, and given back at once. The lock is what counts, not whether a process of that
+                # number exists: it may be another's by now, or be in another container.
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return cls(process, host, alive=True)
+            except OSError:
+                return cls(process, host, alive=None)
+            fcntl.flock(file, fcntl.LOCK_UN)
+            return cls(process, host, alive=False if host == socket.gethostname() else None)
 
 
 def process_runs(process: int, clock: int | None) -> bool:

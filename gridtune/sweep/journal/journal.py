@@ -36,7 +36,6 @@ from gridtune.errors import SweepError
 __all__ = [
     "JOURNAL_NAME",
     "JOURNAL_SCHEMA",
-    "AlteredLineError",
     "AppendOnlyFile",
     "Journal",
     "OnFull",
@@ -69,7 +68,7 @@ _decode = json.JSONDecoder().decode
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
-class AlteredLineError(ValueError):
+class _AlteredLineError(ValueError):
     """A line is not what was written."""
 
 
@@ -119,7 +118,7 @@ def parse_line(line: bytes, *, checked: bool) -> Any:
 
     Raises
     ------
-    AlteredLineError
+    _AlteredLineError
         If the line is not what was written.
     ValueError
         If it is not JSON.
@@ -129,10 +128,10 @@ def parse_line(line: bytes, *, checked: bool) -> Any:
     end = len(line) - _CHECK_LENGTH
     has_check = end > 0 and line.startswith(_CHECK, end)
     if has_check and line[end + len(_CHECK) :] != b'%08x"}' % zlib.crc32(line[:end]):
-        raise AlteredLineError("the line has been altered: its checksum does not agree with it")
+        raise _AlteredLineError("the line has been altered: its checksum does not agree with it")
     record = _decode(line.decode())
     if not has_check and checked:
-        raise AlteredLineError("the line has been altered: it has no checksum")
+        raise _AlteredLineError("the line has been altered: it has no checksum")
     if has_check:
         del record["check"]
         if "identity" in record:
@@ -155,7 +154,7 @@ def _identity_text(line: bytes, record: Mapping[str, Any]) -> str:
         # A parameter may be named like the key that we have looked for.
         text = canonical_json(record["identity"])
         if id_of_identity(text) != record["cell_id"]:
-            raise AlteredLineError("the line has been altered: the cell's id is not that of its identity")
+            raise _AlteredLineError("the line has been altered: the cell's id is not that of its identity")
     return text
 
 
@@ -220,7 +219,7 @@ def _parse(lines: Sequence[bytes], path: Path) -> tuple[dict[str, CellResult], l
 def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> SweepError:
     """Return the error for a line that was not written by a sweep, or not like this."""
     reason = f"the line is no cell's result: {fault}"
-    if isinstance(fault, AlteredLineError):
+    if isinstance(fault, _AlteredLineError):
         reason = str(fault)
     elif isinstance(fault, KeyError):
         reason = f"the line is no cell's result: it has no {fault}"
@@ -500,7 +499,7 @@ class AppendOnlyFile(io.FileIO):
         try:
             while rest:
                 # A full disk may take a part: the next try goes on after it.
-                write = partial(self.write, rest)
+                write = partial(os.write, self.fileno(), rest)
                 rest = rest[when_there_is_room(write, self._path, self._on_full) :]
         except BaseException:
             with contextlib.suppress(OSError):

@@ -107,14 +107,8 @@ def _values(values: list[Any]) -> pa.Array:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         values, kinds = [None if value is None else float(value) for value in values], {float}
-    for kind, column_type in (
-        (bool, pa.bool_()),
-        (int, pa.int64()),
-        (float, pa.float64()),
-        (str, pa.string()),
-    ):
-        if kinds == {kind}:
-            return pa.array(values, column_type)
+    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
+        return pa.array(values)
     return _text(map(_as_text, values))
 
 

@@ -25,8 +25,8 @@ from gridtune.storage import Storage
 from gridtune.sweep.execution.status import machine_id, process_clock, process_runs
 
 __all__ = [
+    "LockSign",
     "StorageLock",
-    "read_lock",
 ]
 
 _FOLDER = "drivers"
@@ -178,6 +178,21 @@ class LockSign:
         except ValidationError:
             return cls()
 
+    @classmethod
+    def latest(cls, storage: Storage) -> tuple[LockSign, float] | None:
+        """Return the latest sign at a storage, and its time in seconds since 1970; None without any."""
+        signs: list[tuple[float, LockSign]] = []
+        for name, facts in storage.files(_FOLDER).items():
+            # A file that is gone has just been given up.
+            with contextlib.suppress(StorageError):
+                sign = cls.read(storage.read(f"{_FOLDER}/{name}"))
+                if sign.process:
+                    signs.append((facts.written / 1e9, sign))
+        if not signs:
+            return None
+        written, sign = max(signs, key=lambda one: one[0])
+        return sign, written
+
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}"
 
@@ -187,18 +202,3 @@ class LockSign:
         if self.host != socket.gethostname() or self.machine not in {"", machine_id()}:
             return None
         return process_runs(self.process, self.clock)
-
-
-def read_lock(storage: Storage) -> tuple[LockSign, float] | None:
-    """Return the latest sign of a lock at a storage, and its time in seconds since 1970; None without any."""
-    signs: list[tuple[float, LockSign]] = []
-    for name, facts in storage.files(_FOLDER).items():
-        # A file that is gone has just been given up.
-        with contextlib.suppress(StorageError):
-            sign = LockSign.read(storage.read(f"{_FOLDER}/{name}"))
-            if sign.process:
-                signs.append((facts.written / 1e9, sign))
-    if not signs:
-        return None
-    written, sign = max(signs, key=lambda one: one[0])
-    return sign, written

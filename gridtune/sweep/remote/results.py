@@ -32,9 +32,9 @@ from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError, StorageError, SweepError
 from gridtune.storage import FileFacts, Storage, as_local, is_url
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan
-from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, LockOwner, lock_owner
+from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, LockOwner
 from gridtune.sweep.journal.journal import JOURNAL_NAME, parse_line, read_journal, sweep_folders
-from gridtune.sweep.remote.lock import StorageLock, read_lock
+from gridtune.sweep.remote.lock import LockSign, StorageLock
 from gridtune.workload.catalogue import cache_folder
 
 __all__ = [
@@ -377,7 +377,7 @@ def view_sweep(place: Place, *wanted: str) -> Iterator[SweepView]:
     """
     folder = _here(place)
     if folder is not None:
-        yield SweepView(folder, folder, lock_owner(folder))
+        yield SweepView(folder, folder, LockOwner.of(folder))
         return
     view = _copy(Storage(str(place)), wanted)
     try:
@@ -448,7 +448,7 @@ def _copy_journal(files: _RemoteFiles, segments: dict[str, FileFacts], folder: P
 
 def _copy_status(storage: Storage, folder: Path) -> LockOwner | None:
     """Copy the driver's status, with the time of its last sign of life; return who the driver is."""
-    path, lock, facts = folder / STATUS_FILE, read_lock(storage), storage.facts(STATUS_FILE)
+    path, lock, facts = folder / STATUS_FILE, LockSign.latest(storage), storage.facts(STATUS_FILE)
     if lock is not None and lock[0].status:
         _replace_file(path, lock[0].status.encode())
         os.utime(path, (lock[1], lock[1]))

@@ -37,7 +37,6 @@ from gridtune.training.system import HISTORY, with_segment
 __all__ = [
     "AdaptiveQueue",
     "LockstepSearch",
-    "differing_text",
 ]
 
 #: Takes proposals that are new, before their cells run.
@@ -106,6 +105,17 @@ class LockstepSearch:
     def differing(self) -> int:
         """How many proposals of the journal the sampler would not make now."""
         return self._proposer.differing
+
+    @property
+    def warning(self) -> str | None:
+        """The message about proposals of the journal that would be others now; None if there are none."""
+        if not self.differing:
+            return None
+        proposals = "1 proposal" if self.differing == 1 else f"{self.differing} proposals"
+        return (
+            f"{proposals} of the journal would be different now, by another version of Optuna or because "
+            "cells were run again; the journal's are kept"
+        )
 
     @property
     def over(self) -> bool:
@@ -378,15 +388,6 @@ def _search_id(space: SearchSpace, directions: Sequence[str]) -> str:
     )
 
 
-def differing_text(count: int) -> str:
-    """Return the message about proposals of the journal that would be others now."""
-    proposals = "1 proposal" if count == 1 else f"{count} proposals"
-    return (
-        f"{proposals} of the journal would be different now, by another version of Optuna or because cells "
-        "were run again; the journal's are kept"
-    )
-
-
 class AdaptiveQueue(BlockQueue):
     """Deals out blocks of cells, each of one step of one trial of a `LockstepSearch`.
 
@@ -417,9 +418,10 @@ class AdaptiveQueue(BlockQueue):
         timeout: float | None = None,
     ) -> None:
         super().__init__([], workers=workers, timeout=timeout)
-        self._found: dict[str, CellResult] = dict(finished)
+        #: The results there are, by cell id.
+        self.results: dict[str, CellResult] = dict(finished)
         self._trial_of: dict[str, SearchTrial] = {}
-        self.search = LockstepSearch(planner, self._found, recorded=recorded, record=record)
+        self.search = LockstepSearch(planner, self.results, recorded=recorded, record=record)
 
     def cells(self) -> list[Cell]:
         """Return the cells of every step begun so far, each once."""
@@ -431,14 +433,9 @@ class AdaptiveQueue(BlockQueue):
         missing = {cell.cell_id for trial in self.search.in_turn for cell in self.missing(trial)}
         return len(missing) + self.search.cells_each * self.search.unproposed
 
-    @property
-    def results(self) -> Mapping[str, CellResult]:
-        """The results there are, by cell id."""
-        return self._found
-
     def missing(self, trial: SearchTrial) -> list[Cell]:
         """Return the cells without a result of the step that a trial is at."""
-        return [cell for cell in trial.cells if cell.cell_id not in self._found]
+        return [cell for cell in trial.cells if cell.cell_id not in self.results]
 
     def ready(self) -> list[tuple[SearchTrial, list[Cell]]]:
         """Return the trials with cells that no worker has, and these cells, the most urgent first."""
@@ -492,5 +489,5 @@ class AdaptiveQueue(BlockQueue):
 
     def note(self, results: Sequence[CellResult]) -> None:
         """Take results, and let the search go on as far as it can."""
-        self._found.update({result.cell_id: result for result in results})
+        self.results.update({result.cell_id: result for result in results})
         self.search.advance()

@@ -11,7 +11,7 @@ import importlib.util
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from gridtune.errors import SpaceError
 from gridtune.sweep.space.points import (
     Point,
     grid_points,
-    node_name,
     position,
     random_points,
     suggested_point,
@@ -172,7 +171,7 @@ class Proposer:
             listed = dimension.grid or dimension.choice
             if dimension.expression is not None:
                 nodes = dimension.expression.choices(value)
-                stored.update({node_name(name, node): choice for node, choice in nodes.items()})
+                stored.update({f"{name}[{node}]": choice for node, choice in nodes.items()})
             else:
                 stored[name] = value if listed is None else position(listed, value)
         return stored
@@ -214,58 +213,43 @@ class _SamplerInfo:
 
     Attributes
     ----------
-    make
-        Returns the sampler, given the module `optuna.samplers`, a seed and the size of a population or None.
+    name
+        Its class in `optuna.samplers`.
+    options
+        What it is made with beside a seed.
     needs
         Packages that must be installed beside Optuna.
     several_objectives
         Whether it improves several objectives at once.
     population
-        Whether it has a population.
+        Its option for the size of its population; "" where it has none.
     """
 
-    make: Callable[[Any, int, int | None], Any]
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     several_objectives: bool = True
-    population: bool = False
-
-
-def _nsga(name: str) -> Callable[[Any, int, int | None], Any]:
-    def make(samplers: Any, seed: int, population: int | None) -> Any:
-        options = {} if population is None else {"population_size": population}
-        return getattr(samplers, name)(seed=seed, **options)
-
-    return make
+    population: str = ""
 
 
 #: By the name that search spaces use.
 SAMPLERS: Mapping[str, _SamplerInfo] = {
-    "tpe": _SamplerInfo(lambda samplers, seed, _: samplers.TPESampler(seed=seed)),
+    "tpe": _SamplerInfo("TPESampler"),
     "cmaes": _SamplerInfo(
-        lambda samplers, seed, population: samplers.CmaEsSampler(
-            seed=seed, popsize=population, warn_independent_sampling=False
-        ),
+        "CmaEsSampler",
+        {"warn_independent_sampling": False},
         needs=("cmaes",),
         several_objectives=False,
-        population=True,
+        population="popsize",
     ),
-    "gp": _SamplerInfo(
-        lambda samplers, seed, _: samplers.GPSampler(seed=seed, warn_independent_sampling=False),
-        needs=("scipy", "torch"),
-    ),
-    "nsgaii": _SamplerInfo(_nsga("NSGAIISampler"), population=True),
-    "nsgaiii": _SamplerInfo(_nsga("NSGAIIISampler"), population=True),
-    "random": _SamplerInfo(lambda samplers, seed, _: samplers.RandomSampler(seed=seed)),
+    "gp": _SamplerInfo("GPSampler", {"warn_independent_sampling": False}, needs=("scipy", "torch")),
+    "nsgaii": _SamplerInfo("NSGAIISampler", population="population_size"),
+    "nsgaiii": _SamplerInfo("NSGAIIISampler", population="population_size"),
+    "random": _SamplerInfo("RandomSampler"),
+    # What the sequence does not cover (conditional dimensions) is drawn at random.
     "sobol": _SamplerInfo(
-        lambda samplers, seed, _: samplers.QMCSampler(
-            qmc_type="sobol",
-            scramble=True,
-            seed=seed,
-            # What the sequence does not cover (conditional dimensions) is drawn at random.
-            independent_sampler=samplers.RandomSampler(seed=seed),
-            warn_asynchronous_seeding=False,
-            warn_independent_sampling=False,
-        ),
+        "QMCSampler",
+        {"scramble": True, "warn_asynchronous_seeding": False, "warn_independent_sampling": False},
         needs=("scipy",),
     ),
 }
@@ -313,11 +297,13 @@ def _new_study(options: Adaptive, directions: Sequence[str]) -> Any:
     """
     import optuna  # noqa: PLC0415
 
+    info = SAMPLERS[options.sampler]
+    population = {} if options.population is None else {info.population: options.population}
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         try:
-            sampler = SAMPLERS[options.sampler].make(optuna.samplers, options.seed, options.population)
+            sampler = getattr(optuna.samplers, info.name)(seed=options.seed, **info.options, **population)
         except ValueError as fault:
             raise SpaceError(f"Optuna refuses the sampler {options.sampler}: {fault}") from None
     names = {"min": "minimize", "max": "maximize"}

@@ -32,7 +32,7 @@ from gridtune.sweep.execution.workers import AGAIN_SECONDS, Simulator, Simulator
 from gridtune.sweep.search.adaptive import AdaptiveQueue, objective_means
 from gridtune.sweep.search.schedulers import SearchTrial
 
-__all__ = ["ConfigurationTrainable", "run_in_tune"]
+__all__ = ["run_in_tune"]
 
 #: Seconds that trials keep their workers for one that is starting; on a full cluster it may never start.
 _PATIENCE_SECONDS = 30.0
@@ -47,7 +47,7 @@ _MOST_TRIALS = 100_000
 Action = Literal["CONTINUE", "PAUSE", "STOP"]
 
 
-class ConfigurationTrainable(tune.Trainable):
+class _ConfigurationTrainable(tune.Trainable):
     """Runs the cells of one step of a configuration.
 
     A worker that cannot be made ready runs nothing: it says so and keeps its place.
@@ -265,11 +265,6 @@ class _Scheduler(FIFOScheduler):
         super().__init__()
         self._driver = driver
 
-    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Accept the objective: it is the search's own."""
-        self._metric = metric
-        return True
-
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """Take results; return what becomes of the trial."""
         action = self._driver.received(trial, result)
@@ -351,7 +346,7 @@ def run_in_tune(
     driver = _SearchDriver(queue, sink=sink, busy=busy, crew=crew)
     hooks = _Hooks(driver)
     trainable = tune.with_resources(
-        tune.with_parameters(ConfigurationTrainable, settings=settings),
+        tune.with_parameters(_ConfigurationTrainable, settings=settings),
         tune.PlacementGroupFactory(crew.needs.bundles),
     )
     shutil.rmtree(scratch, ignore_errors=True)

@@ -21,7 +21,6 @@ __all__ = [
     "baseline_indices",
     "grid_points",
     "in_order",
-    "node_name",
     "position",
     "random_points",
     "sobol_points",
@@ -141,7 +140,7 @@ def suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
         elif dimension.expression is not None:
 
             def choose(node: int, alternatives: int, name: str = name) -> int:
-                return int(trial.suggest_categorical(node_name(name, node), list(range(alternatives))))
+                return int(trial.suggest_categorical(f"{name}[{node}]", list(range(alternatives))))
 
             point[name] = dimension.expression.draw(choose)
         else:
@@ -149,11 +148,6 @@ def suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
             # By position: Optuna's categories are scalars, a parameter's values need not be.
             point[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
     return {name: point[name] for name in dimensions if name in point}
-
-
-def node_name(name: str, node: int) -> str:
-    """Return what a sampler calls a node of an expression."""
-    return f"{name}[{node}]"
 
 
 def position(values: Sequence[Any], value: Any) -> int | None:
