@@ -23,22 +23,17 @@ if TYPE_CHECKING:
     from gridtune.sweep.space.plan import PlannedSpace, load_space, plan_space
     from gridtune.sweep.space.schema import SearchSpace
 
-#: The names that each module has.
-_PUBLIC = {
-    "gridtune.core.cells": ("Cell", "CellResult", "Replicate"),
-    "gridtune.sweep.execution.observing": (
-        "Progress",
-        "SweepObserver",
-        "SweepPlan",
-        "SweepResult",
-    ),
-    "gridtune.sweep.execution.runner": ("CellRun", "run_cell"),
-    "gridtune.sweep.journal.journal": ("Journal", "read_journal"),
-    "gridtune.sweep.journal.results": ("TIMING_COLUMNS", "results_table"),
-    "gridtune.sweep.run": ("default_directory", "run_space", "space_cells"),
-    "gridtune.sweep.space.plan": ("PlannedSpace", "load_space", "plan_space"),
-    "gridtune.sweep.space.schema": ("SearchSpace",),
-}
+#: The modules that have the public names, those that import least first.
+_MODULES = (
+    "gridtune.core.cells",
+    "gridtune.sweep.journal.journal",
+    "gridtune.sweep.space.schema",
+    "gridtune.sweep.space.plan",
+    "gridtune.sweep.execution.runner",
+    "gridtune.sweep.execution.observing",
+    "gridtune.sweep.journal.results",
+    "gridtune.sweep.run",
+)
 
 __all__ = [
     "TIMING_COLUMNS",
@@ -65,9 +60,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    module = next((module for module, names in _PUBLIC.items() if name in names), None)
-    if module is None:
-        raise AttributeError(f"module 'gridtune.sweep' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
+    for module in map(importlib.import_module, _MODULES if name in __all__ else ()):
+        if hasattr(module, name):
+            globals()[name] = value = getattr(module, name)
+            return value
+    raise AttributeError(f"module 'gridtune.sweep' has no attribute {name!r}")

@@ -7,7 +7,7 @@ import math
 import random
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,12 @@ from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment
 from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, check_executor
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
-from gridtune.sweep.execution.runner import representatives
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, check_writable, when_there_is_room
 from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.search.racing import RaceQueue
-from gridtune.sweep.shards import Shard, ShardFacts, check_divisible
+from gridtune.sweep.shards import Shard, ShardFacts
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
 from gridtune.sweep.space.schema import SearchSpace
 
@@ -33,6 +32,8 @@ __all__ = ["RESULTS_NAME", "default_directory", "run_space", "space_cells"]
 RESULTS_NAME = "results.parquet"
 #: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
 _LEAST_FREE = 50 * 2**20
+#: Configurations that kernels are compiled for beforehand.
+_LARGEST_SAMPLE = 200
 
 
 def default_directory(space: SearchSpace, shard: Shard | None = None) -> Path:
@@ -121,7 +122,7 @@ def run_space(
     plan = plan_space(space)
     chosen = check_executor(plan, executor, address=address, workers=workers)
     if shard is not None:
-        check_divisible(plan.space)
+        shard.check(plan.space)
     folder = Path(directory) if directory is not None else default_directory(plan.space, shard)
     check_writable(folder, free=_LEAST_FREE)
     runner = SweepExecutor(
@@ -187,9 +188,17 @@ class _Sweep:
             observer.started(self._facts)
         if queue.left:
             seconds = [result.seconds for result in before if math.isfinite(result.seconds)]
-            configurations = representatives(self._cells or self._plan.cells(self._plan.corners()))
             typical = sum(seconds) / len(seconds) if seconds else None
-            runner.run(queue, configurations, typical, sink=self._sink)
+            runner.run(queue, self._sample(), typical, sink=self._sink)
+
+    def _sample(self) -> list[Mapping[str, Any]]:
+        """Return configurations to compile for, up to a limit; the others compile when first met."""
+        distinct: dict[str, Mapping[str, Any]] = {}
+        for cell in self._cells or self._plan.cells(self._plan.corners()):
+            distinct.setdefault(cell.configuration_id, cell.configuration)
+            if len(distinct) >= _LARGEST_SAMPLE:
+                break
+        return list(distinct.values())
 
     def end(self, path: Path, on_full: Callable[[str], None], began: float) -> SweepResult:
         """Write the table of results, and return them."""
@@ -227,14 +236,11 @@ class _Sweep:
 
     def _sweep_plan(self, folder: Path, before: Sequence[CellResult]) -> SweepPlan:
         plan, queue = self._plan, self._queue
-        total, stops = queue.left + len(before), True
-        if isinstance(queue, RaceQueue):
-            total = queue.most
-        elif plan.space.strategy.stopping is not None:
+        total, strategy = queue.left + len(before), plan.space.strategy
+        stops = strategy.race is not None or strategy.stopping is not None
+        if stops:
             # Those that have been stopped already leave less; how much is not worth a count.
             total = max(total, plan.most)
-        else:
-            stops = False
         other_code = find_other_code(self._stored, self._cells)
         workloads = plan.workloads.loaded
         return SweepPlan(plan.space, folder, plan.directions, total, before, workloads, other_code, stops)

@@ -20,7 +20,7 @@ from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal, 
 from gridtune.sweep.remote.results import Place, SweepView
 from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = ["SHARD_FILE", "Shard", "ShardFacts", "check_divisible", "merge_journals", "missing_shards"]
+__all__ = ["SHARD_FILE", "Shard", "ShardFacts", "merge_journals", "missing_shards"]
 
 #: The file in a shard's folder.
 SHARD_FILE = "shard.json"
@@ -59,6 +59,21 @@ class Shard:
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
+
+    def check(self, space: SearchSpace) -> None:
+        """Refuse a space whose cells depend on each other's results.
+
+        Raises
+        ------
+        SweepError
+            If its strategy is a race or an adaptive search.
+        """
+        if space.strategy.adaptive is not None or space.strategy.race is not None:
+            raise SweepError(
+                "the strategy of this space decides by results which cells run next, so it cannot be divided",
+                field="strategy",
+                hint="run it on a Ray cluster instead: docs/clusters.md",
+            )
 
     def cells(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return this shard's cells, in their order: sizes of shards differ by one at most.
@@ -124,22 +139,6 @@ class ShardFacts:
         draft = folder / f".{SHARD_FILE}.draft"
         draft.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
         draft.replace(folder / SHARD_FILE)
-
-
-def check_divisible(space: SearchSpace) -> None:
-    """Refuse a space whose cells depend on each other's results.
-
-    Raises
-    ------
-    SweepError
-        If its strategy is a race or an adaptive search.
-    """
-    if space.strategy.adaptive is not None or space.strategy.race is not None:
-        raise SweepError(
-            "the strategy of this space decides by results which cells run next, so it cannot be divided",
-            field="strategy",
-            hint="run it on a Ray cluster instead: docs/clusters.md",
-        )
 
 
 def missing_shards(views: Iterable[SweepView]) -> list[str]:

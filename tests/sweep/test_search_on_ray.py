@@ -18,7 +18,7 @@ from gridtune.core.system import CellResources
 from gridtune.sweep import CellResult, plan_space, read_journal, run_space
 from gridtune.sweep.execution.cluster import Crew
 from gridtune.sweep.execution.workers import SimulatorSettings
-from gridtune.sweep.search.adaptive import AdaptiveQueue, objective_means
+from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.search.tuning import run_in_tune
 from tests.sweep.spaces import content, runs_in, toy_space
 
@@ -71,7 +71,7 @@ def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, 
     assert len(received) == len(queue.cells())
     means = {}
     for trial in queue.search.trials:
-        means[trial.point["x"]] = objective_means(queue.search.judged(trial), queue.results, ["loss"])
+        means[trial.point["x"]] = queue.search.means(queue.search.judged(trial))
     for trial in analysis.trials:
         assert [trial.last_result["loss"]] == means[trial.config["x"]]
     assert analysis.best_trial is not None

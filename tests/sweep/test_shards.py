@@ -10,7 +10,7 @@ import pytest
 from gridtune.errors import SweepError
 from gridtune.sweep import Journal, plan_space, read_journal, run_space, shards, space_cells
 from gridtune.sweep.remote.results import SweepView
-from gridtune.sweep.shards import Shard, ShardFacts, check_divisible, merge_journals, missing_shards
+from gridtune.sweep.shards import Shard, ShardFacts, merge_journals, missing_shards
 from tests.sweep.spaces import toy_space
 
 
@@ -43,7 +43,7 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
 def test_cells_that_depend_on_results_cannot_be_divided(strategy: dict[str, object]) -> None:
     plan = plan_space(toy_space(strategy=strategy, dimensions={"x": [0, 1, 2, 3]}, replicates={"seeds": 8}))
     with pytest.raises(SweepError, match="cannot be divided"):
-        check_divisible(plan.space)
+        Shard(1, 2).check(plan.space)
 
 
 def shard_of(space: dict[str, object], text: str, out: Path) -> Path:

@@ -89,10 +89,6 @@ class BlockQueue:
         #: Workers that died since the last result.
         self.deaths_in_a_row = 0
 
-    def add(self, cells: Iterable[Cell]) -> None:
-        """Add cells at the end."""
-        self._waiting.extend(cells)
-
     @property
     def left(self) -> int:
         """Cells without a result."""

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -46,7 +46,6 @@ __all__ = [
     "is_prepared",
     "limited_memory",
     "prepare_worker",
-    "representatives",
     "run_cell",
     "run_one",
     "single_threaded",
@@ -183,20 +182,6 @@ def error_text(fault: BaseException) -> str:
 def worker_name() -> str:
     """Return `host:pid` of this process."""
     return f"{socket.gethostname()}:{os.getpid()}"
-
-
-#: Configurations that kernels are compiled for beforehand; the rest compile when first met.
-_LARGEST_SAMPLE = 200
-
-
-def representatives(cells: Iterable[Cell]) -> list[Mapping[str, Any]]:
-    """Return the configurations to compile for: each once, up to a limit."""
-    distinct: dict[str, Mapping[str, Any]] = {}
-    for cell in cells:
-        distinct.setdefault(cell.configuration_id, cell.configuration)
-        if len(distinct) >= _LARGEST_SAMPLE:
-            break
-    return list(distinct.values())
 
 
 def is_prepared(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> bool:

@@ -126,13 +126,10 @@ def in_table(table: pa.Table, parameters: Mapping[str, Any]) -> dict[str, Any]:
     parameters
         Name to value; one without a column stays as it is.
     """
-
-    def column_value(name: str, value: Any) -> Any:
-        column = table.schema.get_field_index(f"param.{name}")
-        is_text = column >= 0 and pa.types.is_string(table.schema.field(column).type)
-        return _as_text(value) if is_text else value
-
-    return {name: column_value(name, value) for name, value in parameters.items()}
+    columns = {field.name for field in table.schema if pa.types.is_string(field.type)}
+    return {
+        name: _as_text(value) if f"param.{name}" in columns else value for name, value in parameters.items()
+    }
 
 
 def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellResult]:

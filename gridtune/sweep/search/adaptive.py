@@ -131,12 +131,6 @@ class LockstepSearch:
                 yield trial
 
     @property
-    def cells(self) -> Iterator[Cell]:
-        """The cells of every step that a trial has begun."""
-        for trial in self.trials:
-            yield from trial.begun
-
-    @property
     def unproposed(self) -> int:
         """How many configurations are to be proposed yet."""
         if self._exhausted:
@@ -156,7 +150,13 @@ class LockstepSearch:
 
         With a resource these are the cells of the last step, else those of all steps.
         """
-        return objective_means(self.judged(trial), self._results, self.metrics)
+        return self.means(self.judged(trial))
+
+    def means(self, cells: Sequence[Cell]) -> list[float] | None:
+        """Return the mean of each objective over cells that have results; None where one has no value."""
+        results = [self._results[cell.cell_id].metrics for cell in cells]
+        means = [float(np.mean([one.get(metric, math.nan) for one in results])) for metric in self.metrics]
+        return means if all(map(math.isfinite, means)) else None
 
     def judged(self, trial: SearchTrial) -> list[Cell]:
         """Return the cells whose mean counts after the step that a trial is at."""
@@ -356,17 +356,6 @@ class LockstepSearch:
         return SearchTrial("baseline", number, point, [self._planner.cells([point])], False, "RUNNING")
 
 
-def objective_means(
-    cells: Sequence[Cell], results: Mapping[str, CellResult], metrics: Sequence[str]
-) -> list[float] | None:
-    """Return the mean of each metric over cells that have results; None where one has no value."""
-    means = [
-        float(np.mean([results[cell.cell_id].metrics.get(metric, math.nan) for cell in cells]))
-        for metric in metrics
-    ]
-    return means if all(map(math.isfinite, means)) else None
-
-
 def _search_id(space: SearchSpace, directions: Sequence[str]) -> str:
     """Return what identifies a search: proposals of one whose id differs say nothing about this one.
 
@@ -425,7 +414,7 @@ class AdaptiveQueue(BlockQueue):
 
     def cells(self) -> list[Cell]:
         """Return the cells of every step begun so far, each once."""
-        return list({cell.cell_id: cell for cell in self.search.cells}.values())
+        return list({cell.cell_id: cell for trial in self.search.trials for cell in trial.begun}.values())
 
     @property
     def left(self) -> int:

@@ -164,7 +164,7 @@ class RaceQueue(BlockQueue):
             missing = [cell for cell in self.cells() if cell.cell_id not in self._found]
             if missing:
                 places = self._planner.run_order(missing)
-                self.add(sorted(missing, key=lambda cell: places[cell.cell_id]))
+                self._waiting.extend(sorted(missing, key=lambda cell: places[cell.cell_id]))
                 self._open = {cell.cell_id for cell in missing}
                 return
             if not self.race.advance(self._values()):

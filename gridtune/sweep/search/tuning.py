@@ -29,7 +29,7 @@ from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import Block, Busy, Driver, Sink
 from gridtune.sweep.execution.cluster import Crew, client_connection, environment
 from gridtune.sweep.execution.workers import AGAIN_SECONDS, Simulator, SimulatorSettings
-from gridtune.sweep.search.adaptive import AdaptiveQueue, objective_means
+from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.search.schedulers import SearchTrial
 
 __all__ = ["run_in_tune"]
@@ -177,9 +177,9 @@ class _SearchDriver(Driver):
         self.report(trial.trial_id, result.get("results", ()))
         self.deliver()
         if all(cell.cell_id in self.queue.results for cell in judged):
-            metrics = self.queue.search.metrics
-            means = objective_means(judged, self.queue.results, metrics)
-            self.objectives[trial.trial_id] = dict(zip(metrics, means or (), strict=False))
+            search = self.queue.search
+            objectives = zip(search.metrics, search.means(judged) or (), strict=False)
+            self.objectives[trial.trial_id] = dict(objectives)
         if not self.over and (result["left"] or self._goes_on(trial, search_trial) or not self._may_leave()):
             return "CONTINUE"
         self.release(trial.trial_id)

@@ -204,6 +204,9 @@ Choose = Callable[[int, int], int]
 _SIMPLE = re.compile(r"[\w.]+(\([^()]*\))?")
 
 
+Operator = Literal["+", "-", "*", "/", "min", "max"]
+
+
 class ExpressionTree(SpacePart):
     """Expressions that a search may build.
 
@@ -218,12 +221,7 @@ class ExpressionTree(SpacePart):
     """
 
     terminals: Annotated[tuple[str | float, ...], Field(min_length=1)]
-    operators: Annotated[tuple[Literal["+", "-", "*", "/", "min", "max"], ...], Field(min_length=1)] = (
-        "+",
-        "-",
-        "*",
-        "/",
-    )
+    operators: Annotated[tuple[Operator, ...], Field(min_length=1)] = ("+", "-", "*", "/")
     depth: Annotated[int, Field(ge=1, le=5)] = 3
 
     @property
@@ -281,7 +279,7 @@ class ExpressionTree(SpacePart):
         fill(1, expression)
         return found
 
-    def _split(self, text: str) -> tuple[Literal["+", "-", "*", "/", "min", "max"], str, str] | None:
+    def _split(self, text: str) -> tuple[Operator, str, str] | None:
         """Return the operator of an expression and its branches, or None."""
         body = text.partition("(")[2].removesuffix(")")
         for operator in self.operators:
