@@ -141,10 +141,18 @@ def connect(uri: str) -> MlflowClient:
                 f"the database's driver is not installed: {fault.name}",
                 hint='for PostgreSQL: pip install "gridtune[postgresql]"',
             ) from None
-    with _writable(database), _alone(database):
-        if not database.exists():
-            make_database(database)
-        return _client(uri)
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(database):
+            if not database.exists():
+                make_database(database)
+            return _client(uri)
+    except OSError as fault:
+        raise TrackingError(
+            f"the tracking database cannot be written: {fault.strerror or fault}",
+            path=database,
+            hint="give another --tracking-uri, or run without tracking (--no-tracking)",
+        ) from None
 
 
 def make_database(path: Path) -> None:
@@ -198,19 +206,6 @@ def _client(uri: str) -> MlflowClient:
     for name in ("mlflow.store.db.utils", "alembic", "alembic.runtime.migration"):
         logging.getLogger(name).setLevel(logging.WARNING)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
-
-
-@contextmanager
-def _writable(database: Path) -> Iterator[None]:
-    try:
-        database.parent.mkdir(parents=True, exist_ok=True)
-        yield
-    except OSError as fault:
-        raise TrackingError(
-            f"the tracking database cannot be written: {fault.strerror or fault}",
-            path=database,
-            hint="give another --tracking-uri, or run without tracking (--no-tracking)",
-        ) from None
 
 
 @contextmanager

@@ -106,10 +106,8 @@ def _value(value: Any) -> str:
 def _replicates(system: System, starter: SuggestedSpace, workload: Workload) -> Iterator[str]:
     """Yield how often every configuration is repeated, and why so."""
     fields = system.Parameters.model_fields
-    replicates, why = (
-        starter.replicates,
-        ["# Repetitions of every configuration. Differences are taken one by one."],
-    )
+    replicates = starter.replicates
+    why = ["# Repetitions of every configuration. Differences are taken one by one."]
     if replicates is None and system.Parameters.window_parameter in fields:
         windows = starter_windows(len(workload))
         # Six comparisons are the fewest that can prove anything; a log of a few jobs has what it has.
