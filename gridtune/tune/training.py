@@ -38,12 +38,7 @@ from gridtune.training.system import (
     require_device,
 )
 
-__all__ = [
-    "Trained",
-    "TrainingFolder",
-    "train",
-    "training_of",
-]
+__all__ = ["Trained", "TrainingFolder", "train", "training_of"]
 
 #: The folder of Tune's own files.
 _TUNE = "tune"

@@ -24,10 +24,7 @@ from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.sweep.execution.status import machine_id, process_clock, process_runs
 
-__all__ = [
-    "LockSign",
-    "StorageLock",
-]
+__all__ = ["LockSign", "StorageLock"]
 
 _FOLDER = "drivers"
 #: Seconds between two signs of life; after how many of silence a driver counts as dead; between two looks.

@@ -34,10 +34,7 @@ from gridtune.sweep.space.points import Point, space_points
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import HISTORY, with_segment
 
-__all__ = [
-    "AdaptiveQueue",
-    "LockstepSearch",
-]
+__all__ = ["AdaptiveQueue", "LockstepSearch"]
 
 #: Takes proposals that are new, before their cells run.
 Record = Callable[[Sequence[Mapping[str, Any]]], None]

@@ -19,13 +19,7 @@ import numpy as np
 
 from gridtune.core.cells import canonical_json
 from gridtune.errors import SpaceError
-from gridtune.sweep.space.points import (
-    Point,
-    grid_points,
-    position,
-    random_points,
-    suggested_point,
-)
+from gridtune.sweep.space.points import Point, grid_points, position, random_points, suggested_point
 from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.sweep.space.strategies import Adaptive
 

@@ -21,10 +21,7 @@ from gridtune.sweep.space.points import baseline_indices
 from gridtune.sweep.space.schema import Replicates, SearchSpace
 from gridtune.sweep.space.strategies import Racing
 
-__all__ = [
-    "RacePlan",
-    "RaceQueue",
-]
+__all__ = ["RacePlan", "RaceQueue"]
 
 
 @dataclass(frozen=True)
