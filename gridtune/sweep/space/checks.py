@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gridtune.core.cells import refusal_hint, refusal_text
 from gridtune.core.plugins import load_plugins
-from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
+from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.sweep.search.proposals import check_sampler
@@ -19,11 +19,7 @@ from gridtune.sweep.space.points import in_order
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import Training
 
-__all__ = [
-    "check_configuration",
-    "check_space",
-    "faulty_value",
-]
+__all__ = ["check_space"]
 
 
 def check_space(space: SearchSpace) -> System:
@@ -173,19 +169,11 @@ def _stated_values(space: SearchSpace) -> Iterator[tuple[Place, str, Any]]:
         )
     for name, dimension in space.dimensions.items():
         for index, value in enumerate(dimension.extremes):
-            yield _place_of_value(space, name, index), name, value
+            yield space.value_place(name, index), name, value
     for name, value in space.baseline.items():
         # Null in the baseline also says that a conditional dimension does not apply there.
         if value is not None or name not in space.dimensions or not space.dimensions[name].when:
             yield ("baseline", name), name, value
-
-
-def _place_of_value(space: SearchSpace, name: str, index: int) -> Place:
-    """Return where the file has a dimension's value: a plain list names no kind."""
-    content = space.source.content
-    written = content.get("dimensions", {}).get(name) if isinstance(content, Mapping) else None
-    kind = () if isinstance(written, list | tuple) else (space.dimensions[name].kind,)
-    return ("dimensions", name, *kind, index)
 
 
 def _check_stopping(space: SearchSpace) -> None:
@@ -213,74 +201,3 @@ def _check_stopping(space: SearchSpace) -> None:
         if resource in other.when or (name == resource and other.when):
             message = f"{name!r} has a condition, but every configuration needs each value of {resource!r}"
             raise space.fault(message, "dimensions", name, "when", hint="leave the condition out")
-
-
-def check_configuration(
-    space: SearchSpace, system: System, parameters: Mapping[str, Any]
-) -> SystemParameters:
-    """Return the parameters of one configuration as the system knows them.
-
-    Raises
-    ------
-    SpaceError
-        If the system refuses them together.
-    """
-    try:
-        return system.Parameters.model_validate(dict(parameters))
-    except ValidationError as refused:
-        error = refused.errors()[0]
-        name = str(error["loc"][0]) if error["loc"] else ""
-        configuration = ", ".join(f"{key}={value}" for key, value in parameters.items())
-        reason = refusal_text(error, parameters.get(name))
-        message = f"{system.name} refuses the configuration {configuration}: {reason}"
-        hint = "give a dimension that applies only sometimes its `when`"
-        if error["type"] == "missing":
-            message, hint = f"{system.name} needs the parameter {name!r}", "put it under `fixed`"
-            raise space.fault(message, "fixed", name, hint=hint) from None
-        raise space.fault(message, "dimensions", *([name] if name else []), hint=hint) from None
-    except GridtuneError as refused:
-        raise space.fault(refused.message, "dimensions", hint=refused.hint) from None
-
-
-def faulty_value(
-    space: SearchSpace, system: System, shared: Mapping[str, Any], points: Iterable[Mapping[str, Any]]
-) -> SpaceError | None:
-    """Return the fault of the first listed value that every configuration with it is refused for.
-
-    Some checks see whole configurations only, so a misspelt value shows as a refused configuration, or as a
-    baseline that no cell has; the place of the value itself is more useful.
-
-    Parameters
-    ----------
-    space, system
-        What is searched.
-    shared
-        Parameters that every configuration has.
-    points
-        What the configurations have beside them.
-
-    Returns
-    -------
-    SpaceError or None
-        None where no single value is at fault, or every configuration is refused.
-    """
-    outcomes = [(point, _refusal(system, {**shared, **point})) for point in points]
-    if all(refusal for _, refusal in outcomes):
-        return None
-    for name, dimension in space.dimensions.items():
-        for index, value in enumerate(dimension.grid or dimension.choice or ()):
-            refusals = [refusal for point, refusal in outcomes if name in point and point[name] is value]
-            if refusals and all(refusals):
-                return space.fault(str(refusals[0]), *_place_of_value(space, name, index))
-    return None
-
-
-def _refusal(system: System, parameters: Mapping[str, Any]) -> str | None:
-    try:
-        system.Parameters.model_validate(dict(parameters))
-    except ValidationError as refused:
-        error = refused.errors()[0]
-        return refusal_text(error, error["input"])
-    except GridtuneError as refused:
-        return refused.message
-    return None

@@ -13,10 +13,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from gridtune.arguments import require_path
-from gridtune.core.cells import Cell, CellResult, Replicate, configuration_id_of, id_of_identity, identity_of
+from gridtune.core.cells import (
+    Cell,
+    CellResult,
+    Replicate,
+    configuration_id_of,
+    id_of_identity,
+    identity_of,
+    refusal_text,
+)
 from gridtune.core.system import CellResources, System, SystemParameters
 from gridtune.errors import GridtuneError, MissingExtraError, SpaceError, TraceError, WorkloadError
-from gridtune.sweep.space.checks import check_configuration, check_space, faulty_value
+from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.points import active_part, agrees, space_points, strategy_points
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
@@ -254,7 +262,7 @@ class PlannedSpace:
     def understood(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return a point's values as the system understands them: 1 and 1.0 are the same load."""
         parameters = {**self.space.fixed, **self.strata[0].parameters, **point}
-        validated = check_configuration(self.space, self.system, parameters).model_dump(mode="json")
+        validated = self._checked(parameters).model_dump(mode="json")
         return {name: validated[name] for name in point}
 
     @contextlib.contextmanager
@@ -263,16 +271,68 @@ class PlannedSpace:
         try:
             yield
         except SpaceError as fault:
-            shared = {**self.space.fixed, **self.strata[0].parameters}
-            blamed = faulty_value(self.space, self.system, shared, strategy_points(self.space))
-            raise (blamed or fault) from None
+            raise (self._faulty_value() or fault) from None
+
+    def _checked(self, parameters: Mapping[str, Any]) -> SystemParameters:
+        """Return the parameters of one configuration as the system knows them.
+
+        Raises
+        ------
+        SpaceError
+            If the system refuses them together.
+        """
+        space, system = self.space, self.system
+        try:
+            return system.Parameters.model_validate(dict(parameters))
+        except ValidationError as refused:
+            error = refused.errors()[0]
+            name = str(error["loc"][0]) if error["loc"] else ""
+            if error["type"] == "missing":
+                message, hint = f"{system.name} needs the parameter {name!r}", "put it under `fixed`"
+                raise space.fault(message, "fixed", name, hint=hint) from None
+            configuration = ", ".join(f"{key}={value}" for key, value in parameters.items())
+            reason = refusal_text(error, parameters.get(name))
+            message = f"{system.name} refuses the configuration {configuration}: {reason}"
+            hint = "give a dimension that applies only sometimes its `when`"
+            raise space.fault(message, "dimensions", *([name] if name else []), hint=hint) from None
+        except GridtuneError as refused:
+            raise space.fault(refused.message, "dimensions", hint=refused.hint) from None
+
+    def _faulty_value(self) -> SpaceError | None:
+        """Return the fault of the first listed value that every configuration with it is refused for.
+
+        Some checks see whole configurations only, so a misspelt value shows as a refused configuration, or as
+        a baseline that no cell has; the place of the value itself is more useful. There is none where no
+        single value is at fault, or every configuration is refused.
+        """
+        shared = {**self.space.fixed, **self.strata[0].parameters}
+        points = strategy_points(self.space)
+        outcomes = [(point, self._refusal({**shared, **point})) for point in points]
+        if all(refusal for _, refusal in outcomes):
+            return None
+        for name, dimension in self.space.dimensions.items():
+            for index, value in enumerate(dimension.grid or dimension.choice or ()):
+                refusals = [refusal for point, refusal in outcomes if name in point and point[name] is value]
+                if refusals and all(refusals):
+                    return self.space.fault(str(refusals[0]), *self.space.value_place(name, index))
+        return None
+
+    def _refusal(self, parameters: dict[str, Any]) -> str | None:
+        try:
+            self.system.Parameters.model_validate(parameters)
+        except ValidationError as refused:
+            error = refused.errors()[0]
+            return refusal_text(error, error["input"])
+        except GridtuneError as refused:
+            return refused.message
+        return None
 
     def _configurations(self, points: Iterable[Mapping[str, Any]]) -> Iterator[Configuration]:
         points = list(points)
         for stratum in self.strata:
             for point in points:
                 configured = {**self.space.fixed, **stratum.parameters, **point}
-                parameters = check_configuration(self.space, self.system, configured)
+                parameters = self._checked(configured)
                 traces = self._traces(parameters, stratum)
                 understood = parameters.model_dump(mode="json")
                 yield Configuration(
@@ -288,7 +348,7 @@ class PlannedSpace:
         parameters = configuration.parameters
         if replicate.parameters:
             full = {**configuration.configured, **replicate.parameters}
-            parameters = check_configuration(self.space, self.system, full)
+            parameters = self._checked(full)
         traces = configuration.traces
         identity = identity_of(self.system, parameters, replicate.seed, traces, self.workloads.load)
         return Cell(

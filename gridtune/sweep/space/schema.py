@@ -19,7 +19,7 @@ from gridtune.core.cells import Replicate
 from gridtune.core.system import SYSTEMS, System, default_system
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
-from gridtune.sweep.space.documents import LinedYaml, read_yaml, space_error
+from gridtune.sweep.space.documents import LinedYaml, YamlPath, read_yaml, space_error
 from gridtune.sweep.space.strategies import (
     ITERATIONS,
     MOST_POINTS,
@@ -342,6 +342,13 @@ class SearchSpace(SpacePart):
     def base(self) -> Path | None:
         """The folder that relative paths are relative to."""
         return None if self._source.path is None else self._source.path.resolve().parent
+
+    def value_place(self, name: str, index: int) -> YamlPath:
+        """Return where the file has a dimension's value: a plain list names no kind."""
+        content = self._source.content
+        written = content.get("dimensions", {}).get(name) if isinstance(content, Mapping) else None
+        kind = () if isinstance(written, list | tuple) else (self.dimensions[name].kind,)
+        return ("dimensions", name, *kind, index)
 
     def fault(
         self, message: str, *place: str | int, hint: str | None = None, unknown: tuple[Any, ...] = ()
