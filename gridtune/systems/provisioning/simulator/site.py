@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gridtune.batch.simulator.reservations import Slots as Profile
+from gridtune.batch.simulator.reservations import new_slots
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
-    Profile,
     Tasks,
     earliest_fit,
     feed,
     free_windows,
     hold,
     last_reserved,
-    new_profile,
     reserved_profile,
     run_best_effort,
+    with_room,
 )
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import IntArray
@@ -101,7 +102,7 @@ class Site:
         self._jobs = Arrivals(*(np.array(column, np.int64) for column in columns))
         self.start = np.zeros(len(workload), np.int64)
         latest = int(submit[-1]) if len(submit) else 0
-        feed(new_profile(processors, 0), self._jobs, 0, latest, self.start)
+        feed(new_slots(len(workload), processors, 0), self._jobs, 0, latest, self.start)
         self.start.flags.writeable = False
         self._end = self.start + np.maximum(requested, 1)
 
@@ -166,13 +167,14 @@ class SiteState:
             raise SimulationError(f"time cannot go back from {self.now} to {now}", field="now")
         start = np.zeros(len(self._jobs.submit), np.int64)
         before = self._submitted
-        self._profile, self._submitted = feed(self._profile, self._jobs, before, now, start)
+        self._profile = with_room(self._profile, len(start) - before)
+        self._submitted = feed(self._profile, self._jobs, before, now, start)
         self.now = now
         return start[before : self._submitted]
 
     def earliest_start(self, processors: int, length: int) -> int:
         """Return when the queue would start a job that is submitted now; `length` is in seconds."""
-        return int(earliest_fit(self._profile, processors, max(length, 1), self.now))
+        return int(earliest_fit(self._profile, self.now, processors, max(length, 1)))
 
     def slots(self, *, site: int = 0, price: float = 1.0, fixed: float = 0.0) -> Slots:
         """Return the free slots from now to the horizon, by start and end.
@@ -209,6 +211,7 @@ class SiteState:
             np.array(workflow.children.offsets),
             np.array(workflow.children.task),
         )
+        self._profile = with_room(self._profile, len(self._jobs.submit) - self._submitted + len(length))
         submit, start = run_best_effort(self._profile, self.now, self._jobs, self._submitted, tasks)
         finish = start + length
         makespan = float(finish.max() - self.now)
@@ -227,7 +230,8 @@ class SiteState:
         end = np.ceil(reservations.end).astype(np.int64)
         order = np.argsort(begin, kind="stable")
         columns = (begin[order], end[order], np.array(reservations.processors)[order])
-        self._profile, refused = hold(self._profile, self.now, *columns)
+        self._profile = with_room(self._profile, len(order))
+        refused = hold(self._profile, self.now, *columns)
         if refused >= 0:
             slot = int(reservations.slot[order[refused]])
             raise SimulationError(

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.batch.simulator.conservative import Advance, conservative_schedule
+from gridtune.batch.simulator.reservations import new_slots
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
     Tasks,
@@ -15,9 +16,9 @@ from gridtune.systems.provisioning.simulator.reservations import (
     free_windows,
     hold,
     last_reserved,
-    new_profile,
     reserved_profile,
     run_best_effort,
+    with_room,
 )
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
 from tests.systems.provisioning.simulator.site_twin import SiteTwin
@@ -49,7 +50,7 @@ def test_windows_drawn_by_hand():
 
 
 def test_an_idle_site_is_one_window():
-    profile = new_profile(7, 100)
+    profile = new_slots(0, 7, 100)
     assert windows(profile, 150, 300) == [(150, 300, 7)]
     assert last_reserved(profile, 7, 150) == 150
 
@@ -71,7 +72,8 @@ def fed(machine, jobs, until):
     """Return profile, next job and starts of kernel; and the twin."""
     arrivals = Arrivals(*columns(jobs))
     start = np.full(len(jobs), -1)
-    profile, following = feed(new_profile(machine, 0), arrivals, 0, until, start)
+    profile = new_slots(len(jobs), machine, 0)
+    following = feed(profile, arrivals, 0, until, start)
     twin = SiteTwin(machine)
     expected = [twin.submit(*job) for job in jobs[:following]]
     assert start[:following].tolist() == expected
@@ -128,9 +130,9 @@ def test_a_site_kept_up_to_date_equals_one_built_at_once(site):
     machine, jobs, now = site
     profile, following, _ = fed(machine, jobs, now)
     arrivals, start = Arrivals(*columns(jobs)), np.full(len(jobs), -1)
-    stepwise, first = new_profile(machine, 0), 0
+    stepwise, first = new_slots(len(jobs), machine, 0), 0
     for until in range(now + 1):
-        stepwise, first = feed(stepwise, arrivals, first, until, start)
+        first = feed(stepwise, arrivals, first, until, start)
     assert first == following
     length = np.maximum(arrivals.length, 1)[:following]
     at_once = reserved_profile(
@@ -145,7 +147,7 @@ def test_feeding_is_conservative_backfilling(site):
     machine, jobs, _ = site
     submit, length, processors = columns(jobs)
     start = np.full(len(jobs), -1)
-    feed(new_profile(machine, 0), Arrivals(submit, length, processors), 0, 10_000, start)
+    feed(new_slots(len(jobs), machine, 0), Arrivals(submit, length, processors), 0, 10_000, start)
     rank = np.arange(len(jobs))
     for compress in (False, True):
         expected, _, _ = conservative_schedule(submit, length, length, processors, rank, machine, compress)
@@ -162,7 +164,8 @@ def test_holding_equals_the_twin(site, wishes):
     machine, jobs, now = site
     profile, _, twin = fed(machine, jobs, now)
     rows = [(now + after, now + after + length, min(width, machine)) for after, length, width in wishes]
-    profile, refused = hold(profile, now, *columns(rows))
+    profile = with_room(profile, len(rows))
+    refused = hold(profile, now, *columns(rows))
     granted = [twin.hold(now, *row) for row in rows[: refused if refused >= 0 else None]]
     assert all(granted)
     if refused >= 0:
@@ -197,7 +200,11 @@ def test_best_effort_equals_the_twin(data, site):
     lengths, widths, parents = data.draw(graphs(machine))
     profile, following, twin = fed(machine, jobs, now)
     submit, start = run_best_effort(
-        profile, now, Arrivals(*columns(jobs)), following, as_tasks(lengths, widths, parents)
+        with_room(profile, len(jobs) + len(lengths)),
+        now,
+        Arrivals(*columns(jobs)),
+        following,
+        as_tasks(lengths, widths, parents),
     )
     expected = twin.run_best_effort(now, jobs[following:], lengths, widths, parents)
     assert (submit.tolist(), start.tolist()) == expected
@@ -214,7 +221,7 @@ def test_best_effort_drawn_by_hand():
     jobs = [(0, 4, 1), (5, 2, 2)]
     profile, following, _ = fed(2, jobs, 0)
     tasks = as_tasks([3, 3, 1], [1, 1, 1], [set(), {0}, {1}])
-    submit, start = run_best_effort(profile, 0, Arrivals(*columns(jobs)), following, tasks)
+    submit, start = run_best_effort(with_room(profile, 5), 0, Arrivals(*columns(jobs)), following, tasks)
     assert (submit.tolist(), start.tolist()) == ([0, 3, 6], [0, 3, 8])
 
 
