@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.cli.traces import traces
-from gridtune.systems.shutdown.grid5000 import GRID5000_CLUSTERS
+from gridtune.systems.shutdown.simulator.platform import TRACES
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import bundled_traces
 from gridtune.workload.describe import offered_load
@@ -28,7 +28,7 @@ def readme(repository: Path) -> str:
 
 def test_readme_names_every_trace(readme: str) -> None:
     there = set(bundled_traces())
-    days = {f"{cluster}_days" for cluster in GRID5000_CLUSTERS}
+    days = {f"{cluster}_days" for cluster in TRACES}
     assert there == {"quickstart", "sessions", "mm4", "egee"} | days
     assert {name for _, name in COMMAND.findall(readme)} == there
     assert {name for name, _, _ in SUMS.findall(readme)} == there

@@ -14,44 +14,22 @@ Tables 1 and 2.
 from __future__ import annotations
 
 import itertools
-from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from gridtune.errors import WorkloadError
+from gridtune.systems.shutdown.simulator.platform import TRACES, Trace
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.generators.draws import Cycle, check_range, stream, zipf
 from gridtune.workload.generators.registry import generator
 
-__all__ = ["GRID5000_CLUSTERS", "grid5000"]
+__all__ = ["grid5000"]
 
 
-class _ClusterDays(NamedTuple):
-    """A cluster in the tables: cores, and cores of each node; jobs; days in each group; utilisation.
-
-    `busy_is_sequential` is the rank correlation of a day's jobs and its share of sequential submissions. It
-    is chosen so that days and trace have the shares of sequential submissions in the tables.
-    """
-
-    processors: int
-    cores_per_node: int
-    jobs: int
-    groups: tuple[int, int, int, int, int]
-    utilisation: float
-    busy_is_sequential: float
-
-
-#: The four clusters that the paper simulates.
-GRID5000_CLUSTERS = MappingProxyType(
-    {
-        "taurus": _ClusterDays(168, 12, 81_925, (441, 947, 612, 130, 22), 0.517, 0.6),
-        "orion": _ClusterDays(48, 12, 66_005, (659, 777, 496, 129, 28), 0.627, 0.0),
-        "graphite": _ClusterDays(64, 16, 60_786, (487, 705, 427, 149, 24), 0.473, 0.65),
-        "econome": _ClusterDays(352, 16, 66_557, (259, 520, 504, 271, 39), 0.576, 0.7),
-    }
-)
+#: Rank correlation of a day's jobs and its share of sequential submissions, chosen such that days and trace
+#: have the shares of sequential submissions in the tables.
+BUSY_IS_SEQUENTIAL = {"taurus": 0.6, "orion": 0.0, "graphite": 0.65, "econome": 0.7}
 
 #: Minutes of a day in which jobs are submitted, and the least between two bursts.
 DAY, APART = 1440, 5
@@ -101,19 +79,19 @@ def grid5000(
     load
         Offered load; by default the published utilisation.
     """
-    model = GRID5000_CLUSTERS.get(cluster)
+    model = TRACES.get(cluster)
     if model is None:
-        names = ", ".join(GRID5000_CLUSTERS)
+        names = ", ".join(TRACES)
         raise WorkloadError(f"no cluster is named {cluster!r}", field="cluster", hint=f"one of {names}")
-    if processors != model.processors:
+    if processors != model.cores:
         raise WorkloadError(
-            f"{cluster} has {model.processors} cores, not {processors}",
+            f"{cluster} has {model.cores} cores, not {processors}",
             field="processors",
-            hint=f"processors={model.processors}",
+            hint=f"processors={model.cores}",
         )
-    target = model.utilisation if load is None else load
+    target = round(model.utilisation / 100, 3) if load is None else load
     check_range("load", target, high=100.0, above=0.0)
-    sizes, shares = _days(jobs, seed, model)
+    sizes, shares = _days(jobs, seed, model, BUSY_IS_SEQUENTIAL[cluster])
     submit, burst = _submissions(sizes, shares, seed)
     same = _repeats(burst, seed)
     cores = _cores(same, seed, model)
@@ -134,14 +112,14 @@ def grid5000(
     }
 
 
-def _days(jobs: int, seed: int, model: _ClusterDays) -> tuple[IntArray, FloatArray]:
+def _days(jobs: int, seed: int, model: Trace, tie: float) -> tuple[IntArray, FloatArray]:
     """Return the jobs and the share of sequential submissions of each day.
 
-    The days' numbers of jobs are lognormal; the share's rank goes with theirs.
+    The days' numbers of jobs are lognormal; the share's rank goes with theirs, by the correlation `tie`.
     """
-    rng, tie = stream(seed, "days"), model.busy_is_sequential
-    mean = model.jobs / sum(model.groups)
-    edges = np.cumsum((0, *model.groups)) / sum(model.groups)
+    rng = stream(seed, "days")
+    mean = model.jobs / sum(model.days)
+    edges = np.cumsum((0, *model.days)) / sum(model.days)
     sizes: list[int] = []
     shares: list[float] = []
     left = jobs
@@ -193,12 +171,12 @@ def _repeats(burst: IntArray, seed: int) -> IntArray:
     return np.maximum.accumulate(np.where(again, 0, np.arange(len(burst))))
 
 
-def _cores(same: IntArray, seed: int, model: _ClusterDays) -> IntArray:
+def _cores(same: IntArray, seed: int, model: Trace) -> IntArray:
     rng, jobs = stream(seed, "size"), len(same)
     per_node = model.cores_per_node
-    whole = per_node * zipf(rng, jobs, model.processors // per_node, WIDTH)
+    whole = per_node * zipf(rng, jobs, model.cores // per_node, WIDTH)
     part = 2 ** rng.integers(1, int(np.log2(per_node - 1)) + 1, jobs)
-    anything = rng.integers(1, model.processors, jobs, endpoint=True)
+    anything = rng.integers(1, model.cores, jobs, endpoint=True)
     edges = list(itertools.accumulate((ONE_CORE, PART_OF_NODE, ANY_CORES)))
     kind = np.searchsorted(edges, rng.random(jobs), side="right")
     return np.choose(kind, [np.ones(jobs, np.int64), part, anything, whole])[same]

@@ -10,14 +10,14 @@ from pydantic import Field, model_validator
 
 from gridtune.core.system import Count, LogParameters, Window
 from gridtune.errors import GridtuneError
-from gridtune.systems.shutdown.simulator.platform import Platform, read_platform
+from gridtune.systems.shutdown.simulator.platform import TRACES, Platform, read_platform
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import USUAL_UNITS, WorkloadReference
 
 __all__ = ["CLUSTERS", "ShutdownParameters"]
 
 #: The paper's clusters: nodes × cores of each.
-CLUSTERS = {"taurus": (14, 12), "orion": (4, 12), "graphite": (4, 16), "econome": (22, 16)}
+CLUSTERS = {name: trace[:2] for name, trace in TRACES.items()}
 #: Parameters of a node's power, and the fields of `NodePower`.
 _POWER = {
     "idle_watts": "idle",

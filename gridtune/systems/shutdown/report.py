@@ -20,8 +20,10 @@ from matplotlib.ticker import MaxNLocator
 from gridtune.core.cells import CellResult
 from gridtune.core.style import MARKERS, PALETTE, figure, group_thousands, head, save
 from gridtune.core.system import FinishedSweep
-from gridtune.systems.shutdown.reproduction import DAYS, OVERALL, TRACES, Overall
+from gridtune.report.cells import by_configuration
+from gridtune.systems.shutdown.reproduction import OVERALL, Overall
 from gridtune.systems.shutdown.simulator.days import SEQUENTIAL_GAP
+from gridtune.systems.shutdown.simulator.platform import TRACES
 from gridtune.types import AnyArray
 
 __all__ = [
@@ -101,17 +103,15 @@ def policy_runs(sweep: FinishedSweep) -> dict[str, list[PolicyRun]]:
 
     The cells are simulated again for their tables.
     """
-    done = [result for result in sweep.results if result.state == "done"]
-    runs: dict[str, list[PolicyRun]] = {}
-    for workload in dict.fromkeys(result.workload for result in done):
-        configurations: dict[str, list[CellResult]] = {}
-        for result in done:
-            if result.workload == workload:
-                configurations.setdefault(result.configuration_id, []).append(result)
-        by_label: dict[str, list[CellResult]] = {}
-        for identifier in sorted(configurations, key=lambda name: sweep.ranks.get(name, np.inf)):
-            results = configurations[identifier]
-            by_label.setdefault(_label(results[0].parameters), results)
+    best: dict[str, dict[str, list[CellResult]]] = {}
+    done = by_configuration(sweep.results)
+    workloads = dict.fromkeys(results[0].workload for results in done)
+    for results in sorted(done, key=lambda results: sweep.ranks.get(results[0].configuration_id, np.inf)):
+        by_label = best.setdefault(results[0].workload, {})
+        by_label.setdefault(_label(results[0].parameters), results)
+    runs = {}
+    for workload in workloads:
+        by_label = best[workload]
         labels = sorted(by_label, key=lambda label: (_position(label), len(label), label))[:_MOST_TABULATED]
         runs[workload] = [_run(sweep, label, by_label[label], index) for index, label in enumerate(labels)]
     return runs
@@ -187,8 +187,8 @@ def _trace_table(run: PolicyRun) -> Iterator[str]:
     yield _row(
         [f"{run.cores}", f"{jobs:,}", f"{sequential:.1f}", f"{utilisation:.1f}", _list(groups.tolist())]
     )
-    if published is not None and run.cluster is not None:
-        jobs_text, days = f"{published.jobs:,}", _list(DAYS[run.cluster])
+    if published is not None:
+        jobs_text, days = f"{published.jobs:,}", _list(published.days)
         cells = (published.cores, jobs_text, published.sequential, published.utilisation, days)
         yield _row([f"({cell})" for cell in cells])
 

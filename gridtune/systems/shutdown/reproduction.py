@@ -24,13 +24,12 @@ from gridtune.core.reproduction import (
     Reproduction,
     TableRow,
 )
+from gridtune.systems.shutdown.simulator.platform import TRACES
 
 __all__ = [
-    "DAYS",
     "OVERALL",
     "PAPER",
     "REPRODUCTIONS",
-    "TRACES",
     "Overall",
     "published_figures",
 ]
@@ -43,15 +42,6 @@ PAPER = (
 )
 
 
-class _TraceFacts(NamedTuple):
-    """A row of table 1: cores, jobs, sequential submissions and utilisation, both in per cent."""
-
-    cores: int
-    jobs: int
-    sequential: float
-    utilisation: float
-
-
 class Overall(NamedTuple):
     """A row of table 3, means over days: delay in minutes, energy waste, switches, stretch."""
 
@@ -61,20 +51,6 @@ class Overall(NamedTuple):
     stretch: float
 
 
-#: Table 1, the four clusters of the study.
-TRACES = {
-    "taurus": _TraceFacts(168, 81_925, 54.1, 51.7),
-    "orion": _TraceFacts(48, 66_005, 39.7, 62.7),
-    "graphite": _TraceFacts(64, 60_786, 56.0, 47.3),
-    "econome": _TraceFacts(352, 66_557, 66.8, 57.6),
-}
-#: Table 2: days in each group by their share of sequential submissions.
-DAYS = {
-    "econome": (259, 520, 504, 271, 39),
-    "graphite": (487, 705, 427, 149, 24),
-    "orion": (659, 777, 496, 129, 28),
-    "taurus": (441, 947, 612, 130, 22),
-}
 #: Table 3, columns "avg"; DS is the paper's own agent.
 OVERALL = {
     "econome": {
@@ -124,10 +100,9 @@ def published_figures() -> dict[str, PublishedFigure]:
     """Return every number of the three tables by a name such as `taurus T(0) waste`."""
     figures = {}
     for cluster, facts in TRACES.items():
-        for column, value in facts._asdict().items():
-            figures[f"{cluster} {column}"] = _figure(1, column, value)
-    for cluster, days in DAYS.items():
-        for group, count in enumerate(days, start=1):
+        for column in ("cores", "jobs", "sequential", "utilisation"):
+            figures[f"{cluster} {column}"] = _figure(1, column, getattr(facts, column))
+        for group, count in enumerate(facts.days, start=1):
             figures[f"{cluster} days of group {group}"] = PublishedFigure(
                 f"{PAPER}, table 2", "days in the group by share of sequential submissions", count, "days"
             )
@@ -143,7 +118,6 @@ def _figure(table: int, column: str, value: float) -> PublishedFigure:
     return PublishedFigure(f"{PAPER}, table {table}", quantity, value, unit)
 
 
-_CLUSTERS = ("taurus", "orion", "graphite", "econome")
 _REAL_DAYS = "taurus-days.tar.xz"
 _TAURUS = Log(real=_REAL_DAYS, stand_in="taurus_days")
 #: The paper's names of policies, and ours.
@@ -178,7 +152,7 @@ def _reading(cluster: str, policy: str, metric: str, factor: float = 1.0) -> Rea
 def _changes(first: str, second: str, metric: str = _WASTE) -> Iterator[Criterion]:
     """Yield for each cluster that the first policy has surely less of a metric than the second."""
     name = "waste" if metric == _WASTE else "switches"
-    for cluster in _CLUSTERS:
+    for cluster in TRACES:
         rows = OVERALL[cluster]
         yield Criterion(
             f"{cluster}: {name} of {first}, change to {second}",
@@ -209,7 +183,7 @@ def _exact() -> Iterator[Criterion]:
 
 
 def _sizes() -> Iterator[Criterion]:
-    for cluster in _CLUSTERS:
+    for cluster in TRACES:
         for column in ("waste", "switches", "stretch"):
             metric = {"waste": _WASTE, "switches": _SWITCHES, "stretch": "stretch_mean"}[column]
             yield Criterion(
@@ -223,7 +197,7 @@ def _sizes() -> Iterator[Criterion]:
 
 
 def _switched_off() -> Iterator[Criterion]:
-    for cluster in _CLUSTERS:
+    for cluster in TRACES:
         yield Criterion(
             f"{cluster}: all energy of T(0), change to never switching off",
             _change(cluster, "T(0)", {"policy": "always_on"}, _ENERGY),
@@ -233,7 +207,7 @@ def _switched_off() -> Iterator[Criterion]:
 
 
 def _left_to_save() -> Iterator[Criterion]:
-    for cluster in _CLUSTERS:
+    for cluster in TRACES:
         where = {"cluster": cluster, **_POLICIES["T(0)"]}
         yield Criterion(
             f"{cluster}: waste of T(0) in all its energy, the most that a better policy could save",
@@ -370,7 +344,7 @@ def _rules() -> PaperTable:
             f"{cluster}: {policy}",
             [Reading("rules", metric, {"cluster": cluster, **where}) for metric in columns.values()],
         )
-        for cluster in _CLUSTERS
+        for cluster in TRACES
         for policy, where in policies.items()
     ]
     return PaperTable("Test days, with the strongest simple rule", "not in the paper", list(columns), rows)
@@ -434,7 +408,7 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                 ),
             },
             claims=_CLAIMS,
-            tables=[*map(_table, _CLUSTERS), _rules()],
+            tables=[*map(_table, TRACES), _rules()],
             figures=_FIGURES,
             documents=[("timeouts", "shutdown_tables.md")],
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,12 +49,6 @@ __all__ = ["CLUSTERS", "ShutdownParameters", "ShutdownSystem"]
 
 #: Metrics as the paper's own monitor reports them.
 _REPORTED = ("energy_waste_reported", "energy_total_reported")
-#: Parameters that are passed to the adaptive rule, and the further ones of the rule that looks ahead.
-_ADAPTIVE = (
-    *("timeout", "max_wait", "eagerness", "max_queue"),
-    *("rush_timeout", "rush_jobs", "rush_minutes", "pool", "pool_from", "pool_until"),
-)
-_LOOKAHEAD = (*_ADAPTIVE, "first_guess", "growth", "margin", "late_cost")
 
 
 class ShutdownSystem(System):
@@ -187,12 +182,12 @@ def _max_stretch(parameters: ShutdownParameters) -> float:
 def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, streams: Streams) -> Any:
     """Return the rule as `replay` takes it: a name, an adaptive rule, or the actions themselves."""
     if parameters.policy in ("adaptive", "lookahead", "hindsight"):
-        values = {name: getattr(parameters, name) for name in _LOOKAHEAD}
-        set_values = {name: value for name, value in values.items() if value is not None}
-        stretch = _max_stretch(parameters)
-        if parameters.policy == "adaptive":
-            return AdaptiveRule(max_stretch=stretch, **set_values)
-        return LookaheadRule(max_stretch=stretch, hindsight=parameters.policy == "hindsight", **set_values)
+        rule = AdaptiveRule if parameters.policy == "adaptive" else LookaheadRule
+        values = {field.name: getattr(parameters, field.name, None) for field in fields(rule)}
+        values["max_stretch"] = _max_stretch(parameters)
+        if rule is LookaheadRule:
+            values["hindsight"] = parameters.policy == "hindsight"
+        return rule(**{name: value for name, value in values.items() if value is not None})
     if parameters.policy == "random":
         shape = (len(days), parameters.minutes)
         return streams("reservations").integers(0, platform.nodes, shape, endpoint=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import WorkloadError
-from gridtune.systems.shutdown.grid5000 import GRID5000_CLUSTERS
+from gridtune.systems.shutdown.simulator.platform import TRACES
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
@@ -14,21 +14,21 @@ JOBS = 40_000
 
 
 def generate(cluster: str, jobs: int = JOBS, **parameters: float) -> Workload:
-    processors = GRID5000_CLUSTERS[cluster].processors
+    processors = TRACES[cluster].cores
     return generate_workload(
         "grid5000", jobs=jobs, seed=5, cluster=cluster, processors=processors, **parameters
     )
 
 
-@pytest.mark.parametrize("cluster", GRID5000_CLUSTERS)
+@pytest.mark.parametrize("cluster", TRACES)
 def test_days_agree_with_the_tables(cluster):
-    model, log = GRID5000_CLUSTERS[cluster], generate(cluster)
+    model, log = TRACES[cluster], generate(cluster)
     minute, day = log.submit_time // 60, log.submit_time // 86_400
     assert (log.submit_time % 60 == 0).all()
     assert ((minute % 1440 >= 1) & (minute % 1440 < 1440)).all()
     sizes = np.bincount(day)
     assert sizes.min() >= 2
-    mean = model.jobs / sum(model.groups)
+    mean = model.jobs / sum(model.days)
     assert sizes.mean() == pytest.approx(mean, abs=4 * sizes.std() / np.sqrt(len(sizes)))
 
     same_day = np.diff(day) == 0
@@ -37,19 +37,19 @@ def test_days_agree_with_the_tables(cluster):
     group = np.searchsorted((0.25, 0.5, 0.75, 1.0), shares, side="right")
     found = np.bincount(group, minlength=5) / len(sizes)
     # A day of few jobs has few shares it can have: rounding moves some across an edge.
-    assert found == pytest.approx(np.array(model.groups) / sum(model.groups), abs=0.06)
+    assert found == pytest.approx(np.array(model.days) / sum(model.days), abs=0.06)
     sequential = {"taurus": 0.541, "orion": 0.397, "graphite": 0.560, "econome": 0.668}[cluster]
     assert close.sum() / len(log) == pytest.approx(sequential, abs=0.04)
 
 
-@pytest.mark.parametrize("cluster", GRID5000_CLUSTERS)
+@pytest.mark.parametrize("cluster", TRACES)
 def test_load_is_the_published_utilisation(cluster):
-    model, log = GRID5000_CLUSTERS[cluster], generate(cluster, 5000)
+    model, log = TRACES[cluster], generate(cluster, 5000)
     days = int(log.submit_time.max() // 86_400) + 1
-    load = (log.run_time * log.processors).sum() / (model.processors * 86_400 * days)
-    assert load == pytest.approx(model.utilisation, rel=0.005)
+    load = (log.run_time * log.processors).sum() / (model.cores * 86_400 * days)
+    assert load == pytest.approx(model.utilisation / 100, rel=0.005)
     assert (log.run_time <= log.requested_time).all()
-    assert log.processors.max() <= model.processors
+    assert log.processors.max() <= model.cores
 
 
 def test_bursts_are_of_one_user_and_mostly_of_one_job():

@@ -14,7 +14,7 @@ from gridtune.systems.provisioning.environment.choices import ChoiceBatch
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.memetic import Memetic
+from gridtune.systems.provisioning.search.genetic import Memetic
 from gridtune.systems.provisioning.search.rules import heuristic_plans
 from gridtune.systems.provisioning.submission import draw_problems
 from gridtune.training.ppo_training import (

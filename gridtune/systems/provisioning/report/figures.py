@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +153,7 @@ def _draw_settings(rows: Sequence[Row], path: Path) -> Path:
         plain = [row for row in rows if row.get("crossover_points") == 2 and row.get("mutation") == 1]
         for index, (population, mine) in enumerate(by_value(plain, "population").items()):
             x = [row.mean("evaluations") for row in mine]
-            y, spread = _with_interval(mine)
+            y, spread = _with_intervals([row] for row in mine)
             style = {"color": PALETTE[index], "marker": MARKERS[index]}
             left.errorbar(x, y, spread, label=f"population {population}", capsize=3, **style)
         left.set(xscale="log", xlabel="plans evaluated", ylabel="hypervolume")
@@ -161,17 +161,10 @@ def _draw_settings(rows: Sequence[Row], path: Path) -> Path:
         left.legend()
         for index, (mutation, mutated) in enumerate(by_value(_crossed(rows), "mutation").items()):
             groups = by_value(mutated, "crossover_points")
-            pooled = [_pooled(mine) for mine in groups.values()]
             style = {"color": PALETTE[index + 3], "marker": MARKERS[index + 3]}
-            y, ends = [mean for mean, _ in pooled], np.array([ends for _, ends in pooled]).T
-            right.errorbar(
-                list(groups),
-                y,
-                ends,
-                label=f"{mutation:g} bit{'' if mutation == 1 else 's'} flipped",
-                capsize=3,
-                **style,
-            )
+            y, ends = _with_intervals(groups.values())
+            label = f"{mutation:g} bit{'' if mutation == 1 else 's'} flipped"
+            right.errorbar(list(groups), y, ends, label=label, capsize=3, **style)
         right.set(xlabel="crossover points", xticks=sorted(by_value(rows, "crossover_points")))
         right.legend()
         head(left, "Population and iterations", "two-point crossover, one bit flipped; 95 % intervals")
@@ -188,9 +181,10 @@ def _crossed(rows: Sequence[Row]) -> list[Row]:
     return [row for group in groups.values() if len(group) == most for row in group]
 
 
-def _with_interval(rows: Sequence[Row]) -> tuple[list[float], FloatArray]:
-    ends = [_pooled([row]) for row in rows]
-    return [mean for mean, _ in ends], np.array([spread for _, spread in ends]).T
+def _with_intervals(groups: Iterable[Sequence[Row]]) -> tuple[list[float], FloatArray]:
+    """Return the mean hypervolume of each group of rows, and the lengths of its interval below and above."""
+    pooled = [_pooled(rows) for rows in groups]
+    return [mean for mean, _ in pooled], np.array([ends for _, ends in pooled]).T
 
 
 def _pooled(rows: Sequence[Row]) -> tuple[float, tuple[float, float]]:
@@ -274,38 +268,36 @@ def _trade_off(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
         axes.set(xlabel="trade-off factor α: 0 makespan alone, 1 cost alone", ylabel=label)
 
 
-def _percent_line(
-    axes: Axes, x: Sequence[float], rows: Sequence[Row], metric: str, style: int, label: str
+def _percentages(
+    panels: Sequence[Axes],
+    rows: Sequence[Row],
+    by: tuple[str, str],
+    axis: str,
+    places: Callable[[Row], float],
 ) -> None:
-    y = [row.percent(metric) for row in rows]
-    axes.plot(x, y, color=PALETTE[style], marker=MARKERS[style], label=label)
-
-
-def _finish(axes: Axes, xlabel: str, ylabel: str) -> None:
-    axes.axhline(100, color=BASELINE, lw=1.2)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.margins(y=0.15)
+    """Draw makespan and cost relative to best effort, a line for each value of a parameter."""
+    name, label = by
+    for axes, (metric, ylabel) in zip(panels, _PERCENT, strict=True):
+        groups = by_value((row for row in rows if not row.best_effort), name)
+        for index, (value, mine) in enumerate(groups.items()):
+            y = [row.percent(metric) for row in mine]
+            style: dict[str, Any] = {"color": PALETTE[index], "marker": MARKERS[index]}
+            axes.plot(list(map(places, mine)), y, label=label.format(value), **style)
+        axes.axhline(100, color=BASELINE, lw=1.2)
+        axes.set(xlabel=axis, ylabel=ylabel)
+        axes.margins(y=0.15)
 
 
 def _task_size(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
     """Makespan and cost relative to best effort over the size of tasks, for each α (figure 6)."""
-    for axes, (metric, label) in zip(panels, _PERCENT, strict=True):
-        for index, (alpha, mine) in enumerate(
-            by_value((r for r in rows if not r.best_effort), "alpha").items()
-        ):
-            sizes = [row.get("task_processors") for row in mine]
-            _percent_line(axes, sizes, mine, metric, index, f"α = {alpha:g}")
-        _finish(axes, "mean processors of a task", label)
+    by, axis = ("alpha", "α = {:g}"), "mean processors of a task"
+    _percentages(panels, rows, by, axis, lambda row: float(row.get("task_processors")))
 
 
 def _load_and_size(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
     """Makespan and cost relative to best effort over the load, for each size of tasks (figure 7)."""
-    planned = [row for row in rows if not row.best_effort]
-    for axes, (metric, label) in zip(panels, _PERCENT, strict=True):
-        for index, (size, mine) in enumerate(by_value(planned, "task_processors").items()):
-            load = [100 * row.mean("offered_load") for row in mine]
-            _percent_line(axes, load, mine, metric, index, f"{size:g} processors")
-        _finish(axes, "offered load of the site, %", label)
+    by, axis = ("task_processors", "{:g} processors"), "offered load of the site, %"
+    _percentages(panels, rows, by, axis, lambda row: 100 * row.mean("offered_load"))
 
 
 def _load(panels: Sequence[Axes], rows: Sequence[Row]) -> None:

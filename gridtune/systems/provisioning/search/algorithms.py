@@ -13,8 +13,7 @@ from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParam
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.base import RandomSearch, Search
 from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front
-from gridtune.systems.provisioning.search.memetic import Memetic
-from gridtune.systems.provisioning.search.moga import Moga
+from gridtune.systems.provisioning.search.genetic import Memetic, Moga
 from gridtune.systems.provisioning.search.rules import heuristic_plans
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.types import BoolArray

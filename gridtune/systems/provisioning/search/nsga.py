@@ -20,7 +20,7 @@ from pymoo.util.ref_dirs import get_reference_directions
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.base import Arrays, Search, check
-from gridtune.systems.provisioning.search.rules import heuristic_plans, random_plans
+from gridtune.systems.provisioning.search.rules import first_plans
 from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Nsga2", "Nsga3"]
@@ -60,11 +60,9 @@ class Nsga2(Search):
     ) -> None:
         super().__init__(problem, rng, release=release)
         check("population", population, population >= 2)
-        seeds = heuristic_plans(problem, population // 4) if seeding else self._plans
-        first = np.concatenate([seeds, random_plans(population - len(seeds), len(problem), rng)])
         self._algorithm = self._new_algorithm(
             pop_size=population,
-            sampling=first,
+            sampling=first_plans(problem, population, seeding, rng),
             crossover=TwoPointCrossover(),
             mutation=BitflipMutation(prob=1.0, prob_var=1.0 / len(problem)),
             eliminate_duplicates=True,

@@ -20,12 +20,20 @@ from gridtune.types import BoolArray
 from gridtune.workload.fields import LARGEST_TIME
 from gridtune.workload.workflows import Workflow
 
-__all__ = ["heuristic_plans", "pilot_problem", "random_plans"]
+__all__ = ["first_plans", "heuristic_plans", "pilot_problem", "random_plans"]
 
 
 def random_plans(plans: int, slots: int, rng: np.random.Generator) -> BoolArray:
     """Return plans whose bits are 1 with probability 1/2."""
     return rng.integers(0, 2, (plans, slots), dtype=np.uint8).astype(np.bool_)
+
+
+def first_plans(problem: PlanProblem, population: int, seeding: bool, rng: np.random.Generator) -> BoolArray:
+    """Return a first generation: random plans, with `seeding` up to a quarter of simple rules before them."""
+    if not seeding:
+        return random_plans(population, len(problem), rng)
+    seeds = heuristic_plans(problem, population // 4)
+    return np.concatenate([seeds, random_plans(population - len(seeds), len(problem), rng)])
 
 
 def heuristic_plans(problem: PlanProblem, most: int) -> BoolArray:

@@ -6,17 +6,46 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 
-__all__ = ["Platform", "read_platform"]
+__all__ = ["TRACES", "Platform", "Trace", "read_platform"]
 
 #: Platform files beyond this many bytes are refused.
 _LARGEST_FILE = 64 * 2**20
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 _SPEED = re.compile(r"([0-9.eE+-]+?)\s*([kKMGTP]?)f?")
+
+
+class Trace(NamedTuple):
+    """A cluster of the paper, from its tables 1 and 2, and its days in each group by sequential submissions.
+
+    Sequential submissions and utilisation are in per cent.
+    """
+
+    nodes: int
+    cores_per_node: int
+    jobs: int
+    sequential: float
+    utilisation: float
+    days: tuple[int, ...]
+
+    @property
+    def cores(self) -> int:
+        """All cores of the cluster."""
+        return self.nodes * self.cores_per_node
+
+
+#: The four clusters of the study.
+TRACES = {
+    "taurus": Trace(14, 12, 81_925, 54.1, 51.7, (441, 947, 612, 130, 22)),
+    "orion": Trace(4, 12, 66_005, 39.7, 62.7, (659, 777, 496, 129, 28)),
+    "graphite": Trace(4, 16, 60_786, 56.0, 47.3, (487, 705, 427, 149, 24)),
+    "econome": Trace(22, 16, 66_557, 66.8, 57.6, (259, 520, 504, 271, 39)),
+}
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,14 @@ from gridtune.systems.provisioning.search.fronts import (
     plan_scale,
     select_plan,
 )
-from gridtune.systems.provisioning.search.memetic import Memetic, crowding_order
-from gridtune.systems.provisioning.search.moga import Moga, cross, sample_universally, shared_fitness
+from gridtune.systems.provisioning.search.genetic import (
+    Memetic,
+    Moga,
+    cross,
+    crowding_order,
+    sample_universally,
+    shared_fitness,
+)
 from gridtune.systems.provisioning.search.rules import heuristic_plans
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
