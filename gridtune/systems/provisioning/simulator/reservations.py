@@ -19,7 +19,7 @@ References: G. Singh, C. Kesselman, E. Deelman, HPDC 2007, sections 4 and 5.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,11 +93,11 @@ class Tasks(NamedTuple):
 
 def with_room(profile: Slots, reservations: int) -> Slots:
     """Return a profile with room for so many more reservations; the one given is not to be used any more."""
-    used = int(profile.state["slots"])
-    columns = [np.empty(used + 2 * reservations + 4, column.dtype) for column in profile[:-1]]
-    for column, before in zip(columns, profile[:-1], strict=True):
-        column[:used] = before[:used]
-    return Slots(*columns, profile.state)
+    used, before = int(profile.state["slots"]), list[Any](profile[:-1])
+    columns = [np.empty(used + 2 * reservations + 4, column.dtype) for column in before]
+    for column, old in zip(columns, before, strict=True):
+        column[:used] = old[:used]
+    return Slots._make([*columns, profile.state])
 
 
 def reserved_profile(machine: int, now: int, begin: IntArray, end: IntArray, width: IntArray) -> Slots:
