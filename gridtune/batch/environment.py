@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.estimates import Kill
-from gridtune.batch.simulator.decisions.batch import DecisionBatch, Mode, Pay
+from gridtune.batch.simulator.decisions.batch import DecisionBatch
 from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
@@ -55,15 +54,13 @@ def read_jobs(trace: str, part: str = "whole", load: float = 1.0) -> Workload:
 
 
 def _machines(
-    trace: Workload | str | Path, part: str, processors: int | None, load: float, **options: Any
+    trace: Workload | str | Path, *, part: str = "whole", load: float = 1.0, **options: Any
 ) -> DecisionBatch:
-    if isinstance(trace, Workload):
-        if part != "whole" or load != 1.0:
-            raise SimulationError("part and load go with a trace, not with a workload", field="part")
-        workload = trace
-    else:
-        workload = read_jobs(str(trace), part, load)
-    return DecisionBatch(workload, processors, **options)
+    if not isinstance(trace, Workload):
+        trace = read_jobs(str(trace), part, load)
+    elif part != "whole" or load != 1.0:
+        raise SimulationError("part and load go with a trace, not with a workload", field="part")
+    return DecisionBatch(trace, **options)
 
 
 def _spaces(machines: DecisionBatch, flat: bool) -> tuple[gym.Space[Any], gym.spaces.Discrete[np.int64]]:
@@ -148,6 +145,8 @@ class BatchEnv(gym.Env[Observation, np.int64]):
     flat
         Observations are one row of numbers: `state`, then all of `observations`. The first number of a slot
         says whether it holds a choice.
+    options
+        All of these but `trace` and `flat`, by name; those that are left out are as `DecisionBatch` has them.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
@@ -156,37 +155,10 @@ class BatchEnv(gym.Env[Observation, np.int64]):
         self,
         trace: Workload | str | Path = "quickstart",
         *,
-        part: str = "whole",
-        load: float = 1.0,
-        processors: int | None = None,
-        jobs: int = 256,
-        candidates: int = 128,
-        mode: Mode = "pick",
-        backfill: Literal["none", "easy"] = "easy",
-        order: str = "fcfs",
-        protect: bool = True,
-        reward: str = "bounded_slowdown_mean",
-        pay: Pay | None = None,
-        relative: bool = False,
-        kill: Kill = "auto",
         flat: bool = False,
+        **options: Any,
     ) -> None:
-        self.machines = _machines(
-            trace,
-            part,
-            processors,
-            load,
-            jobs=jobs,
-            candidates=candidates,
-            mode=mode,
-            backfill=backfill,
-            order=order,
-            protect=protect,
-            reward=reward,
-            pay=pay,
-            relative=relative,
-            kill=kill,
-        )
+        self.machines = _machines(trace, **options)
         self._flat = flat
         self.observation_space, self.action_space = _spaces(self.machines, flat)
         self._action = np.zeros(1, np.int64)
@@ -235,14 +207,11 @@ class BatchVectorEnv(CompiledVectorEnv):
         num_envs: int = 1,
         trace: Workload | str | Path = "quickstart",
         *,
-        part: str = "whole",
-        load: float = 1.0,
-        processors: int | None = None,
         flat: bool = False,
         copy: bool = True,
         **options: Any,
     ) -> None:
-        self.machines = _machines(trace, part, processors, load, count=num_envs, **options)
+        self.machines = _machines(trace, count=num_envs, **options)
         self._flat = flat
         super().__init__(num_envs, _spaces(self.machines, flat), copy=copy)
         self._actions = np.zeros(num_envs, np.int64)

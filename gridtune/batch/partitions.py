@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -139,11 +139,7 @@ def separate_starts(
                 hint="partitions=pooled",
             )
     start = np.empty(len(workload), np.int64)
-    for number, rows in _rows(workload):
+    for number in np.unique(workload.partition).tolist():
+        rows = np.flatnonzero(workload.partition == number)
         start[rows] = starts(rows, sizes[number])
     return start
-
-
-def _rows(workload: Workload) -> Iterator[tuple[int, IntArray]]:
-    for number in np.unique(workload.partition).tolist():
-        yield number, np.flatnonzero(workload.partition == number)

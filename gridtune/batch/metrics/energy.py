@@ -17,13 +17,15 @@ from functools import partial
 import numpy as np
 
 from gridtune.batch.metrics.columns import JobColumns
+from gridtune.batch.metrics.per_system import busy
 from gridtune.batch.metrics.registry import (
     GOEMANS_2002,
     PINEDO_2016,
     SHUTDOWN_2022,
-    Direction,
+    MetricFunction,
     metric,
 )
+from gridtune.core.system import Direction
 from gridtune.core.usage import NodeState, NodeStates
 
 __all__ = []
@@ -52,14 +54,13 @@ def _area_weighted_response_bound(jobs: JobColumns) -> float:
     return (backlog + float(np.multiply(jobs.area, jobs.run, dtype=np.float64).sum()) / 2.0) / total
 
 
-FAMILY = "Energy"
 #: Joules in a kilowatt hour, seconds in an hour and in a day.
 _KWH, _HOUR, _DAY = 3.6e6, 3600, 86_400
 
 
 #: Registers a metric that is defined where nodes have power states.
 _energy_metric = partial(
-    metric, unit="kWh", direction="min", source="gridtune, 2026", family=FAMILY, needs_nodes=True
+    metric, unit="kWh", direction="min", source="gridtune, 2026", family="Energy", needs_nodes=True
 )
 
 
@@ -69,20 +70,21 @@ def _of_nodes(jobs: JobColumns, compute: Callable[[NodeStates, int, int], float]
     return math.nan if nodes is None or closes <= opens else compute(nodes, opens, closes)
 
 
-def _busy(jobs: JobColumns) -> int:
-    """Return the processor-seconds of jobs in the window."""
-    opens, closes = jobs.window
-    spent = np.clip(jobs.all_end, opens, closes) - np.clip(jobs.all_start, opens, closes)
-    return int((jobs.all_processors * spent).sum())
+def _seconds(jobs: JobColumns) -> dict[NodeState, int]:
+    """Return the node-seconds in each state in the window; nothing without power states."""
+    nodes, (opens, closes) = jobs.schedule.nodes, jobs.window
+    if nodes is None or closes <= opens:
+        return {}
+    return {state: nodes.node_seconds(state, opens, closes) for state in NodeState}
 
 
 def _energies(jobs: JobColumns) -> dict[str, float]:
     """Return the kWh spent in each state in the window; nothing without power states."""
-    nodes, (opens, closes) = jobs.schedule.nodes, jobs.window
-    if nodes is None or closes <= opens:
+    nodes = jobs.schedule.nodes
+    if nodes is None or not jobs.once(_seconds):
         return {}
-    seconds = {state.name.lower(): nodes.node_seconds(state, opens, closes) for state in NodeState}
-    spent = nodes.power.energy(**seconds, busy=_busy(jobs) / nodes.cores_per_node)
+    seconds = {state.name.lower(): spent for state, spent in jobs.once(_seconds).items()}
+    spent = nodes.power.energy(**seconds, busy=busy(jobs, jobs.window) / nodes.cores_per_node)
     return {state: joules / _KWH for state, joules in spent.items()}
 
 
@@ -96,7 +98,7 @@ _EVERY = (*_WASTING, "computing", "sleeping")
 
 
 #: Energy by states: metric, states, direction, formula, source, description.
-_BY_STATE = (
+_BY_STATE: tuple[tuple[str, tuple[str, ...], Direction, str, str, str], ...] = (
     (
         "energy_total", _EVERY, "min", "∫ P(t) dt, over [t₀, t₁); P: power of all nodes", SHUTDOWN_2022,
         "Energy of the whole machine over the window.",
@@ -134,18 +136,18 @@ _BY_STATE = (
 )  # fmt: skip
 
 
-def _register(
-    name: str, states: Sequence[str], direction: Direction, formula: str, source: str, description: str
-) -> None:
+def _energy_of(states: Sequence[str], description: str) -> MetricFunction:
     def function(jobs: JobColumns) -> float:
         return _spent(jobs, *states)
 
     function.__doc__ = description
-    _energy_metric(name, direction=direction, formula=formula, source=source)(function)
+    return function
 
 
-for _row in _BY_STATE:
-    _register(*_row)
+for _name, _states, _direction, _formula, _source, _description in _BY_STATE:
+    _energy_metric(_name, direction=_direction, formula=_formula, source=_source)(
+        _energy_of(_states, _description)
+    )
 
 
 @_energy_metric(
@@ -157,9 +159,8 @@ def _energy_to_always_on(jobs: JobColumns) -> float:
     """Energy as a share of what the same schedule takes on nodes that are never switched off."""
 
     def share(nodes: NodeStates, opens: int, closes: int) -> float:
-        busy = _busy(jobs) / nodes.cores_per_node
-        power = nodes.power
-        on = power.idle * nodes.nodes * (closes - opens) + (power.computing - power.idle) * busy
+        used, power = busy(jobs, jobs.window) / nodes.cores_per_node, nodes.power
+        on = power.idle * nodes.nodes * (closes - opens) + (power.computing - power.idle) * used
         return _spent(jobs, *_EVERY) * _KWH / on if on > 0 else math.nan
 
     return _of_nodes(jobs, share)
@@ -190,8 +191,8 @@ def _energy_total_bound(jobs: JobColumns) -> float:
         gaps = least_gap_energy(use.times, needed, nodes.nodes, opens, closes, (*map(float, watts), *seconds))
         edges = np.clip(np.append(use.times, closes), opens, closes)
         on = int((needed * np.diff(edges)).sum())
-        computing = power.idle * on + (power.computing - power.idle) * _busy(jobs) / nodes.cores_per_node
-        return (gaps + computing) / _KWH
+        used = busy(jobs, jobs.window) / nodes.cores_per_node
+        return (gaps + power.idle * on + (power.computing - power.idle) * used) / _KWH
 
     return _of_nodes(jobs, least)
 
@@ -216,12 +217,8 @@ def _switches_per_node_day(jobs: JobColumns) -> float:
 
 
 def _hours(jobs: JobColumns, *states: NodeState) -> float:
-    return _of_nodes(
-        jobs,
-        lambda nodes, opens, closes: (
-            sum(nodes.node_seconds(state, opens, closes) for state in states) / _HOUR
-        ),
-    )
+    seconds = jobs.once(_seconds)
+    return sum(seconds[state] for state in states) / _HOUR if seconds else math.nan
 
 
 @_energy_metric("node_hours_on", formula="node-hours idle or computing, over [t₀, t₁)", unit="h")

@@ -8,14 +8,12 @@ as plain means can.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
-from types import MappingProxyType
 
 import numpy as np
 
-from gridtune.batch.metrics.columns import TAU, JobColumns, Summary
+from gridtune.batch.metrics.columns import TAU, JobColumns, Summary, share
 from gridtune.batch.metrics.registry import (
     FEITELSON_1997,
     FEITELSON_1998,
@@ -29,127 +27,84 @@ from gridtune.batch.metrics.registry import (
 )
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "QUANTITIES",
-]
+__all__ = []
 
-
-FAMILY = "Jobs"
 _count = partial(metric, family="Counts", unit="jobs", direction="none")
 _killed = partial(metric, family="Killed jobs", direction="min")
 
 
-@dataclass(frozen=True)
-class _Quantity:
-    """A quantity of a job, summarised by six metrics; less is better for all of them.
-
-    Attributes
-    ----------
-    name
-        The name of the column in `JobColumns`; the metrics are `name_mean`, `name_median` and so on.
-    unit, formula, source, description
-        As in `Metric`; the formula is for one job.
-    """
-
-    name: str
-    unit: str
-    formula: str
-    source: str
-    description: str
-
-
-#: The quantities summarised, by name.
-QUANTITIES: Mapping[str, _Quantity] = MappingProxyType(
-    {
-        quantity.name: quantity
-        for quantity in (
-            _Quantity(
-                "wait",
-                "s",
-                "wᵢ = sᵢ − qᵢ",
-                FEITELSON_1998,
-                "Time between submission and start.",
-            ),
-            _Quantity(
-                "response",
-                "s",
-                "wᵢ + rᵢ = eᵢ − qᵢ",
-                FEITELSON_1998,
-                "Time between submission and end (also called turnaround or flow time).",
-            ),
-            _Quantity(
-                "slowdown",
-                "1",
-                "(wᵢ + rᵢ) / rᵢ",
-                FEITELSON_1998,
-                "Response over run time. Jobs without run time have none and are left out; "
-                "`jobs_without_run_time` counts them. Very short jobs dominate it.",
-            ),
-            _Quantity(
-                "bounded_slowdown",
-                "1",
-                f"max(1, (wᵢ + rᵢ) / max(rᵢ, τ)), τ = {TAU} s",
-                FEITELSON_1997,
-                "Slowdown in which a job shorter than τ counts as if it ran for τ, and none counts below 1.",
-            ),
-            _Quantity(
-                "processor_slowdown",
-                "1",
-                "(wᵢ + rᵢ) / (pᵢ rᵢ)",
-                ZOTKIN_1999,
-                "Slowdown over processors: a job that would have run for long on one processor is given "
-                "more patience. Jobs without run time are left out.",
-            ),
-            _Quantity(
-                "processor_bounded_slowdown",
-                "1",
-                f"max(1, (wᵢ + rᵢ) / (pᵢ max(rᵢ, τ))), τ = {TAU} s",
-                f"{ZOTKIN_1999}; {FEITELSON_2001}",
-                "Bounded slowdown over processors, not below 1.",
-            ),
-            _Quantity(
-                "stretch",
-                "1",
-                "wᵢ / uᵢ",
-                SHUTDOWN_2022,
-                "Wait over the walltime that the user requested, whatever estimate the scheduler got, so "
-                "that treatments of walltimes are compared by the same measure. Jobs without one are left "
-                "out; `jobs_without_walltime` counts them. (Elsewhere “stretch” often means slowdown.)",
-            ),
-        )
-    }
+#: The columns of `JobColumns` that six metrics summarise, `name_mean` and so on; less is better for all. Each
+#: with its unit, the formula for one job, source and description.
+_QUANTITIES = (
+    ("wait", "s", "wᵢ = sᵢ − qᵢ", FEITELSON_1998, "Time between submission and start."),
+    (
+        "response",
+        "s",
+        "wᵢ + rᵢ = eᵢ − qᵢ",
+        FEITELSON_1998,
+        "Time between submission and end (also called turnaround or flow time).",
+    ),
+    (
+        "slowdown",
+        "1",
+        "(wᵢ + rᵢ) / rᵢ",
+        FEITELSON_1998,
+        "Response over run time. Jobs without run time have none and are left out; "
+        "`jobs_without_run_time` counts them. Very short jobs dominate it.",
+    ),
+    (
+        "bounded_slowdown",
+        "1",
+        f"max(1, (wᵢ + rᵢ) / max(rᵢ, τ)), τ = {TAU} s",
+        FEITELSON_1997,
+        "Slowdown in which a job shorter than τ counts as if it ran for τ, and none counts below 1.",
+    ),
+    (
+        "processor_slowdown",
+        "1",
+        "(wᵢ + rᵢ) / (pᵢ rᵢ)",
+        ZOTKIN_1999,
+        "Slowdown over processors: a job that would have run for long on one processor is given "
+        "more patience. Jobs without run time are left out.",
+    ),
+    (
+        "processor_bounded_slowdown",
+        "1",
+        f"max(1, (wᵢ + rᵢ) / (pᵢ max(rᵢ, τ))), τ = {TAU} s",
+        f"{ZOTKIN_1999}; {FEITELSON_2001}",
+        "Bounded slowdown over processors, not below 1.",
+    ),
+    (
+        "stretch",
+        "1",
+        "wᵢ / uᵢ",
+        SHUTDOWN_2022,
+        "Wait over the walltime that the user requested, whatever estimate the scheduler got, so "
+        "that treatments of walltimes are compared by the same measure. Jobs without one are left "
+        "out; `jobs_without_walltime` counts them. (Elsewhere “stretch” often means slowdown.)",
+    ),
 )
 
 
-def _summarised(quantity: str, statistic: str) -> MetricFunction:
+def _summarised(quantity: str, statistic: str, description: str) -> MetricFunction:
     def function(jobs: JobColumns) -> float:
         value: float = getattr(jobs.summary(quantity), statistic)
         return value
 
-    function.__name__ = f"{quantity}_{statistic}"
+    function.__name__, function.__doc__ = f"{quantity}_{statistic}", description
     return function
 
 
-def _register(quantity: _Quantity) -> None:
-    for statistic in (field.name for field in fields(Summary)):
-        function = _summarised(quantity.name, statistic)
-        function.__doc__ = quantity.description
+for _name, _unit, _formula, _source, _description in _QUANTITIES:
+    for _statistic in (field.name for field in fields(Summary)):
         metric(
-            f"{quantity.name}_{statistic}",
-            unit=quantity.unit,
+            f"{_name}_{_statistic}",
+            unit=_unit,
             direction="min",
-            formula=f"{statistic} over i of {quantity.formula}",
-            source=quantity.source,
-            family=FAMILY,
-        )(function)
-
-
-for _quantity in QUANTITIES.values():
-    _register(_quantity)
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else float("nan")
+            formula=f"{_statistic} over i of {_formula}",
+            source=_source,
+            family="Jobs",
+        )(_summarised(_name, _statistic, _description))
 
 
 @_count("jobs", formula="n", source=FEITELSON_1998)
@@ -171,7 +126,7 @@ def _jobs_without_walltime(jobs: JobColumns) -> float:
 
 
 @_killed("killed_jobs", unit="jobs", formula="#{i : i killed}", source=FEITELSON_1998)
-def killed_jobs(jobs: JobColumns) -> float:
+def _killed_jobs(jobs: JobColumns) -> float:
     """How many jobs are killed at their walltime. They shorten the queue without having finished."""
     return float(np.count_nonzero(jobs.killed)) if len(jobs) else float("nan")
 
@@ -179,27 +134,22 @@ def killed_jobs(jobs: JobColumns) -> float:
 @_killed("killed_fraction", unit="1", formula="#{i : i killed} / n", source=FEITELSON_1998)
 def _killed_fraction(jobs: JobColumns) -> float:
     """Share of the jobs that were killed at their walltime."""
-    return _share(float(np.count_nonzero(jobs.killed)), len(jobs))
+    return share(float(np.count_nonzero(jobs.killed)), len(jobs))
 
 
 @_killed("killed_work_fraction", unit="1", formula="Σ{aᵢ : i killed} / Σ aᵢ", source=FEITELSON_1998)
 def _killed_work_fraction(jobs: JobColumns) -> float:
     """Share of the used processor-seconds that went to jobs which were killed."""
-    return _share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum()))
+    return share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum()))
 
 
 _weighted_metric = partial(metric, family="Weighted by area", direction="min")
 
 
-def _weighted(
-    jobs: JobColumns,
-    weights: IntArray,
-    values: IntArray | FloatArray,
-) -> float:
+def _weighted(jobs: JobColumns, weights: IntArray, values: IntArray | FloatArray) -> float:
     # In floating point, as the products of long runs on large machines leave int64; and not as a dot
     # product, whose last bits depend on how many threads the linear algebra library may use.
-    total = float(jobs.area.sum())
-    return float(np.multiply(weights, values, dtype=np.float64).sum()) / total if total > 0 else float("nan")
+    return share(float(np.multiply(weights, values, dtype=np.float64).sum()), float(jobs.area.sum()))
 
 
 @_weighted_metric(

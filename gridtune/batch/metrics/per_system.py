@@ -11,11 +11,11 @@ from functools import partial
 
 import numpy as np
 
-from gridtune.batch.metrics.columns import JobColumns
+from gridtune.batch.metrics.columns import JobColumns, share
 from gridtune.batch.metrics.registry import FEITELSON_1997, FEITELSON_1998, LITTLE_1961, metric
 from gridtune.types import IntArray
 
-__all__: list[str] = []
+__all__ = ["busy"]
 
 _metric = partial(metric, family="System")
 
@@ -28,17 +28,18 @@ def _within(window: tuple[int, int], begin: IntArray, end: IntArray) -> IntArray
     return np.clip(end, *window) - np.clip(begin, *window)
 
 
-def _busy(jobs: JobColumns, window: tuple[int, int]) -> float:
+def busy(jobs: JobColumns, window: tuple[int, int]) -> int:
+    """Return the processor-seconds that are used in a window."""
+    return int((jobs.all_processors * _within(window, jobs.all_start, jobs.all_end)).sum())
+
+
+def _busy_share(jobs: JobColumns, window: tuple[int, int]) -> float:
     """Return the share of the machine's processor-seconds in a window that is used."""
-    opens, closes = window
-    if closes <= opens:
-        return math.nan
-    used = int((jobs.all_processors * _within(window, jobs.all_start, jobs.all_end)).sum())
-    return used / (jobs.schedule.processors * (closes - opens))
+    return share(busy(jobs, window), jobs.schedule.processors * (window[1] - window[0]))
 
 
 @_metric("makespan", unit="s", direction="min", formula="max eᵢ − min qᵢ", source=FEITELSON_1997)
-def makespan(jobs: JobColumns) -> float:
+def _makespan(jobs: JobColumns) -> float:
     """Time from the first kept submission to the last kept job's end.
 
     On a log it depends on the times of submission, and hardly on the policy.
@@ -53,12 +54,12 @@ def makespan(jobs: JobColumns) -> float:
     formula="∫ used(t) dt / (m (t₁ − t₀)), over [t₀, t₁)",
     source=FEITELSON_1998,
 )
-def utilisation(jobs: JobColumns) -> float:
+def _utilisation(jobs: JobColumns) -> float:
     """Share of the machine in use over the window.
 
     Without trimming: the work over the machine's size times the makespan.
     """
-    return _busy(jobs, jobs.window)
+    return _busy_share(jobs, jobs.window)
 
 
 @_metric(
@@ -73,7 +74,7 @@ def _utilisation_while_arriving(jobs: JobColumns) -> float:
 
     It leaves out the time in which the machine drains, so one long last job does not matter.
     """
-    return _busy(jobs, (int(jobs.submit[0]), int(jobs.submit[-1]))) if len(jobs) else math.nan
+    return _busy_share(jobs, (int(jobs.submit[0]), int(jobs.submit[-1]))) if len(jobs) else math.nan
 
 
 @_metric(
@@ -86,10 +87,8 @@ def _utilisation_while_arriving(jobs: JobColumns) -> float:
 def _throughput(jobs: JobColumns) -> float:
     """Jobs that end in the window, per hour; below saturation it is the arrival rate, whatever the policy."""
     opens, closes = jobs.window
-    if closes <= opens:
-        return math.nan
     ended = np.count_nonzero((jobs.all_end >= opens) & (jobs.all_end <= closes))
-    return ended * 3600.0 / (closes - opens)
+    return share(ended * 3600.0, closes - opens)
 
 
 @_metric(
@@ -102,9 +101,7 @@ def _throughput(jobs: JobColumns) -> float:
 def _queue_length_mean(jobs: JobColumns) -> float:
     """How many jobs wait, averaged over the window's time."""
     opens, closes = jobs.window
-    if closes <= opens:
-        return math.nan
-    return int(_within(jobs.window, jobs.all_submit, jobs.all_start).sum()) / (closes - opens)
+    return share(int(_within(jobs.window, jobs.all_submit, jobs.all_start).sum()), closes - opens)
 
 
 def _most_waiting(jobs: JobColumns) -> tuple[int, int]:
@@ -112,13 +109,15 @@ def _most_waiting(jobs: JobColumns) -> tuple[int, int]:
 
     A queue grows at no other instant, and a job that starts in the second of its submission never waits.
     """
-    # Here, because importing metrics imports no compiler.
-    from gridtune.batch.metrics.compiled import most_waiting  # noqa: PLC0415
-
-    first, last = np.searchsorted(jobs.all_submit, jobs.window)
-    columns = (np.ascontiguousarray(column) for column in (jobs.all_submit, jobs.all_start, jobs.all_area))
-    length, work = most_waiting(*columns, first, last)
-    return int(length), int(work)
+    submit, area = jobs.all_submit, jobs.all_area
+    by_start = np.argsort(jobs.all_start, kind="stable")
+    started = np.searchsorted(jobs.all_start[by_start], submit, side="right")
+    work = np.cumsum(area) - np.append(0, np.cumsum(area[by_start]))[started]
+    length = np.arange(1, len(submit) + 1) - started
+    # Those submitted together have all come before anything is counted.
+    counted = np.append(submit[1:] > submit[:-1], True)
+    counted &= (submit >= jobs.window[0]) & (submit < jobs.window[1])
+    return int(length[counted].max(initial=0)), int(work[counted].max(initial=0))
 
 
 @_metric(
@@ -144,12 +143,10 @@ def _queue_length_max(jobs: JobColumns) -> float:
 def _backlog_mean(jobs: JobColumns) -> float:
     """Work that waits, as the time the whole machine needs for it, averaged over the window's time."""
     opens, closes = jobs.window
-    if closes <= opens:
-        return math.nan
     waited = _within(jobs.window, jobs.all_submit, jobs.all_start)
     # In floating point, as processor-seconds times seconds may overflow int64.
     work = float(np.multiply(jobs.all_area, waited, dtype=np.float64).sum())
-    return work / (jobs.schedule.processors * (closes - opens))
+    return share(work, jobs.schedule.processors * (closes - opens))
 
 
 @_metric(

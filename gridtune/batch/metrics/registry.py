@@ -42,7 +42,6 @@ __all__ = [
     "evaluate",
     "get_metric",
     "metric",
-    "register_metric",
 ]
 
 
@@ -152,12 +151,6 @@ METRICS: Registry[Metric] = Registry(
 )
 
 
-def register_metric(entry: Metric) -> Metric:
-    """Register a metric. A name is never overwritten."""
-    METRICS.register(entry.name, entry)
-    return entry
-
-
 def metric(
     name: str,
     *,
@@ -203,7 +196,8 @@ def metric(
             family=family,
             needs_nodes=needs_nodes,
         )
-        function.__doc__ = register_metric(entry).documentation
+        METRICS.register(name, entry)
+        function.__doc__ = entry.documentation
         return function
 
     return register

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, get_metric, metric
-from gridtune.batch.metrics.registry import register_metric
 from gridtune.errors import MetricError
 
 from .schedules import FIVE_JOBS, schedule_of
@@ -47,7 +46,7 @@ class TestRegistration:
     def test_a_name_is_never_overwritten(self) -> None:
         entry = get_metric("wait_mean")
         with pytest.raises(MetricError, match="registered already"):
-            register_metric(entry)
+            METRICS.register(entry.name, entry)
 
     @pytest.mark.parametrize(
         "wrong",
@@ -73,7 +72,7 @@ class TestRegistration:
             "family": "own",
         }
         with pytest.raises(MetricError):
-            register_metric(Metric(**{**whole, **wrong}))  # type: ignore[arg-type]
+            Metric(**{**whole, **wrong})  # type: ignore[arg-type]
         assert "new" not in METRICS
 
     def test_a_metric_without_words_is_refused(self) -> None:
