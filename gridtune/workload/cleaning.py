@@ -333,13 +333,16 @@ def _outlived(jobs: Jobs) -> BoolArray:
     return np.asarray((requested >= 0) & (jobs.columns["run_time"] > requested))
 
 
-@cleaning_rule
-def use_allocated_processors(jobs: Jobs) -> tuple[Jobs, int]:
-    """Let jobs ask for the processors they got, where that is known and differs."""
-    requested, allocated = jobs.column("requested_processors"), jobs.column("allocated_processors")
-    return _put(jobs, "requested_processors", (allocated > 0) & (allocated != requested), allocated)
-
-
+_setting(
+    "use_allocated_processors",
+    "Let jobs ask for the processors they got, where that is known and differs.",
+    "requested_processors",
+    lambda jobs: (
+        (jobs.column("allocated_processors") > 0)
+        & (jobs.column("allocated_processors") != jobs.column("requested_processors")),
+        jobs.column("allocated_processors"),
+    ),
+)
 _dropping(
     "drop_cancelled",
     "Drop jobs that the log says were cancelled (status 5).",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gridtune.types import BoolArray
 from gridtune.workload.fields import UNKNOWN
 
-__all__ = ["FACTS", "GRACE", "LEAST_OUTLIVED", "OUTLIVED_SHARE", "LogContents", "log_contents"]
+__all__ = ["FACTS", "GRACE", "LEAST_OUTLIVED", "OUTLIVED_SHARE", "LogContents"]
 
 #: Seconds that a job may run past its requested time on a machine that kills: what notice, clean-up and a
 #: slow scheduler take.
@@ -76,6 +76,27 @@ class LogContents:
     equal_requests: bool = True
     downtime: int = 0
 
+    @classmethod
+    def of(cls, columns: Columns) -> LogContents:
+        """Return what a log says; fields that it lacks are not in `columns`."""
+        run = columns["run_time"]
+        started = run >= 0
+        requested = _column(columns, "requested_time", len(run))
+        has_request = started & (requested > 0)
+        requests = requested[has_request]
+        partitions = _partitions(columns, started)
+        masks = _masks(columns, len(run)) | ({} if partitions > 1 else {"partitions": None})
+        counts = {name: int((started & mask).sum()) for name, mask in masks.items() if mask is not None}
+        return cls(
+            jobs=int(started.sum()),
+            facts={name: count for name, count in counts.items() if count},
+            partitions=partitions,
+            requests=len(requests),
+            outlived=int((run[has_request] - requests > GRACE).sum()),
+            equal_requests=not len(requests) or bool(requests.min() == requests.max()),
+            downtime=_downtime(columns),
+        )
+
     @property
     def kills(self) -> bool:
         """True if the log's machine ended jobs at their requested time, as far as the log tells."""
@@ -85,27 +106,6 @@ class LogContents:
     def without_request(self) -> int:
         """Jobs without a requested time."""
         return self.jobs - self.requests
-
-
-def log_contents(columns: Columns) -> LogContents:
-    """Return what a log says; fields that it lacks are not in `columns`."""
-    run = columns["run_time"]
-    started = run >= 0
-    requested = _column(columns, "requested_time", len(run))
-    has_request = started & (requested > 0)
-    requests = requested[has_request]
-    partitions = _partitions(columns, started)
-    masks = _masks(columns, len(run)) | ({} if partitions > 1 else {"partitions": None})
-    counts = {name: int((started & mask).sum()) for name, mask in masks.items() if mask is not None}
-    return LogContents(
-        jobs=int(started.sum()),
-        facts={name: count for name, count in counts.items() if count},
-        partitions=partitions,
-        requests=len(requests),
-        outlived=int((run[has_request] - requests > GRACE).sum()),
-        equal_requests=not len(requests) or bool(requests.min() == requests.max()),
-        downtime=_downtime(columns),
-    )
 
 
 def _column(columns: Columns, name: str, length: int) -> npt.NDArray[Any]:

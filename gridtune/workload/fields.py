@@ -21,7 +21,6 @@ __all__ = [
     "NAMED_FIELDS",
     "SWF_FIELDS",
     "UNKNOWN",
-    "Fault",
     "find_fault",
 ]
 
@@ -109,7 +108,7 @@ LARGEST_TIME = 2**53
 LARGEST_WIDTH = 2**31 - 1
 
 
-class Fault(NamedTuple):
+class _Fault(NamedTuple):
     """The first job of a workload that breaks a rule.
 
     Attributes
@@ -130,7 +129,7 @@ class Fault(NamedTuple):
     hint: str | None
 
 
-def find_fault(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Fault | None:
+def find_fault(columns: Mapping[str, AnyArray], machine_processors: int | None) -> _Fault | None:
     """Return the fault of the first job that breaks a rule, or None if there is none.
 
     Only fields that a simulation reads are checked: whole numbers, a submit time of 0 or later, times of at
@@ -149,7 +148,7 @@ def find_fault(columns: Mapping[str, AnyArray], machine_processors: int | None) 
     return min(faults, key=lambda fault: fault.row) if faults else None
 
 
-def _faults(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Iterator[Fault]:
+def _faults(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Iterator[_Fault]:
     if len(columns["submit_time"]) == 0:
         return
     for field, column in columns.items():
@@ -181,14 +180,14 @@ def _first(
     faulty: BoolArray,
     message: str,
     hint: str | None = None,
-) -> Iterator[Fault]:
+) -> Iterator[_Fault]:
     """Yield the first of the faulty jobs, if there is one; its value goes into the message."""
     if faulty.any():
         row = int(np.argmax(faulty))
-        yield Fault(row, field, message.format(columns[field][row].item()), hint)
+        yield _Fault(row, field, message.format(columns[field][row].item()), hint)
 
 
-def _width_faults(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Iterator[Fault]:
+def _width_faults(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Iterator[_Fault]:
     unknown = np.broadcast_to(np.int64(UNKNOWN), len(columns["submit_time"]))
     requested = columns.get("requested_processors", unknown)
     allocated = columns.get("allocated_processors", unknown)

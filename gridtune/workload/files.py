@@ -247,11 +247,9 @@ def _format_of(file: Path, name: str | None, stream: LogStream | None = None) ->
             if form.recognises(start):
                 return form, split_compression(file.name)[0].partition(".")[0]
     suffixes = ", ".join(sorted(FORMATS.find(format).suffix for format in format_names()))
-    raise WorkloadError(
-        "neither its suffix nor its content is that of a format",
-        path=file,
-        hint=f"suffixes are {suffixes}, with .gz or .xz if compressed; or name it: format=, --format",
-    )
+    message = "neither its suffix nor its content is that of a format"
+    hint = f"suffixes are {suffixes}, with .gz or .xz if compressed; or name it: format=, --format"
+    raise WorkloadError(message, path=file, hint=hint)
 
 
 #: The header's mark of a joined workload: the number of its logs.

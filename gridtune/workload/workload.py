@@ -18,7 +18,7 @@ from gridtune.arguments import is_number, require, require_number
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.contents import LogContents, log_contents
+from gridtune.workload.contents import LogContents
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, UNKNOWN, find_fault
 
 __all__ = ["Workload"]
@@ -85,7 +85,7 @@ class Workload:
             message = f"job {fault.row + 1} of {len(self)}: {fault.message}"
             raise WorkloadError(message, path=self.source, field=fault.field, hint=fault.hint)
         if self.whole_log is None:
-            object.__setattr__(self, "whole_log", log_contents(self.columns))
+            object.__setattr__(self, "whole_log", LogContents.of(self.columns))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy does not pickle; workloads travel through Ray's object store.

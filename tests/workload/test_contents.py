@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gridtune as gt
-from gridtune.workload.contents import GRACE, log_contents
+from gridtune.workload.contents import GRACE, LogContents
 
 
 def log_of(jobs: int = 100, **columns: object) -> gt.Workload:
@@ -99,13 +99,13 @@ def test_downtime_is_when_nothing_ran_though_jobs_waited():
     late = (submit >= 36_000) & (submit < 45_000)
     wait[late] = 45_000 - submit[late]
     columns = {"submit_time": submit, "wait_time": wait, "run_time": np.full(jobs, 1000)}
-    assert log_contents(columns).downtime == 45_000 - (submit[599] + 1000)
+    assert LogContents.of(columns).downtime == 45_000 - (submit[599] + 1000)
     idle = {
         **columns,
         "wait_time": np.zeros(jobs, np.int64),
         "submit_time": submit + 9000 * (submit >= 36_000),
     }
-    assert log_contents(idle).downtime == 0
+    assert LogContents.of(idle).downtime == 0
 
 
 def test_replacing_columns_keeps_what_the_log_said():

@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.generators.draws import check_range, fit_scale, span_for_load, stream, zipf
+from gridtune.workload.generators.draws import check_range, fit_scale, stream, zipf
 from gridtune.workload.generators.registry import generator
 from gridtune.workload.generators.sessions import office_week
 
@@ -185,7 +185,7 @@ def egee(
     def duration(scale: float) -> float:
         return float(np.ptp(beginnings(scale)[burst] + offset))
 
-    span = None if load is None else span_for_load(float(run.sum()), processors, load)
+    span = None if load is None else float(run.sum()) / (processors * load)
     begin = beginnings(usual if span is None else fit_scale(duration, span))
     vo, user = _owners(seed, batch.bursts + prompt.bursts)
     for owner in (vo, user):

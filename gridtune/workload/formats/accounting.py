@@ -20,7 +20,7 @@ from gridtune.errors import WorkloadError
 from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.log import RawLog
-from gridtune.workload.formats.records import Records, chosen_columns, quantities_of
+from gridtune.workload.formats.records import Records, quantities_of
 
 __all__ = ["log_of_records"]
 
@@ -187,9 +187,7 @@ def log_of_records(records: Records, *, columns: str | None = None, timezone: st
     WorkloadError
         Naming file, line and column of the first value that cannot be read.
     """
-    chosen = quantities_of(records.columns)
-    if columns:
-        chosen |= chosen_columns(columns, records.columns)
+    chosen = quantities_of(list(records.columns), columns or "")
     if "submit" not in chosen:
         there = ", ".join(list(records.columns)[:20])
         raise WorkloadError(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gridtune.errors import WorkloadError
 from gridtune.registry import Registry
 from gridtune.workload.cleaning import Jobs, apply_rules
-from gridtune.workload.contents import log_contents
+from gridtune.workload.contents import LogContents
 from gridtune.workload.fields import FLOAT_FIELDS, find_fault
 from gridtune.workload.formats.compression import split_compression
 from gridtune.workload.workload import Workload
@@ -129,7 +129,7 @@ def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()
     }
     done = Counter(raw.cleaning)
     done.update(report.counts)
-    header, contents = dict(raw.header), log_contents(raw.columns)
+    header, contents = dict(raw.header), LogContents.of(raw.columns)
     return Workload(typed, name, path, raw.machine_processors, header, raw.names, dict(done), contents)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
 from gridtune.registry import name_hint
 
-__all__ = ["Records", "check_names", "chosen_columns", "quantities_of"]
+__all__ = ["Records", "check_names", "quantities_of"]
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,22 @@ def check_names(names: Sequence[str], path: Path, line: int | None) -> None:
         raise WorkloadError("the header names it twice", path=path, line=line, field=twice)
 
 
-def quantities_of(columns: Iterable[str]) -> dict[str, str]:
-    """Return the column of each quantity that a table's columns are known to hold."""
+def quantities_of(columns: Sequence[str], chosen: str = "") -> dict[str, str]:
+    """Return the column of each quantity that a table holds.
+
+    Parameters
+    ----------
+    columns
+        The names of its columns.
+    chosen
+        The columns that a user chose, such as `submit=Submitted,processors=Cores`; the others are found by
+        their names.
+
+    Raises
+    ------
+    WorkloadError
+        For a choice that is no pair, of a quantity that there is not, or of a column that the table has not.
+    """
     by_name: dict[str, str] = {}
     for column in columns:
         by_name.setdefault(column.strip().lower(), column)
@@ -139,18 +153,10 @@ def quantities_of(columns: Iterable[str]) -> dict[str, str]:
     # sacct calls the cluster that; in Philly's table it is the only grouping there is, a virtual cluster.
     if "partition" not in found and "cluster" in by_name and "user" not in found:
         found["partition"] = by_name["cluster"]
-    return found
+    return found | (_chosen(chosen, columns) if chosen else {})
 
 
-def chosen_columns(text: str, columns: Iterable[str]) -> dict[str, str]:
-    """Return the column of each quantity that a user chose, from `submit=Submitted,processors=Cores`.
-
-    Raises
-    ------
-    WorkloadError
-        For what is no pair, a quantity that there is not, or a column that the table has not.
-    """
-    there = list(columns)
+def _chosen(text: str, columns: Sequence[str]) -> dict[str, str]:
     pairs = {}
     for part in text.split(","):
         quantity, equals, column = part.partition("=")
@@ -162,7 +168,7 @@ def chosen_columns(text: str, columns: Iterable[str]) -> dict[str, str]:
         if quantity not in _NAMES:
             message, hint = f"{quantity!r} is nothing a job table holds", name_hint(quantity, _NAMES)
             raise WorkloadError(message, field="columns", hint=hint)
-        if column not in there:
-            message, hint = f"the table has no column {column!r}", name_hint(column, there)
+        if column not in columns:
+            message, hint = f"the table has no column {column!r}", name_hint(column, columns)
             raise WorkloadError(message, field="columns", hint=hint)
     return pairs

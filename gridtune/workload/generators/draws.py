@@ -36,9 +36,7 @@ __all__ = [
     "check_range",
     "draw_estimates",
     "fit_scale",
-    "hyper_gamma",
     "modal_estimates",
-    "span_for_load",
     "stream",
     "zipf",
 ]
@@ -47,35 +45,6 @@ __all__ = [
 def stream(seed: int, purpose: str) -> np.random.Generator:
     """Return the random generator of one purpose: independent of every other purpose's."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(purpose.encode())])))
-
-
-def hyper_gamma(
-    rng: np.random.Generator,
-    first: FloatArray,
-    shapes: tuple[float, float],
-    scales: tuple[float, float],
-    limit: float,
-) -> FloatArray:
-    """Return hyper-gamma values: values above `limit` are drawn again, with a new component.
-
-    Parameters
-    ----------
-    rng
-        Source of the random numbers.
-    first
-        Shape (n,): probability of the first component for each value.
-    shapes, scales
-        Of the two gamma components.
-    limit
-        The largest value.
-    """
-    values = np.full(len(first), np.inf)
-    left = np.arange(len(first))
-    while len(left):
-        component = rng.random(len(left)) <= first[left]
-        values[left] = rng.gamma(np.where(component, *shapes), np.where(component, *scales))
-        left = left[values[left] > limit]
-    return values
 
 
 def zipf(rng: np.random.Generator, count: int, kinds: int, exponent: float) -> IntArray:
@@ -141,14 +110,6 @@ class Cycle:
         return np.asarray(periods * self.period + within)
 
 
-def span_for_load(area: float, processors: int, load: float) -> float:
-    """Return the seconds between first and last submission that give an offered load.
-
-    The offered load is Σ processors · run time / (machine size · (last − first submission)).
-    """
-    return area / (processors * load)
-
-
 def fit_scale(span: Callable[[float], float], target: float) -> float:
     """Return the factor at which the non-decreasing `span(factor)` reaches `target`, by bisection.
 
@@ -162,16 +123,12 @@ def fit_scale(span: Callable[[float], float], target: float) -> float:
     while span(high) < target:
         high *= 2.0
         if high > 1e15:
-            raise WorkloadError(
-                "this load needs at least two jobs at different times", field="load", hint="raise jobs"
-            )
+            message = "this load needs at least two jobs at different times"
+            raise WorkloadError(message, field="load", hint="raise jobs")
     if span(low) > target:
-        raise WorkloadError(
-            f"there are too few jobs for this load: even if all sessions start at once they last "
-            f"{span(low):.0f} s, but the load needs {target:.0f} s",
-            field="load",
-            hint="raise jobs or lower load",
-        )
+        message = "there are too few jobs for this load: even if all sessions start at once they last "
+        message += f"{span(low):.0f} s, but the load needs {target:.0f} s"
+        raise WorkloadError(message, field="load", hint="raise jobs or lower load")
     # 200 halvings end at neighbouring floating-point numbers for any scale.
     for _ in range(200):
         middle = (low + high) / 2
@@ -281,8 +238,5 @@ def draw_estimates(
     if model == "factor":
         stretch = 1.0 + factor * rng.random(len(run_time))
         return np.asarray(np.ceil(run_time * stretch), dtype=np.int64)
-    raise WorkloadError(
-        f"no model of estimates is named {model!r}",
-        field="estimates",
-        hint=f"one of {', '.join(ESTIMATE_MODELS)}",
-    )
+    hint = f"one of {', '.join(ESTIMATE_MODELS)}"
+    raise WorkloadError(f"no model of estimates is named {model!r}", field="estimates", hint=hint)

@@ -24,8 +24,6 @@ from gridtune.workload.generators.draws import (
     check_range,
     draw_estimates,
     fit_scale,
-    hyper_gamma,
-    span_for_load,
     stream,
     zipf,
 )
@@ -158,10 +156,8 @@ def lublin(
         index = np.flatnonzero(queue == number)
         size[index] = _sizes(POPULATIONS[kind], processors, len(index), stream(seed, f"size {kind}"))
         run_time[index] = _run_times(POPULATIONS[kind], size[index], stream(seed, f"run time {kind}"))
-    area = float((size * run_time).sum())
-    submit = _clock_times(
-        even, queue, cycles, None if load is None else span_for_load(area, processors, load)
-    )
+    span = None if load is None else float((size * run_time).sum()) / (processors * load)
+    submit = _clock_times(even, queue, cycles, span)
     order = np.argsort(submit, kind="stable")
     size, run_time, queue = size[order], run_time[order], queue[order]
     requested = draw_estimates(
@@ -181,11 +177,8 @@ def lublin(
 
 def _check(processors: int, load: float | None, population: str) -> None:
     if population not in {*POPULATIONS, "mixed"}:
-        raise WorkloadError(
-            f"no population is named {population!r}",
-            field="population",
-            hint=f"one of {', '.join(POPULATIONS)}, mixed",
-        )
+        hint = f"one of {', '.join(POPULATIONS)}, mixed"
+        raise WorkloadError(f"no population is named {population!r}", field="population", hint=hint)
     check_range("processors", processors, 64 if population in {"interactive", "mixed"} else 16, 2**24)
     if load is not None:
         check_range("load", load, high=100.0, above=0.0)
@@ -198,13 +191,42 @@ def _arrivals(jobs: int, seed: int, kinds: tuple[str, ...]) -> tuple[IntArray, F
         model = POPULATIONS[kind]
         shape = model.gap_shape * model.rush_to_all
         rng, first = stream(seed, f"gap {kind}"), np.ones(jobs)
-        gaps = hyper_gamma(rng, first, (shape, shape), (model.gap_scale, model.gap_scale), MAX_LOG_GAP)
+        gaps = _hyper_gamma(rng, first, (shape, shape), (model.gap_scale, model.gap_scale), MAX_LOG_GAP)
         even.append(np.cumsum(np.exp(gaps)))
     cycles = tuple(POPULATIONS[kind].day() for kind in kinds)
     clock = np.concatenate([cycle.clock_time(times) for cycle, times in zip(cycles, even, strict=True)])
     number = np.repeat(np.arange(len(kinds)), jobs)
     first = np.sort(np.argsort(clock, kind="stable")[:jobs])
     return number[first], np.concatenate(even)[first], cycles
+
+
+def _hyper_gamma(
+    rng: np.random.Generator,
+    first: FloatArray,
+    shapes: tuple[float, float],
+    scales: tuple[float, float],
+    limit: float,
+) -> FloatArray:
+    """Return hyper-gamma values: values above `limit` are drawn again, with a new component.
+
+    Parameters
+    ----------
+    rng
+        Source of the random numbers.
+    first
+        Shape (n,): probability of the first component for each value.
+    shapes, scales
+        Of the two gamma components.
+    limit
+        The largest value.
+    """
+    values = np.full(len(first), np.inf)
+    left = np.arange(len(first))
+    while len(left):
+        component = rng.random(len(left)) <= first[left]
+        values[left] = rng.gamma(np.where(component, *shapes), np.where(component, *scales))
+        left = left[values[left] > limit]
+    return values
 
 
 def _sizes(model: Population, processors: int, count: int, rng: np.random.Generator) -> IntArray:
@@ -225,7 +247,7 @@ def _sizes(model: Population, processors: int, count: int, rng: np.random.Genera
 def _run_times(model: Population, size: IntArray, rng: np.random.Generator) -> IntArray:
     """Return run times in seconds: e to a hyper-gamma number whose mixture depends on the size."""
     first = np.clip(model.mix_slope * size + model.mix_base, 0.0, 1.0)
-    logarithm = hyper_gamma(rng, first, model.run_time_shapes, model.run_time_scales, MAX_LOG_RUN_TIME)
+    logarithm = _hyper_gamma(rng, first, model.run_time_shapes, model.run_time_scales, MAX_LOG_RUN_TIME)
     return np.exp(logarithm).astype(np.int64)
 
 

@@ -57,9 +57,8 @@ def poisson(
     check_range("load", load, high=100.0, above=0.0)
     check_range("mean_run_time", mean_run_time, SHORTEST_MEAN, 1e9)
     if service not in SERVICES:
-        raise WorkloadError(
-            f"no service is named {service!r}", field="service", hint=f"one of {', '.join(SERVICES)}"
-        )
+        hint = f"one of {', '.join(SERVICES)}"
+        raise WorkloadError(f"no service is named {service!r}", field="service", hint=hint)
     mean_gap = mean_run_time / (processors * load)
     if mean_gap < SHORTEST_MEAN:
         raise WorkloadError(

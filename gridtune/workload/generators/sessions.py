@@ -26,7 +26,6 @@ from gridtune.workload.generators.draws import (
     check_range,
     fit_scale,
     modal_estimates,
-    span_for_load,
     stream,
     zipf,
 )
@@ -151,7 +150,7 @@ def sessions(
     typical = _typical_times(seed, users, run_time, run_time_spread)[program]
     ran, requested, cut = _times(seed, layout, typical, similarity, longest_run_time)
     offset = _offsets(seed, layout, batch_gap, think_time)
-    span = None if load is None else span_for_load(float((size * ran).sum()), processors, load)
+    span = None if load is None else float((size * ran).sum()) / (processors * load)
     week = office_week(night, weekend)
     length = len(layout.user) / sessions_per_day * DAY
     starts = _session_starts(seed, layout, offset, week, length=length, span=span)
