@@ -134,33 +134,28 @@ def _assisted(rule: str, learner: str, metric: str = "relative_in_time_median", 
     return Reading("assist", metric, where, **options)
 
 
-def _medians(rule: str, learner: str) -> tuple[Reading, float | None]:
-    """Return jobs in time with an assistant over without, the median of batches: ours, the paper's."""
-    published = median(TABLE_2[rule, learner]) if learner in _LEARNERS else None
-    return _assisted(rule, learner), published
+def _relative(rule: str, learner: str, when: str | None) -> tuple[Reading, float | None]:
+    """Return jobs in time with an assistant over without: ours, the paper's.
 
-
-def _after_change(rule: str, learner: str, part: tuple[int, int]) -> tuple[Reading, float | None]:
-    """Return jobs in time with an assistant over without, in some batches of table 5: ours, the paper's."""
+    The median of batches; or `when`, in some batches of table 5.
+    """
+    known = learner in _LEARNERS
+    if when is None:
+        return _assisted(rule, learner), median(TABLE_2[rule, learner]) if known else None
     where = {"mode": "assist", "rule": rule, "learner": learner, "change_after": 2}
-    reference = "reference_in_time_by_batch"
+    part, reference = _AFTER_CHANGE[when], "reference_in_time_by_batch"
     ours = Reading("change", "in_time_by_batch", where, {}, "ratio", reference, part=part)
-    if learner not in _LEARNERS:
-        return ours, None
     # The table has the last three of five batches.
-    return ours, mean(TABLE_5[rule, learner][1][place - 2] for place in range(*part))
+    return ours, mean(TABLE_5[rule, learner][1][place - 2] for place in range(*part)) if known else None
 
 
 def _in_time(learners: Iterable[str], when: str | None = None, **limits: Any) -> Iterator[Criterion]:
     """Yield limits of jobs in time with learners over without; `when`: in batches after the change."""
     for learner in learners:
         for rule, name in _SELECTORS.items():
+            ours, published = _relative(rule, learner, when)
             quantity = f"jobs in time with {_LEARNERS[learner]} over without, {name}"
-            if when is None:
-                ours, published = _medians(rule, learner)
-            else:
-                ours, published = _after_change(rule, learner, _AFTER_CHANGE[when])
-                quantity += f", {when}"
+            quantity += "" if when is None else f", {when}"
             yield Criterion(quantity, ours, published=published, **limits)
 
 
@@ -320,13 +315,10 @@ _OURS = "one shared queue (ours)"
 def _in_time_table(when: str | None = None) -> PaperTable:
     """Return table 2, or with some batches after the change table 5, with our learner and shared queue."""
     part = None if when is None else _AFTER_CHANGE[when]
-    rows = []
-    for learner, name in {**_LEARNERS, "drain": "drain (ours)"}.items():
-        if part is None:
-            pairs = [_medians(rule, learner) for rule in _SELECTORS]
-        else:
-            pairs = [_after_change(rule, learner, part) for rule in _SELECTORS]
-        rows.append(TableRow.of(name, *zip(*pairs, strict=True)))
+    rows = [
+        TableRow.of(name, *zip(*(_relative(rule, learner, when) for rule in _SELECTORS), strict=True))
+        for learner, name in {**_LEARNERS, "drain": "drain (ours)"}.items()
+    ]
     experiment, metric = ("assist", "in_time_share") if part is None else ("change", "in_time_by_batch")
     queue = {"mode": None, "learner": None, **({"change_after": 2} if part else {}), **_SHARED_QUEUE}
     selectors = [{"mode": "alone", "rule": rule, "speeds": None} for rule in _SELECTORS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,18 +20,7 @@ from gridtune.core.reproduction import (
 )
 from gridtune.systems.responsive.metrics import PEREZ_2009, PEREZ_2010, PROMPT, RESPONSIVE_METRICS
 
-__all__ = [
-    "CLAIMS",
-    "PUBLISHED",
-    "PUBLISHED_FIGURES",
-    "PUBLISHED_ON",
-    "REPRODUCTIONS",
-    "RULE_2X",
-    "WAIT",
-    "Published",
-    "W",
-    "sarsa",
-]
+__all__ = ["PUBLISHED", "PUBLISHED_FIGURES", "PUBLISHED_ON", "REPRODUCTIONS", "Published"]
 
 
 #: The log behind all of them; it is not public.
@@ -125,12 +114,12 @@ PUBLISHED_FIGURES: Mapping[str, PublishedFigure] = MappingProxyType(
 )
 
 
-W, WAIT = "interactive_responsiveness_mean", "interactive_wait_mean"
+_W, _WAIT = "interactive_responsiveness_mean", "interactive_wait_mean"
 _REWARD, _W_OF_ALL, _FAIRNESS = "rigid_reward_mean", "responsiveness_mean", "fairness_mean"
 _PROMPT = f"interactive_wait_below_{PROMPT}"
 _SEEDS = "python -m benchmarks.egee_calibration --first 200 --seeds 32"
 #: The strongest simple rule on a pool that can change.
-RULE_2X = {
+_RULE_2X = {
     "policy": "interactive_first",
     "estimates": "estimated",
     "weight": 0.5,
@@ -139,44 +128,48 @@ RULE_2X = {
 }
 
 
-def sarsa(estimates: str, weight: float, site: str) -> dict[str, Any]:
+def _sarsa(estimates: str, weight: float, site: str) -> dict[str, Any]:
     """Return the configuration of SARSA in the experiment of that name."""
     return {"policy": "esn-sarsa", "estimates": estimates, "weight": weight, "site": site, "headroom": None}
 
 
-def _papers(metric: str, policy: str, against: str | None = None) -> Reading:
-    if against is None:
-        return Reading("papers", metric, {"policy": policy})
-    return Reading("papers", metric, {"policy": policy}, {"policy": against}, "difference")
+def _papers(
+    text: str, metric: str, policy: str, less: str = "", *, row: str = "", **limits: Any
+) -> Criterion:
+    """Return a criterion on a policy, or on its difference to another; `row`: of the published tables."""
+    against = {"policy": less} if less else {}
+    ours = Reading("papers", metric, {"policy": policy}, against, "difference" if less else "value")
+    return Criterion(text, ours, **({"published": f"{row}/{metric}"} if row else {}), **limits)
 
 
-def _rigid(metric: str, weight: float, /, **against: Any) -> Reading:
-    return Reading("sarsa", metric, sarsa("estimated", weight, "rigid"), against, "difference")
+def _rigid(text: str, metric: str, weight: float, against: Mapping[str, Any], **limits: Any) -> Criterion:
+    """Return a criterion on SARSA's difference to another configuration on the rigid site."""
+    ours = Reading("sarsa", metric, _sarsa("estimated", weight, "rigid"), against, "difference")
+    return Criterion(text, ours, **limits)
 
 
-CLAIMS = (
+_OF_INTERACTIVE = "W of interactive jobs"
+_PROMPT_SHARE = "share of interactive jobs that wait less than two minutes"
+_RESERVOIR_LESS = "fitted Q with a reservoir less with a feed-forward network"
+_CLAIMS = (
     Claim(
         "SARSA raises W of interactive jobs from 0.63, the site's own scheduler, to 0.86",
         "2009, table 2: NAT, RIG-EST-0.5",
         [
-            Criterion(
-                "W of interactive jobs, first come, first served with the site's limits",
-                _papers(W, "capped_fcfs"),
-                published=f"NAT/{W}",
+            _papers(
+                f"{_OF_INTERACTIVE}, first come, first served with the site's limits",
+                *(_W, "capped_fcfs"),
+                row="NAT",
                 within=0.1,
             ),
             Criterion(
                 "W under that scheduler on 32 generated logs that played no part in the calibration",
                 Recorded(0.646, _SEEDS),
-                published=f"NAT/{W}",
+                published=f"NAT/{_W}",
                 within=0.1,
             ),
-            Criterion(
-                "W of interactive jobs, SARSA", _papers(W, "esn-sarsa"), f"RIG-EST-0.5/{W}", within=0.05
-            ),
-            Criterion(
-                "SARSA less the site's scheduler", _papers(W, "esn-sarsa", "capped_fcfs"), at_least=0.1
-            ),
+            _papers(f"{_OF_INTERACTIVE}, SARSA", _W, "esn-sarsa", row="RIG-EST-0.5", within=0.05),
+            _papers("SARSA less the site's scheduler", _W, "esn-sarsa", "capped_fcfs", at_least=0.1),
         ],
         "The site's scheduler is first come, first served with a limit on each user's running jobs.",
     ),
@@ -184,38 +177,29 @@ CLAIMS = (
         "With it 86 % of interactive jobs wait less than two minutes, in place of 63 %",
         "2009, section 5.2",
         [
-            Criterion(
-                "share of interactive jobs that wait less than two minutes, the site's scheduler",
-                _papers(_PROMPT, "capped_fcfs"),
-                published=0.63,
-                within=0.1,
-            ),
-            Criterion(
-                "share of interactive jobs that wait less than two minutes, SARSA",
-                _papers(_PROMPT, "esn-sarsa"),
-                published=0.86,
-                within=0.1,
-            ),
+            _papers(f"{_PROMPT_SHARE}, {name}", _PROMPT, policy, published=published, within=0.1)
+            for name, policy, published in (
+                ("the site's scheduler", "capped_fcfs", 0.63),
+                ("SARSA", "esn-sarsa", 0.86),
+            )
         ],
     ),
     Claim(
         "It is the learning that raises W",
         "2009, sections 5.2 and 7",
         [
-            Criterion(
-                "W of interactive jobs, SARSA less first come, first served without the site's limits",
-                _papers(W, "esn-sarsa", "fcfs"),
+            _papers(
+                f"{_OF_INTERACTIVE}, SARSA less first come, first served without the site's limits",
+                *(_W, "esn-sarsa", "fcfs"),
                 at_least=0,
             ),
-            Criterion(
+            _papers(
                 "R_s, SARSA less the fair index, a rule of two lines",
-                _papers(_REWARD, "esn-sarsa", "fair_index"),
+                *(_REWARD, "esn-sarsa", "fair_index"),
                 at_least=0,
             ),
-            Criterion(
-                "R_s, fitted Q iteration less the fair index",
-                _papers(_REWARD, "esn-fq", "fair_index"),
-                at_least=0,
+            _papers(
+                "R_s, fitted Q iteration less the fair index", _REWARD, "esn-fq", "fair_index", at_least=0
             ),
         ],
         "Without the limit on each user's running jobs, first come, first served does as much as the "
@@ -225,21 +209,14 @@ CLAIMS = (
         "Fitted Q iteration raises W of interactive jobs to 0.95",
         "2010, table 2: RL-ESN-EST",
         [
-            Criterion(
-                "W of interactive jobs, fitted Q with a reservoir",
-                _papers(W, "esn-fq"),
-                f"RL-ESN-EST/{W}",
-                within=0.03,
+            _papers(
+                f"{_OF_INTERACTIVE}, fitted Q with a reservoir", _W, "esn-fq", row="RL-ESN-EST", within=0.03
             ),
-            Criterion(
-                "fitted Q less SARSA, W of interactive jobs",
-                _papers(W, "esn-fq", "esn-sarsa"),
-                at_least=0.02,
-            ),
-            Criterion(
-                "W of interactive jobs, the best rule for them (interactive first)",
-                _papers(W, "interactive_first"),
-                f"RL-ESN-EST/{W}",
+            _papers(f"fitted Q less SARSA, {_OF_INTERACTIVE}", _W, "esn-fq", "esn-sarsa", at_least=0.02),
+            _papers(
+                f"{_OF_INTERACTIVE}, the best rule for them (interactive first)",
+                *(_W, "interactive_first"),
+                row="RL-ESN-EST",
                 within=0.03,
             ),
         ],
@@ -250,11 +227,11 @@ CLAIMS = (
         "Learning gives interactive jobs short waits",
         "2009, table 3; 2010, table 3",
         [
-            Criterion("mean wait, SARSA", _papers(WAIT, "esn-sarsa"), f"RIG-EST-0.5/{WAIT}", within=0.25),
-            Criterion("mean wait, fitted Q", _papers(WAIT, "esn-fq"), f"RL-ESN-EST/{WAIT}", within=0.25),
-            Criterion(
+            _papers("mean wait, SARSA", _WAIT, "esn-sarsa", row="RIG-EST-0.5", within=0.25),
+            _papers("mean wait, fitted Q", _WAIT, "esn-fq", row="RL-ESN-EST", within=0.25),
+            _papers(
                 "mean wait, SARSA less interactive first",
-                _papers(WAIT, "esn-sarsa", "interactive_first"),
+                *(_WAIT, "esn-sarsa", "interactive_first"),
                 at_most=0,
                 unit="s",
             ),
@@ -266,40 +243,26 @@ CLAIMS = (
         "A network with memory learns better than one without",
         "2010, abstract, tables 2 and 3: RL-ESN-EST, RL-NN-EST",
         [
-            Criterion(
-                "R_s, fitted Q with a reservoir less with a feed-forward network",
-                _papers(_REWARD, "esn-fq", "ffnn-fq"),
-                at_least=0,
-            ),
-            Criterion(
-                "W of interactive jobs, fitted Q with a reservoir less with a feed-forward network",
-                _papers(W, "esn-fq", "ffnn-fq"),
-                published=0.01,
-                at_least=0,
-            ),
-            Criterion(
-                "their mean wait, fitted Q with a reservoir less with a feed-forward network",
-                _papers(WAIT, "esn-fq", "ffnn-fq"),
-                published=495 - 1382,
-                at_most=0,
-                unit="s",
-            ),
+            _papers(f"{quantity}, {_RESERVOIR_LESS}", metric, "esn-fq", "ffnn-fq", **limits)
+            for quantity, metric, limits in (
+                ("R_s", _REWARD, {"at_least": 0}),
+                (_OF_INTERACTIVE, _W, {"published": 0.01, "at_least": 0}),
+                ("their mean wait", _WAIT, {"published": 495 - 1382, "at_most": 0, "unit": "s"}),
+            )
         ],
     ),
     Claim(
         "W of the started job is a good thing to reward",
         "2009, section 5.2",
         [
-            Criterion(
-                "W of all jobs, SARSA rewarded by nothing else (λ = 1) less interactive first",
-                _rigid(_W_OF_ALL, 1, policy="interactive_first"),
-                at_least=0,
-            ),
-            Criterion(
-                "W of all jobs, SARSA with λ = 1 less SARSA with λ = 0.5",
-                _rigid(_W_OF_ALL, 1, weight=0.5),
-                at_least=0,
-            ),
+            _rigid(f"W of all jobs, {text}", _W_OF_ALL, 1, against, at_least=0)
+            for text, against in (
+                (
+                    "SARSA rewarded by nothing else (λ = 1) less interactive first",
+                    {"policy": "interactive_first"},
+                ),
+                ("SARSA with λ = 1 less SARSA with λ = 0.5", {"weight": 0.5}),
+            )
         ],
         "Under congestion it favours long jobs, whose W suffers least: the better the fit, the worse the "
         "schedule.",
@@ -308,9 +271,9 @@ CLAIMS = (
         "The weight λ has little influence",
         "2009, table 2: RIG-EST-1, RIG-EST-0.5",
         [
-            Criterion(
-                "W of interactive jobs, SARSA with λ = 1 less SARSA with λ = 0.5",
-                _rigid(W, 1, weight=0.5),
+            _rigid(
+                f"{_OF_INTERACTIVE}, SARSA with λ = 1 less SARSA with λ = 0.5",
+                *(_W, 1, {"weight": 0.5}),
                 published=0.003,
                 at_least=-0.03,
                 at_most=0.03,
@@ -321,9 +284,9 @@ CLAIMS = (
         "Knowing run times makes little difference to the learner",
         "2009, table 2: RIG-ORA-0.5, RIG-EST-0.5",
         [
-            Criterion(
-                "W of interactive jobs under SARSA, run times estimated less known",
-                _rigid(W, 0.5, estimates="oracle"),
+            _rigid(
+                f"{_OF_INTERACTIVE} under SARSA, run times estimated less known",
+                *(_W, 0.5, {"estimates": "oracle"}),
                 published=-0.002,
                 at_least=-0.03,
                 at_most=0.03,
@@ -334,16 +297,14 @@ CLAIMS = (
         "The learner is as fair as the site's own scheduler",
         "2009, section 5.2 and figure 6; 2010, figure 4",
         [
-            Criterion(
+            _papers(
                 "F, SARSA less the site's scheduler",
-                _papers(_FAIRNESS, "esn-sarsa", "capped_fcfs"),
+                *(_FAIRNESS, "esn-sarsa", "capped_fcfs"),
                 published=0,
                 at_least=-0.02,
                 at_most=0.02,
             ),
-            Criterion(
-                "F of the site's scheduler", _papers(_FAIRNESS, "capped_fcfs"), published=0.7, within=0.1
-            ),
+            _papers("F of the site's scheduler", _FAIRNESS, "capped_fcfs", published=0.7, within=0.1),
         ],
         "No order of the jobs moves F much: shares are of all service since the beginning.",
     ),
@@ -352,14 +313,14 @@ CLAIMS = (
         "2009, table 4: ELA-EST-0.5",
         [
             Criterion(
-                "W of interactive jobs, SARSA that sizes the pool",
-                Reading("sarsa", W, sarsa("estimated", 0.5, "elastic-paper")),
-                f"ELA-EST-0.5/{W}",
+                f"{_OF_INTERACTIVE}, SARSA that sizes the pool",
+                Reading("sarsa", _W, _sarsa("estimated", 0.5, "elastic-paper")),
+                f"ELA-EST-0.5/{_W}",
                 within=0.03,
             ),
             Criterion(
                 "SARSA that sizes the pool less interactive first on a pool of twice the demand",
-                Reading("sarsa", W, sarsa("estimated", 0.5, "elastic-paper"), RULE_2X, "difference"),
+                Reading("sarsa", _W, _sarsa("estimated", 0.5, "elastic-paper"), _RULE_2X, "difference"),
                 at_least=0,
             ),
         ],
@@ -372,85 +333,72 @@ CLAIMS = (
 
 #: Columns of the published tables to our metrics.
 _COLUMNS_2009 = {
-    "W interactive": W,
+    "W interactive": _W,
     "its deviation": "interactive_responsiveness_std",
     "W batch": "batch_responsiveness_mean",
-    "wait interactive, s": WAIT,
+    "wait interactive, s": _WAIT,
 }
 _COLUMNS_2010 = {
-    "W interactive": W,
+    "W interactive": _W,
     "W batch": "batch_responsiveness_mean",
     "W of all": "responsiveness_mean",
-    "wait interactive, s": WAIT,
+    "wait interactive, s": _WAIT,
     "wait batch, s": "batch_wait_mean",
 }
-_NAT = {"policy": "capped_fcfs"}
 #: Ours: without a limit on each user's running jobs, and the strongest simple rule.
-_RULES: Mapping[str, Mapping[str, Any]] = {
-    "FCFS without limits": {"policy": "fcfs"},
-    "interactive first": {"policy": "interactive_first"},
-    "fair index": {"policy": "fair_index"},
-}
+_RULES = {"FCFS without limits": "fcfs", "interactive first": "interactive_first", "fair index": "fair_index"}
 
 
-def _row(
-    label: str, experiment: str, where: Mapping[str, Any], columns: Sequence[str], name: str = ""
-) -> TableRow:
-    """Return a row; `name` is that of the published one, or "" for a rule of ours."""
-    published = [f"{name}/{metric}" for metric in columns] if name else []
-    return TableRow.of(label, [Reading(experiment, metric, where) for metric in columns], published)
+def _table(
+    title: str, source: str, columns: Mapping[str, str], rows: Mapping[str, tuple[str, Mapping[str, Any]]]
+) -> PaperTable:
+    """Return a table; `rows`: the experiment and the configuration of each, by the papers' name or ours."""
+    papers, metrics = {row.label for row in PUBLISHED}, columns.values()
+    lines = [
+        TableRow.of(
+            label,
+            [Reading(experiment, metric, where) for metric in metrics],
+            [f"{label}/{metric}" for metric in metrics if label in papers],
+        )
+        for label, (experiment, where) in rows.items()
+    ]
+    return PaperTable(title, source, list(columns), lines)
 
 
 def _tables() -> list[PaperTable]:
-    first, second = list(_COLUMNS_2009.values()), list(_COLUMNS_2010.values())
-    learners = {
-        f"{estimates}-{weight:g}": (name, weight)
-        for estimates, name in (("ORA", "oracle"), ("EST", "estimated"))
-        for weight in (0.5, 1)
+    of_sarsa = {
+        kind: {
+            f"{kind}-{name}-{weight:g}": ("sarsa", _sarsa(estimates, weight, site))
+            for name, estimates in (("ORA", "oracle"), ("EST", "estimated"))
+            for weight in (0.5, 1)
+        }
+        for kind, site in (("RIG", "rigid"), ("ELA", "elastic-paper"))
     }
-    rigid = [
-        _row(f"RIG-{label}", "sarsa", sarsa(*of, "rigid"), first, f"RIG-{label}")
-        for label, of in learners.items()
-    ]
-    elastic = [
-        _row(f"ELA-{label}", "sarsa", sarsa(*of, "elastic-paper"), first, f"ELA-{label}")
-        for label, of in learners.items()
-    ]
-    networks = [
-        _row(label, experiment, {"policy": policy}, second, label)
-        for label, experiment, policy in (
-            ("RL-NN-ORA", "papers_oracle", "ffnn-fq"),
-            ("RL-NN-EST", "papers", "ffnn-fq"),
-            ("RL-ESN-ORA", "papers_oracle", "esn-fq"),
-            ("RL-ESN-EST", "papers", "esn-fq"),
-        )
-    ]
+    networks = {
+        f"RL-{network}-{name}": (experiment, {"policy": policy})
+        for network, policy in (("NN", "ffnn-fq"), ("ESN", "esn-fq"))
+        for name, experiment in (("ORA", "papers_oracle"), ("EST", "papers"))
+    }
+    native = ("papers", {"policy": "capped_fcfs"})
+    rules = {f"{label} (ours)": ("papers", {"policy": policy}) for label, policy in _RULES.items()}
     return [
-        PaperTable(
+        _table(
             "W and waits on the rigid site, SARSA",
             "2009, tables 2 and 3",
-            list(_COLUMNS_2009),
-            [
-                _row("NAT", "papers", _NAT, first, "NAT"),
-                *rigid,
-                *(_row(f"{label} (ours)", "papers", where, first) for label, where in _RULES.items()),
-            ],
+            _COLUMNS_2009,
+            {"NAT": native, **of_sarsa["RIG"], **rules},
         ),
-        PaperTable(
+        _table(
             "W and waits on the elastic site, SARSA",
             "2009, tables 4 and 5",
-            list(_COLUMNS_2009),
-            [*elastic, _row("twice the demand (ours)", "sarsa", RULE_2X, first)],
+            _COLUMNS_2009,
+            {**of_sarsa["ELA"], "twice the demand (ours)": ("sarsa", _RULE_2X)},
         ),
-        PaperTable(
+        _table(
             "W and waits on the rigid site, fitted Q iteration",
             "2010, tables 2 and 3",
-            list(_COLUMNS_2010),
-            [
-                _row("EGEE", "papers", _NAT, second, "EGEE"),
-                *networks,
-                *(_row(f"{label} (ours)", "papers", where, second) for label, where in _RULES.items()),
-            ],
+            _COLUMNS_2010,
+            {"EGEE": native, **networks, **rules},
         ),
     ]
 
@@ -558,7 +506,7 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                     },
                 ),
             },
-            claims=CLAIMS,
+            claims=_CLAIMS,
             tables=_tables(),
             figures=_FIGURES,
             documents=[("papers", "published.md"), ("papers", "blocks.md"), ("sarsa", "published.md")],

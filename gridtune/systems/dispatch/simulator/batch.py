@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
+from gridtune.core.stacking import one_of, stacked
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
     ATTRIBUTES,
     LEARNED,
     MACHINE,
-    BrokerState,
     describe,
     learn,
     new_broker_state,
@@ -56,61 +55,6 @@ class Observations(NamedTuple):
     over: BoolArray
 
 
-@kernel(inline="always")
-def _site_at(sites, index):
-    """Return one of the stacked sites."""
-    return Site(
-        sites.submit[index],
-        sites.length[index],
-        sites.estimate[index],
-        sites.deadline[index],
-        sites.factor[index],
-        sites.believed[index],
-        sites.cpus[index],
-        sites.down[index],
-        sites.running[index],
-        sites.waiting[index],
-        sites.backlog[index],
-        sites.head[index],
-        sites.tail[index],
-        sites.first_slot[index],
-        sites.slot[index],
-        sites.after[index],
-        sites.before[index],
-        sites.machine[index],
-        sites.placed[index],
-        sites.start[index],
-        sites.finish[index],
-        sites.end[index],
-        sites.ended[index],
-        sites.change_time[index],
-        sites.change_machine[index],
-        sites.change_kind[index],
-        sites.change_value[index],
-        sites.state[index],
-    )
-
-
-@kernel(inline="always")
-def _broker_at(brokers, believed, index):
-    """Return one of the stacked brokers; the speed factors are its site's."""
-    return BrokerState(
-        believed,
-        brokers.weight[index],
-        brokers.logs[index],
-        brokers.squares[index],
-        brokers.predicted[index],
-        brokers.ratio[index],
-        brokers.free[index],
-        brokers.learning[index],
-        brokers.user[index],
-        brokers.recent[index],
-        brokers.late[index],
-        brokers.barred_machine[index],
-        brokers.barred_job[index],
-    )
-
-
 @kernel()
 def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, observed):
     """Send each site's job to a machine, and advance to its next one.
@@ -135,8 +79,7 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, o
         The `Observations` to fill in.
     """
     for index in range(actions.size):
-        site = bare(_site_at(sites, index))
-        broker = bare(_broker_at(brokers, sites.believed[index], index))
+        site, broker = bare(one_of(sites, index)), bare(one_of(brokers, index))
         since, done = site.state.now, site.state.finished
         if not restarted[index]:
             job, machine = site.state.deciding, actions[index]
@@ -238,10 +181,10 @@ class BrokerBatch:
         self._machines, self._order = machines, order
         self._until_deadline, self._forget = until_deadline, forget
         site = new_site(jobs, machines)
-        broker = new_broker_state(site, LEARNED, forget)
-        states: tuple[Iterable[Any], ...] = (site, broker)
-        columns = [[np.repeat(column[None], count, 0) for column in state] for state in states]
-        self._sites, self._brokers = Site(*columns[0]), BrokerState(*columns[1])
+        self._sites = stacked(site, count)
+        broker = stacked(new_broker_state(site, LEARNED, forget), count)
+        # A broker's speed factors are those that its site keeps.
+        self._brokers = broker._replace(factor=self._sites.believed)
         self._due, self._scale = np.zeros((count, len(jobs)), np.int64), np.ones(count)
         self._rows = np.zeros((len(machines), len(ATTRIBUTES)))
         self._nobody = np.zeros(count, np.bool_)
@@ -254,9 +197,8 @@ class BrokerBatch:
     def begin(self, index: int, jobs: DispatchJobs) -> None:
         """Take a broker to the beginning of an episode of these jobs."""
         site = new_site(jobs, self._machines)
-        for mine, column in zip(self._sites, site, strict=True):
-            mine[index] = column
-        for mine, column in zip(self._brokers, new_broker_state(site, LEARNED, self._forget), strict=True):
+        begun: tuple[Any, ...] = (*site, *new_broker_state(site, LEARNED, self._forget))
+        for mine, column in zip((*self._sites, *self._brokers), begun, strict=True):
             mine[index] = column
         self._due[index] = jobs.deadline if self._until_deadline else jobs.submit
         self._scale[index] = len(jobs) * jobs.length.mean()

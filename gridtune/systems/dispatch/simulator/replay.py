@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from gridtune.core.compiled import bare, kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.simulator import predicting, rules
-from gridtune.systems.dispatch.simulator import site as queues
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
     chance_in_time,
@@ -60,37 +58,20 @@ Order = Literal["fifo", "due_date", "shortest", "atc"]
 Speeds = Literal["known", "learned", "nominal"]
 Assistance = Literal["none", "assist", "set_aside"]
 
-RULES: dict[str, int] = {
-    "random": rules.RANDOM,
-    "round_robin": rules.ROUND_ROBIN,
-    "first_available": rules.FIRST_AVAILABLE,
-    "edd": rules.EDD,
-    "erd": rules.ERD,
-    "spt": rules.SPT,
-    "atc": rules.APPARENT_COST,
-    "shared_queue": rules.SHARED_QUEUE,
-}
 #: The rule that inserts into queues of each order.
 INSERTING: dict[str, Rule] = {"fifo": "erd", "due_date": "edd", "shortest": "spt", "atc": "atc"}
-ORDERS: dict[str, int] = {
-    "fifo": queues.RELEASE,
-    "due_date": queues.DUE_DATE,
-    "shortest": queues.SHORTEST,
-    "atc": queues.ATC,
-}
 #: Ways that a learner assists: not; by Algorithm 2; besides, it sets aside jobs that will be late everywhere.
 ALONE, ASSIST, SET_ASIDE = range(3)
-ASSISTANCE: dict[str, int] = {"none": ALONE, "assist": ASSIST, "set_aside": SET_ASIDE}
+#: The numbers of all names, which are in the order of `rules`, `site`, `predicting` and the line above.
+RULES, ORDERS, SPEEDS, ASSISTANCE = (
+    {name: number for number, name in enumerate(get_args(names))}
+    for names in (Rule, Order, Speeds, Assistance)
+)
 #: Ended jobs before any is set aside: sending all jobs to one queue because the first predictions failed
 #: would teach nothing better for long.
 ENOUGH = 30
 #: A learner predicts that a job ends in time from this probability on.
 PROBABLE = 0.5
-SPEEDS: dict[str, int] = {
-    "known": predicting.KNOWN,
-    "learned": predicting.LEARNED,
-    "nominal": predicting.NOMINAL,
-}
 
 
 @dataclass(frozen=True)

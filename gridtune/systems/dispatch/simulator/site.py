@@ -359,18 +359,24 @@ def _start(site, job, machine):
 
 
 @kernel()
+def _link(site, queue, leader, follower, behind, ahead):
+    """Put `behind` after a leader and `ahead` before a follower; NOBODY stands for an end of the queue."""
+    if leader == NOBODY:
+        site.head[queue] = behind
+    else:
+        site.after[leader] = behind
+    if follower == NOBODY:
+        site.tail[queue] = ahead
+    else:
+        site.before[follower] = ahead
+
+
+@kernel()
 def _enqueue(site, job, queue, follower):
     """Put a job into a queue before another one, or at its end where that is NOBODY."""
     leader = site.tail[queue] if follower == NOBODY else site.before[follower]
     site.before[job], site.after[job] = leader, follower
-    if leader == NOBODY:
-        site.head[queue] = job
-    else:
-        site.after[leader] = job
-    if follower == NOBODY:
-        site.tail[queue] = job
-    else:
-        site.before[follower] = job
+    _link(site, queue, leader, follower, job, job)
     site.machine[job] = queue
     site.waiting[queue] += 1
     site.backlog[queue] += site.estimate[job]
@@ -380,14 +386,7 @@ def _enqueue(site, job, queue, follower):
 def take_out(site, job):
     """Take a waiting job out of its queue; `machine` keeps where it was."""
     queue, leader, follower = site.machine[job], site.before[job], site.after[job]
-    if leader == NOBODY:
-        site.head[queue] = follower
-    else:
-        site.after[leader] = follower
-    if follower == NOBODY:
-        site.tail[queue] = leader
-    else:
-        site.before[follower] = leader
+    _link(site, queue, leader, follower, follower, leader)
     site.before[job] = site.after[job] = NOBODY
     site.waiting[queue] -= 1
     site.backlog[queue] -= site.estimate[job]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
+from gridtune.core.stacking import one_of, stacked
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.candidates import feature_count, fill_features, fill_tick
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import request_size
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import Jobs, Site, State
+from gridtune.systems.responsive.simulator.state import Site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, reset_site, start_job
 from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, IntArray
 
@@ -51,40 +51,6 @@ class Observations(NamedTuple):
 
 
 @kernel()
-def site_at(sites, index):
-    """Return one of the stacked sites."""
-    jobs, state = sites.jobs, sites.state
-    return Site(
-        Jobs(jobs.submit[index], jobs.run[index], jobs.vo[index], jobs.interactive[index], jobs.user[index]),
-        sites.model,
-        sites.shares,
-        sites.sizes,
-        sites.forecast,
-        State(
-            state.memory[index],
-            state.waiting[index],
-            state.heap[index],
-            state.start[index],
-            state.number[index],
-            state.vos[index],
-            state.classes[index],
-            state.latest[index],
-            state.recent[index],
-            state.ordered[index],
-            state.completed_of[index],
-            state.busy[index],
-            state.options[index],
-            state.decisions[index],
-            state.completed[index],
-            state.booting[index],
-            state.idle[index],
-            state.wishes[index],
-            state.track[index],
-        ),
-    )
-
-
-@kernel()
 def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
     """Carry out a decision on each site and advance to its next one, or start over.
 
@@ -104,7 +70,8 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
         The `Observations` to fill in.
     """
     for index in range(actions.shape[0]):
-        site = site_at(sites, index)
+        jobs, state = one_of(sites.jobs, index), one_of(sites.state, index)
+        site = Site(jobs, sites.model, sites.shares, sites.sizes, sites.forecast, state)
         observed.rewards[index] = 0.0
         if restart[index]:
             reset_site(site)
@@ -235,9 +202,7 @@ class SiteBatch:
         if self.episode == 0:
             raise SimulationError("there are no jobs")
         one = new_site(jobs.take(slice(0, self.episode)), model)
-        self._sites = one._replace(
-            jobs=Jobs(*_stacked(one.jobs, count)), state=State(*_stacked(one.state, count))
-        )
+        self._sites = one._replace(jobs=stacked(one.jobs, count), state=stacked(one.state, count))
         self.features = int(feature_count(one))
         self._weight, self._at_start = weight, reward == "start"
         options = len(one.sizes) + 1
@@ -275,7 +240,3 @@ class SiteBatch:
         episode = self.jobs.take(slice(first, first + self.episode))
         for mine, column in zip(self._sites.jobs, episode.columns, strict=True):
             mine[index] = column
-
-
-def _stacked(arrays: Iterable[npt.NDArray[Any]], count: int) -> list[Any]:
-    return [np.repeat(array[None], count, 0) for array in arrays]
