@@ -98,15 +98,9 @@ class ResponsiveEnv(gym.Env[Observation, Any]):
         weight: float = 0.5,
         reward: RewardTime = "completion",
     ) -> None:
-        self._batch = batch = SiteBatch(
-            _site_jobs(jobs),
-            model or SiteModel(),
-            episode=episode,
-            slots=slots,
-            weight=weight,
-            reward=reward,
-        )
-        self.observation_space, self.action_space = _spaces(batch)
+        options = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
+        self._batch = _site_batch(jobs, model, **options)
+        self.observation_space, self.action_space = _spaces(self._batch)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -136,7 +130,7 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of sites.
-    jobs, model, episode, slots, weight, reward
+    jobs, model, options
         See `ResponsiveEnv`.
     """
 
@@ -147,21 +141,9 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         num_envs: int = 1,
         jobs: SiteJobs | str | Path = "egee",
         model: SiteModel | None = None,
-        *,
-        episode: int = 500,
-        slots: int = 32,
-        weight: float = 0.5,
-        reward: RewardTime = "completion",
+        **options: Any,
     ) -> None:
-        self._batch = SiteBatch(
-            _site_jobs(jobs),
-            model or SiteModel(),
-            count=num_envs,
-            episode=episode,
-            slots=slots,
-            weight=weight,
-            reward=reward,
-        )
+        self._batch = _site_batch(jobs, model, count=num_envs, **options)
         super().__init__(num_envs, _spaces(self._batch))
 
     def _draw(self, where: BoolArray) -> None:
@@ -183,8 +165,10 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         return {"action_mask": observed.mask.copy(), "observations": observed.rows.copy()}
 
 
-def _site_jobs(jobs: SiteJobs | str | Path) -> SiteJobs:
-    return jobs if isinstance(jobs, SiteJobs) else _read_site_jobs(str(jobs))
+def _site_batch(jobs: SiteJobs | str | Path, model: SiteModel | None, **options: Any) -> SiteBatch:
+    """Return sites with these jobs, or those to learn on of a trace; by default with 81 cores."""
+    jobs = jobs if isinstance(jobs, SiteJobs) else _read_site_jobs(str(jobs))
+    return SiteBatch(jobs, model or SiteModel(), **options)
 
 
 def _as_pairs(actions: IntArray) -> IntArray:

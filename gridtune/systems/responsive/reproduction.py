@@ -139,7 +139,9 @@ def _papers(
     """Return a criterion on a policy, or on its difference to another; `row`: of the published tables."""
     against = {"policy": less} if less else {}
     ours = Reading("papers", metric, {"policy": policy}, against, "difference" if less else "value")
-    return Criterion(text, ours, **({"published": f"{row}/{metric}"} if row else {}), **limits)
+    if row:
+        limits["published"] = f"{row}/{metric}"
+    return Criterion(text, ours, **limits)
 
 
 def _rigid(text: str, metric: str, weight: float, against: Mapping[str, Any], **limits: Any) -> Criterion:

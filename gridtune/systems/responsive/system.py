@@ -302,7 +302,7 @@ def parameters_model(
     """Return the site that the parameters describe; a learned pool needs the jobs to learn on."""
     scaler = None
     if parameters.site == "elastic":
-        scaler = parameters.autoscaler(parameters.headroom)
+        scaler = parameters.autoscaler()
         if scaler.rule == "forecast":
             assert training is not None
             weights = learn_forecast(

@@ -6,7 +6,7 @@ recurrent weights, so the same kernels run it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridtune.systems.responsive.learners.learning import (
-    Learner,
-    fitted_targets,
-    reward_statistics,
-    sarsa_targets,
-)
+from gridtune.systems.responsive.learners.learning import Learner
 from gridtune.systems.responsive.learners.networks import ReservoirArrays
-from gridtune.systems.responsive.learners.sampling import RunSamples, Samples, SarsaSamples
+from gridtune.systems.responsive.learners.sampling import RunSamples, SarsaSamples
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import FloatArray
 
@@ -42,48 +37,30 @@ class FeedForwardLearner(Learner):
         self._seed, self._fits = seed, 0
         self._collected: list[tuple[FloatArray, FloatArray]] = []
 
-    def update(self, sweep: int, samples: Sequence[Samples]) -> dict[str, float]:
-        """Learn from the samples of all samplers in turn."""
-        if self.settings.method == "fitted_q":
-            return self._fitted(sweep, [run for run in samples if isinstance(run, RunSamples)])
-        return self._sarsa(sweep, [part for part in samples if isinstance(part, SarsaSamples)])
-
-    def _sarsa(self, sweep: int, parts: Sequence[SarsaSamples]) -> dict[str, float]:
-        loss = float("nan")
-        for _ in range(self.settings.pretraining_sweeps if sweep == 0 else 1):
-            if sweep == 0 or any(part.begins for part in parts):
-                self._collected = []
-            for part in parts:
-                if len(part):
-                    target = sarsa_targets(self.arrays.readout, self._updated(part), self.settings)
-                    self._collected.append((part.rows, target))
-            loss = self._fit(self._collected)
-        return {**reward_statistics(parts), "loss": loss}
-
-    def _fitted(self, sweep: int, runs: Sequence[RunSamples]) -> dict[str, float]:
-        loss = float("nan")
-        discount = self.settings.discount
-        for _ in range(self.settings.pretraining_sweeps if sweep == 0 else self.settings.iterations):
-            loss = self._fit([(run.rows, fitted_targets(self.arrays, run, discount)) for run in runs])
-        return {"reward": float(np.mean([run.reward.mean() for run in runs])), "loss": loss}
-
-    def _updated(self, part: SarsaSamples) -> SarsaSamples:
-        """Return samples with the present readout inputs: the hidden layer learns, too."""
-        return replace(part, phi=self._phi(part.rows), following=self._phi(part.following_rows))
+    def _targets(self, part: SarsaSamples | RunSamples) -> FloatArray:
+        if isinstance(part, SarsaSamples):
+            # Readout inputs as they are at present: the hidden layer learns, too.
+            part = replace(part, phi=self._phi(part.rows), following=self._phi(part.following_rows))
+        return super()._targets(part)
 
     def _phi(self, rows: FloatArray) -> FloatArray:
         with torch.no_grad():
             hidden = _hidden(torch.as_tensor(rows), *_tensors(self.arrays)[:2])
         return np.concatenate([np.ones((len(rows), 1)), hidden.numpy()], axis=1)[:, None, :]
 
-    def _fit(self, samples: Sequence[tuple[FloatArray, FloatArray]]) -> float:
+    def _begin(self, prior: FloatArray) -> None:
+        self._collected = []
+
+    def _add(self, part: SarsaSamples | RunSamples, target: FloatArray) -> None:
+        self._collected.append((part.rows, target))
+
+    def _fit(self) -> dict[str, float]:
         self._fits += 1
-        if not samples:
-            return float("nan")
-        rows = np.concatenate([rows for rows, _ in samples])
-        target = np.concatenate([target for _, target in samples])
+        if not self._collected:
+            return {"loss": float("nan")}
+        rows, target = (np.concatenate(column) for column in zip(*self._collected, strict=True))
         self.arrays, loss = fit(self.arrays, rows, target, self.settings, (self._seed, self._fits))
-        return loss
+        return {"loss": loss}
 
     def state(self) -> dict[str, Any]:
         """Return the state to resume learning from at the end of a sweep, as arrays by name."""

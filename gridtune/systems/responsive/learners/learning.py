@@ -1,4 +1,4 @@
-"""Learners of readouts by ridge regression: SARSA, fitted Q, and branches."""
+"""Learners of readouts by ridge regression: SARSA, fitted Q, and branches; the base of other regressions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,7 @@ from gridtune.systems.responsive.learners.sampling import Branches, RunSamples, 
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import FloatArray
 
-__all__ = [
-    "BranchLearner",
-    "FittedLearner",
-    "Learner",
-    "NormalEquations",
-    "SarsaLearner",
-    "fitted_targets",
-    "reward_statistics",
-    "sarsa_targets",
-]
+__all__ = ["BranchLearner", "Learner", "NormalEquations", "fitted_targets", "sarsa_targets"]
 
 
 class NormalEquations:
@@ -80,7 +71,11 @@ def sarsa_targets(readout: FloatArray, samples: SarsaSamples, settings: LearnerS
 
 
 class Learner:
-    """Networks whose readout learns; their other weights stay as drawn.
+    """Networks whose readout learns the targets of SARSA or of fitted Q; their other weights stay as drawn.
+
+    Of SARSA each update adds decisions, whose rewards have become known, to those of the sweep, with targets
+    from the present values; in sweep 0 the whole run several times. Of fitted Q each learns from whole runs,
+    `iterations` times.
 
     Parameters
     ----------
@@ -97,7 +92,39 @@ class Learner:
 
     def update(self, sweep: int, samples: Sequence[Samples]) -> dict[str, float]:
         """Learn from the samples of all samplers in turn; return statistics of the update."""
-        raise NotImplementedError
+        parts = [part for part in samples if not isinstance(part, Branches)]
+        settings, statistics = self.settings, {}
+        fitted = settings.method == "fitted_q"
+        times = settings.pretraining_sweeps if sweep == 0 else settings.iterations if fitted else 1
+        for _ in range(times):
+            if fitted or sweep == 0 or any(part.begins for part in parts if isinstance(part, SarsaSamples)):
+                self._begin(np.zeros_like(self.arrays.readout) if fitted else self.arrays.readout)
+            for part in parts:
+                if len(part):
+                    self._add(part, self._targets(part))
+            statistics = self._fit()
+        decisions, total = sum(map(len, parts)), sum(float(part.reward.sum()) for part in parts)
+        reward = total / decisions if decisions else float("nan")
+        return {"decisions": decisions, "reward": reward, **statistics}
+
+    def _targets(self, part: SarsaSamples | RunSamples) -> FloatArray:
+        if isinstance(part, RunSamples):
+            return fitted_targets(self.arrays, part, self.settings.discount)
+        return sarsa_targets(self.arrays.readout, part, self.settings)
+
+    def _begin(self, prior: FloatArray) -> None:
+        """Forget all samples; the prior of a readout has the shape (m, p)."""
+        self._equations.begin(prior)
+
+    def _add(self, part: SarsaSamples | RunSamples, target: FloatArray) -> None:
+        """Add samples with their targets."""
+        self._equations.add(part.phi, target)
+
+    def _fit(self) -> dict[str, float]:
+        """Fit the values to the samples added; return statistics of the fit."""
+        before = self.arrays.readout
+        self.arrays = self.arrays.with_readout(self._equations.solution())
+        return {"change": float(np.abs(self.arrays.readout - before).max())}
 
     def state(self) -> dict[str, Any]:
         """Return the state to resume learning from, as arrays by name."""
@@ -115,49 +142,6 @@ class Learner:
         equations = self._equations
         for name in ("gram", "moment", "prior"):
             getattr(equations, name)[:] = state[name]
-
-    def _resolve(self) -> None:
-        self.arrays = self.arrays.with_readout(self._equations.solution())
-
-
-class SarsaLearner(Learner):
-    """Targets from the present values, once for each sample; each update solves for the readout again."""
-
-    def update(self, sweep: int, samples: Sequence[Samples]) -> dict[str, float]:
-        """Learn from decisions as their rewards become known; in sweep 0 several times from the whole run."""
-        parts = [part for part in samples if isinstance(part, SarsaSamples)]
-        for _ in range(self.settings.pretraining_sweeps if sweep == 0 else 1):
-            if sweep == 0 or any(part.begins for part in parts):
-                self._equations.begin(self.arrays.readout)
-            for part in parts:
-                if len(part):
-                    self._equations.add(part.phi, sarsa_targets(self.arrays.readout, part, self.settings))
-            self._resolve()
-        return reward_statistics(parts)
-
-
-def reward_statistics(parts: Sequence[SarsaSamples]) -> dict[str, float]:
-    """Return the number of decisions and their mean reward; NaN without decisions."""
-    decisions = sum(len(part) for part in parts)
-    total = sum(float(part.reward.sum()) for part in parts)
-    return {"decisions": decisions, "reward": total / decisions if decisions else float("nan")}
-
-
-class FittedLearner(Learner):
-    """Targets from the best candidate of the next decision, over whole runs (Perez et al. 2010, § 3.2)."""
-
-    def update(self, sweep: int, samples: Sequence[Samples]) -> dict[str, float]:
-        """Learn from runs, `iterations` times."""
-        runs = [run for run in samples if isinstance(run, RunSamples)]
-        settings, change = self.settings, 0.0
-        for _ in range(settings.pretraining_sweeps if sweep == 0 else settings.iterations):
-            before = self.arrays.readout
-            self._equations.begin(np.zeros_like(before))
-            for run in runs:
-                self._equations.add(run.phi, fitted_targets(self.arrays, run, settings.discount))
-            self._resolve()
-            change = float(np.abs(self.arrays.readout - before).max())
-        return {"reward": float(np.mean([run.reward.mean() for run in runs])), "change": change}
 
 
 def fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> FloatArray:
@@ -192,14 +176,14 @@ class BranchLearner(Learner):
             values_of(self._urgency, phi, urgency)
             self._scale += (value * urgency).sum(), (urgency**2).sum()
         if sweep == 0:
-            self._resolve()
+            self._fit()
             self._urgency = self.arrays.readout.copy()
             self._equations.begin(self._urgency)
             self._scale[:] = 0.0
             return {"explained": _explained(self._urgency, parts)}
         if self._scale[1] > 0:
             self._equations.prior[:] = max(self._scale[0], 0.0) / self._scale[1] * self._urgency
-        self._resolve()
+        self._fit()
         return {"explained": explained}
 
     def state(self) -> dict[str, Any]:

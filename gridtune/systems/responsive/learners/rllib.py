@@ -10,8 +10,7 @@ through RLlib.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -32,15 +31,15 @@ from gridtune.systems.responsive.learners.inputs import shared_inputs
 from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_network
 from gridtune.systems.responsive.learners.sampling import Sampler, Samples
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
-from gridtune.systems.responsive.learners.training import QPolicy, first_sweep, new_learner
+from gridtune.systems.responsive.learners.training import QPolicy, new_learner
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.site import SiteModel
 
-__all__ = ["ESNQ", "NETWORK", "ESNQConfig", "ESNQLearner", "ESNQModule", "ESNQRunner", "policy_of"]
+__all__ = ["ESNQ", "ESNQConfig", "ESNQLearner", "ESNQModule", "ESNQRunner", "policy_of"]
 
 
 #: Key of a module's configuration: what its networks are drawn from.
-NETWORK = "network"
+_NETWORK = "network"
 _SWEEP, _STATE = "sweep", "reservoirs"
 
 
@@ -49,12 +48,12 @@ class ESNQModule(TorchRLModule):
 
     def setup(self) -> None:
         """Draw the networks."""
-        network = self.model_config[NETWORK]
+        network = self.model_config[_NETWORK]
         settings = LearnerSettings.from_dict(network["settings"])
         shared = np.asarray(network["shared"], np.bool_)
         for name, array in draw_network(settings, shared, network["seed"])._asdict().items():
             self.register_buffer(name, torch.as_tensor(array))
-        self.register_buffer(_SWEEP, torch.tensor(first_sweep(settings)))
+        self.register_buffer(_SWEEP, torch.tensor(settings.first_sweep))
 
     @property
     def arrays(self) -> ReservoirArrays:
@@ -122,19 +121,8 @@ _SAMPLE_SECONDS, _SYNC_SECONDS = 3600.0, 30.0
 JobsOf = Callable[[int], SiteJobs]
 
 
-@dataclass(frozen=True)
-class Fragment:
-    """The samples of a runner.
-
-    Attributes
-    ----------
-    runner
-        The number of the runner, from 0.
-    samples
-        The samples; None if its sweep was over already.
-    over
-        Whether its sweep is over.
-    """
+class _Fragment(NamedTuple):
+    """A runner's number, from 0, its samples (None if its sweep was over already), and whether it is over."""
 
     runner: int
     samples: Samples | None
@@ -156,17 +144,17 @@ class ESNQRunner(SingleAgentEnvRunner):
         )
         self._last_sweep = -1
 
-    def sample(self, **_: Any) -> Fragment:
+    def sample(self, **_: Any) -> _Fragment:
         """Continue the run with the module's networks."""
         return self.fragment(int(self.module.sweep), self.module.arrays)
 
-    def fragment(self, sweep: int, arrays: ReservoirArrays) -> Fragment:
+    def fragment(self, sweep: int, arrays: ReservoirArrays) -> _Fragment:
         """Continue the run of a sweep with these networks."""
         if sweep != self._last_sweep:
             self._sampler.begin(sweep, arrays)
             self._last_sweep = sweep
         samples = None if self._sampler.over else self._sampler.sample(arrays)
-        return Fragment(self._number, samples, self._sampler.over)
+        return _Fragment(self._number, samples, self._sampler.over)
 
     def get_spaces(self) -> dict[str, Any]:
         """Return the spaces of the configuration."""
@@ -203,10 +191,10 @@ class ESNQLearner(TorchLearner):
         return torch.zeros(())
 
     def update(
-        self, *, training_data: Any = None, episodes: Sequence[Fragment] | None = None, **_: Any
+        self, *, training_data: Any = None, episodes: Sequence[_Fragment] | None = None, **_: Any
     ) -> Any:
         """Learn from fragments, which take the place of RLlib's episodes; return metrics."""
-        fragments: Sequence[Fragment] = training_data.episodes if episodes is None else episodes
+        fragments: Sequence[_Fragment] = training_data.episodes if episodes is None else episodes
         statistics = self._learn(fragments)
         return self._reported(statistics, over=all(fragment.over for fragment in fragments))
 
@@ -219,7 +207,7 @@ class ESNQLearner(TorchLearner):
             statistics, over = self._learn([fragment]), fragment.over
         return self._reported(statistics, over=True)
 
-    def _learn(self, fragments: Sequence[Fragment]) -> dict[str, float]:
+    def _learn(self, fragments: Sequence[_Fragment]) -> dict[str, float]:
         samples = [fragment.samples for fragment in fragments if fragment.samples is not None]
         return self._core.update(int(self._networks.sweep), samples)
 
@@ -400,7 +388,7 @@ class ESNQConfig(AlgorithmConfig):
             ESNQModule,
             observation_space=observations,
             action_space=gym.spaces.Discrete(2),
-            model_config={NETWORK: network},
+            model_config={_NETWORK: network},
         )
 
 

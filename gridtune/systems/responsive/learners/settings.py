@@ -124,6 +124,11 @@ class LearnerSettings:
                 field="method",
             )
 
+    @property
+    def first_sweep(self) -> int:
+        """The number of a training's first sweep: 0 is the one under a simple rule."""
+        return 0 if self.pretraining_sweeps > 0 else 1
+
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name."""
         return asdict(self)

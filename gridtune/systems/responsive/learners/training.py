@@ -11,7 +11,7 @@ import numpy as np
 from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.inputs import observed_model, shared_inputs
-from gridtune.systems.responsive.learners.learning import BranchLearner, FittedLearner, Learner, SarsaLearner
+from gridtune.systems.responsive.learners.learning import BranchLearner, Learner
 from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_network
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
@@ -20,7 +20,7 @@ from gridtune.systems.responsive.learners.runs import (
     run_site,
 )
 from gridtune.systems.responsive.learners.sampling import Sampler
-from gridtune.systems.responsive.learners.settings import LearnerSettings, Method
+from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import NEVER, Site
@@ -30,7 +30,6 @@ __all__ = [
     "Progress",
     "QPolicy",
     "Trainer",
-    "first_sweep",
     "load_policy",
     "new_learner",
     "play",
@@ -133,25 +132,13 @@ def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float =
 Progress = Callable[[int, dict[str, float]], None]
 
 
-_RIDGE_LEARNERS: dict[Method, type[Learner]] = {
-    "sarsa": SarsaLearner,
-    "fitted_q": FittedLearner,
-    "counterfactual": BranchLearner,
-}
-
-
 def new_learner(arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> Learner:
     """Return the learner that the settings ask for; `seed` is for the fits of a feed-forward network."""
     if settings.regressor == "ffnn":
         from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner  # noqa: PLC0415 (torch)
 
         return FeedForwardLearner(arrays, settings, seed)
-    return _RIDGE_LEARNERS[settings.method](arrays, settings)
-
-
-def first_sweep(settings: LearnerSettings) -> int:
-    """Return the number of a training's first sweep: 0 is the one under a simple rule."""
-    return 0 if settings.pretraining_sweeps > 0 else 1
+    return (BranchLearner if settings.method == "counterfactual" else Learner)(arrays, settings)
 
 
 class Trainer:
@@ -178,7 +165,7 @@ class Trainer:
         self._sampler = Sampler(jobs, model, settings, weight, seed)
         shared = shared_inputs(self._organisations, model.elastic, settings.inputs)
         self._learner: Learner = new_learner(draw_network(settings, shared, seed), settings, seed)
-        self.sweep = first_sweep(settings)
+        self.sweep = settings.first_sweep
 
     @property
     def over(self) -> bool:

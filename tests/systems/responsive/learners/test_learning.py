@@ -356,4 +356,4 @@ def test_a_learner_of_each_kind_is_made() -> None:
         type(new_learner(arrays, replace(SMALL, method=method), 0)).__name__
         for method in ("sarsa", "fitted_q", "counterfactual")
     ]
-    assert names == ["SarsaLearner", "FittedLearner", "BranchLearner"]
+    assert names == ["Learner", "Learner", "BranchLearner"]
