@@ -13,6 +13,7 @@ __all__ = [
     "count_text",
     "distinct",
     "interval_text",
+    "markdown_table",
     "number_text",
     "parameter_names",
     "row_label",
@@ -135,3 +136,9 @@ def is_logarithmic(values: Iterable[float | None]) -> bool:
     """Return whether values reach so far that only a logarithmic axis shows them all."""
     finite = [value for value in values if value is not None and not math.isnan(value)]
     return bool(finite) and min(finite) > 0 and max(finite) / min(finite) > _LOGARITHMIC_FROM
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    """Return a table as Markdown; columns from the one numbered `left` on are aligned to the right."""
+    rules = ["---"] * left + ["---:"] * (len(heads) - left)
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in (heads, rules, *rows))

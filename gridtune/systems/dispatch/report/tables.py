@@ -12,7 +12,7 @@ import numpy as np
 from gridtune.core.cells import CellResult
 from gridtune.core.system import FinishedSweep
 from gridtune.report.cells import by_configuration
-from gridtune.report.labels import number_text
+from gridtune.report.labels import markdown_table, number_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.systems.dispatch.parameters import TABLE_1
 from gridtune.systems.dispatch.reproduction import TABLE_2, TABLE_3, TABLE_5, TABLE_6
@@ -38,12 +38,6 @@ def write_comparison(methods: Sequence[Method], sweep: FinishedSweep) -> list[Pa
     path = sweep.directory / "comparison.md"
     path.write_text(f"# {sweep.name}\n\n" + "\n".join(parts), encoding="utf-8")
     return [path]
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 def _number(value: Any, digits: int = 2) -> str:
@@ -106,7 +100,7 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
         "Medians over paired batches; the interval is that of the median over replicates of a replicate's "
         "median batch. Published: one run, by batch.\n"
     )
-    return [text, _table(header, rows), *_assignments(helped)]
+    return [text, markdown_table(header, rows), *_assignments(helped)]
 
 
 def _published_relative(method: Method, changing: bool) -> str:
@@ -135,7 +129,7 @@ def _assignments(helped: Sequence[Method]) -> list[str]:
         if published is not None and not method.of("set_aside") and tuple(factors) == TABLE_1:
             rows.append([f"{method.label}, published", *(f"{published[place]:.2f}" for place in order)])
     header = ["learner on round robin", *(f"{factors[place]:g}" for place in order)]
-    return ["### Share of the jobs by machine, fastest first (Table 3)\n", _table(header, rows)]
+    return ["### Share of the jobs by machine, fastest first (Table 3)\n", markdown_table(header, rows)]
 
 
 # Deciding ---------------------------------------------------------------------------------------------
@@ -186,7 +180,7 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
         header.append("published ratio")
         title += " (the paper's Table 6)"
         note += "; ratios are compared, as the paper does not name its unit"
-    return [f"### {title}\n\n{note}.\n", _table(header, rows)]
+    return [f"### {title}\n\n{note}.\n", markdown_table(header, rows)]
 
 
 _NAMES = {
@@ -334,18 +328,11 @@ class Method:
     def of_cells(cls, cells: Sequence[CellResult]) -> Method:
         """Return the method of a configuration's cells."""
 
-        def stacked(rows: Sequence[Sequence[float]]) -> FloatArray:
+        def noted(name: str) -> FloatArray:
+            rows = [cell.notes[name] for cell in cells]
             # Windows of a log may differ by a batch; batches that not all have are left out.
             shortest = min(map(len, rows))
             return np.array([row[:shortest] for row in rows], np.float64)
-
-        def noted(name: str) -> FloatArray:
-            return stacked([cell.notes[name] for cell in cells])
-
-        def sizes(cell: CellResult) -> Sequence[float]:
-            # The system's version 1 noted only the jobs of all batches.
-            batches = len(cell.notes["in_time_by_batch"])
-            return cell.notes.get("jobs_by_batch") or [cell.metrics["jobs"] / batches] * batches
 
         bins = [cell.notes["reliability"] for cell in cells]
         return cls(
@@ -356,7 +343,7 @@ class Method:
             noted("reference_in_time_by_batch"),
             noted("tardiness_by_batch"),
             noted("reference_tardiness_by_batch"),
-            stacked([sizes(cell) for cell in cells]),
+            noted("jobs_by_batch"),
             np.array([cell.metrics.get("tardiness_mean_bound", np.nan) for cell in cells], np.float64),
             noted("assignments"),
             _pooled(bins),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gridtune.report.labels import markdown_table
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
 from gridtune.systems.responsive.reproduction import PUBLISHED, PUBLISHED_ON, Published
@@ -57,13 +58,13 @@ def write_comparison(sweep: FinishedSweep) -> list[Path]:
 
 def comparison_markdown(rows: Sequence[Row]) -> str:
     """Return a table for each workload and kind of site, our rows above the papers'."""
-    parts = ["# Our results next to the published ones\n\n" + _LEGEND]
+    parts = ["# Our results next to the published ones\n\n" + _LEGEND + "\n"]
     for workload in dict.fromkeys(row.workload for row in rows):
         for site in REWARDS:
             mine = sorted(site_of(rows, workload, site), key=lambda row: -row.mean(REWARDS[row.site]))
             if mine:
                 parts.append(_table(workload, site, mine))
-    return "\n\n".join(parts) + "\n"
+    return "\n".join(parts)
 
 
 #: The papers' kinds of sites, by their names in `PUBLISHED`.
@@ -80,14 +81,14 @@ def _table(workload: str, site: str, rows: Sequence[Row]) -> str:
     reward, metric = "R_s" if site == "rigid" else "R_e", REWARDS[site]
     heads = ["policy", "trace", "run times", "λ", *(head for head, *_ in _PAIRS)]
     heads += [head for head, *_ in _SINGLES] + [reward]
-    lines = [_line(heads), _line(["---"] * 4 + ["---:"] * (len(heads) - 4))]
+    lines = []
     for row in rows:
         cells = [row.label, workload, row.estimates, f"{row.weight:g}"]
         cells += [_pair(row.mean(mean), row.mean(std), digits) for _, mean, std, digits in _PAIRS]
         cells += [_number(row.mean(name), digits) for _, name, digits in _SINGLES]
-        lines.append(_line([*cells, _with_spread(row, metric)]))
-    lines += [_line(_published_cells(row, len(heads))) for row in PUBLISHED if _OF_PAPERS[row.site] == site]
-    return f"## {workload}, {site}\n\n" + "\n".join(lines)
+        lines.append([*cells, _with_spread(row, metric)])
+    lines += [_published_cells(row, len(heads)) for row in PUBLISHED if _OF_PAPERS[row.site] == site]
+    return f"## {workload}, {site}\n\n{markdown_table(heads, lines, left=4)}"
 
 
 def _published_cells(row: Published, length: int) -> list[str]:
@@ -96,10 +97,6 @@ def _published_cells(row: Published, length: int) -> list[str]:
     cells += [_pair(figures[mean], figures[std], digits) for _, mean, std, digits in _PAIRS]
     cells.append(_number(figures["responsiveness_mean"], 2))
     return cells + [""] * (length - len(cells))
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def _number(value: float, digits: int) -> str:
@@ -152,7 +149,7 @@ def blocks_markdown(rows: Sequence[Row]) -> str:
     """Return a table for each workload, and one over all of them where there are several."""
     parts = [
         "# Intervals over blocks of time\n\nMean R_s, and the difference to a rule, with 95 % bootstrap "
-        "intervals over blocks of equal time; over all sites, over sites, each with the same weight."
+        "intervals over blocks of equal time; over all sites, over sites, each with the same weight.\n"
     ]
     workloads = list(dict.fromkeys(row.workload for row in rows))
     for workload in workloads:
@@ -169,7 +166,7 @@ def blocks_markdown(rows: Sequence[Row]) -> str:
             if len(values) == len(workloads)
         }
         parts.append(_block_table(f"All {len(workloads)} sites", everywhere, _reference(rows)))
-    return "\n\n".join(parts) + "\n"
+    return "\n".join(parts)
 
 
 def _name(row: Row) -> str:
@@ -189,15 +186,16 @@ def _sums(row: Row) -> tuple[FloatArray, FloatArray]:
 
 
 def _block_table(title: str, sums: dict[str, tuple[FloatArray, FloatArray]], reference: str | None) -> str:
-    lines = [f"| | R_s | 95 % | less {reference} | 95 % |", "| --- | ---: | ---: | ---: | ---: |"]
+    lines = []
     for name, (reward, jobs) in sorted(sums.items(), key=lambda item: -item[1][0].sum() / item[1][1].sum()):
         cells = [name, *_mean_and_interval(reward, jobs, ".4f")]
         if reference is not None and name != reference:
             cells += _mean_and_interval(reward - sums[reference][0], jobs, "+.4f")
         else:
             cells += ["", ""]
-        lines.append("| " + " | ".join(cells) + " |")
-    return f"## {title}\n\n" + "\n".join(lines)
+        lines.append(cells)
+    heads = ["", "R_s", "95 %", f"less {reference}", "95 %"]
+    return f"## {title}\n\n{markdown_table(heads, lines)}"
 
 
 def _mean_and_interval(total: FloatArray, jobs: FloatArray, form: str) -> tuple[str, str]:
