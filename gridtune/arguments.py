@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gridtune.errors import GridtuneError
 
-__all__ = ["is_number", "require", "require_number", "require_path"]
+__all__ = ["is_number", "require", "require_fields", "require_number", "require_path"]
 
 T = TypeVar("T")
 
@@ -89,6 +90,16 @@ def is_number(value: Any) -> bool:
     except OverflowError:
         # A whole number that no float holds.
         return False
+
+
+def require_fields(
+    record: Any, expected: str, holds: Callable[[Any], bool], *names: str, error: type[GridtuneError]
+) -> None:
+    """Raise an error that says what is expected, unless a condition holds for each field that is not None."""
+    for name in names:
+        value = getattr(record, name)
+        if value is not None and not holds(value):
+            raise error(f"must be {expected}, but got {value!r}", field=name)
 
 
 def require_path(value: Any, name: str, *, error: type[GridtuneError] = GridtuneError) -> None:

@@ -28,10 +28,7 @@ from gridtune.workload.generators.draws import check_range, fit_scale, stream, z
 from gridtune.workload.generators.registry import generator
 from gridtune.workload.generators.sessions import office_week
 
-__all__ = [
-    "TARGET_SHARES",
-    "egee",
-]
+__all__ = ["TARGET_SHARES", "egee"]
 
 
 #: Target shares of the seven VOs; the last one stands for all small ones.
@@ -218,9 +215,15 @@ class _Class:
     """
 
     def __init__(self, seed: int, name: str, times: IntArray, tail: float, largest: int, gap: float) -> None:
-        self.burst = _bursts(stream(seed, f"{name} burst"), len(times), tail, largest)
+        jobs = len(times)
+        # Every burst has at least one job, so as many bursts as jobs are enough.
+        size = (1.0 - stream(seed, f"{name} burst").random(jobs)) ** (-1.0 / tail)
+        self.burst = np.repeat(np.arange(jobs), np.minimum(size, largest).astype(np.int64))[:jobs]
         self.bursts = int(self.burst.max(initial=-1)) + 1
-        self.offset = _offsets(stream(seed, f"{name} gap"), self.burst, gap)
+        opens = np.diff(self.burst, prepend=-1) > 0
+        gaps = stream(seed, f"{name} gap").exponential(1.0, jobs) * gap
+        passed = np.cumsum(np.where(opens, 0.0, gaps))
+        self.offset = passed - passed[opens][self.burst]
         self._times, self._rng = times, stream(seed, f"{name} run time")
 
     def run_times(self, similarity: float) -> IntArray:
@@ -274,20 +277,6 @@ def _leaders(rng: np.random.Generator, batch: _Class, prompt: _Class, following:
     # The burst of a random job: one with more jobs is drawn more often.
     drawn = batch.burst[rng.integers(len(batch.burst), size=prompt.bursts)]
     return np.where(follows, drawn, -1)
-
-
-def _bursts(rng: np.random.Generator, jobs: int, tail: float, largest: int) -> IntArray:
-    """Return the burst of each job, from 0, ascending."""
-    # Every burst has at least one job, so `jobs` bursts are enough.
-    size = np.minimum((1.0 - rng.random(jobs)) ** (-1.0 / tail), largest).astype(np.int64)
-    return np.repeat(np.arange(jobs), size)[:jobs]
-
-
-def _offsets(rng: np.random.Generator, burst: IntArray, gap: float) -> FloatArray:
-    """Return each job's seconds since its burst began."""
-    opens = np.diff(burst, prepend=-1) > 0
-    passed = np.cumsum(np.where(opens, 0.0, rng.exponential(1.0, len(burst)) * gap))
-    return passed - passed[opens][burst]
 
 
 def _owners(seed: int, bursts: int) -> tuple[IntArray, IntArray]:

@@ -19,10 +19,7 @@ from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 
-__all__ = [
-    "ResponsiveEnv",
-    "ResponsiveVectorEnv",
-]
+__all__ = ["ResponsiveEnv", "ResponsiveVectorEnv"]
 
 Observation = dict[str, npt.NDArray[Any]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, create_model, model_validator
@@ -13,7 +13,7 @@ from pydantic import Field, create_model, model_validator
 from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
 from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, measure_site
-from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, ResponsiveParameters
+from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, LearnedPolicy, ResponsiveParameters
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import SiteReplay
 from gridtune.systems.responsive.simulator.site import SiteModel
@@ -44,9 +44,7 @@ _CellParameters: Any = create_model("_CellParameters", __base__=TrainingParamete
 class ESNQParameters(_CellParameters):
     """The parameters of one training: those of a cell with a learner, and how long it learns."""
 
-    policy: Literal["esn-sarsa", "esn-fq", "ffnn-sarsa", "ffnn-fq", "esn-counterfactual"] = Field(
-        "esn-sarsa", description="what learns (network-method)"
-    )
+    policy: LearnedPolicy = Field("esn-sarsa", description="what learns (network-method)")
     iterations: Count = Field(
         6, description="sweeps over the jobs; unless pretraining_sweeps=0, the first is under a simple rule"
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.system import Measure, RenamedMetric
+from gridtune.core.system import Direction, Measure, RenamedMetric
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import SiteReplay
 
@@ -42,38 +42,25 @@ FISHER = "Fisher 1981, doi 10.1287/mnsc.27.1.1"
 THRESHOLD = 10
 
 
-def _class_measures(kind: str) -> dict[str, Measure]:
-    of_w, of_wait = f"{PEREZ_2009}, eq. 1 and section 5.2", f"{PEREZ_2009}, section 5.2 (queuing delay)"
-    prompt, ours = f"{PEREZ_2010}, sections 2.2 and 5.2", "gridtune"
-    return {
-        f"{kind}_responsiveness_mean": Measure(
-            "1", "max", f"mean W over {kind} jobs, W = run/(run + wait)", source=of_w
-        ),
-        f"{kind}_responsiveness_std": Measure(
-            "1", "min", f"standard deviation of W over {kind} jobs", source=of_w
-        ),
-        f"{kind}_responsiveness_above_09": Measure(
-            "1", "max", f"#{{{kind} jobs with W > 0.9}} / #{{{kind} jobs}}", source=of_w
-        ),
-        f"{kind}_wait_mean": Measure("s", "min", f"mean wait over {kind} jobs", source=of_wait),
-        f"{kind}_wait_std": Measure(
-            "s", "min", f"standard deviation of the wait over {kind} jobs", source=of_wait
-        ),
-        f"{kind}_wait_below_120": Measure(
-            "1", "max", f"#{{{kind} jobs with a wait below 120 s}} / #{{{kind} jobs}}", source=prompt
-        ),
-        f"{kind}_wait_p95": Measure("s", "min", f"95th percentile of the wait over {kind} jobs", source=ours),
-        f"{kind}_wait_p99": Measure("s", "min", f"99th percentile of the wait over {kind} jobs", source=ours),
-        f"{kind}_wait_max": Measure("s", "min", f"longest wait over {kind} jobs", source=ours),
-        f"{kind}_bounded_slowdown_mean": Measure(
-            "1",
-            "min",
-            f"mean over {kind} jobs of (run + wait) / max(run, 10 s), at least 1",
-            source=FEITELSON,
-        ),
-    }
-
-
+_OF_W, _OF_WAIT = f"{PEREZ_2009}, eq. 1 and section 5.2", f"{PEREZ_2009}, section 5.2 (queuing delay)"
+_OF_PROMPT = f"{PEREZ_2010}, sections 2.2 and 5.2"
+#: The measures of a class of jobs: name, unit, goal, formula and source.
+_OF_CLASS: tuple[tuple[str, str, Direction, str, str], ...] = (
+    ("responsiveness_mean", "1", "max", "mean W over {} jobs, W = run/(run + wait)", _OF_W),
+    ("responsiveness_std", "1", "min", "standard deviation of W over {} jobs", _OF_W),
+    ("responsiveness_above_09", "1", "max", "#{{{0} jobs with W > 0.9}} / #{{{0} jobs}}", _OF_W),
+    ("wait_mean", "s", "min", "mean wait over {} jobs", _OF_WAIT),
+    ("wait_std", "s", "min", "standard deviation of the wait over {} jobs", _OF_WAIT),
+    ("wait_below_120", "1", "max", "#{{{0} jobs with a wait below 120 s}} / #{{{0} jobs}}", _OF_PROMPT),
+    ("wait_p95", "s", "min", "95th percentile of the wait over {} jobs", "gridtune"),
+    ("wait_p99", "s", "min", "99th percentile of the wait over {} jobs", "gridtune"),
+    ("wait_max", "s", "min", "longest wait over {} jobs", "gridtune"),
+    (
+        *("bounded_slowdown_mean", "1", "min"),
+        "mean over {} jobs of (run + wait) / max(run, 10 s), at least 1",
+        FEITELSON,
+    ),
+)
 _F = "F = 1 − maxₖ (wₖ − Sₖ)₊/maxₖ wₖ"
 _U = "U = run time of the completed jobs / core-seconds of the pool"
 _OF_F, _OF_U = f"{PEREZ_2009}, eq. 2", f"{PEREZ_2009}, eq. 3"
@@ -81,8 +68,11 @@ _OF_REWARD = f"{PEREZ_2009}, section 3.2"
 #: Every measure by name.
 RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
-        **_class_measures("interactive"),
-        **_class_measures("batch"),
+        **{
+            f"{kind}_{name}": Measure(unit, goal, formula.format(kind), source=source)
+            for kind in ("interactive", "batch")
+            for name, unit, goal, formula, source in _OF_CLASS
+        },
         "responsiveness_mean": Measure("1", "max", "mean W over all jobs", source=f"{PEREZ_2009}, eq. 1"),
         "responsiveness_mean_bound": Measure(
             "1",
@@ -222,13 +212,15 @@ def measure_site(
             f"{kind}_jobs": float(mine.sum()),
         }
     reward = _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness)
+    longest = measures["interactive_wait_p99"]
     return measures | {
         "fairness_mean": _summary(np.mean, fairness),
         "fairness_min": _summary(np.min, fairness),
         "utilisation_mean": _summary(np.mean, utilisation),
         "utilisation_last": float(utilisation[np.argmax(decision)]) if len(wait) else np.nan,
         "rigid_reward_mean": reward,
-        "limited_reward_mean": _limited(reward, measures["interactive_wait_p99"], wait_limit),
+        # Beyond the limit a number below 0, less the longer the wait.
+        "limited_reward_mean": wait_limit / longest - 1.0 if longest > wait_limit else reward,
         "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
         **_pool_measures(jobs, outcome, price),
@@ -250,19 +242,8 @@ def block_sums(
     block = (submit - submit[0]) * blocks // (submit[-1] - submit[0] + 1)
     responsiveness = run / (run + outcome.start[counted] - submit)
     reward = weight * responsiveness + (1.0 - weight) * outcome.fairness[outcome.decision[counted]]
-    return {
-        name: np.bincount(block, values, blocks).tolist()
-        for name, values in (
-            ("jobs", np.ones(len(submit))),
-            ("reward", reward),
-            ("responsiveness", responsiveness),
-        )
-    }
-
-
-def _limited(reward: float, wait: float, limit: float) -> float:
-    """Return the reward within the limit; beyond it a number below 0, less the longer the wait."""
-    return limit / wait - 1.0 if wait > limit else reward
+    values = {"jobs": np.ones(len(submit)), "reward": reward, "responsiveness": responsiveness}
+    return {name: np.bincount(block, value, blocks).tolist() for name, value in values.items()}
 
 
 def _pool_measures(jobs: SiteJobs, outcome: SiteReplay, price: float) -> dict[str, float]:

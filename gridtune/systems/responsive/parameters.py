@@ -30,15 +30,7 @@ from gridtune.systems.responsive.simulator.replay import Rule
 from gridtune.systems.responsive.simulator.site import Autoscaler, LinearWeights, ScalerRule
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "LEARNED",
-    "LEARNING",
-    "LINEAR_WEIGHTS",
-    "POOL_RULES",
-    "POOL_SETTINGS",
-    "PoolRule",
-    "ResponsiveParameters",
-]
+__all__ = ["LEARNED", "LEARNING", "LINEAR_WEIGHTS", "POOL_SETTINGS", "ResponsiveParameters"]
 
 
 PoolRule = Literal["demand", "work", "keda", "slurm", "hpa", "learned"]
@@ -76,16 +68,8 @@ _OF_POOL = ("pool", "boot_seconds", "idle_seconds", "timer", "cooldown")
 POOL_SETTINGS = (*_OF_POOL[1:], *(name for name in _OF_RULES if name != "headroom"))
 
 
-Policy = Literal[
-    Rule,
-    "recorded",
-    "esn-sarsa",
-    "esn-fq",
-    "ffnn-sarsa",
-    "ffnn-fq",
-    "esn-counterfactual",
-    "learned",
-]
+LearnedPolicy = Literal["esn-sarsa", "esn-fq", "ffnn-sarsa", "ffnn-fq", "esn-counterfactual"]
+Policy = Literal[Rule, "recorded", LearnedPolicy, "learned"]
 #: Learned policies: their method and regressor.
 LEARNED: dict[str, tuple[Method, Regressor]] = {
     "esn-sarsa": ("sarsa", "esn"),
@@ -442,6 +426,11 @@ class ResponsiveParameters(LogParameters):
             releases=self.suspend_rate if slurm else None,
             forecast=(0.0,) * FORECAST_INPUTS if self.pool == "learned" else (),
         )
+
+    @property
+    def asked_headroom(self) -> float:
+        """The headroom that decisions ask for; an event-driven pool has its own rule."""
+        return 0.0 if self.site == "elastic" else self.headroom or 0.0
 
     def target_shares(self) -> tuple[IntArray, FloatArray]:
         """Return the groups with a share of their own, and all shares; the last is that of all others."""

@@ -118,19 +118,16 @@ _W, _WAIT = "interactive_responsiveness_mean", "interactive_wait_mean"
 _REWARD, _W_OF_ALL, _FAIRNESS = "rigid_reward_mean", "responsiveness_mean", "fairness_mean"
 _PROMPT = f"interactive_wait_below_{PROMPT}"
 _SEEDS = "python -m benchmarks.egee_calibration --first 200 --seeds 32"
-#: The strongest simple rule on a pool that can change.
-_RULE_2X = {
-    "policy": "interactive_first",
-    "estimates": "estimated",
-    "weight": 0.5,
-    "site": "elastic-paper",
-    "headroom": 2,
-}
 
 
 def _sarsa(estimates: str, weight: float, site: str) -> dict[str, Any]:
     """Return the configuration of SARSA in the experiment of that name."""
     return {"policy": "esn-sarsa", "estimates": estimates, "weight": weight, "site": site, "headroom": None}
+
+
+_SIZING = _sarsa("estimated", 0.5, "elastic-paper")
+#: The strongest simple rule on a pool that can change.
+_RULE_2X = {**_SIZING, "policy": "interactive_first", "headroom": 2}
 
 
 def _papers(
@@ -316,13 +313,13 @@ _CLAIMS = (
         [
             Criterion(
                 f"{_OF_INTERACTIVE}, SARSA that sizes the pool",
-                Reading("sarsa", _W, _sarsa("estimated", 0.5, "elastic-paper")),
+                Reading("sarsa", _W, _SIZING),
                 f"ELA-EST-0.5/{_W}",
                 within=0.03,
             ),
             Criterion(
                 "SARSA that sizes the pool less interactive first on a pool of twice the demand",
-                Reading("sarsa", _W, _sarsa("estimated", 0.5, "elastic-paper"), _RULE_2X, "difference"),
+                Reading("sarsa", _W, _SIZING, _RULE_2X, "difference"),
                 at_least=0,
             ),
         ],

@@ -103,7 +103,7 @@ class ResponsiveSystem(System):
         """Return the checksum of the learned policy."""
         if parameters.checkpoint is None:
             return {}
-        return file_checksums({"checkpoint": policy_file(parameters)})
+        return file_checksums({"checkpoint": find_policy(parameters.checkpoint, file="best.npz")})
 
     def preflight(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> None:
         """Refuse what is missing: the site's size, jobs, torch for a network; and jobs that are parallel."""
@@ -166,7 +166,7 @@ class ResponsiveSystem(System):
             outcome, learner = _run_learner(training, jobs, model, parameters, streams("learning"))
             notes["learner"] = learner
         elif parameters.policy == "learned":
-            policy = load_policy(policy_file(parameters))
+            policy = load_policy(find_policy(str(parameters.checkpoint), file="best.npz"))
             outcome = SiteReplay.of(play(policy, jobs, model, headroom=parameters.headroom or 0.0))
             notes["learner"] = policy.settings.to_dict()
         elif parameters.policy == "recorded":
@@ -177,7 +177,7 @@ class ResponsiveSystem(System):
                 model,
                 parameters.policy,  # type: ignore[arg-type]
                 patience=parameters.patience,
-                headroom=_papers_headroom(parameters),
+                headroom=parameters.asked_headroom,
                 rng=streams("decisions"),
             )
         metrics = measure_site(
@@ -213,19 +213,9 @@ class ResponsiveSystem(System):
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the publications' tables next to ours, trade-offs, and the curves of their figures."""
         from gridtune.systems.responsive.report.figures import write_curves, write_trade_offs  # noqa: PLC0415
-        from gridtune.systems.responsive.report.tables import write_blocks, write_comparison  # noqa: PLC0415
+        from gridtune.systems.responsive.report.tables import write_tables  # noqa: PLC0415
 
-        return [
-            *write_comparison(sweep),
-            *write_blocks(sweep),
-            *write_trade_offs(sweep),
-            *write_curves(sweep),
-        ]
-
-
-def policy_file(parameters: ResponsiveParameters) -> Path:
-    """Return the file of the policy that `checkpoint` names."""
-    return find_policy(str(parameters.checkpoint), file="best.npz")
+        return [*write_tables(sweep), *write_trade_offs(sweep), *write_curves(sweep)]
 
 
 def cores_of(parameters: ResponsiveParameters, workload: Workload) -> int:
@@ -325,11 +315,6 @@ def parameters_model(
     )
 
 
-def _papers_headroom(parameters: ResponsiveParameters) -> float:
-    """Return the headroom that decisions ask for; an event-driven pool has its own rule."""
-    return 0.0 if parameters.site == "elastic" else parameters.headroom or 0.0
-
-
 def _run_learner(
     training: SiteJobs,
     jobs: SiteJobs,
@@ -340,7 +325,7 @@ def _run_learner(
     """Train a policy on one part and run it on the other; return the outcome and the learner's settings."""
     settings = parameters.learner()
     policy = train(training, model, settings, weight=parameters.weight, rng=rng)
-    site = play(policy, jobs, model, headroom=_papers_headroom(parameters))
+    site = play(policy, jobs, model, headroom=parameters.asked_headroom)
     return SiteReplay.of(site), settings.to_dict()
 
 

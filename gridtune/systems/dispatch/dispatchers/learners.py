@@ -26,18 +26,7 @@ from gridtune.systems.dispatch.simulator.predicting import LEFT, MACHINE, PREDIC
 from gridtune.systems.dispatch.simulator.replay import PROBABLE
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "LEARNERS",
-    "WEIGHTS",
-    "Examples",
-    "Learner",
-    "LearnerName",
-    "Scorer",
-    "Selection",
-    "class_weights",
-    "make_learner",
-    "select",
-]
+__all__ = ["LEARNERS", "Examples", "Learner", "Selection", "class_weights", "make_learner", "select"]
 
 LearnerName = Literal["j48", "naive_bayes", "lwl", "boosting", "boosted_time"]
 LEARNERS: tuple[LearnerName, ...] = get_args(LearnerName)

@@ -188,17 +188,10 @@ _NAMES = {
     "j48": "J48",
     "naive_bayes": "naive Bayes",
     "lwl": "LWL",
-    "boosting": "boosting",
-    "boosted_time": "boosted time",
-    "drain": "drain",
-    "random": "random",
-    "round_robin": "round robin",
-    "first_available": "first available",
     "edd": "EDD",
     "erd": "ERD",
     "spt": "SPT",
     "atc": "ATC",
-    "shared_queue": "shared queue",
 }
 _ORDERS = {
     "fifo": "by arrival",
@@ -272,7 +265,7 @@ class Method:
         """The method in words, without its base rule where a learner assists."""
         if self.of("policy", "rules") == "ppo":
             return "agent trained by PPO"
-        name = _NAMES.get(self.learner, self.learner)
+        name = _NAMES.get(self.learner, self.learner.replace("_", " "))
         if self.learner == "none":
             return self._rule
         if self.of("mode") == "direct":
@@ -297,7 +290,7 @@ class Method:
     def base(self) -> str:
         """The base rule in words."""
         rule = str(self.of("rule", "random"))
-        return _NAMES.get(rule, rule)
+        return _NAMES.get(rule, rule.replace("_", " "))
 
     def over(self, selector: Method) -> Method:
         """Return this rule's jobs in time over those of another method's reference, on the shared replicates.
@@ -328,8 +321,13 @@ class Method:
     def of_cells(cls, cells: Sequence[CellResult]) -> Method:
         """Return the method of a configuration's cells."""
 
+        def jobs(cell: CellResult) -> list[float]:
+            # The system's version 1 noted only the jobs of all batches.
+            batches = len(cell.notes["in_time_by_batch"])
+            return [cell.metrics["jobs"] / batches] * batches
+
         def noted(name: str) -> FloatArray:
-            rows = [cell.notes[name] for cell in cells]
+            rows = [cell.notes.get(name) or jobs(cell) for cell in cells]
             # Windows of a log may differ by a batch; batches that not all have are left out.
             shortest = min(map(len, rows))
             return np.array([row[:shortest] for row in rows], np.float64)

@@ -30,7 +30,7 @@ from gridtune.systems.dispatch.simulator.site import (
 )
 from gridtune.types import BoolArray, Float32Array, FloatArray
 
-__all__ = ["FEATURES", "BrokerBatch", "fill_features"]
+__all__ = ["FEATURES", "BrokerBatch"]
 
 
 #: Features of a job on a machine: all attributes but the machine's number.
@@ -39,7 +39,7 @@ FEATURES = len(ATTRIBUTES) - 1
 _SECOND = 1000.0
 
 
-class Observations(NamedTuple):
+class _Observations(NamedTuple):
     """The result of a step of `count` brokers.
 
     Attributes
@@ -76,7 +76,7 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, o
     rows
         Shape (machines, attributes), float64: scratch.
     observed
-        The `Observations` to fill in.
+        The `_Observations` to fill in.
     """
     for index in range(actions.size):
         site, broker = bare(one_of(sites, index)), bare(one_of(brokers, index))
@@ -94,7 +94,7 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, o
             continue
         learn(site, broker)
         describe(site, broker, job, order, rows)
-        fill_features(rows, observed.features[index])
+        _fill_features(rows, observed.features[index])
 
 
 @kernel()
@@ -125,7 +125,7 @@ def _costs(site, due, since, done):
 
 
 @kernel()
-def fill_features(rows, features):
+def _fill_features(rows, features):
     """Write what is shown of a job: `rows`, shape (machines, attributes), `features`, shape (machines · d,).
 
     Seconds and jobs as sign(x)·log(1 + |x|), seconds in thousands; the speed factor and the slack over the
@@ -188,7 +188,7 @@ class BrokerBatch:
         self._due, self._scale = np.zeros((count, len(jobs)), np.int64), np.ones(count)
         self._rows = np.zeros((len(machines), len(ATTRIBUTES)))
         self._nobody = np.zeros(count, np.bool_)
-        self.observed = Observations(
+        self.observed = _Observations(
             np.zeros((count, len(machines) * FEATURES), np.float32),
             np.zeros(count),
             np.zeros(count, np.bool_),

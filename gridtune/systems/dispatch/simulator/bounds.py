@@ -15,7 +15,7 @@ from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.site import FAILURE, SPEED
 from gridtune.types import IntArray
 
-__all__ = ["EXACT", "Bounds", "lower_bounds"]
+__all__ = ["lower_bounds"]
 
 
 #: Of at most this many jobs the best schedule is computed.
@@ -25,14 +25,14 @@ _LABELS = 400
 _TINY = 1e-6
 
 
-class Bounds(NamedTuple):
+class _Bounds(NamedTuple):
     """Lower bounds of any schedule, seconds; NaN without jobs."""
 
     response_mean: float
     tardiness_mean: float
 
 
-def lower_bounds(jobs: DispatchJobs, machines: Machines) -> Bounds:
+def lower_bounds(jobs: DispatchJobs, machines: Machines) -> _Bounds:
     """Return lower bounds for the jobs of all batches.
 
     Of at most ten jobs on machines that do not change, the optimum itself, by dynamic programming over sets
@@ -48,13 +48,13 @@ def lower_bounds(jobs: DispatchJobs, machines: Machines) -> Bounds:
     jobs = jobs.take(jobs.batch >= 0)
     count = len(jobs)
     if count == 0:
-        return Bounds(float("nan"), float("nan"))
+        return _Bounds(float("nan"), float("nan"))
     response, tardiness = _relaxed(jobs, machines)
     if count <= EXACT and len(machines.changes.time) == 0:
         # Response time is tardiness where every job is due when it comes.
         response = float(np.fmax(response, _optimum(jobs, machines, jobs.submit)))
         tardiness = float(np.fmax(tardiness, _optimum(jobs, machines, jobs.deadline)))
-    return Bounds(response / count, tardiness / count)
+    return _Bounds(response / count, tardiness / count)
 
 
 def _relaxed(jobs: DispatchJobs, machines: Machines) -> tuple[float, float]:

@@ -81,14 +81,10 @@ class Changes:
 
     def __add__(self, other: Changes) -> Changes:
         """Return both, in order of time; at the same second these come before the others."""
-        time = np.concatenate([self.time, other.time])
-        order = np.argsort(time, kind="stable")
-        joined = (
-            np.concatenate([self.machine, other.machine]),
-            np.concatenate([self.kind, other.kind]),
-            np.concatenate([self.value, other.value]),
-        )
-        return Changes(time[order], *(column[order] for column in joined))
+        sides = zip(vars(self).values(), vars(other).values(), strict=True)
+        columns = [np.concatenate(side) for side in sides]
+        order = np.argsort(columns[0], kind="stable")
+        return Changes(*(column[order] for column in columns))
 
 
 def failures(

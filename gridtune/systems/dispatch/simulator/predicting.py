@@ -22,7 +22,6 @@ __all__ = [
     "MACHINE",
     "PREDICTED",
     "AttributeSet",
-    "BrokerState",
     "chance_in_time",
     "correct_estimate",
     "describe",

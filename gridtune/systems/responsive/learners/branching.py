@@ -155,7 +155,7 @@ def run_and_branch(site, learner, trial, plan, epsilon, rng, out):
             rows, q = _room(learner, 2 * count)
         fill_rows(site, learner, rows, count)
         score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
-        candidate = best_of(q, count)
+        candidate = best_of(q, 0, count, 1)
         if due < plan.probes.size and plan.probes[due] == memory.decided:
             if count > 1:
                 drawn = _draw_branches(candidate, min(plan.branches, count), count, q, rng)
@@ -167,7 +167,7 @@ def run_and_branch(site, learner, trial, plan, epsilon, rng, out):
                     trial_learner.state[:] = learner.state
                     advance(learner.arrays, trial_learner.state, drawn_rows[branch], trial_learner.scratch)
                     start_candidate(trial_site, drawn[branch])
-                    run_site(trial_site, trial_learner, BY_VALUE, 0.0, site.jobs.submit.size, end, rng)
+                    run_site(trial_site, trial_learner, BY_VALUE, 0.0, 0.0, site.jobs.submit.size, end, rng)
                     value[filled + branch] = _branch_value(site, trial_site, end, plan.weight, plan.price)
                 filled += drawn.size
             due += 1

@@ -32,13 +32,7 @@ from gridtune.systems.responsive.simulator.site import SiteModel
 from gridtune.systems.responsive.simulator.state import fill_expected, service_of, total_service
 from gridtune.types import BoolArray
 
-__all__ = [
-    "fill_relative",
-    "neediest_of",
-    "observed_model",
-    "relative_count",
-    "shared_inputs",
-]
+__all__ = ["fill_relative", "neediest_of", "observed_model", "relative_count", "shared_inputs"]
 
 
 #: Additional columns of the extended set that describe the site, and the candidate.

@@ -38,8 +38,6 @@ __all__ = [
     "fill_rows",
     "list_candidates",
     "new_learner_state",
-    "rewards_of",
-    "run_on_demanded_pool",
     "run_site",
 ]
 
@@ -112,10 +110,10 @@ def fill_rows(site, learner, rows, count):
 
 
 @kernel(inline="always")
-def best_of(q, count):
-    """Return the first of the highest values."""
-    best = 0
-    for candidate in range(1, count):
+def best_of(q, first, count, step):
+    """Return the first of the highest values, among every `step`-th of `count` from `first` on."""
+    best = first
+    for candidate in range(first, count, step):
         if q[candidate] > q[best]:
             best = candidate
     return best
@@ -147,7 +145,7 @@ def _nearest_option(site, size):
 
 
 @kernel()
-def run_site(site, learner, rule, epsilon, stop, until, rng):
+def run_site(site, learner, rule, epsilon, headroom, stop, until, rng):
     """Advance and decide, up to a number of decisions, an instant, or the end of the simulation.
 
     Parameters
@@ -159,6 +157,9 @@ def run_site(site, learner, rule, epsilon, stop, until, rng):
     epsilon
         Share of random decisions, uniform over the candidates. If it is above 0, one number is drawn for
         each decision and another for each random one.
+    headroom
+        Elastic: values choose only the job, at the pool size to choose from that is nearest to demand, and
+        it is sized to this many times the cores that running and waiting jobs need. 0: they choose both.
     stop
         Number of decisions in total, counted from the site's first.
     until
@@ -185,7 +186,10 @@ def run_site(site, learner, rule, epsilon, stop, until, rng):
             candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
         else:
             score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
-            candidate = best_of(q, count)
+            first, step = 0, 1
+            if headroom > 0.0:
+                first, step = _nearest_option(site, demanded(site, headroom)), memory.options
+            candidate = best_of(q, first, count, step)
         if epsilon > 0.0 and rng.random() < epsilon:
             candidate = min(int(rng.random() * count), count - 1)
         advance(learner.arrays, learner.state, rows[candidate], learner.scratch)
@@ -195,62 +199,11 @@ def run_site(site, learner, rule, epsilon, stop, until, rng):
             log.candidate[decision], log.choices[decision] = candidate, count
             log.rows[decision] = rows[candidate]
             describe_chosen(learner.arrays, learner.state, rows[candidate], log.phi[decision])
-        start_candidate(site, candidate)
+        if headroom > 0.0:
+            start_job(site, candidate // memory.options, demanded(site, headroom))
+        else:
+            start_candidate(site, candidate)
     return True
-
-
-@kernel()
-def run_on_demanded_pool(site, learner, headroom):
-    """Run to the end: the learner chooses the job, and the pool follows demand.
-
-    Jobs are valued at the pool size to choose from that is nearest to demand.
-
-    Parameters
-    ----------
-    site, learner
-        An elastic site before its first decision, and a learner; both are changed.
-    headroom
-        Size of the pool, as a multiple of the cores that running and waiting jobs need.
-    """
-    memory, width = site.state.memory[0], learner.arrays.columns.size
-    rows, q = np.empty((64, width)), np.empty(64)
-    while advance_until_decision(site):
-        count = count_candidates(site)
-        rows, q = _with_room(rows, q, count)
-        fill_rows(site, learner, rows, count)
-        score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
-        size, options = demanded(site, headroom), memory.options
-        best = _nearest_option(site, size)
-        for candidate in range(best, count, options):
-            if q[candidate] > q[best]:
-                best = candidate
-        advance(learner.arrays, learner.state, rows[best], learner.scratch)
-        start_job(site, best // options, size)
-
-
-@kernel()
-def rewards_of(site, decisions, weight, out):
-    """Write λ W + (1 − λ) F of decisions, on an elastic site with U instead of F (Perez et al. 2009, § 3.2).
-
-    Parameters
-    ----------
-    site
-        The site of the decisions; their jobs have started.
-    decisions
-        Shape (n,), int64.
-    weight
-        λ.
-    out
-        Shape (n,), float64: filled in.
-    """
-    state, jobs = site.state, site.jobs
-    elastic = site.model[0].elastic
-    for place in range(decisions.size):
-        taken = state.decisions[decisions[place]]
-        run = jobs.run[taken.job]
-        responsiveness = run / (run + state.start[taken.job] - jobs.submit[taken.job])
-        other = taken.utilisation if elastic else taken.fairness
-        out[place] = weight * responsiveness + (1.0 - weight) * other
 
 
 @kernel()
@@ -337,5 +290,5 @@ def best_values(arrays, rows, first, own, out):
                 else:
                     room[c, column] = own[first[t] + c, place - shared]
         score_candidates(arrays, state, room[:count], scratch, q)
-        out[t] = q[best_of(q, count)]
+        out[t] = q[best_of(q, 0, count, 1)]
         advance(arrays, state, rows[t], scratch)

@@ -19,7 +19,6 @@ from gridtune.systems.responsive.learners.runs import (
     LearnerState,
     list_candidates,
     new_learner_state,
-    rewards_of,
     run_site,
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
@@ -182,16 +181,20 @@ class Sampler:
 
     def _run_until(self, stop: int) -> None:
         run = (self._site, self._learner_state, self._rule)
-        more = run_site(*run, self._epsilon, stop, NEVER, self._rng)
+        more = run_site(*run, self._epsilon, 0.0, stop, NEVER, self._rng)
         # After the last decision, jobs are still running: let them complete.
         if more and self._site.state.memory["decided"][0] == len(self._jobs):
-            run_site(*run, 0.0, stop + 1, NEVER, self._rng)
+            run_site(*run, 0.0, 0.0, stop + 1, NEVER, self._rng)
             more = False
         self._over = not more
 
     def _rewards(self, decisions: IntArray) -> FloatArray:
-        rewards = np.empty(len(decisions))
-        rewards_of(self._site, decisions, self._weight, rewards)
+        """Return λ W + (1 − λ) F of decisions, on an elastic site with U for F (Perez et al. 2009, § 3.2)."""
+        taken = self._site.state.decisions[decisions]
+        job = taken["job"]
+        run, wait = self._jobs.run[job], self._site.state.start[job] - self._jobs.submit[job]
+        other = taken["utilisation"] if self._model.elastic else taken["fairness"]
+        rewards: FloatArray = self._weight * (run / (run + wait)) + (1.0 - self._weight) * other
         return rewards
 
     def _sarsa_samples(self) -> SarsaSamples:
@@ -290,7 +293,7 @@ class Sampler:
         """
         jobs = len(self._jobs)
         site, learner = self._new(arrays, jobs)
-        run_site(site, learner, self._rule, 0.0, NEVER, NEVER, self._rng)
+        run_site(site, learner, self._rule, 0.0, 0.0, NEVER, NEVER, self._rng)
         decisions = np.flatnonzero(learner.log.choices > 1)
         if not self._model.elastic:
             return decisions, 0.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
+from gridtune.arguments import require_fields
 from gridtune.errors import PolicyError
 
 __all__ = ["IMPROVED", "PAPER", "Inputs", "LearnerSettings", "Method", "Regressor"]
@@ -101,23 +103,21 @@ class LearnerSettings:
     step: float = 0.01
 
     def __post_init__(self) -> None:
+        require = partial(require_fields, self, error=PolicyError)
         for name, choices in {"method": Method, "regressor": Regressor, "inputs": Inputs}.items():
             allowed = get_args(choices)
-            _require(getattr(self, name) in allowed, name, f"one of {', '.join(allowed)}", self)
-        for name in ("neurons", "reservoirs", "relearn", "probes", "epochs", "iterations"):
-            _require(getattr(self, name) >= 1, name, "at least 1", self)
-        _require(self.branches >= 2, "branches", "at least 2", self)
-        for name in ("pretraining_sweeps", "sweeps"):
-            _require(getattr(self, name) >= 0, name, "at least 0", self)
-        trained = self.pretraining_sweeps + self.sweeps >= 1
-        _require(trained, "sweeps", "at least 1 without pretraining", self)
-        for name in ("connectivity", "readout_connectivity", "leak", "learning_rate"):
-            _require(0 < getattr(self, name) <= 1, name, "in (0, 1]", self)
-        for name in ("epsilon", "discount"):
-            _require(0 <= getattr(self, name) <= 1, name, "in [0, 1]", self)
-        for name in ("ridge", "horizon", "input_scale", "step"):
-            _require(getattr(self, name) > 0, name, "above 0", self)
-        _require(self.spectral_radius >= 0, "spectral_radius", "at least 0", self)
+            require(f"one of {', '.join(allowed)}", allowed.__contains__, name)
+        counts = ("neurons", "reservoirs", "relearn", "probes", "epochs", "iterations")
+        shares = ("connectivity", "readout_connectivity", "leak", "learning_rate")
+        require("at least 1", lambda value: value >= 1, *counts)
+        require("at least 2", lambda value: value >= 2, "branches")
+        require("at least 0", lambda value: value >= 0, "pretraining_sweeps", "sweeps", "spectral_radius")
+        require(
+            "at least 1 without pretraining", lambda value: self.pretraining_sweeps + value >= 1, "sweeps"
+        )
+        require("in (0, 1]", lambda value: 0 < value <= 1, *shares)
+        require("in [0, 1]", lambda value: 0 <= value <= 1, "epsilon", "discount")
+        require("above 0", lambda value: value > 0, "ridge", "horizon", "input_scale", "step")
         if self.regressor == "ffnn" and self.method == "counterfactual":
             raise PolicyError(
                 "must be 'sarsa' or 'fitted_q' with regressor='ffnn', but got 'counterfactual'",
@@ -141,11 +141,6 @@ class LearnerSettings:
             if name not in names:
                 raise PolicyError(f"a learner has no parameter {name!r}", hint=f"one of {', '.join(names)}")
         return cls(**values)
-
-
-def _require(valid: bool, name: str, expected: str, settings: LearnerSettings) -> None:
-    if not valid:
-        raise PolicyError(f"must be {expected}, but got {getattr(settings, name)!r}", field=name)
 
 
 #: The settings of Perez et al. 2009; `method="fitted_q"` gives those of 2010.

@@ -16,7 +16,6 @@ from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     new_learner_state,
-    run_on_demanded_pool,
     run_site,
 )
 from gridtune.systems.responsive.learners.sampling import Sampler
@@ -25,16 +24,7 @@ from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import NEVER, Site
 
-__all__ = [
-    "WHAT",
-    "Progress",
-    "QPolicy",
-    "Trainer",
-    "load_policy",
-    "new_learner",
-    "play",
-    "train",
-]
+__all__ = ["QPolicy", "Trainer", "load_policy", "new_learner", "play", "train"]
 
 
 #: What the file of a policy holds, for messages.
@@ -121,10 +111,7 @@ def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float =
     inputs = policy.settings.inputs
     site = new_site(jobs, observed_model(model, inputs))
     learner = new_learner_state(policy.arrays, inputs)
-    if headroom:
-        run_on_demanded_pool(site, learner, headroom)
-        return site
-    run_site(site, learner, BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
+    run_site(site, learner, BY_VALUE, 0.0, float(headroom), NEVER, NEVER, np.random.default_rng(0))
     return site
 
 

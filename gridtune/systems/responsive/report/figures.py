@@ -48,19 +48,23 @@ _COST = {
 
 def write_trade_offs(sweep: FinishedSweep) -> list[Path]:
     """Write, for each workload and kind of site, the front and, where λ varies, its effect."""
-    rows, files = rows_of(sweep.results), []
+    files = []
+    for rows, site, workload, stem in _sites(sweep):
+        if len(rows) < 2:
+            continue
+        files.append(_front(rows, site, workload, stem.with_name(f"{stem.name}_front.png")))
+        if len({row.weight for row in rows}) > 1:
+            files.append(_by_weight(rows, site, workload, stem.with_name(f"{stem.name}_lambda.png")))
+    return files
+
+
+def _sites(sweep: FinishedSweep) -> Iterator[tuple[list[Row], str, str, Path]]:
+    """Yield the rows of each workload and kind of site, both, and what their figures' names begin with."""
+    rows = rows_of(sweep.results)
     for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
         for site in REWARDS:
-            mine = site_of(rows, workload, site)
-            if len(mine) < 2:
-                continue
-            stem = f"responsive_{number}_{site}"
-            files.append(_front(mine, site, workload, sweep.directory / "plots" / f"{stem}_front.png"))
-            if len({row.weight for row in mine}) > 1:
-                files.append(
-                    _by_weight(mine, site, workload, sweep.directory / "plots" / f"{stem}_lambda.png")
-                )
-    return files
+            if mine := site_of(rows, workload, site):
+                yield mine, site, workload, sweep.directory / "plots" / f"responsive_{number}_{site}"
 
 
 def non_dominated(rows: Sequence[Row], cost: str, more_is_better: bool) -> list[Row]:
@@ -239,28 +243,25 @@ class _Drawn(NamedTuple):
 
 def write_curves(sweep: FinishedSweep) -> list[Path]:
     """Write W, waits, fairness and, if elastic, pool and utilisation, of each workload and kind of site."""
-    rows, files = rows_of(sweep.results), []
-    for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
-        rigid: dict[str, _Run] = {}
-        for site in REWARDS:
-            runs = {
-                f"{row.label}, {row.estimates}": _Run(sweep.tables_of(row.results[0]))
-                for row in chosen_rows(site_of(rows, workload, site))
-            }
-            if not runs:
-                continue
-            shared, names = shared_part(list(runs))
-            runs = {names[name]: run for name, run in runs.items()}
-            stem = sweep.directory / "plots" / f"responsive_{number}_{site}"
-            drawn = _Drawn(f"{workload}, {SITES[site]}", shared, stem)
-            files.append(_draw_responsiveness(runs, drawn))
-            files.append(_draw_delays(runs, drawn))
-            files += _draw_fairness(runs, drawn)
-            if site == "elastic":
-                files.append(_draw_pools(runs, drawn))
-            if site == "elastic-paper":
-                files.append(_draw_pool(runs, rigid, drawn))
-            rigid = runs
+    files = []
+    rigid: dict[str, dict[str, _Run]] = {}
+    for rows, site, workload, stem in _sites(sweep):
+        runs = {
+            f"{row.label}, {row.estimates}": _Run(sweep.tables_of(row.results[0]))
+            for row in chosen_rows(rows)
+        }
+        shared, names = shared_part(list(runs))
+        runs = {names[name]: run for name, run in runs.items()}
+        drawn = _Drawn(f"{workload}, {SITES[site]}", shared, stem)
+        files.append(_draw_responsiveness(runs, drawn))
+        files.append(_draw_delays(runs, drawn))
+        files += _draw_fairness(runs, drawn)
+        if site == "rigid":
+            rigid = {workload: runs}
+        if site == "elastic":
+            files.append(_draw_pools(runs, drawn))
+        if site == "elastic-paper":
+            files.append(_draw_pool(runs, rigid.get(workload, {}), drawn))
     return files
 
 
@@ -290,7 +291,7 @@ def chosen_rows(rows: Sequence[Row]) -> list[Row]:
     return [*native, *learned, *rules[: MOST - len(native) - len(learned)]]
 
 
-def _looks(runs: Mapping[str, _Run], drawn: Collection[str]) -> dict[str, dict[str, Any]]:
+def _looks(runs: Mapping[str, Any], drawn: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return the style of each line: each is thinner than those before it, so that none hides another."""
     colours = series_colours(list(runs))
     widths = np.linspace(2.6, 1.0, len(drawn)) if len(drawn) > 1 else [1.6]
@@ -374,21 +375,35 @@ def _draw_fairness(runs: Mapping[str, _Run], drawn: _Drawn) -> list[Path]:
         for name, run in runs.items()
         if name != native
     }
-    with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
+    heads = [
+        (f"Fairness: {drawn.where}", drawn.explained, "F"),
+        (f"Difference to {in_words(native)}", "positive: fairer", "difference of F"),
+    ]
+    path = drawn.path("fairness")
+    with _timelines(path, (9.5, 6.2), heads) as (above, below):
         groups = groups_alike(fairness)
         for name, look in _looks(runs, groups).items():
             above.plot(runs[name].days, runs[name].fairness, label=wrapped(groups[name]), **look)
         groups = groups_alike(apart)
         for name, look in _looks(runs, groups).items():
             below.plot(reference.days, apart[name], label=wrapped(groups[name]), **look)
-        head(above, f"Fairness: {drawn.where}", drawn.explained)
-        head(below, f"Difference to {in_words(native)}", "positive: fairer")
-        above.set_ylabel("F")
-        below.set_ylabel("difference of F")
-        below.set_xlabel("days since the first submission")
-        for panel in (above, below):
-            panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        return [save(drawing, drawn.path("fairness"))]
+    return [path]
+
+
+@contextmanager
+def _timelines(
+    path: Path, size: tuple[float, float], heads: Sequence[tuple[str, str, str]]
+) -> Iterator[Sequence[Any]]:
+    """Yield panels one below the other over the days; `heads`: their titles, explanations and units."""
+    with figure(*size, len(heads), sharex=True) as (drawing, panels):
+        yield panels
+        for panel, (title, explained, unit) in zip(panels, heads, strict=True):
+            head(panel, title, explained)
+            panel.set_ylabel(unit)
+            if panel.get_legend_handles_labels()[0]:
+                panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        panels[-1].set_xlabel("days since the first submission")
+        save(drawing, path)
 
 
 def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], drawn: _Drawn) -> Path:
@@ -396,23 +411,17 @@ def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], drawn: _Draw
     pools, used = _over_time(runs, "pool"), _over_time(runs, "utilisation")
     shapes = {name: np.stack([pools[name], used[name]], axis=1) for name in runs}
     groups = groups_alike(shapes)
-    with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
+    heads = [(f"Cores of the pool: {drawn.where}", drawn.explained, "cores"), ("Utilisation U", "", "U")]
+    path = drawn.path("pool")
+    with _timelines(path, (9.5, 6.2), heads) as (above, below):
         for name, look in _looks(runs, groups).items():
             run = runs[name]
             above.step(run.days, run.pool, where="post", label=wrapped(groups[name]), **look)
             below.plot(run.days, run.utilisation, **look)
         for name, run in list(rigid.items())[:1]:
-            below.plot(
-                run.days, run.utilisation, color="#222222", linestyle=":", label=wrapped([f"rigid: {name}"])
-            )
-        head(above, f"Cores of the pool: {drawn.where}", drawn.explained)
-        head(below, "Utilisation U")
-        above.set_ylabel("cores")
-        below.set_ylabel("U")
-        below.set_xlabel("days since the first submission")
-        for panel in (above, below) if rigid else (above,):
-            panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        return save(drawing, drawn.path("pool"))
+            look = {"color": "#222222", "linestyle": ":", "label": wrapped([f"rigid: {name}"])}
+            below.plot(run.days, run.utilisation, **look)
+    return path
 
 
 def _at(instants: FloatArray, steps: FloatArray, values: FloatArray) -> FloatArray:
@@ -439,24 +448,22 @@ def _draw_pools(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
             for name, both in sums.items()
         }
     )
-    colours = series_colours(list(groups))
-    widths = np.linspace(2.2, 1.0, len(groups)) if len(groups) > 1 else [1.6]
-    with figure(10.5, 8.4, 3, sharex=True) as (drawing, panels):
-        for (name, alike), width in zip(groups.items(), widths, strict=True):
-            look = {"color": colours[name], "linewidth": width}
-            panels[0].step(days[name], cores[name], where="post", label=wrapped(alike), alpha=0.8, **look)
+    explained = ["booting cores included", drawn.shared, f"{_EXPLAINED} in both sums"]
+    heads = [
+        (f"Cores paid for: {drawn.where}", "; ".join(filter(None, explained)), "cores"),
+        ("Core-hours paid for so far", "", "core-hours"),
+        ("Hours that jobs have waited so far", "", "job-hours"),
+    ]
+    path = drawn.path("pool")
+    with _timelines(path, (10.5, 8.4), heads) as panels:
+        for name, look in _looks(groups, groups).items():
+            label = wrapped(groups[name])
+            panels[0].step(days[name], cores[name], where="post", label=label, alpha=0.8, **look)
             for panel, hours in zip(panels[1:], sums[name], strict=True):
                 panel.plot(days[name], hours, **look)
-        explained = ["booting cores included", drawn.shared, f"{_EXPLAINED} in both sums"]
-        head(panels[0], f"Cores paid for: {drawn.where}", "; ".join(filter(None, explained)))
-        head(panels[1], "Core-hours paid for so far")
-        head(panels[2], "Hours that jobs have waited so far")
-        for panel, unit in zip(panels, ("cores", "core-hours", "job-hours"), strict=True):
-            panel.set_ylabel(unit)
+        for panel in panels:
             group_thousands(panel.yaxis)
-        panels[2].set_xlabel("days since the first submission")
-        panels[0].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        return save(drawing, drawn.path("pool"))
+    return path
 
 
 def _hours_so_far(time: IntArray, level: IntArray) -> FloatArray:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
 
 __all__ = [
-    "NATIVES",
     "REWARDS",
     "SITES",
     "Row",
@@ -41,20 +40,15 @@ REWARDS = {
 }
 #: The rules that may stand for the site's own scheduler, the first one that there is.
 NATIVES = ("capped_fcfs", "fair_share")
-#: Names of policies in tables and figures.
+#: Names of policies in tables and figures, where they are others.
 _NAMES = {
     "fcfs": "FCFS",
     "sjf": "SJF",
-    "interactive_first": "interactive first",
     "edf": "EDF",
     "longest_ratio": "longest waiting ratio",
-    "fair_share": "fair share",
-    "random": "random",
     "lifo": "LIFO",
     "youngest_interactive": "interactive first, youngest first",
-    "fair_index": "fair index",
     "gittins": "Gittins",
-    "linear": "linear",
     "capped_fcfs": "FCFS with caps (NAT)",
     "recorded": "recorded waits",
     "esn-sarsa": "ESN-SARSA",
@@ -99,9 +93,13 @@ class Row(ConfigurationRow):
         return float(self.get("weight", 0.5))
 
     @property
+    def _name(self) -> str:
+        return _NAMES.get(self.policy, self.policy.replace("_", " "))
+
+    @property
     def label(self) -> str:
         """Policy, variant and pool rule, in words."""
-        name = _NAMES.get(self.policy, self.policy)
+        name = self._name
         if self.get("variant") == "improved":
             name += ", improved"
         if self.site == "elastic":
@@ -116,7 +114,7 @@ class Row(ConfigurationRow):
     def series(self) -> str:
         """Policy, variant, rule of an event-driven pool, and ORA or EST; without λ and a pool's settings."""
         improved = ", improved" if self.get("variant") == "improved" else ""
-        name = f"{_NAMES.get(self.policy, self.policy)}{improved}"
+        name = f"{self._name}{improved}"
         if self.site == "elastic":
             return f"{name}, pool: {self.get('pool', 'demand')}, {self.estimates}"
         return f"{name}{self._settings}, {self.estimates}"
@@ -216,12 +214,11 @@ def joined(names: Sequence[str]) -> str:
 
 def wrapped(names: Sequence[str]) -> str:
     """Return the joined name in words, wrapped to the width of a legend."""
-    unbroken = [re.sub(r"(?<=pool) = | × | (?=\d)", _unbroken, name) for name in names]
+    unbroken = [
+        re.sub(r"(?<=pool) = | × | (?=\d)", lambda found: found[0].replace(" ", "\u00a0"), name)
+        for name in names
+    ]
     return textwrap.fill(in_words(joined(unbroken)), _WIDEST, break_long_words=False, break_on_hyphens=False)
-
-
-def _unbroken(match: re.Match[str]) -> str:
-    return match[0].replace(" ", "\u00a0")
 
 
 def in_words(text: str) -> str:

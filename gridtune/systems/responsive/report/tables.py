@@ -21,7 +21,7 @@ from gridtune.types import FloatArray
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
 
-__all__ = ["blocks_markdown", "comparison_csv", "comparison_markdown", "write_blocks", "write_comparison"]
+__all__ = ["blocks_markdown", "comparison_csv", "comparison_markdown", "write_tables"]
 
 
 _PAIRS = (
@@ -45,15 +45,17 @@ _SINGLES = (
 )
 
 
-def write_comparison(sweep: FinishedSweep) -> list[Path]:
-    """Write `published.md` and `published.csv` into the sweep's folder."""
-    rows = rows_of(sweep.results)
-    if not rows:
-        return []
-    text, table = sweep.directory / "published.md", sweep.directory / "published.csv"
-    text.write_text(comparison_markdown(rows), encoding="utf-8")
-    table.write_text(comparison_csv(rows), encoding="utf-8")
-    return [text, table]
+def write_tables(sweep: FinishedSweep) -> list[Path]:
+    """Write `published.md` and `published.csv`, and `blocks.md` if results note blocks, into the folder."""
+    rows, texts = rows_of(sweep.results), {}
+    if rows:
+        texts = {"published.md": comparison_markdown(rows), "published.csv": comparison_csv(rows)}
+    noting = [row for row in rows if row.site == "rigid" and row.results[0].notes.get("blocks")]
+    if noting:
+        texts["blocks.md"] = blocks_markdown(noting)
+    for name, text in texts.items():
+        (sweep.directory / name).write_text(text, encoding="utf-8")
+    return [sweep.directory / name for name in texts]
 
 
 def comparison_markdown(rows: Sequence[Row]) -> str:
@@ -131,18 +133,6 @@ def comparison_csv(rows: Sequence[Row]) -> str:
 
 #: The rule that all are compared with; without it, the site's own scheduler.
 _REFERENCE = "fair_index"
-
-
-def write_blocks(sweep: FinishedSweep) -> list[Path]:
-    """Write `blocks.md` into the sweep's folder, if its results note blocks."""
-    rows = [
-        row for row in rows_of(sweep.results) if row.site == "rigid" and row.results[0].notes.get("blocks")
-    ]
-    if not rows:
-        return []
-    path = sweep.directory / "blocks.md"
-    path.write_text(blocks_markdown(rows), encoding="utf-8")
-    return [path]
 
 
 def blocks_markdown(rows: Sequence[Row]) -> str:

@@ -28,7 +28,7 @@ RewardTime = Literal["completion", "start"]
 BOUND = 10.0
 
 
-class Observations(NamedTuple):
+class _Observations(NamedTuple):
     """The result of a step; `count` sites, `slots` candidates shown, d features.
 
     Attributes
@@ -67,7 +67,7 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
     rows
         Shape (jobs · options, d), float64: scratch.
     observed
-        The `Observations` to fill in.
+        The `_Observations` to fill in.
     """
     for index in range(actions.shape[0]):
         jobs, state = one_of(sites.jobs, index), one_of(sites.state, index)
@@ -207,7 +207,7 @@ class SiteBatch:
         self._weight, self._at_start = weight, reward == "start"
         options = len(one.sizes) + 1
         self._rows = np.zeros((self.episode * options, self.features))
-        self.observed = Observations(
+        self.observed = _Observations(
             np.zeros((count, slots, self.features), np.float32),
             np.zeros((count, slots), np.int8),
             np.zeros((count, slots), np.int64),

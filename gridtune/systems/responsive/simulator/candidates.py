@@ -55,14 +55,7 @@ from gridtune.systems.responsive.simulator.state import (
 )
 from gridtune.systems.responsive.simulator.stepping import start_job
 
-__all__ = [
-    "EXTRA_FEATURES",
-    "count_candidates",
-    "feature_count",
-    "fill_features",
-    "fill_tick",
-    "start_candidate",
-]
+__all__ = ["count_candidates", "feature_count", "fill_features", "fill_tick", "start_candidate"]
 
 
 @kernel()
@@ -207,13 +200,8 @@ def _fill_state(site, row, oracle, of_batch, of_interactive):
 def _expected_of_running(site):
     """Return the expected remaining work of the running jobs, and the expected time until one ends."""
     state, oracle = site.state, site.model[0].oracle
-    memory, heap, start, run, kind = (
-        state.memory[0],
-        state.heap,
-        state.start,
-        site.jobs.run,
-        site.jobs.interactive,
-    )
+    memory, heap, start = state.memory[0], state.heap, state.start
+    run, kind = site.jobs.run, site.jobs.interactive
     batch, interactive = class_estimate(site, 0), class_estimate(site, 1)
     work, soonest, now = 0.0, math.inf, memory.now
     for place in range(memory.running):

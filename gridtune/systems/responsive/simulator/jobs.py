@@ -11,15 +11,7 @@ from gridtune.errors import SimulationError
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "INTERACTIVE_BELOW",
-    "SiteJobs",
-    "build_jobs",
-    "check_run_times",
-    "check_sequential",
-    "group_vos",
-    "vo_of",
-]
+__all__ = ["SiteJobs", "build_jobs", "check_run_times", "check_sequential", "group_vos", "vo_of"]
 
 
 #: Jobs that run for less are interactive, seconds (Perez et al. 2009, section 4.2).

@@ -50,12 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGENT",
-    "BUSY",
-    "DEMAND",
-    "FORECAST",
     "FORECAST_INPUTS",
-    "QUEUE",
-    "WORK",
     "learn_forecast",
     "mark_idle",
     "next_pool_event",

@@ -19,11 +19,7 @@ from gridtune.systems.responsive.simulator.stepping import (
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Rule",
-    "SiteReplay",
-    "replay",
-]
+__all__ = ["Rule", "SiteReplay", "replay"]
 
 
 class SiteReplay(NamedTuple):
@@ -67,17 +63,10 @@ class SiteReplay(NamedTuple):
         decided, jobs = memory["decided"], len(state.start)
         if decided != jobs:
             raise SimulationError(f"only {decided} of {jobs} jobs have started: the simulation goes on")
+        taken = [state.decisions[name].copy() for name in ("time", "pool", "fairness", "utilisation")]
+        pool = (int(site.model["cores"][0]), int(memory["area_at_last"]), int(memory["boots"]))
         return cls(
-            state.start.copy(),
-            state.number.copy(),
-            state.decisions["time"].copy(),
-            state.decisions["pool"].copy(),
-            state.decisions["fairness"].copy(),
-            state.decisions["utilisation"].copy(),
-            int(site.model["cores"][0]),
-            int(memory["area_at_last"]),
-            int(memory["boots"]),
-            state.track[: memory["tracked"]].copy(),
+            state.start.copy(), state.number.copy(), *taken, *pool, state.track[: memory["tracked"]].copy()
         )
 
     @classmethod

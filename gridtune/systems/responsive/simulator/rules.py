@@ -21,23 +21,7 @@ from gridtune.systems.responsive.simulator.state import (
     total_service,
 )
 
-__all__ = [
-    "CAPPED_FCFS",
-    "EDF",
-    "FAIR_INDEX",
-    "FAIR_SHARE",
-    "FCFS",
-    "GITTINS",
-    "INTERACTIVE_FIRST",
-    "LIFO",
-    "LINEAR",
-    "LONGEST_RATIO",
-    "RANDOM",
-    "SJF",
-    "YOUNGEST_INTERACTIVE",
-    "choose",
-    "demanded",
-]
+__all__ = ["EDF", "choose", "demanded"]
 
 #: First come, first served; shortest job; interactive jobs first; earliest deadline; longest ratio of wait to
 #: expected run time; one queue per VO, the VO with the largest deficit first; uniformly random.
@@ -78,11 +62,7 @@ def choose(site, rule, patience, rng):
     # Read once: every access to the site costs more than the arithmetic.
     jobs, queue, now = site.jobs, site.state.waiting[memory.head : memory.tail], memory.now
     submit, run, kind = jobs.submit, jobs.run, jobs.interactive
-    oracle, batch, interactive = (
-        site.model[0].oracle,
-        class_estimate(site, 0),
-        class_estimate(site, 1),
-    )
+    oracle, batch, interactive = site.model[0].oracle, class_estimate(site, 0), class_estimate(site, 1)
     best, least = 0, math.inf
     for place in range(waiting):
         job = queue[place]

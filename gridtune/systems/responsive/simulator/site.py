@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from gridtune.arguments import require_fields
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
@@ -25,14 +27,7 @@ from gridtune.systems.responsive.simulator.state import (
 from gridtune.systems.responsive.simulator.stepping import reset_site
 from gridtune.types import IntArray
 
-__all__ = [
-    "Autoscaler",
-    "FeatureSet",
-    "LinearWeights",
-    "ScalerRule",
-    "SiteModel",
-    "new_site",
-]
+__all__ = ["Autoscaler", "LinearWeights", "ScalerRule", "SiteModel", "new_site"]
 
 
 #: The rules that size an event-driven pool, in the order of their numbers in `pool`.
@@ -66,6 +61,12 @@ class LinearWeights(NamedTuple):
 
 #: By default the linear rule is the fair index.
 _FAIR_INDEX = LinearWeights()
+
+
+_require = partial(require_fields, error=SimulationError)
+_AT_LEAST_0 = ("at least 0", lambda value: 0 <= value < np.inf)
+_ABOVE_0 = ("above 0", lambda value: 0 < value < np.inf)
+_AT_LEAST_1 = ("at least 1", lambda value: value >= 1)
 
 
 @dataclass(frozen=True)
@@ -106,19 +107,11 @@ class Autoscaler:
     forecast: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.rule not in get_args(ScalerRule):
-            raise SimulationError(
-                f"must be one of {', '.join(get_args(ScalerRule))}, but got {self.rule!r}", field="rule"
-            )
-        for name in ("boot", "idle", "cooldown", "headroom", "tolerance"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise SimulationError(f"must be at least 0, but got {getattr(self, name)}", field=name)
-        for name in ("drain", "jobs_per_core", "utilisation"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise SimulationError(f"must be above 0, but got {getattr(self, name)}", field=name)
-        for name in ("timer", "orders", "releases"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise SimulationError(f"must be at least 1, but got {getattr(self, name)}", field=name)
+        rules = get_args(ScalerRule)
+        _require(self, f"one of {', '.join(rules)}", rules.__contains__, "rule")
+        _require(self, *_AT_LEAST_0, "boot", "idle", "cooldown", "headroom", "tolerance")
+        _require(self, *_ABOVE_0, "drain", "jobs_per_core", "utilisation")
+        _require(self, *_AT_LEAST_1, "timer", "orders", "releases")
         if self.rule == "forecast" and len(self.forecast) != FORECAST_INPUTS:
             raise SimulationError(
                 f"must be {FORECAST_INPUTS} weights, but got {len(self.forecast)}", field="forecast"
@@ -176,15 +169,11 @@ class SiteModel:
     autoscaler: Autoscaler | None = None
 
     def __post_init__(self) -> None:
-        for name in ("cores", "floor", "step", "median_of", "user_cap"):
-            if getattr(self, name) < 1:
-                raise SimulationError(f"must be at least 1, but got {getattr(self, name)}", field=name)
-        for name in ("prior_interactive", "prior_batch"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise SimulationError(f"must be above 0, but got {getattr(self, name)}", field=name)
-        for name in ("period", "start_latency"):
-            if getattr(self, name) < 0:
-                raise SimulationError(f"must be at least 0, but got {getattr(self, name)}", field=name)
+        sets = get_args(FeatureSet)
+        _require(self, *_AT_LEAST_1, "cores", "floor", "step", "median_of", "user_cap")
+        _require(self, *_ABOVE_0, "prior_interactive", "prior_batch")
+        _require(self, *_AT_LEAST_0, "period", "start_latency")
+        _require(self, f"one of {', '.join(sets)}", sets.__contains__, "features")
         if self.elastic and not self.floor <= self.cores <= self.largest:
             raise SimulationError(
                 f"`floor <= cores <= largest` must hold, but got {self.floor}, {self.cores}, {self.largest}",
@@ -192,11 +181,6 @@ class SiteModel:
             )
         if self.autoscaler is not None and not self.elastic:
             raise SimulationError("a rigid site has no autoscaler", field="autoscaler")
-        if self.features not in get_args(FeatureSet):
-            raise SimulationError(
-                f"must be one of {', '.join(get_args(FeatureSet))}, but got {self.features!r}",
-                field="features",
-            )
 
     @property
     def pool_sizes(self) -> IntArray:

@@ -142,16 +142,16 @@ def test_a_copy_of_a_site_lives_on_alone() -> None:
         new_learner_state(arrays, "paper"),
         np.random.default_rng(0),
     )
-    run_site(site, learner, BY_VALUE, 1.0, 30, NEVER, rng)
+    run_site(site, learner, BY_VALUE, 1.0, 0.0, 30, NEVER, rng)
     copy = new_site(jobs, ELASTIC)
-    run_site(copy, new_learner_state(arrays, "paper"), 1, 0.0, 50, NEVER, rng)
+    run_site(copy, new_learner_state(arrays, "paper"), 1, 0.0, 0.0, 50, NEVER, rng)
     copy_site(site, copy)
     head, tail = site.state.memory["head"][0], site.state.memory["tail"][0]
     for name, mine, theirs in zip(site.state._fields, site.state, copy.state, strict=True):
         part = slice(head, tail) if name == "waiting" else slice(None)
         assert_array_equal(mine[part], theirs[part], err_msg=name)
     before = [array.copy() for array in site.state]
-    run_site(copy, new_learner_state(arrays, "paper"), BY_VALUE, 0.0, NEVER, NEVER, rng)
+    run_site(copy, new_learner_state(arrays, "paper"), BY_VALUE, 0.0, 0.0, NEVER, NEVER, rng)
     for mine, then in zip(site.state, before, strict=True):
         assert_array_equal(mine, then)
 
@@ -167,7 +167,7 @@ def test_branches_come_to_what_living_them_comes_to(model) -> None:
     assert (sizes[sizes > 0] >= 2).all()
     # The branch of the candidate that is taken is the run itself: the first one of each probe.
     site, learner = new_site(jobs, model), new_learner_state(arrays, "paper", 48)
-    run_site(site, learner, BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
+    run_site(site, learner, BY_VALUE, 0.0, 0.0, NEVER, NEVER, np.random.default_rng(0))
     checked = 0
     for begin, size in zip(branches.first[:-1], sizes, strict=True):
         if size == 0:
@@ -292,7 +292,7 @@ def test_shared_inputs_are_the_same_for_all_candidates() -> None:
                 new_learner_state(arrays, inputs),
             )
             rng = np.random.default_rng(0)
-            run_site(site, learner, BY_VALUE, 1.0, 40, NEVER, rng)
+            run_site(site, learner, BY_VALUE, 1.0, 0.0, 40, NEVER, rng)
             assert advance_until_decision(site)
             rows = np.full((count_candidates(site), len(shared)), np.nan)
             fill_rows(site, learner, rows, len(rows))
