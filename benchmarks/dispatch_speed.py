@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.measure import arguments, interleave, print_machine, print_table
-from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
+from gridtune.systems.dispatch.dispatchers.broker import Broker
 from gridtune.systems.dispatch.dispatchers.learners import make_learner
 from gridtune.systems.dispatch.environment import DispatchVectorEnv
 from gridtune.systems.dispatch.jobs import make_jobs
@@ -84,7 +84,7 @@ def learned(name: str, jobs: DispatchJobs) -> list[str]:
         order="due_date",
         speeds="learned",
         repair_every=10,
-        refreshing=Refreshing(0),
+        refresh=0,
     )
     began = time.thread_time()
     broker.run(jobs, MACHINES, rng=np.random.default_rng(1), learning_rng=np.random.default_rng(2))

@@ -37,7 +37,7 @@ _DEFAULTS: dict[str, Any] = {"batches": 1, "batch_jobs": 500, "offered_load": 1.
 class _Episodes:
     """The source of episodes: drawn jobs, or consecutive jobs of a log."""
 
-    def __init__(self, split: float, log: Workload | None, parameters: dict[str, Any]) -> None:
+    def __init__(self, split: float = 0.5, log: Workload | None = None, **parameters: Any) -> None:
         agent = {"mode": "direct", "learner": "drain"}
         options = {**_DEFAULTS, **parameters, **agent}
         p = environment_parameters(get_system("dispatch"), options)
@@ -130,7 +130,7 @@ class DispatchEnv(gym.Env[Float32Array, Any]):
         log: Workload | None = None,
         **parameters: Any,
     ) -> None:
-        self._episodes = _Episodes(split, log, parameters)
+        self._episodes = _Episodes(split, log, **parameters)
         self.brokers = self._episodes.batch(1, reward)
         self.observation_space, self.action_space = self._episodes.spaces()
 
@@ -158,7 +158,7 @@ class DispatchVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of brokers.
-    reward, split, log, parameters
+    reward, options
         See `DispatchEnv`.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
@@ -169,12 +169,10 @@ class DispatchVectorEnv(CompiledVectorEnv):
         num_envs: int = 1,
         *,
         reward: Reward = "tardiness",
-        split: float = 0.5,
-        log: Workload | None = None,
         copy: bool = True,
-        **parameters: Any,
+        **options: Any,
     ) -> None:
-        self._episodes = _Episodes(split, log, parameters)
+        self._episodes = _Episodes(**options)
         self.brokers = self._episodes.batch(num_envs, reward)
         super().__init__(num_envs, self._episodes.spaces(), copy=copy)
 

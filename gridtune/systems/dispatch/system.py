@@ -10,13 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.core.remarks import WALLTIMES
-from gridtune.core.reproduction import PublishedFigure, Reproduction
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
     Outcome,
-    RenamedMetric,
     Streams,
     SuggestedSpace,
     System,
@@ -61,9 +59,9 @@ class DispatchSystem(System):
     Parameters: ClassVar[type[SystemParameters]] = DispatchParameters
 
     metrics = DISPATCH_METRICS
-    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
-    published: ClassVar[Mapping[str, PublishedFigure]] = PUBLISHED
-    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
+    renamed_metrics = RENAMED_METRICS
+    published = PUBLISHED
+    reproductions = REPRODUCTIONS
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.dispatch.learners.ppo:DispatchPPO"}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
         "Dispatch-v0": EnvironmentSpec(
@@ -182,7 +180,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
             rng=selecting,
             **common,
         )
-    from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing  # noqa: PLC0415
+    from gridtune.systems.dispatch.dispatchers.broker import Broker  # noqa: PLC0415
     from gridtune.systems.dispatch.dispatchers.learners import make_learner  # noqa: PLC0415
 
     broker = Broker(
@@ -192,7 +190,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         assistance=assistance,
         order=p.queue_order,
         speeds=p.believed_speeds,
-        refreshing=Refreshing(p.refresh, p.refresh_on, p.memory, p.reselect),
+        **{name: getattr(p, name) for name in ("refresh", "refresh_on", "memory", "reselect")},
         **common,
     )
     return broker.run(jobs, machines, rng=selecting, learning_rng=learning)

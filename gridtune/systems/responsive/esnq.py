@@ -19,7 +19,6 @@ from gridtune.systems.responsive.simulator.replay import SiteReplay
 from gridtune.systems.responsive.simulator.site import SiteModel
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
-    cores_of,
     parameters_model,
     site_jobs,
     split_log,
@@ -160,4 +159,4 @@ class ResponsiveESNQ(Training):
         if len(held_out) == 0:
             learned_on = held_out = first
         jobs = site_jobs(learned_on, held_out, cell)
-        return *jobs, parameters_model(cores_of(cell, workload), cell, jobs[0])
+        return *jobs, parameters_model(cell.size_of(workload.machine_processors), cell, jobs[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from gridtune.core.system import Count, LogParameters, Partition, Window
-from gridtune.errors import GridtuneError
+from gridtune.errors import GridtuneError, SimulationError
 from gridtune.systems.responsive.learners.settings import (
     IMPROVED,
     PAPER,
@@ -27,7 +27,7 @@ from gridtune.systems.responsive.learners.settings import (
 )
 from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.replay import Rule
-from gridtune.systems.responsive.simulator.site import Autoscaler, LinearWeights, ScalerRule
+from gridtune.systems.responsive.simulator.site import Autoscaler, LinearWeights
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["LEARNED", "LEARNING", "LINEAR_WEIGHTS", "POOL_SETTINGS", "ResponsiveParameters"]
@@ -38,31 +38,23 @@ Positive = Annotated[float, Field(gt=0)]
 Seconds = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """The simulator's rule, the parameters it uses, and its own defaults."""
-
-    rule: ScalerRule
-    uses: tuple[str, ...]
-    idle: int = 600
-    timer: int = 60
-    cooldown: int = 0
-    at_events: bool = True
-    drain: float = 600.0
-
-
-#: Every rule. Kubernetes has no delay of its own before a release: there the cooldown is the delay.
-POOL_RULES: dict[PoolRule, _Rule] = {
-    "demand": _Rule("demand", ("headroom", "trigger")),
-    "work": _Rule("work", ("headroom", "drain", "trigger")),
-    "keda": _Rule("queue", ("jobs_per_core",), idle=0, timer=30, cooldown=300, at_events=False),
-    "slurm": _Rule("demand", ("resume_rate", "suspend_rate")),
-    "hpa": _Rule(
-        "utilisation", ("utilisation", "tolerance"), idle=0, timer=15, cooldown=300, at_events=False
+#: Every rule and the parameters that it uses. Kubernetes has no delay of its own before a release: there the
+#: cooldown is the delay.
+POOL_RULES: dict[PoolRule, tuple[Autoscaler, tuple[str, ...]]] = {
+    "demand": (Autoscaler("demand"), ("headroom", "trigger")),
+    "work": (Autoscaler("work"), ("headroom", "drain", "trigger")),
+    "keda": (Autoscaler("queue", idle=0, timer=30, cooldown=300, at_events=False), ("jobs_per_core",)),
+    "slurm": (Autoscaler("demand"), ("resume_rate", "suspend_rate")),
+    "hpa": (
+        Autoscaler("utilisation", idle=0, timer=15, cooldown=300, at_events=False),
+        ("utilisation", "tolerance"),
     ),
-    "learned": _Rule("forecast", ("drain", "quantile", "trigger"), drain=1.0),
+    "learned": (
+        Autoscaler("forecast", drain=1.0, forecast=(0.0,) * FORECAST_INPUTS),
+        ("drain", "quantile", "trigger"),
+    ),
 }
-_OF_RULES = tuple(dict.fromkeys(name for rule in POOL_RULES.values() for name in rule.uses))
+_OF_RULES = tuple(dict.fromkeys(name for _, uses in POOL_RULES.values() for name in uses))
 _OF_POOL = ("pool", "boot_seconds", "idle_seconds", "timer", "cooldown")
 #: Parameters that tell two pools of one rule apart.
 POOL_SETTINGS = (*_OF_POOL[1:], *(name for name in _OF_RULES if name != "headroom"))
@@ -126,21 +118,13 @@ class ResponsiveParameters(LogParameters):
             *("interactive_below", "vos", "shares", "start_latency", "estimates", "median_of"),
             *("wait_limit", "blocks", "bound"),
         ),
-        "Simple rules": (
-            *("patience", "user_cap", "run_weight", "wait_weight", "span_weight", "interactive_weight"),
-            *("deficit_weight",),
-        ),
+        "Simple rules": ("patience", "user_cap", *LINEAR_WEIGHTS),
         "Pool": (
             *("floor", "largest", "boot_seconds", "idle_seconds", "price", "timer", "trigger", "cooldown"),
             *("drain", "headroom", "jobs_per_core", "utilisation", "tolerance", "resume_rate"),
             *("suspend_rate", "quantile", "step", "period"),
         ),
-        "Learners": (
-            *("variant", "inputs", "neurons", "connectivity", "readout_connectivity", "spectral_radius"),
-            *("leak", "input_scale", "reservoirs", "ridge", "epsilon", "discount", "learning_rate"),
-            *("pretraining_sweeps", "sweeps", "iterations", "relearn", "probes", "branches", "horizon"),
-            *("epochs", "step_size"),
-        ),
+        "Learners": ("variant", *LEARNING),
     }
 
     pool: PoolRule = Field(
@@ -381,7 +365,7 @@ class ResponsiveParameters(LogParameters):
         if self.site == "rigid":
             yield ("floor", "largest", "step", "period", "headroom"), "site=rigid"
         if self.site == "elastic":
-            unused = set(_OF_RULES) - set(POOL_RULES[self.pool].uses)
+            unused = set(_OF_RULES) - set(POOL_RULES[self.pool][1])
             yield ("step", "period"), "site=elastic"
             yield sorted(unused), f"pool={self.pool}"
         else:
@@ -408,24 +392,26 @@ class ResponsiveParameters(LogParameters):
 
     def autoscaler(self) -> Autoscaler:
         """Return how the pool is sized; a learned one gets its weights later."""
-        rule = POOL_RULES[self.pool]
-        slurm = self.pool == "slurm"
-        return Autoscaler(
-            rule.rule,
-            boot=self.boot_seconds,
-            idle=rule.idle if self.idle_seconds is None else self.idle_seconds,
-            timer=self.timer or rule.timer,
-            at_events=rule.at_events and self.trigger == "events",
-            cooldown=rule.cooldown if self.cooldown is None else self.cooldown,
-            headroom=1.0 if self.headroom is None else self.headroom,
-            drain=self.drain or rule.drain,
-            jobs_per_core=self.jobs_per_core,
-            utilisation=self.utilisation,
-            tolerance=self.tolerance,
-            orders=self.resume_rate if slurm else None,
-            releases=self.suspend_rate if slurm else None,
-            forecast=(0.0,) * FORECAST_INPUTS if self.pool == "learned" else (),
-        )
+        given: dict[str, Any] = {
+            **{"boot": self.boot_seconds, "idle": self.idle_seconds},
+            **{name: getattr(self, name) for name in ("timer", "cooldown", "headroom", "drain")},
+            **{name: getattr(self, name) for name in ("jobs_per_core", "utilisation", "tolerance")},
+        }
+        if self.pool == "slurm":
+            given |= {"orders": self.resume_rate, "releases": self.suspend_rate}
+        if self.trigger == "timer":
+            given["at_events"] = False
+        rule, _ = POOL_RULES[self.pool]
+        return replace(rule, **{name: value for name, value in given.items() if value is not None})
+
+    def size_of(self, processors: int | None) -> int:
+        """Return the site's cores; `processors`: the size of the log's machine, if it is known."""
+        cores = self.cores or processors
+        if cores is None:
+            raise SimulationError(
+                "the log does not give the machine's size", field="cores", hint="pass cores="
+            )
+        return cores
 
     @property
     def asked_headroom(self) -> float:

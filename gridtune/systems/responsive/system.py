@@ -13,13 +13,11 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
-from gridtune.core.reproduction import PublishedFigure, Reproduction
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
     Outcome,
-    RenamedMetric,
     Streams,
     SuggestedSpace,
     System,
@@ -54,7 +52,7 @@ from gridtune.workload.cleaning import clean
 from gridtune.workload.files import joined_parts
 from gridtune.workload.workload import Workload
 
-__all__ = ["ResponsiveSystem", "cores_of", "parameters_model", "site_jobs", "split_log"]
+__all__ = ["ResponsiveSystem", "parameters_model", "site_jobs", "split_log"]
 
 WEEK = 7 * 86_400
 
@@ -84,9 +82,9 @@ class ResponsiveSystem(System):
     trainings: ClassVar[Mapping[str, str]] = {"esnq": "gridtune.systems.responsive.esnq:ResponsiveESNQ"}
     Parameters: ClassVar[type[SystemParameters]] = ResponsiveParameters
     metrics = RESPONSIVE_METRICS
-    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
-    published: ClassVar[Mapping[str, PublishedFigure]] = PUBLISHED_FIGURES
-    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
+    renamed_metrics = RENAMED_METRICS
+    published = PUBLISHED_FIGURES
+    reproductions = REPRODUCTIONS
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
@@ -110,7 +108,7 @@ class ResponsiveSystem(System):
         if parameters.policy in LEARNED and LEARNED[parameters.policy][1] == "ffnn":
             require_module("torch", user=f"policy={parameters.policy}", extra="agents")
         workload = self.selected(parameters, load)
-        cores_of(parameters, workload)
+        parameters.size_of(workload.machine_processors)
         check_sequential(workload)
         if parameters.policy == "capped_fcfs" and not (workload.user >= 0).any():
             raise SimulationError("the log names no users", field="policy", hint="capped_fcfs needs them")
@@ -151,7 +149,7 @@ class ResponsiveSystem(System):
     ) -> Outcome:
         """Train the policy if it learns, simulate the part to report on, and measure it."""
         workload = self.selected(parameters, load)
-        cores = cores_of(parameters, workload)
+        cores = parameters.size_of(workload.machine_processors)
         first, last = split_log(workload, parameters, streams)
         training, jobs = site_jobs(first, last, parameters)
         model = parameters_model(cores, parameters, training)
@@ -216,14 +214,6 @@ class ResponsiveSystem(System):
         from gridtune.systems.responsive.report.tables import write_tables  # noqa: PLC0415
 
         return [*write_tables(sweep), *write_trade_offs(sweep), *write_curves(sweep)]
-
-
-def cores_of(parameters: ResponsiveParameters, workload: Workload) -> int:
-    """Return the site's size."""
-    cores = parameters.cores or workload.machine_processors
-    if cores is None:
-        raise SimulationError("the log does not give the machine's size", field="cores", hint="pass cores=")
-    return cores
 
 
 def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:

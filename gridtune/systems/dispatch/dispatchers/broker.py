@@ -6,7 +6,7 @@ scheduling in GRID environments", sections 2.2 and 2.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,30 +32,7 @@ from gridtune.systems.dispatch.simulator.replay import (
 from gridtune.systems.dispatch.simulator.site import NOBODY, new_site
 from gridtune.types import BoolArray, FloatArray
 
-__all__ = ["Broker", "Refreshing"]
-
-
-@dataclass(frozen=True)
-class Refreshing:
-    """The schedule and the examples of a learner's refreshes.
-
-    Attributes
-    ----------
-    every
-        Refresh after this many jobs; 0 for only once, after the learning jobs.
-    on
-        The jobs that count: those that `finished`, or `arrivals`.
-    memory
-        Learn from this many of the last ended jobs; None for all.
-    reselect
-        Select the model's settings again once the ended jobs are this many times those at the last selection;
-        1 for every refresh.
-    """
-
-    every: int = 100
-    on: Literal["finished", "arrivals"] = "finished"
-    memory: int | None = 10_000
-    reselect: float = 1.25
+__all__ = ["Broker"]
 
 
 @dataclass
@@ -80,8 +57,14 @@ class Broker:
         After every `repair_every` arrivals, `repair_steps` times: the most tardy job of the most tardy queue
         is taken out and placed by the learner. Among learning jobs tabu search repairs instead, where the
         base rule inserts.
-    refreshing
-        The schedule of its refreshes.
+    refresh, refresh_on
+        Refresh the learner after this many jobs, those that `finished` or `arrivals`; 0 for only once, after
+        the learning jobs.
+    memory
+        Learn from this many of the last ended jobs; None for all.
+    reselect
+        Select the model's settings again once the ended jobs are this many times those at the last selection;
+        1 for every refresh.
     forget, by_user
         See `dispatch`.
     """
@@ -94,7 +77,10 @@ class Broker:
     speeds: Speeds = "known"
     repair_every: int = 0
     repair_steps: int = 10
-    refreshing: Refreshing = field(default_factory=Refreshing)
+    refresh: int = 100
+    refresh_on: Literal["finished", "arrivals"] = "finished"
+    memory: int | None = 10_000
+    reselect: float = 1.25
     forget: float = 0.95
     by_user: bool = False
 
@@ -162,18 +148,17 @@ class Broker:
     # Learning ---------------------------------------------------------------------------------------
 
     def _refresh_if_due(self) -> None:
-        """Learn when the first job after the learning jobs has arrived, and then as `refreshing` says."""
+        """Learn when the first job after the learning jobs has arrived, and then every `refresh` jobs."""
         finished, arrived = int(self.site.state["finished"]), int(self.site.state["arrived"])
-        counted = finished if self.refreshing.on == "finished" else arrived
-        every = self.refreshing.every
-        due = every > 0 and counted - self.learned_at >= every
+        counted = finished if self.refresh_on == "finished" else arrived
+        due = self.refresh > 0 and counted - self.learned_at >= self.refresh
         if finished == 0 or (self.ready and not due):
             return
         if not self.ready and not due and self.buffers.learning_jobs == 0:
             return
         self.learned_at = counted
         examples = self._examples(finished)
-        reselect = finished >= self.refreshing.reselect * self.selected_at
+        reselect = finished >= self.reselect * self.selected_at
         if len(examples.in_time) == 0:
             return
         if reselect:
@@ -204,7 +189,7 @@ class Broker:
         """Return the jobs that have ended last, those whose row describes where they ran."""
         ended = self.site.ended[:finished]
         jobs = ended[self.buffers.described[ended] == self.site.placed[ended]]
-        limits = [limit for limit in (self.refreshing.memory, self.learner.memory) if limit is not None]
+        limits = [limit for limit in (self.memory, self.learner.memory) if limit is not None]
         jobs = jobs[max(0, len(jobs) - min(limits, default=len(jobs))) :]
         finish = self.site.finish[jobs]
         in_time = (finish <= self.site.deadline[jobs]).astype(np.int64)

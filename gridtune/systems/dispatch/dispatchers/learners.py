@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -28,9 +28,7 @@ from gridtune.types import FloatArray, IntArray
 
 __all__ = ["LEARNERS", "Examples", "Learner", "Selection", "class_weights", "make_learner", "select"]
 
-LearnerName = Literal["j48", "naive_bayes", "lwl", "boosting", "boosted_time"]
-LEARNERS: tuple[LearnerName, ...] = get_args(LearnerName)
-
+LEARNERS = ("j48", "naive_bayes", "lwl", "boosting", "boosted_time")
 #: One in this many examples is set apart to calibrate on.
 _CALIBRATION = 5
 
@@ -138,7 +136,7 @@ class J48(Learner):
 
 
 @dataclass
-class NaiveBayes(Learner):
+class _NaiveBayes(Learner):
     """Naive Bayes; it has no setting of its own. The machine is categorical."""
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
@@ -148,7 +146,7 @@ class NaiveBayes(Learner):
 
 
 @dataclass
-class LocallyWeighted(Learner):
+class _LocallyWeighted(Learner):
     """Locally weighted learning; its setting is the number of neighbours.
 
     Every prediction goes over all examples, so it keeps to the last 500.
@@ -164,7 +162,7 @@ class LocallyWeighted(Learner):
 
 
 @dataclass
-class Boosting(Learner):
+class _Boosting(Learner):
     """Histogram gradient boosting on what any broker can observe, calibrated by isotonic regression."""
 
     attributes: AttributeSet = "informed"
@@ -195,7 +193,7 @@ class Boosting(Learner):
 
 
 @dataclass
-class BoostedTime(Learner):
+class _BoostedTime(Learner):
     """A model of the time to completion: boosted trees for its mean, and the spread seen around it.
 
     The target is the logarithm of the seconds to completion over those that the queue is predicted to take to
@@ -250,11 +248,9 @@ def _boosted(model: Any, rows: FloatArray, goal: Any) -> Callable[[FloatArray], 
         return boosting_predictor(model.fit(rows, goal))
 
 
-_SELECTED: dict[str, type[Learner]] = {"j48": J48, "naive_bayes": NaiveBayes}
-_OTHERS: dict[str, type[Learner]] = {
-    "lwl": LocallyWeighted,
-    "boosting": Boosting,
-    "boosted_time": BoostedTime,
+_CLASSES: dict[str, type[Learner]] = {
+    **{"j48": J48, "naive_bayes": _NaiveBayes, "lwl": _LocallyWeighted},
+    **{"boosting": _Boosting, "boosted_time": _BoostedTime},
 }
 
 
@@ -271,11 +267,12 @@ def make_learner(name: str, machines: int, *, limit: int | None = 1000) -> Learn
     limit
         Examples that model selection judges on; None for all. Locally weighted learning keeps to 250.
     """
-    if name in _SELECTED:
-        return _SELECTED[name](machines, limit=limit)
-    if name in _OTHERS:
-        return _OTHERS[name](machines)
-    raise SimulationError(f"no learner is named {name!r}", hint=f"one of {', '.join(LEARNERS)}")
+    if name not in _CLASSES:
+        raise SimulationError(f"no learner is named {name!r}", hint=f"one of {', '.join(LEARNERS)}")
+    learner = _CLASSES[name](machines)
+    if name in {"j48", "naive_bayes"}:
+        learner.limit = limit
+    return learner
 
 
 #: Weights of a positive example that are tried.

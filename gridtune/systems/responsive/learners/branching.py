@@ -21,6 +21,7 @@ from gridtune.systems.responsive.learners.runs import (
     candidate_by_rule,
     fill_rows,
     run_site,
+    with_room,
 )
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
 from gridtune.systems.responsive.simulator.state import fairness_now, pool_area, total_service
@@ -146,13 +147,12 @@ def run_and_branch(site, learner, trial, plan, epsilon, rng, out):
     first, phi, value = out
     trial_site, trial_learner = trial
     memory = site.state.memory[0]
-    rows, q = _room(learner, 64)
+    rows, q = np.empty((64, learner.arrays.columns.size)), np.empty(64)
     due, filled = 0, 0
     first[0] = 0
     while advance_until_decision(site):
         count = count_candidates(site)
-        if count > q.size:
-            rows, q = _room(learner, 2 * count)
+        rows, q = with_room(rows, q, count)
         fill_rows(site, learner, rows, count)
         score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
         candidate = best_of(q, 0, count, 1)
@@ -225,13 +225,12 @@ def run_and_weigh(site, learner, rule, branches, weight, rng, out):
     """
     first, phi, value, sizes = out
     memory = site.state.memory[0]
-    rows, q = _room(learner, 64)
+    rows, q = np.empty((64, learner.arrays.columns.size)), np.empty(64)
     filled = 0
     first[0] = 0
     while advance_until_decision(site):
         count, decision = count_candidates(site), memory.decided
-        if count > q.size:
-            rows, q = _room(learner, 2 * count)
+        rows, q = with_room(rows, q, count)
         fill_rows(site, learner, rows, count)
         candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
         if count > 1:
@@ -265,8 +264,3 @@ def _draw_branches(candidate, number, count, q, rng):
         drawn[filled] = other
         filled += 1
     return drawn
-
-
-@kernel()
-def _room(learner, candidates):
-    return np.empty((candidates, learner.arrays.columns.size)), np.empty(candidates)

@@ -39,6 +39,7 @@ __all__ = [
     "list_candidates",
     "new_learner_state",
     "run_site",
+    "with_room",
 ]
 
 
@@ -120,7 +121,7 @@ def best_of(q, first, count, step):
 
 
 @kernel()
-def _with_room(rows, q, count):
+def with_room(rows, q, count):
     """Return arrays of rows and values for at least `count` candidates: these, or larger ones."""
     if count <= q.size:
         return rows, q
@@ -180,7 +181,7 @@ def run_site(site, learner, rule, epsilon, headroom, stop, until, rng):
         if memory.now > until:
             return True
         count = count_candidates(site)
-        rows, q = _with_room(rows, q, count)
+        rows, q = with_room(rows, q, count)
         fill_rows(site, learner, rows, count)
         if rule != BY_VALUE:
             candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
@@ -281,7 +282,7 @@ def best_values(arrays, rows, first, own, out):
     room, q = np.empty((64, columns.size)), np.empty(64)
     for t in range(out.size):
         count = first[t + 1] - first[t]
-        room, q = _with_room(room, q, count)
+        room, q = with_room(room, q, count)
         for c in range(count):
             for place in range(columns.size):
                 column = columns[place]

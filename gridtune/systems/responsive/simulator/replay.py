@@ -63,11 +63,15 @@ class SiteReplay(NamedTuple):
         decided, jobs = memory["decided"], len(state.start)
         if decided != jobs:
             raise SimulationError(f"only {decided} of {jobs} jobs have started: the simulation goes on")
-        taken = [state.decisions[name].copy() for name in ("time", "pool", "fairness", "utilisation")]
-        pool = (int(site.model["cores"][0]), int(memory["area_at_last"]), int(memory["boots"]))
-        return cls(
-            state.start.copy(), state.number.copy(), *taken, *pool, state.track[: memory["tracked"]].copy()
+        names = ("time", "pool", "fairness", "utilisation")
+        time, pool, fairness, utilisation = (state.decisions[name].copy() for name in names)
+        start, number, track = (
+            state.start.copy(),
+            state.number.copy(),
+            state.track[: memory["tracked"]].copy(),
         )
+        cores, area, boots = int(site.model["cores"][0]), int(memory["area_at_last"]), int(memory["boots"])
+        return cls(start, number, time, pool, fairness, utilisation, cores, area, boots, track)
 
     @classmethod
     def recorded(cls, jobs: SiteJobs, wait: IntArray, cores: int) -> SiteReplay:

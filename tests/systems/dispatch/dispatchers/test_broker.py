@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
+from gridtune.systems.dispatch.dispatchers.broker import Broker
 from gridtune.systems.dispatch.dispatchers.learners import LEARNERS, Examples, make_learner
 from gridtune.systems.dispatch.jobs import make_jobs
 from gridtune.systems.dispatch.parameters import DispatchParameters
@@ -156,7 +156,7 @@ def test_only_a_learner_that_assists_overrules():
 def test_examples_are_rows_as_of_placing_and_what_became_of_the_jobs():
     jobs = some_jobs(1.0)
     learner = constant(0.9)
-    broker = Broker(learner, rule="random", refreshing=Refreshing(50, "finished", 80, 1.5))
+    broker = Broker(learner, rule="random", refresh=50, memory=80, reselect=1.5)
     outcome = run(broker, jobs)
     first, reselect = learner.calls[0]
     assert reselect
@@ -171,10 +171,10 @@ def test_examples_are_rows_as_of_placing_and_what_became_of_the_jobs():
     assert 5 <= len(learner.calls) <= 8
     assert [reselect for _, reselect in learner.calls].count(True) < len(learner.calls)
     arrivals = constant(0.9)
-    run(Broker(arrivals, rule="random", refreshing=Refreshing(10, "arrivals")), jobs)
+    run(Broker(arrivals, rule="random", refresh=10, refresh_on="arrivals"), jobs)
     assert len(arrivals.calls) == 300 // 10
     once = constant(0.9)
-    run(Broker(once, rule="random", refreshing=Refreshing(0)), jobs)
+    run(Broker(once, rule="random", refresh=0), jobs)
     assert len(once.calls) == 1
 
 
@@ -207,7 +207,7 @@ def test_learning_jobs_are_described_where_their_rule_puts_them(rule):
     """With speeds and lengths known, a job ends when its row predicts, or later if others go before it."""
     jobs = some_jobs(1.5)
     learner = constant(0.9)
-    run(Broker(learner, direct=True, rule=rule, refreshing=Refreshing(0)), jobs)
+    run(Broker(learner, direct=True, rule=rule, refresh=0), jobs)
     ((examples, _),) = learner.calls
     later = examples.seconds - examples.rows[:, PREDICTED]
     assert later.min() == 0
