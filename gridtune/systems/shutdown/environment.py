@@ -16,7 +16,6 @@ from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.observing import observation_bounds
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.state import Variant, View
 from gridtune.types import BoolArray, Float32Array, FloatArray
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
@@ -91,11 +90,11 @@ class ShutdownEnv(gym.Env[Float32Array, np.int64]):
         The days, or a trace whose training days are read.
     platform
         The cluster; by default the paper's Taurus.
-    tau, variant
+    tau (0.5), variant ("paper")
         See `gridtune.systems.shutdown.simulator.state.build_model`.
-    frames
+    frames (1)
         Observations returned at once: 1 for an agent with a memory, 20 in the paper.
-    view
+    view ("paper")
         `paper`: the authors' 48 numbers. `effects`: the effect of each reservation, and more of the past, see
         `gridtune.systems.shutdown.simulator.observing`.
     decisions
@@ -115,17 +114,12 @@ class ShutdownEnv(gym.Env[Float32Array, np.int64]):
         days: Days | str | Path = "taurus_days",
         platform: Platform | None = None,
         *,
-        tau: float = 0.5,
-        variant: Variant = "paper",
-        frames: int = 1,
-        view: View = "paper",
         decisions: bool = False,
         chain: int = 1,
         draw: Draw = "days",
+        **options: Any,
     ) -> None:
-        self._batch = batch = _batch(
-            days, platform, chain, tau=tau, variant=variant, frames=frames, view=view, decisions=decisions
-        )
+        self._batch = batch = _batch(days, platform, chain, decisions=decisions, **options)
         self._chain = chain
         self._draws, self._decisions = _Draws(batch.days, draw), decisions
         self.observation_space, self.action_space = _spaces(batch)

@@ -8,7 +8,7 @@ lower bound for every later query that asks for no less, and each slot keeps its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +17,8 @@ from gridtune.core.compiled import columns_at, handles_within, kernel
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
-    "ALWAYS",
+    "CROSS_SLOT",
     "INFINITE",
-    "NARROW",
-    "NEVER",
     "TOGETHER",
     "Graph",
     "Instance",
@@ -285,6 +283,7 @@ def earliest_fit(work, slots, slot, processors, run, ready):
 #: When a task may use several slots of a site: never; only if no single slot can hold it; whenever it ends
 #: earlier than in any single slot.
 NEVER, NARROW, ALWAYS = range(3)
+CROSS_SLOT: Mapping[str, int] = {"never": NEVER, "narrow": NARROW, "always": ALWAYS}
 #: In place of a slot: several slots of the site.
 TOGETHER = -2
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,19 +13,14 @@ from gridtune.core.compiled import handles_of
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.bounds import free_processors
 from gridtune.systems.provisioning.planning.placement import (
-    ALWAYS,
-    NARROW,
-    NEVER,
+    CROSS_SLOT,
     Graph,
     Instance,
     SlotColumns,
     new_workspace,
 )
 from gridtune.systems.provisioning.planning.schedulers import (
-    GREEDY,
-    HEFT,
-    MAX_MIN,
-    MIN_MIN,
+    SCHEDULERS,
     evaluate_plans,
     evaluate_plans_threaded,
     upward_ranks,
@@ -197,12 +191,6 @@ class Plan:
             np.concatenate([until[whole], self.finish[owner[parts]]]),
             np.concatenate([self.slots.processors[whole], self.piece_processors[parts]]),
         )
-
-
-#: Schedulers by name.
-SCHEDULERS: Mapping[str, int] = {"heft": HEFT, "greedy": GREEDY, "min-min": MIN_MIN, "max-min": MAX_MIN}
-#: When a task may take processors of several slots of a site.
-CROSS_SLOT: Mapping[str, int] = {"never": NEVER, "narrow": NARROW, "always": ALWAYS}
 
 
 class Evaluation(NamedTuple):

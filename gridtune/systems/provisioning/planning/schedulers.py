@@ -8,6 +8,8 @@ C. Kesselman, E. Deelman, HPDC 2007, sections 3 and 5 (Greedy; slots, several sl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numba import prange
 
@@ -24,10 +26,7 @@ from gridtune.systems.provisioning.planning.placement import (
 )
 
 __all__ = [
-    "GREEDY",
-    "HEFT",
-    "MAX_MIN",
-    "MIN_MIN",
+    "SCHEDULERS",
     "evaluate_plans",
     "evaluate_plans_threaded",
     "make_plan",
@@ -37,6 +36,8 @@ __all__ = [
 ]
 
 HEFT, GREEDY, MIN_MIN, MAX_MIN = range(4)
+#: Schedulers by name.
+SCHEDULERS: Mapping[str, int] = {"heft": HEFT, "greedy": GREEDY, "min-min": MIN_MIN, "max-min": MAX_MIN}
 #: The value of a place that must be searched again.
 _STALE = -1.0
 

@@ -43,7 +43,10 @@ def waste_bounds(
     waits longer than others can run without a gap, and the windows end there.
     """
     fits = days.cores <= platform.cores
-    earliest, latest = np.where(fits, days.submit, -1), _latest_starts(days, results, tau)
+    earliest = np.where(fits, days.submit, -1)
+    punctual = days.submit + np.maximum(np.ceil(tau * days.walltime).astype(np.int64) - 1, 0)
+    started = np.where(results.start >= 0, results.start, results.minutes[days.day_of_job])
+    latest = np.maximum(punctual, started)
     run, power = np.minimum(days.run, days.walltime), platform.power
     # Allocated nodes may have to finish switching off; the jobs of minute 0 are considered in minute 1.
     slack = power.switch_off_time + power.switch_on_time + 1
@@ -57,13 +60,6 @@ def waste_bounds(
         "energy_waste_per_day_bound": (earliest, closed),
     }
     return {name: least_waste(days, *window, results.minutes, platform) for name, window in windows.items()}
-
-
-def _latest_starts(days: Days, results: DayResults, tau: float) -> IntArray:
-    """Return each job's last start before `tau` of its walltime, or its start if that was later."""
-    punctual = days.submit + np.maximum(np.ceil(tau * days.walltime).astype(np.int64) - 1, 0)
-    horizon = results.minutes[days.day_of_job]
-    return np.maximum(punctual, np.where(results.start >= 0, results.start, horizon))
 
 
 def least_waste(

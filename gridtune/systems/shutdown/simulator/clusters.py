@@ -21,6 +21,7 @@ from gridtune.systems.shutdown.simulator.observing import (
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.systems.shutdown.simulator.state import (
+    COLUMNS,
     MEMORY,
     SETTINGS,
     TOTALS,
@@ -29,16 +30,16 @@ from gridtune.systems.shutdown.simulator.state import (
     View,
     build_model,
     cluster_at,
-    column,
     jobs_of,
     new_arena,
 )
 from gridtune.systems.shutdown.simulator.stepping import (
+    act,
     add_minutes,
     is_over,
+    pass_minute,
     quiet_until,
     reset_cluster,
-    step_cluster,
 )
 from gridtune.types import BoolArray, Float32Array, IntArray
 
@@ -88,7 +89,8 @@ def _step_batch(handles):
             reset_cluster(cluster, jobs, day)
             rewards[index], over[index] = 0.0, False
         else:
-            rewards[index] = step_cluster(cluster, jobs, horizon, actions[index])
+            rewards[index] = act(cluster, jobs, actions[index])
+            pass_minute(cluster, jobs, horizon)
             if settings.decisions:
                 rewards[index] += _pass_time(cluster, jobs, horizon)
             over[index] = is_over(cluster, jobs, horizon)
@@ -107,7 +109,8 @@ def _pass_time(cluster, jobs, horizon):
         until = quiet_until(cluster, jobs, horizon)
         if until > memory.now:
             add_minutes(cluster, until - memory.now)
-        rewards += step_cluster(cluster, jobs, horizon, cluster.nodes)
+        rewards += act(cluster, jobs, cluster.nodes)
+        pass_minute(cluster, jobs, horizon)
     return rewards
 
 
@@ -257,7 +260,8 @@ class ClusterBatch:
 
     def column(self, name: str) -> IntArray:
         """Return a column of each cluster's state, by its name in `Cluster`: shape (count, …), a view."""
-        return column(self._model, self._arena, name)
+        starts, place = self._model.starts, COLUMNS.index(name)
+        return self._arena.words.reshape(self.count, -1)[:, starts[place] : starts[place + 1]]
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses are valid in this process only: a copy makes its own arrays, with the same content.

@@ -29,7 +29,6 @@ __all__ = [
     "View",
     "build_model",
     "cluster_at",
-    "column",
     "jobs_of",
     "new_arena",
 ]
@@ -179,9 +178,9 @@ class Cluster(NamedTuple):
     last_run: IntArray
 
 
-#: The first of a cluster's columns, and their number.
-_FIRST = Cluster._fields.index("in_state")
-_COLUMNS = len(Cluster._fields) - _FIRST
+#: Names of a cluster's columns.
+COLUMNS = Cluster._fields[Cluster._fields.index("in_state") :]
+_WIDTH = len(COLUMNS)
 
 
 class Arena(NamedTuple):
@@ -252,13 +251,6 @@ def new_arena(model: Model, clusters: int) -> Arena:
     return Arena(np.zeros(clusters, MEMORY), np.zeros(clusters, TOTALS), words.ravel(), handles)
 
 
-def column(model: Model, arena: Arena, name: str) -> IntArray:
-    """Return a column of integers of all clusters, by its name in `Cluster`: a view, shape (clusters, …)."""
-    place = Cluster._fields.index(name) - _FIRST
-    rows = arena.words.reshape(len(arena.memory), -1)
-    return rows[:, model.starts[place] : model.starts[place + 1]]
-
-
 @kernel()
 def cluster_at(model, arena, index):
     """Return the cluster with that index in the batch."""
@@ -266,7 +258,7 @@ def cluster_at(model, arena, index):
     memory = address(arena.memory[index : index + 1])
     totals = address(arena.totals[index : index + 1])
     values = (settings.nodes, settings.cores, address(model.settings), memory, totals)
-    return columns_at(Cluster, values, arena.handles, index * _COLUMNS)
+    return columns_at(Cluster, values, arena.handles, index * _WIDTH)
 
 
 @kernel()

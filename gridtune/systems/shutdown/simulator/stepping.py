@@ -30,7 +30,6 @@ __all__ = [
     "quiet_until",
     "reset_cluster",
     "select_jobs",
-    "step_cluster",
     "unheld_nodes",
 ]
 
@@ -450,14 +449,6 @@ def reset_cluster(cluster, jobs, day):
     memory.promise = -1
     memory.free = pieces
     memory.next_end = memory.next_switch = NEVER
-
-
-@kernel()
-def step_cluster(cluster, jobs, horizon, action):
-    """Reserve `action` nodes for the next minute; return the reward."""
-    reward = act(cluster, jobs, action)
-    pass_minute(cluster, jobs, horizon)
-    return reward
 
 
 @kernel()

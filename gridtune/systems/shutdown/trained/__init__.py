@@ -9,17 +9,12 @@ from pathlib import Path
 
 from gridtune.tracking import checkpoints
 
-__all__ = ["bundled_folder", "bundled_policies", "find_policy"]
-
-
-def bundled_folder() -> Path:
-    """Return the folder of the policies that come with gridtune."""
-    return Path(__file__).parent
+__all__ = ["bundled_policies", "find_policy"]
 
 
 def bundled_policies() -> dict[str, Path]:
     """Return the policies that come with gridtune: name to file."""
-    files = bundled_folder().glob("shutdown-*.pt")
+    files = Path(__file__).parent.glob("shutdown-*.pt")
     return {file.stem.removeprefix("shutdown-"): file for file in sorted(files)}
 
 
