@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -25,11 +25,12 @@ from gridtune.sweep.space.plan import PlannedSpace, Workloads
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FACTS_FILE", "ObjectiveFacts", "SweepFacts", "has_configuration"]
+__all__ = ["FACTS_FILE", "ObjectiveFacts", "SweepFacts", "has_configuration", "read_stored", "write_json"]
 
 #: The file in a sweep's folder.
 FACTS_FILE = "sweep.json"
 _SCHEMA = 1
+_Stored = TypeVar("_Stored")
 #: Values of a parameter that an error lists.
 _LISTED = 12
 
@@ -161,34 +162,15 @@ class SweepFacts:
             If there are none, or a newer gridtune wrote them.
         """
         path = directory / FACTS_FILE
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise SweepError(
-                "the folder has no results of a sweep", path=directory, hint=f"there is no {FACTS_FILE} in it"
-            ) from None
-        except (ValueError, RecursionError) as fault:
-            raise SweepError(f"cannot be read: {fault}", path=path) from None
-        if not isinstance(content, dict) or content.pop("schema", None) != _SCHEMA:
-            raise SweepError("was written by another version of gridtune", path=path)
-        try:
-            return TypeAdapter(cls).validate_python(content)
-        except ValidationError as fault:
-            first = fault.errors()[0]
-            field = ".".join(map(str, first["loc"]))
-            raise SweepError(f"is damaged: {first['msg'].lower()}", path=path, field=field) from None
+        if not path.exists():
+            hint = f"there is no {FACTS_FILE} in it"
+            raise SweepError("the folder has no results of a sweep", path=directory, hint=hint)
+        return read_stored(cls, path, _SCHEMA, "was written by another version of gridtune")
 
     def write(self, directory: Path) -> Path:
         """Keep the facts in a sweep's folder; the file is never there by half."""
         directory.mkdir(parents=True, exist_ok=True)
-        path = directory / FACTS_FILE
-        draft = path.with_suffix(".draft")
-        content = {"schema": _SCHEMA, **asdict(self)}
-        draft.write_text(
-            json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
-        )
-        draft.replace(path)
-        return path
+        return write_json({"schema": _SCHEMA, **asdict(self)}, directory / FACTS_FILE, indent=2)
 
     def renamed(self, renaming: Renaming) -> Self:
         """Return the facts of an older sweep with the names and units of today."""
@@ -277,6 +259,41 @@ class SweepFacts:
         if dict(other.baseline) != dict(self.baseline):
             parts += [f"{name}={value_text(value)}" for name, value in other.baseline.items()]
         return re.sub(r"[^\w.=-]+", "-", "-".join(["report", *parts])).strip("-") if parts else ""
+
+
+def write_json(content: Any, path: Path, *, indent: int = 1) -> Path:
+    """Write a file of JSON and return its path; the file is never there by half."""
+    draft = path.with_suffix(".draft")
+    text = json.dumps(content, indent=indent, ensure_ascii=False, default=str)
+    draft.write_text(text + "\n", encoding="utf-8")
+    draft.replace(path)
+    return path
+
+
+def read_stored(kind: type[_Stored], path: Path, schema: Any, other: str) -> _Stored:
+    """Return the value of a data class that a file of JSON holds beside its schema.
+
+    Parameters
+    ----------
+    kind
+        The class.
+    path, schema
+        The file, and the schema it must have.
+    other
+        What the error says of a file with another one.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as fault:
+        raise SweepError(f"cannot be read: {fault}", path=path) from None
+    if not isinstance(content, dict) or content.pop("schema", None) != schema:
+        raise SweepError(other, path=path)
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise SweepError(f"is damaged: {first['msg'].lower()}", path=path, field=field) from None
 
 
 def _value_in(table: pa.Table, name: str, value: Any, renamed: Mapping[str, str]) -> Any:

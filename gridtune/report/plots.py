@@ -18,7 +18,6 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from gridtune.core import style
 from gridtune.errors import MetricError
@@ -91,7 +90,7 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
             style.head(panels[0], title, panels[0].get_title(loc="left"))
         for panel in axes[:, 1:].flat:
             style.head(panel, "", panel.get_title(loc="left"))
-        _verdict_legend(drawing, every)
+        _legend(drawing, axes, list(Verdict), loc="outside upper right", ncols=5, handletextpad=0.1)
         return style.save(drawing, path)
 
 
@@ -131,6 +130,7 @@ def _interval_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], keys: tuple[s
             markerfacecolor=colour if verdict in _VERDICT_COLOURS else "white",
             markeredgewidth=1.5,
             linestyle="none",
+            label=verdict.value,
         )
 
 
@@ -167,25 +167,14 @@ def _difference_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: Ranki
     axes.set_title("paired on the same replicates, 95 % interval")
 
 
-def _verdict_legend(drawing: Figure, rows: Sequence[Mapping[str, Any]]) -> None:
-    present = {Verdict(row["verdict"]) for row in rows}
-    handles = [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            marker=_VERDICT_MARKERS.get(verdict, "o"),
-            markersize=6.5,
-            color=_VERDICT_COLOURS.get(verdict, style.UNSURE),
-            markerfacecolor=None if verdict in _VERDICT_COLOURS else "white",
-            markeredgewidth=1.5,
-            label=verdict.value,
-        )
-        for verdict in (Verdict.BETTER, Verdict.UNSURE, Verdict.EQUAL, Verdict.WORSE, Verdict.BASELINE)
-        if verdict in present
-    ]
-    if handles:
-        drawing.legend(handles=handles, loc="outside upper right", ncols=len(handles), handletextpad=0.1)
+def _legend(drawing: Figure, axes: Any, order: Sequence[str], **look: Any) -> None:
+    """Draw a legend of the labels of all panels that are in `order`."""
+    handles = {
+        str(item.get_label()): item for panel in axes.flat for item in panel.get_legend_handles_labels()[0]
+    }
+    names = [name for name in order if name in handles]
+    if names:
+        drawing.legend([handles[name] for name in names], names, **look)
 
 
 _RELATIVE = ("relative", "relative_low", "relative_high")
@@ -238,9 +227,7 @@ def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:
         axes[0][0].set_ylabel(head.axis)
         if paired:
             axes[1][0].set_ylabel("paired difference to the baseline (%)")
-        handles = {str(line.get_label()): line for panel in axes.flat for line in panel.get_lines()}
-        drawn = [label for label in [*shown, OTHERS] if label in handles]
-        drawing.legend([handles[label] for label in drawn], drawn, loc="outside right upper")
+        _legend(drawing, axes, [*shown, OTHERS], loc="outside right upper")
         return style.save(drawing, path)
 
 
@@ -385,15 +372,12 @@ def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, pair
         finite = colours[~np.isnan(colours)]
         norm = Normalize(float(finite.min()), float(finite.max())) if finite.size else Normalize(0.0, 1.0)
         colour_map = "cividis_r" if head.direction == "min" else "cividis"
-    image = axes.imshow(colours, norm=norm, cmap=colour_map, aspect="auto")
+    places = range(means.shape[1]), range(means.shape[0])
+    image = axes.pcolormesh(*places, colours, norm=norm, cmap=colour_map, edgecolors="white", linewidth=2)
+    axes.invert_yaxis()
     axes.grid(False)
     axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.set_xticks(np.arange(means.shape[1] + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(means.shape[0] + 1) - 0.5, minor=True)
-    axes.grid(True, which="minor", color="white", linewidth=2)
-    axes.tick_params(which="minor", length=0)
+    axes.spines[:].set_visible(False)
     for (line, column), value in np.ndenumerate(means):
         red, green, blue, _ = image.cmap(norm(colours[line, column]))
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
@@ -435,8 +419,7 @@ def plot_fronts(fronts: Sequence[Front], path: Path) -> Path:
                 _panel(panel, front, across, up)
             below = f"{front.size} of {len(front.rows)} on the front; hypervolume {front.hypervolume:.4f}"
             style.head(panels[0], front.stratum, f"{below} of {front.limit:.4g}")
-        handles = {str(item.get_label()): item for item in axes[0][0].get_legend_handles_labels()[0]}
-        drawing.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles))
+        _legend(drawing, axes, ["dominated", "on the front", "baseline"], loc="outside lower center", ncols=3)
         return style.save(drawing, path)
 
 

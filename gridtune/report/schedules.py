@@ -169,15 +169,8 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
         if files is not None:
             drawn.append(files)
     if drawn:
-        index = [
-            {
-                **asdict(files),
-                "tables": {key: path.name for key, path in files.tables.items()},
-                "figure": files.figure.name if files.figure else "",
-            }
-            for files in drawn
-        ]
-        (directory / INDEX_FILE).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+        index = json.dumps([asdict(files) for files in drawn], indent=2, default=lambda path: path.name)
+        (directory / INDEX_FILE).write_text(index + "\n", encoding="utf-8")
     return drawn
 
 
@@ -187,16 +180,10 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
     if not path.exists():
         return []
     index = json.loads(path.read_text(encoding="utf-8"))
-    return [
-        ScheduleFiles(
-            entry["stratum"],
-            {key: directory / name for key, name in entry["tables"].items()},
-            directory / entry["figure"],
-            entry.get("replicate", ""),
-            entry.get("processors", 0),
-        )
-        for entry in index
-    ]
+    for entry in index:
+        entry["tables"] = {key: directory / name for key, name in entry["tables"].items()}
+        entry["figure"] = directory / entry["figure"]
+    return [ScheduleFiles(**entry) for entry in index]
 
 
 def _workloads_of(summary: Summary) -> Workloads:

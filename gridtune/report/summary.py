@@ -18,7 +18,7 @@ from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.core.system import get_system, system_names
 from gridtune.errors import SweepError
 from gridtune.report.cells import configuration_parameters
-from gridtune.report.facts import SweepFacts, has_configuration
+from gridtune.report.facts import SweepFacts, has_configuration, write_json
 from gridtune.report.front import Front, front_table, fronts_of
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
@@ -358,8 +358,5 @@ def list_derived(folder: Path, written: Iterable[Path], *, remove_others: bool =
             # A folder that still holds something refuses.
             with contextlib.suppress(OSError):
                 parent.rmdir()
-    draft = folder / f"{DERIVED_FILE}.draft"
-    files = sorted(names if remove_others else listed | names)
-    draft.write_text(json.dumps({"files": files}, indent=1) + "\n", encoding="utf-8")
-    draft.replace(folder / DERIVED_FILE)
+    write_json({"files": sorted(names if remove_others else listed | names)}, folder / DERIVED_FILE)
     return removed

@@ -242,18 +242,9 @@ def paired_difference(
         # A ratio whose denominator may be 0 has no finite interval.
         unsettled = drawn_base.min(axis=1) * drawn_base.max(axis=1) <= 0
         relative_low[index[unsettled]] = relative_high[index[unsettled]] = np.nan
-    shaped = first.shaped
     counts = first.counts.reshape(first.shape)
-    return PairedDifference(
-        n=counts if first.shape else int(counts),
-        difference=shaped(mean),
-        low=shaped(low),
-        high=shaped(high),
-        relative=shaped(relative),
-        relative_low=shaped(relative_low),
-        relative_high=shaped(relative_high),
-        p_value=shaped(p_value),
-    )
+    columns = (mean, low, high, relative, relative_low, relative_high, p_value)
+    return PairedDifference(counts if first.shape else int(counts), *map(first.shaped, columns))
 
 
 def probability_of_improvement(

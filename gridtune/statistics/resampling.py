@@ -8,7 +8,7 @@ simulations, what is common cancels in a comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -76,26 +76,6 @@ class Resampling:
             raise MetricError(f"`resamples >= 1` must hold, but got {resamples}")
         return cls(int(rng.integers(2**63)), resamples)
 
-    def weights(self, order_weights: FloatArray) -> Iterator[FloatArray]:
-        """Yield blocks of rows: the weight of each sorted original in one resample.
-
-        Parameters
-        ----------
-        order_weights
-            Shape (n,): the statistic's weights on a sorted sample.
-        """
-        n = len(order_weights)
-        rng = np.random.default_rng([self.seed, n])
-        step = max(1, _BLOCK // (4 * n))
-        for first in range(0, self.resamples, step):
-            count = min(step, self.resamples - first)
-            # Sorted positions of a sorted sample: the k-th smallest drawn gets the k-th weight.
-            drawn = np.sort(rng.integers(n, size=(count, n)), axis=1)
-            cells = drawn + np.arange(count)[:, None] * n
-            spread = np.broadcast_to(order_weights, (count, n)).ravel()
-            summed = np.bincount(cells.ravel(), weights=spread, minlength=count * n)
-            yield np.asarray(summed, dtype=np.float64).reshape(count, n)
-
     def distribution(self, order_weights: FloatArray, columns: FloatArray) -> FloatArray:
         """Return the statistic of every resample.
 
@@ -111,7 +91,18 @@ class Resampling:
         numpy.ndarray
             Shape (rows, resamples).
         """
-        blocks = [columns @ weights.T for weights in self.weights(order_weights)]
+        n = len(order_weights)
+        rng = np.random.default_rng([self.seed, n])
+        step = max(1, _BLOCK // (4 * n))
+        blocks = []
+        for first in range(0, self.resamples, step):
+            count = min(step, self.resamples - first)
+            # Sorted positions of a sorted sample: the k-th smallest drawn gets the k-th weight.
+            drawn = np.sort(rng.integers(n, size=(count, n)), axis=1)
+            cells = drawn + np.arange(count)[:, None] * n
+            spread = np.broadcast_to(order_weights, (count, n)).ravel()
+            weights = np.bincount(cells.ravel(), weights=spread, minlength=count * n).reshape(count, n)
+            blocks.append(columns @ weights.T)
         return np.concatenate(blocks, axis=1)
 
     def rows_at_once(self) -> int:
@@ -143,12 +134,25 @@ def bootstrap_ends(
     confidence, method
         As in `gridtune.statistics.inference.bootstrap_interval`.
     """
-    levels = _levels(distribution, estimate, left_out, n=n, confidence=confidence, method=method)
+    from scipy.special import ndtr, ndtri, stdtrit  # noqa: PLC0415 (heavy, and only needed here)
+
+    tail = (1 - confidence) / 2
+    if method == "percentile":
+        levels = [tail, 1 - tail]
+    elif method == "expanded":
+        low = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, tail)))
+        levels = [low, 1 - low]
+    elif method == "bca":
+        bias, acceleration = _corrections(distribution, estimate, left_out())
+        ends = [bias + ndtri(tail), bias + ndtri(1 - tail)]
+        levels = [ndtr(bias + end / (1 - acceleration * end)) for end in ends]
+    else:
+        raise MetricError(f"no such method: {method!r}", hint=f"one of {', '.join(get_args(Method))}")
     ordered = np.sort(distribution, axis=1)
     last = ordered.shape[1] - 1
     row = np.arange(len(ordered))
 
-    def quantile(level: FloatArray) -> FloatArray:
+    def quantile(level: float | FloatArray) -> FloatArray:
         position = level * last
         below = np.clip(np.floor(position).astype(np.int64), 0, last)
         lower, upper = ordered[row, below], ordered[row, np.minimum(below + 1, last)]
@@ -157,27 +161,13 @@ def bootstrap_ends(
     return quantile(levels[0]), quantile(levels[1])
 
 
-def _levels(
-    distribution: FloatArray,
-    estimate: FloatArray,
-    left_out: Callable[[], FloatArray],
-    *,
-    n: int,
-    confidence: float,
-    method: Method,
+def _corrections(
+    distribution: FloatArray, estimate: FloatArray, left_out: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the two quantile levels of each row at which the interval ends."""
-    from scipy.special import ndtr, ndtri, stdtrit  # noqa: PLC0415 (heavy, and only needed here)
+    """Return the correction of each row for bias, and its acceleration."""
+    from scipy.special import ndtri  # noqa: PLC0415 (heavy, and only needed here)
 
-    tail = (1 - confidence) / 2
-    rows, resamples = distribution.shape
-    if method == "percentile":
-        return np.full(rows, tail), np.full(rows, 1 - tail)
-    if method == "expanded":
-        low = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, tail)))
-        return np.full(rows, low), np.full(rows, 1 - low)
-    if method != "bca":
-        raise MetricError(f"no such method: {method!r}", hint=f"one of {', '.join(get_args(Method))}")
+    resamples = distribution.shape[1]
     # Resamples that equal the sample in exact arithmetic may differ from it in their last bits.
     slack = 1e-12 * np.abs(distribution).max(axis=1, keepdims=True)
     beyond = distribution - estimate[:, None]
@@ -186,15 +176,10 @@ def _levels(
     # A share of 0 or 1 would make the correction infinite; one resample less than all is the most that this
     # many resamples can show.
     share = np.clip((below + equal / 2) / resamples, 1 / (resamples + 1), resamples / (resamples + 1))
-    bias = ndtri(share)
-    influence = left_out()
-    influence = influence.mean(axis=1, keepdims=True) - influence
+    influence = left_out.mean(axis=1, keepdims=True) - left_out
     spread = (influence**2).sum(axis=1) ** 1.5
     with np.errstate(invalid="ignore", divide="ignore"):
-        acceleration = np.where(spread > 0, (influence**3).sum(axis=1) / (6 * spread), 0.0)
-    ends = [bias + ndtri(tail), bias + ndtri(1 - tail)]
-    low, high = (ndtr(bias + end / (1 - acceleration * end)) for end in ends)
-    return low, high
+        return ndtri(share), np.where(spread > 0, (influence**3).sum(axis=1) / (6 * spread), 0.0)
 
 
 #: Up to this many pairs all sign patterns are enumerated; 2^14 of them are one small matrix product.

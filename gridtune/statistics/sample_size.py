@@ -207,15 +207,11 @@ def detectable_effect(
     deviation = np.asarray(deviation, dtype=np.float64)
     if n < fewest_replicates(level):
         return np.where(np.isnan(deviation), np.nan, np.inf)
+    from scipy.optimize import brentq  # noqa: PLC0415 (heavy, and only needed here)
+
     # In units of the deviation, where the power grows with the effect.
-    low, high = 0.0, 1e3
-    for _ in range(60):
-        middle = (low + high) / 2
-        if t_test_power(n, middle, 1.0, level=level / comparisons) >= power:
-            high = middle
-        else:
-            low = middle
-    return high * deviation
+    effect = brentq(lambda effect: t_test_power(n, effect, 1.0, level=level / comparisons) - power, 0.0, 1e3)
+    return effect * deviation
 
 
 def spread_range(pairs: int, *, confidence: float = 0.8) -> tuple[float, float]:

@@ -75,19 +75,18 @@ def page_content(material: ReportMaterial) -> dict[str, Any]:
     """Return what the page's scripts draw; see `assets/main.js` for how it is used."""
     summary = material.summary
     heads = {objective: ranking_head(ranking) for objective, ranking in summary.rankings.items()}
-    order = {key: place for place, key in enumerate(material.order)}
     values = {objective: _replicate_values(material.table, objective) for objective in heads}
     budget = _MOST_VALUES
     tables = []
     for stratum, overall, by_objective in _strata(summary):
         replicates = {} if overall else values
-        tables.append(_table(summary, stratum, by_objective, replicates, order, budget))
+        tables.append(_table(summary, stratum, by_objective, replicates, material.order, budget))
         budget -= tables[-1].pop("used")
     for table in tables:
         if table["overall"]:
             _add_strata_as_replicates(table, tables)
     drawn = {key for files in material.schedules for key in files.tables}
-    return {
+    content = {
         "name": summary.facts.name,
         "objectives": [
             {"name": name, "unit": head.unit, "direction": head.direction} for name, head in heads.items()
@@ -97,6 +96,7 @@ def page_content(material: ReportMaterial) -> dict[str, Any]:
         "tables": tables,
         "schedules": schedule_content(material.schedules, _labels(summary, drawn)),
     }
+    return dict(_rounded(content))
 
 
 def _strata(summary: Summary) -> list[tuple[str, bool, dict[str, list[dict[str, Any]]]]]:
@@ -114,7 +114,7 @@ def _table(
     stratum: str,
     by_objective: Mapping[str, Sequence[Row]],
     values: Mapping[str, Mapping[str, Mapping[str, float]]],
-    order: Mapping[str, int],
+    order: Sequence[str],
     budget: int,
 ) -> dict[str, Any]:
     """Return a stratum: configurations in the order of the first objective, and a view of each."""
@@ -126,10 +126,8 @@ def _table(
     shown = shown_rows(every, MOST_ROWS)
     places = {row_key(row): place for place, row in enumerate(shown)}
     # The configurations of another workload are other trials.
-    tried = sorted(
-        (row["configuration_id"] for row in every if row["configuration_id"] in order), key=order.__getitem__
-    )
-    own_order = {key: place for place, key in enumerate(tried, start=1)}
+    ids = {row["configuration_id"] for row in every}
+    own_order = {key: place for place, key in enumerate(filter(ids.__contains__, order), start=1)}
     labels = list(
         dict.fromkeys(
             label for row in every for label in values.get(first, {}).get(row["configuration_id"] or "", {})
@@ -159,10 +157,7 @@ def _table(
         view = {**_view(aligned), "place": order_here}
         view["values"] = (
             [
-                [
-                    _short(values[objective].get(row["configuration_id"] or "", {}).get(label))
-                    for label in labels
-                ]
+                [values[objective].get(row["configuration_id"] or "", {}).get(label) for label in labels]
                 for row in shown[:kept]
             ]
             if values
@@ -182,7 +177,7 @@ def _table(
 
 def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
     view: dict[str, Any] = {
-        name: [None if row is None else _short(row[column]) for row in rows]
+        name: [None if row is None else row[column] for row in rows]
         for name, column in _NUMBERS.items()
         if any(row is not None and column in row for row in rows)
     }
@@ -191,13 +186,6 @@ def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
         view["race"] = ["" if row is None else row["race"] for row in rows]
     view["complete"] = [row is not None and row["complete"] for row in rows]
     return view
-
-
-def _short(value: Any) -> Any:
-    """Return a number with six digits, which is more than any chart can show."""
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
 
 
 def _replicate_values(table: pa.Table, objective: str) -> dict[str, dict[str, float]]:
@@ -253,28 +241,26 @@ def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> 
     if effects is None:
         return None
     complete = effects["complete"] and len(whole) == len(rows)
-    return dict(_rounded(effects) | {"complete": complete, "incomplete": len(rows) - len(whole)})
+    return effects | {"complete": complete, "incomplete": len(rows) - len(whole)}
 
 
 def _rounded(content: Any) -> Any:
+    """Return the content with numbers of six digits, which is more than any chart can show."""
     if isinstance(content, Mapping):
         return {name: _rounded(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
         return [_rounded(value) for value in content]
-    return _short(content)
+    if not isinstance(content, float):
+        return content
+    return float(f"{content:.{_DIGITS}g}") if math.isfinite(content) else None
 
 
 def _trials(rows: Sequence[Row], order: Mapping[str, int], direction: str) -> dict[str, Any]:
-    tried = sorted(
-        (row for row in rows if row["configuration_id"] in order),
-        key=lambda row: order[row["configuration_id"]],
-    )
+    by_id = {row["configuration_id"]: row for row in rows}
+    tried = [by_id[key] for key in order if key in by_id]
     means = [row["mean"] if row["complete"] else None for row in tried]
-    return {
-        "trial": [order[row["configuration_id"]] for row in tried],
-        "mean": [_short(mean) for mean in means],
-        "best": [_short(best) for best in best_so_far(means, direction)],
-    }
+    trials = [order[row["configuration_id"]] for row in tried]
+    return {"trial": trials, "mean": means, "best": best_so_far(means, direction)}
 
 
 def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) -> dict[str, Any]:
@@ -286,8 +272,8 @@ def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) ->
         "size": front.size,
         "hypervolume": front.hypervolume,
         "limit": front.limit,
-        "reference": [_short(value) for value in front.reference],
-        "volumes": [[trial, _short(volume)] for trial, volume in hypervolume_so_far(front, order)],
+        "reference": front.reference,
+        "volumes": hypervolume_so_far(front, order),
     }
 
 
@@ -296,9 +282,8 @@ def _labels(summary: Summary, wanted: Set[str]) -> dict[str, str]:
     labels = {}
     for ranking in list(summary.rankings.values())[:1]:
         varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
-        for row in ranking.to_pylist():
-            if row["configuration_id"] in wanted:
-                labels[row["configuration_id"]] = row_label(row, varying)
+        rows = (row for row in ranking.to_pylist() if row["configuration_id"] in wanted)
+        labels = {row["configuration_id"]: row_label(row, varying) for row in rows}
     return labels
 
 

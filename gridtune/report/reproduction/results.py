@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-
-from pydantic import TypeAdapter, ValidationError
 
 from gridtune.core.cells import finite_json
-from gridtune.errors import SweepError
+from gridtune.report.facts import read_stored, write_json
 from gridtune.report.reproduction.verdicts import Estimate, JudgedClaim
 
 __all__ = ["VERDICTS_FILE", "Reproduced", "TableNumbers", "TraceUse", "read_reproduced"]
@@ -108,12 +103,7 @@ class Reproduced:
 
     def write(self, folder: Path) -> Path:
         """Write the verdicts into a folder and return their file; it is never there by half."""
-        path = folder / VERDICTS_FILE
-        content = finite_json({"schema": _SCHEMA, **asdict(self)})
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        draft.replace(path)
-        return path
+        return write_json(finite_json({"schema": _SCHEMA, **asdict(self)}), folder / VERDICTS_FILE)
 
 
 def read_reproduced(path: Path) -> Reproduced:
@@ -124,27 +114,5 @@ def read_reproduced(path: Path) -> Reproduced:
     SweepError
         If the file is missing or not one of these.
     """
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
-        raise SweepError(f"cannot be read: {fault}", path=path) from None
-    if not isinstance(content, dict) or content.pop("schema", None) != _SCHEMA:
-        hint = f"give a {VERDICTS_FILE} of gridtune reproduce"
-        raise SweepError("are no verdicts of this version of gridtune", path=path, hint=hint)
-    try:
-        return TypeAdapter(Reproduced).validate_python(_numbers(content))
-    except ValidationError as fault:
-        first = fault.errors()[0]
-        raise SweepError(
-            f"is damaged: {first['msg'].lower()}", path=path, field=".".join(map(str, first["loc"]))
-        ) from None
-
-
-def _numbers(content: Any) -> Any:
-    """Return the content with the ends of intervals that there are not as NaN, which JSON cannot say."""
-    if isinstance(content, Mapping):
-        return {
-            name: math.nan if name in {"low", "high"} and value is None else _numbers(value)
-            for name, value in content.items()
-        }
-    return [_numbers(item) for item in content] if isinstance(content, list) else content
+    other = f"holds no verdicts of this version of gridtune: give a {VERDICTS_FILE} of gridtune reproduce"
+    return read_stored(Reproduced, path, _SCHEMA, other)

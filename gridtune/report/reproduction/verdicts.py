@@ -15,9 +15,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from gridtune.core.cells import CellResult
 from gridtune.core.reproduction import Claim, Criterion, PublishedFigure, Reading, Recorded
@@ -180,6 +181,8 @@ def _judged(criterion: Criterion, ours: Estimate | None, published: float | None
 Results = Mapping[str, Sequence[CellResult]]
 _WORKLOAD = "workload"
 _PER_CENT = 100.0
+#: The end of an interval; JSON, which has no NaN, says null where there is none.
+_End = Annotated[float, BeforeValidator(lambda end: math.nan if end is None else end)]
 
 
 @dataclass(frozen=True)
@@ -195,8 +198,8 @@ class Estimate:
     """
 
     value: float
-    low: float = math.nan
-    high: float = math.nan
+    low: _End = math.nan
+    high: _End = math.nan
     replicates: int = 0
 
 
