@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -99,15 +99,10 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `--json` prints."""
-        objective = self.objective
         return {
             "first": self.first,
             "second": self.second,
-            "objective": {
-                "metric": objective.metric,
-                "direction": objective.direction,
-                "unit": objective.unit,
-            },
+            "objective": asdict(self.objective),
             "differs": {name: list(values) for name, values in self.differs.items()},
             "comparisons": [dict(row) for row in self.rows],
             "overall": [dict(row) for row in self.overall],

@@ -24,7 +24,6 @@ __all__ = [
     "RaceRules",
     "RaceTest",
     "race_looks",
-    "relative_scores",
 ]
 
 #: A difference to the baseline that will be decided with a smaller chance than this is given up.
@@ -183,7 +182,7 @@ def race_looks(first: int, most: int) -> tuple[int, ...]:
     return tuple(looks)
 
 
-def relative_scores(values: npt.ArrayLike) -> FloatArray:
+def _relative_scores(values: npt.ArrayLike) -> FloatArray:
     """Return values on a scale on which replicates of any size can be compared.
 
     Parameters
@@ -406,7 +405,7 @@ class RaceTest:
         if rows.shape[1] < 2 or len(inside) < 2:
             alone = inside[self.contender[inside]]
             return _Look(int(alone[0]) if len(alone) else -1, ahead, decided)
-        scores = relative_scores(rows[inside])
+        scores = _relative_scores(rows[inside])
         leader = self._find_worse(scores, inside, number, ahead)
         self._find_different(scores, inside, number, decided)
         return _Look(leader, ahead, decided)

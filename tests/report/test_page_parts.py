@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.page.content import best_so_far, hypervolume_so_far, schedule_content, trial_order
-from gridtune.report.page.page import cell_notes, verdict_sentences
+from gridtune.report.page.content import _best_so_far, _hypervolume_so_far, _schedule_content, trial_order
+from gridtune.report.page.page import _cell_notes, verdict_sentences
 from gridtune.report.ranking import Verdict
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary, summarise
@@ -99,14 +99,14 @@ def test_proposals_have_the_order_they_were_made_in_after_what_was_not_proposed(
 
 @pytest.mark.parametrize(("direction", "best"), [("min", [None, 3, 3, 3, 1]), ("max", [None, 3, 4, 4, 4])])
 def test_the_best_so_far_passes_over_what_is_missing(direction: str, best: list[float | None]) -> None:
-    assert best_so_far([None, 3, 4, float("nan"), 1], direction) == best
+    assert _best_so_far([None, 3, 4, float("nan"), 1], direction) == best
 
 
 def test_the_hypervolume_grows_to_that_of_the_front() -> None:
     objectives = (ObjectiveFacts("wait_mean", "min"), ObjectiveFacts("utilisation", "max"))
     (front,) = summary_of(objectives=objectives).fronts
     ids = [parts[0]["configuration_id"] for parts in front.rows]
-    volumes = hypervolume_so_far(front, {key: place for place, key in enumerate(reversed(ids))})
+    volumes = _hypervolume_so_far(front, {key: place for place, key in enumerate(reversed(ids))})
     assert [volume for _, volume in volumes] == sorted(volume for _, volume in volumes)
     assert volumes[-1][1] == pytest.approx(front.hypervolume)
 
@@ -121,7 +121,7 @@ def test_a_schedules_curves_and_bars_are_differences_of_times(tmp_path: Path) ->
     }
     path = tmp_path / "log-baseline.parquet"
     pq.write_table(pa.table(columns), path)
-    (entry,) = schedule_content([ScheduleFiles("log", {"id": path}, None, "window 1/2", 2)], {"id": "fcfs"})
+    (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, None, "window 1/2", 2)], {"id": "fcfs"})
     (schedule,) = entry["schedules"]
     assert (schedule["role"], schedule["label"], schedule["jobs"], schedule["end"]) == (
         "baseline",
@@ -139,7 +139,7 @@ def test_a_long_schedule_is_averaged_and_its_bars_are_cut(tmp_path: Path) -> Non
     columns = {"job_id": start, "submit_time": start, "start_time": start, "end_time": start + 5}
     path = tmp_path / "log-best.parquet"
     pq.write_table(pa.table({**columns, "processors": np.ones(20_000, dtype=int)}), path)
-    (entry,) = schedule_content([ScheduleFiles("log", {"id": path}, None, "", 1)], {})
+    (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, None, "", 1)], {})
     (schedule,) = entry["schedules"]
     assert (schedule["jobs"], len(schedule["bars"])) == (20_000, 8_000)
     assert len(schedule["use"]["times"]) == 2_000
@@ -150,7 +150,7 @@ def test_a_schedule_whose_jobs_share_processors_has_curves_but_no_bars(tmp_path:
     columns = {"job_id": [1, 2], "submit_time": [0, 0], "start_time": [0, 0], "end_time": [9, 9]}
     path = tmp_path / "log-best.parquet"
     pq.write_table(pa.table({**columns, "processors": [1, 1]}), path)
-    (entry,) = schedule_content([ScheduleFiles("log", {"id": path}, None, "", 1)], {})
+    (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, None, "", 1)], {})
     assert entry["schedules"][0]["bars"] == []
     assert entry["schedules"][0]["use"]["values"] == [2, 0]
 
@@ -162,4 +162,4 @@ def test_notes_are_given_as_ranges_by_workload() -> None:
         )
         for place, result in enumerate(cell_results(1))
     ]
-    assert cell_notes(results) == [("log", "jobs", "500 … 503"), ("log", "cleaning: drop", "3")]
+    assert _cell_notes(results) == [("log", "jobs", "500 … 503"), ("log", "cleaning: drop", "3")]

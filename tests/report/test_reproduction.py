@@ -31,7 +31,7 @@ from gridtune.report.reproduction import (
     read_reproduced,
     write_reproduction_page,
 )
-from gridtune.report.reproduction.verdicts import Estimate, estimate, reading_text, target_text
+from gridtune.report.reproduction.verdicts import Estimate, _reading_text, _target_text, estimate
 
 FIGURES = {"wait": PublishedFigure("Table 1", "wait", 100.0, "s")}
 
@@ -124,9 +124,9 @@ def test_a_part_of_a_note_is_read_as_its_mean() -> None:
     assert number is not None
     assert number.value == 2.0
     assert estimate(replace(ours, part=(3, None)), results) is None
-    assert reading_text(ours) == "waits: by_batch, 2 to 3, of order=fcfs"
-    assert reading_text(replace(ours, part=(1, 2))) == "waits: by_batch, 2, of order=fcfs"
-    assert reading_text(replace(ours, part=(1, None))) == "waits: by_batch, from 2 on, of order=fcfs"
+    assert _reading_text(ours) == "waits: by_batch, 2 to 3, of order=fcfs"
+    assert _reading_text(replace(ours, part=(1, 2))) == "waits: by_batch, 2, of order=fcfs"
+    assert _reading_text(replace(ours, part=(1, None))) == "waits: by_batch, from 2 on, of order=fcfs"
 
 
 def test_a_row_is_as_long_as_its_longer_side() -> None:
@@ -143,10 +143,10 @@ def test_a_reading_of_several_configurations_is_refused() -> None:
 
 def test_where_a_number_comes_from_is_said_in_one_line() -> None:
     ours = reading("sjf", against={"order": "fcfs", "load": None}, relation="change")
-    assert reading_text(ours) == "waits: wait_mean of order=sjf, change to order=fcfs"
+    assert _reading_text(ours) == "waits: wait_mean of order=sjf, change to order=fcfs"
     loaded = replace(ours, where={"order": "sjf", "load": 2, "backfill": None})
-    assert reading_text(loaded) == "waits: wait_mean of order=sjf, load=2, change to order=fcfs, load=unset"
-    assert "gridtune run x" in reading_text(Recorded(1.0, "gridtune run x"))
+    assert _reading_text(loaded) == "waits: wait_mean of order=sjf, load=2, change to order=fcfs, load=unset"
+    assert "gridtune run x" in _reading_text(Recorded(1.0, "gridtune run x"))
 
 
 @pytest.mark.parametrize(
@@ -179,10 +179,12 @@ def test_criteria(numbers: tuple[float, float, float], limits: dict[str, float],
 
 
 def test_what_a_number_must_be_is_said_in_words() -> None:
-    assert target_text(Criterion("a", reading(), at_least=-0.03, at_most=2)) == "surely from −0.03 to 2"
-    assert target_text(Criterion("a", reading(), at_least=-1)) == "surely at least −1"
-    assert target_text(Criterion("a", reading(), at_most=2)) == "surely at most 2"
-    assert target_text(Criterion("a", reading(), published=1.0, within=0.1)) == "within 10 % of the published"
+    assert _target_text(Criterion("a", reading(), at_least=-0.03, at_most=2)) == "surely from −0.03 to 2"
+    assert _target_text(Criterion("a", reading(), at_least=-1)) == "surely at least −1"
+    assert _target_text(Criterion("a", reading(), at_most=2)) == "surely at most 2"
+    assert (
+        _target_text(Criterion("a", reading(), published=1.0, within=0.1)) == "within 10 % of the published"
+    )
 
 
 HOLDS = Criterion("a", Recorded(1, "", 1, 1), at_most=2)

@@ -12,8 +12,8 @@ from gridtune.statistics.racing import (
     RaceRules,
     RaceTest,
     _differences,
+    _relative_scores,
     race_looks,
-    relative_scores,
 )
 
 LOOKS = race_looks(3, 8)
@@ -28,11 +28,11 @@ def test_looks_come_further_apart_and_end_with_the_last_replicate() -> None:
 
 
 def test_scores_make_ratios_of_differences_and_keep_the_order() -> None:
-    assert relative_scores([[1.0, 10.0], [2.0, 20.0]])[1] - relative_scores([[1.0, 10.0], [2.0, 20.0]])[
+    assert _relative_scores([[1.0, 10.0], [2.0, 20.0]])[1] - _relative_scores([[1.0, 10.0], [2.0, 20.0]])[
         0
     ] == (pytest.approx([math.log(2), math.log(2)]))
-    assert (np.diff(relative_scores([[-4.0], [-2.0], [-1.0]]), axis=0) > 0).all()
-    mixed = relative_scores([[-1.0, 0.0], [0.0, 0.0], [3.0, 0.0]])
+    assert (np.diff(_relative_scores([[-4.0], [-2.0], [-1.0]]), axis=0) > 0).all()
+    mixed = _relative_scores([[-1.0, 0.0], [0.0, 0.0], [3.0, 0.0]])
     assert mixed[:, 0] == pytest.approx([-0.75, 0, 2.25])
     assert mixed[:, 1].tolist() == [0, 0, 0]
 

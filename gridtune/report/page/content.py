@@ -29,11 +29,8 @@ from gridtune.types import IntArray
 __all__ = [
     "MOST_JOBS",
     "MOST_ROWS",
-    "best_so_far",
-    "hypervolume_so_far",
     "page_content",
     "page_json",
-    "schedule_content",
     "trial_order",
 ]
 
@@ -94,7 +91,7 @@ def page_content(material: ReportMaterial) -> dict[str, Any]:
         "baseline": list(summary.facts.baseline),
         "adaptive": bool(material.order),
         "tables": tables,
-        "schedules": schedule_content(material.schedules, _labels(summary, drawn)),
+        "schedules": _schedule_content(material.schedules, _labels(summary, drawn)),
     }
     return dict(_rounded(content))
 
@@ -260,7 +257,7 @@ def _trials(rows: Sequence[Row], order: Mapping[str, int], direction: str) -> di
     tried = [by_id[key] for key in order if key in by_id]
     means = [row["mean"] if row["complete"] else None for row in tried]
     trials = [order[row["configuration_id"]] for row in tried]
-    return {"trial": trials, "mean": means, "best": best_so_far(means, direction)}
+    return {"trial": trials, "mean": means, "best": _best_so_far(means, direction)}
 
 
 def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) -> dict[str, Any]:
@@ -273,7 +270,7 @@ def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) ->
         "hypervolume": front.hypervolume,
         "limit": front.limit,
         "reference": front.reference,
-        "volumes": hypervolume_so_far(front, order),
+        "volumes": _hypervolume_so_far(front, order),
     }
 
 
@@ -293,7 +290,7 @@ MOST_JOBS, _MOST_TOGETHER = 8_000, 24_000
 _MOST_STEPS = 4_000
 
 
-def schedule_content(files: Sequence[ScheduleFiles], labels: Mapping[str, str]) -> list[dict[str, Any]]:
+def _schedule_content(files: Sequence[ScheduleFiles], labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return what the page draws of schedules, a mapping for each stratum that has them.
 
     Parameters
@@ -403,7 +400,7 @@ def trial_order(
     return [*(key for key in others if key not in proposed), *proposed]
 
 
-def best_so_far(means: Sequence[float | None], direction: str) -> list[float | None]:
+def _best_so_far(means: Sequence[float | None], direction: str) -> list[float | None]:
     """Return the best of each and all earlier means; None before the first."""
     sign = 1.0 if direction == "min" else -1.0
     costs = [math.inf if mean is None or math.isnan(mean) else sign * mean for mean in means]
@@ -411,7 +408,7 @@ def best_so_far(means: Sequence[float | None], direction: str) -> list[float | N
     return [None if math.isinf(cost) else sign * cost for cost in best]
 
 
-def hypervolume_so_far(front: Front, order: Mapping[str, int]) -> list[tuple[int, float]]:
+def _hypervolume_so_far(front: Front, order: Mapping[str, int]) -> list[tuple[int, float]]:
     """Return (trial, hypervolume of the front up to it), on the scale of the whole sweep.
 
     Parameters

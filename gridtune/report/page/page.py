@@ -32,7 +32,6 @@ from gridtune.report.tables import html_document, plain_table
 
 __all__ = [
     "PAGE_FILE",
-    "cell_notes",
     "verdict_sentences",
     "write_page",
 ]
@@ -194,7 +193,7 @@ def _origin(material: ReportMaterial) -> Iterator[str]:
     if checksums:
         yield "<h3>Checksums (SHA-256)</h3>"
         yield plain_table(("what", "checksum"), checksums, "mono")
-    notes = cell_notes(material.results)
+    notes = _cell_notes(material.results)
     if notes:
         yield "<h3>What the cells note</h3><p>Sizes, and what cleaning left out or changed, over all cells "
         yield "of a workload.</p>"
@@ -208,7 +207,7 @@ _MOST_FAILED = 200
 _LONGEST_ERROR = 4_000
 
 
-def cell_notes(results: Sequence[CellResult]) -> list[tuple[str, str, str]]:
+def _cell_notes(results: Sequence[CellResult]) -> list[tuple[str, str, str]]:
     """Return (workload, note, value) of what the cells say beside their metrics: jobs, cleaning, and so on.
 
     A note that differs among the cells of a workload is given as its range; words that differ are left out.

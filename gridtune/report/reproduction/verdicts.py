@@ -35,8 +35,6 @@ __all__ = [
     "Results",
     "estimate",
     "judge",
-    "reading_text",
-    "target_text",
 ]
 
 
@@ -124,7 +122,7 @@ def judge(claim: Claim, results: Results, figures: Mapping[str, PublishedFigure]
     return JudgedClaim(claim.text, claim.source, claim.remark, verdict, criteria)
 
 
-def target_text(criterion: Criterion) -> str:
+def _target_text(criterion: Criterion) -> str:
     """Return what the number of a criterion must be, in words."""
     if criterion.within is not None:
         return f"within {criterion.within * 100:g} % of the published"
@@ -149,12 +147,12 @@ def _outcome(
         published = float(criterion.published)
     return JudgedCriterion(
         text=criterion.text,
-        target=target_text(criterion),
+        target=_target_text(criterion),
         outcome=_judged(criterion, ours, published),
         ours=ours,
         published=published,
         unit=unit,
-        how=reading_text(criterion.ours),
+        how=_reading_text(criterion.ours),
         recorded=isinstance(criterion.ours, Recorded),
     )
 
@@ -240,7 +238,7 @@ def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
     return _scaled(Estimate(value, low, high, len(common)), factor * ours.factor)
 
 
-def reading_text(ours: Reading | Recorded) -> str:
+def _reading_text(ours: Reading | Recorded) -> str:
     """Return in one line where a number comes from."""
     if isinstance(ours, Recorded):
         return f"an earlier run: {ours.command}"
