@@ -108,7 +108,8 @@ def _measures() -> dict[str, ShutdownMeasure]:
         "energy_waste_per_day_bound": energy(
             "none",
             "mean",
-            "the same, of any policy of this system, which cannot let jobs wait while no job holds cores",
+            "the least waste of any policy of this system, which cannot let jobs wait while no job holds "
+            "cores",
         ),
         "energy_total": energy("min", "sum", _TOTAL, model),
         "energy_total_per_day": energy("min", "mean", _TOTAL, model, "energy_total"),
