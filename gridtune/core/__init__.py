@@ -1,3 +1,3 @@
-"""What every system builds on: its contract, cells and their ids, schedules, compiled helpers."""
+"""Base of every system: its contract, cells and their ids, schedules, compiled helpers."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How kernels are compiled, cached and fed.
+"""Compilation, caching and arguments of kernels.
 
 Three things numba does not do by itself:
 

@@ -1,4 +1,4 @@
-"""What a reader of a result must know: what of the log is ignored, what had to be assumed, what was cut off.
+"""Remarks on a result: parts of the log that are ignored, assumptions, and jobs that were cut off.
 
 Systems and `simulate` put remarks among the notes of each result; here they are made and put into words.
 """

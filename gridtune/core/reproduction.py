@@ -1,4 +1,4 @@
-"""What a system says of the experiments of a publication: how to run them again, and what was claimed.
+"""Experiments of a publication that a system can run again, and its claims.
 
 A `Reproduction` is data. `gridtune reproduce` runs its experiments, reads our numbers from their results,
 holds them against the published ones and says of each claim whether it was reproduced.
@@ -115,7 +115,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Reading:
-    """How one of our numbers is read from an experiment's results: a mean over replicates.
+    """Reading of one of our numbers from an experiment's results: a mean over replicates.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Criterion:
-    """What one of our numbers must be for a claim to hold: near the published one, or within limits.
+    """Criterion of a claim: one of our numbers is near the published one, or within limits.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How figures look: sizes, fonts, and colours that colour-blind readers can tell apart."""
+"""Style of figures: sizes, fonts, and colours that colour-blind readers can tell apart."""
 
 from __future__ import annotations
 

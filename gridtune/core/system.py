@@ -149,7 +149,7 @@ class EnvironmentSpec:
 
 @dataclass(frozen=True)
 class RenamedMetric:
-    """What a metric of older results is called now.
+    """Name of today for a metric of older results.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class RenamedMetric:
 
 
 class FinishedSweep(Protocol):
-    """What a system's own tables and figures are made of (`gridtune.report.schedules.ReportMaterial`)."""
+    """Material of a system's own tables and figures (`gridtune.report.schedules.ReportMaterial`)."""
 
     @property
     def name(self) -> str:
@@ -452,7 +452,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class CellResources:
-    """What a cell occupies while it runs; a system says it, and a search space can say otherwise.
+    """Resources of a running cell; a system names them, and a search space can override them.
 
     Attributes
     ----------
@@ -489,7 +489,7 @@ _WINDOW_JOBS, _FEWEST, _MOST = 200, 6, 10
 
 @dataclass(frozen=True)
 class SuggestedSpace:
-    """What a system proposes to search first on a log.
+    """Search space that a system proposes for a log.
 
     Attributes
     ----------

@@ -99,7 +99,7 @@ class UserCode:
 
     @property
     def in_session(self) -> bool:
-        """Whether it is from a notebook, a script or a module of the user's own."""
+        """True if it is from a notebook, a script or a module of the user's own."""
         return _in_session(self.definition.module)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep is about, stored beside its results so that they can be reported and tracked again later."""
+"""Facts of a sweep, stored beside its results so that they can be reported and tracked again later."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ObjectiveFacts:
 
 @dataclass(frozen=True)
 class SweepFacts:
-    """What a sweep is about.
+    """Facts of a sweep.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ class Front:
 
     @property
     def overall(self) -> bool:
-        """Whether it is over all strata, by relative differences."""
+        """True if it is over all strata, by relative differences."""
         return self.heads[0].overall
 
     @property

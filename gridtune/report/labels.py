@@ -1,4 +1,4 @@
-"""How parameters and numbers are written in tables, plots and run names."""
+"""Text of parameters and numbers in tables, plots and run names."""
 
 from __future__ import annotations
 

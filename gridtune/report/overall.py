@@ -72,7 +72,7 @@ class _Part(NamedTuple):
 
     @property
     def residuals(self) -> FloatArray:
-        """What the ratio of the means varies by (Cochran, "Sampling Techniques", 1977, section 6.3)."""
+        """Variance of the ratio of the means (Cochran, "Sampling Techniques", 1977, section 6.3)."""
         ratio = np.nanmean(self.values) / np.nanmean(self.base)
         return np.asarray(self.values - ratio * self.base, dtype=np.float64)
 

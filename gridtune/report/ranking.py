@@ -82,7 +82,7 @@ _AFTER = (
 
 
 class Verdict(StrEnum):
-    """What the paired difference to the baseline proves."""
+    """Verdict on the paired difference to the baseline."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -94,7 +94,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class RankingHead:
-    """What a ranking is about; it travels in the table's metadata.
+    """Subject of a ranking; it travels in the table's metadata.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class RankingHead:
 
     @property
     def better(self) -> str:
-        """Which values are better, in a word."""
+        """Direction of better values, in a word."""
         return "smaller" if self.direction == "min" else "larger"
 
 

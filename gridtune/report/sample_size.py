@@ -1,4 +1,4 @@
-"""How many replicates a sweep would need to be sure of a difference, from the replicates that it has."""
+"""Number of replicates that a sweep needs to show a difference, estimated from those that it has."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ INDEX_FILE = "index.json"
 
 @dataclass(frozen=True)
 class ScheduleFiles:
-    """What was written for one stratum.
+    """Files that were written for one stratum.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How two configurations differ on the same replicates: always the first minus the second.
+    """Difference of two configurations on the same replicates: the first minus the second.
 
     Attributes
     ----------

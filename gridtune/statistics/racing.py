@@ -38,7 +38,7 @@ _SEED = 20_011
 
 
 class Race:
-    """Who goes on: configurations in groups, each group a race of its own with a shared budget.
+    """Decide which configurations go on; each group is a race of its own, with a shared budget.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def _differences(
 
 @dataclass(frozen=True)
 class RaceRules:
-    """What a race is decided by.
+    """Settings by which a race is decided.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ def _null_statistics(count: int, looks: tuple[int, ...], columns: int) -> tuple[
 
 
 class _Look(NamedTuple):
-    """What a look at a race shows of each configuration; NaN or -1 for those that are not in it.
+    """State of each configuration at a look at a race; NaN or -1 for those that are not in it.
 
     Attributes
     ----------
@@ -384,7 +384,7 @@ class RaceTest:
 
     @property
     def compared(self) -> BoolArray:
-        """Which configurations have a baseline other than themselves."""
+        """Configurations with a baseline other than themselves."""
         return (self.bases >= 0) & (self.bases != np.arange(len(self.bases)))
 
     def look(self, values: npt.ArrayLike, number: int) -> _Look:

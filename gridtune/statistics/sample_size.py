@@ -1,4 +1,4 @@
-"""How many replicates a paired comparison needs, and what a number of replicates can show.
+"""Number of replicates that a paired comparison needs, and its power with a given number.
 
 The power of Student's t test of paired differences, as a stand-in for the verdict of a ranking: how often it
 would find an effect of a given size, if replicates vary as those at hand do. Effects and deviations are
@@ -35,7 +35,7 @@ MOST_REPLICATES = 1_000_000
 
 @dataclass(frozen=True)
 class PairedSpread:
-    """How much a paired comparison varies between replicates.
+    """Spread of a paired comparison between replicates.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ class _Reproducing:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell has a result."""
+        """True if every cell has a result."""
         return not any(self.reproduced.missing.values())
 
 

@@ -94,7 +94,7 @@ class SweepStatus:
 
     @property
     def complete(self) -> bool:
-        """Whether it is finished and every cell is done."""
+        """True if it is finished and every cell is done."""
         return self.state == "finished" and self.counts.get("done", 0) == self.total
 
     def as_dict(self) -> dict[str, Any]:

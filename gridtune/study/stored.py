@@ -198,7 +198,7 @@ class CellAgain:
 
     @property
     def identical(self) -> bool:
-        """Whether every metric has the value that it had; a failed cell has none that could be compared."""
+        """True if every metric has the value that it had; a failed cell has none that could be compared."""
         return self.before.state == "done" and self.error is None and not self.differences
 
     def as_dict(self) -> dict[str, Any]:

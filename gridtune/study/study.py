@@ -260,7 +260,7 @@ class Study:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell is done and the report was written."""
+        """True if every cell is done and the report was written."""
         done = all(result.state == "done" for result in self.results)
         return done and self.report_error is None
 

@@ -88,7 +88,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardFacts:
-    """What the folder of a shard says about the sweep that it is part of.
+    """Facts in the folder of a shard about the sweep that it is part of.
 
     Attributes
     ----------

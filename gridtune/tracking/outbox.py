@@ -38,7 +38,7 @@ Send = Callable[[Any], None]
 
 
 def is_passing(fault: BaseException) -> bool:
-    """Whether a failure is of the kind that passes by itself (a server away, a locked database)."""
+    """Return True for a failure that passes by itself (a server away, a locked database)."""
     if isinstance(fault, _StoreError):
         return fault.passing
     status = getattr(fault, "get_http_status_code", None)

@@ -111,7 +111,7 @@ def artifact_root(uri: str) -> Path | None:
 
 
 def is_store(database: Path) -> bool:
-    """Whether the file is a SQLite database with MLflow's tables in it."""
+    """Return True if the file is a SQLite database with MLflow's tables in it."""
     if not database.is_file():
         return False
     try:

@@ -105,7 +105,7 @@ class TrackedRun:
 
     @property
     def complete(self) -> bool:
-        """Whether everything is in the store."""
+        """True if everything is in the store."""
         return not self.unsent
 
     @property
@@ -319,7 +319,7 @@ class MlflowTracker:
             self._workloads.add(result.workload)
 
     def _live(self) -> bool:
-        """Whether configurations have runs before it is known which are the best."""
+        """Return True if configurations have runs before the best are known."""
         facts = self._opened
         return max(len(self._results), facts.cells // max(1, facts.replicates)) <= self._limit
 

@@ -1,4 +1,4 @@
-"""How an experiment looks in MLflow's UI: its description, and a saved view with the columns that matter.
+"""Description of an experiment in MLflow's UI, and a saved view with the columns that matter.
 
 A saved view is a tag of the experiment with the state of the UI's page of runs; a link names it by its key.
 Its form is that of MLflow's own "Save & share view".

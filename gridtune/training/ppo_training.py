@@ -86,7 +86,7 @@ class PPOParameters(TrainingParameters):
 
 @dataclass(frozen=True)
 class PPOTask:
-    """What an agent is to learn, and with which network.
+    """Task and network of an agent.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ _STATE = "state.json"
 
 @dataclass(frozen=True)
 class _Task:
-    """What every trial of a trainable has in common.
+    """Settings that all trials of a trainable share.
 
     Attributes
     ----------

@@ -424,7 +424,7 @@ SEED, POINT = "seed", "point"
 
 @dataclass(frozen=True)
 class _TrainingTask:
-    """What a trial of Tune is to do.
+    """Task of a trial of Tune.
 
     Attributes
     ----------

@@ -196,7 +196,7 @@ class JobColumns:
 
     @cached_property
     def killed(self) -> BoolArray:
-        """Whether the job was killed at its walltime."""
+        """True if the job was killed at its walltime."""
         return self.kept(self.schedule.state) == JobState.KILLED
 
     @cached_property

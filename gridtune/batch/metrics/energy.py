@@ -204,7 +204,7 @@ def _energy_total_bound(jobs: JobColumns) -> float:
     source=f"{SHUTDOWN_2022}, section 5.1, “on-off cycles per node”",
 )
 def _switches_per_node_day(jobs: JobColumns) -> float:
-    """How often a node is switched on or off, per day: what wears it."""
+    """Switches of a node on or off, per day, which wear it."""
 
     def rate(nodes: NodeStates, opens: int, closes: int) -> float:
         begun = (

@@ -25,7 +25,7 @@ __all__ = ["fair_start_times", "start_time_unfairness"]
 
 @dataclass(frozen=True)
 class _StartTimeUnfairness:
-    """How much later than fair jobs started.
+    """Delay of starts against fair starts.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ def _overtaken_time(jobs: JobColumns) -> IntArray:
 
 @_metric("users", unit="users", direction="none", formula="k", source=FEITELSON_1998)
 def _users(jobs: JobColumns) -> float:
-    """How many users have a kept job; the metrics of users are about these."""
+    """Users with a kept job; the metrics of users are about these."""
     return float(len(jobs.once(_user_means).wait))
 
 

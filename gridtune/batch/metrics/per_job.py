@@ -109,25 +109,25 @@ for _name, _unit, _formula, _source, _description in _QUANTITIES:
 
 @_count("jobs", formula="n", source=FEITELSON_1998)
 def _jobs_kept(jobs: JobColumns) -> float:
-    """How many jobs the metrics of jobs are about: those that warm-up and cool-down leave."""
+    """Jobs that warm-up and cool-down leave; the metrics of jobs are about these."""
     return float(len(jobs))
 
 
 @_count("jobs_without_run_time", formula="#{i : rᵢ = 0}", source=FEITELSON_1998)
 def _jobs_without_run_time(jobs: JobColumns) -> float:
-    """How many jobs have a run time of 0 and are left out of the plain slowdowns."""
+    """Jobs with a run time of 0, which are left out of the plain slowdowns."""
     return float(np.count_nonzero(jobs.run <= 0))
 
 
 @_count("jobs_without_walltime", formula="#{i : uᵢ unknown or 0}", source=SHUTDOWN_2022)
 def _jobs_without_walltime(jobs: JobColumns) -> float:
-    """How many jobs have no requested walltime and are left out of the stretch."""
+    """Jobs without a requested walltime, which are left out of the stretch."""
     return float(np.count_nonzero(jobs.requested <= 0))
 
 
 @_killed("killed_jobs", unit="jobs", formula="#{i : i killed}", source=FEITELSON_1998)
 def _killed_jobs(jobs: JobColumns) -> float:
-    """How many jobs are killed at their walltime. They shorten the queue without having finished."""
+    """Jobs that are killed at their walltime. They shorten the queue without having finished."""
     return float(np.count_nonzero(jobs.killed)) if len(jobs) else float("nan")
 
 

@@ -99,7 +99,7 @@ def _throughput(jobs: JobColumns) -> float:
     source=LITTLE_1961,
 )
 def _queue_length_mean(jobs: JobColumns) -> float:
-    """How many jobs wait, averaged over the window's time."""
+    """Length of the queue, averaged over the window's time."""
     opens, closes = jobs.window
     return share(int(_within(jobs.window, jobs.all_submit, jobs.all_start).sum()), closes - opens)
 

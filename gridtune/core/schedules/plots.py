@@ -32,7 +32,7 @@ _UNITS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 @dataclass(frozen=True)
 class LoadCurves:
-    """How full a machine and how long its queue was, over time.
+    """Use of a machine and length of its queue, over time.
 
     Attributes
     ----------

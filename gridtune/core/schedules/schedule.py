@@ -30,7 +30,7 @@ __all__ = ["JobState", "Schedule", "validate_schedule"]
 
 
 class JobState(IntEnum):
-    """How a job ended."""
+    """State in which a job ended."""
 
     COMPLETED = 0
     KILLED = 1  # at its walltime

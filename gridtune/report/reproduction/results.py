@@ -59,7 +59,7 @@ class TableNumbers:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What a reproduction found.
+    """Findings of a reproduction.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Judgement(StrEnum):
-    """How a criterion ends."""
+    """Outcome of a criterion."""
 
     HOLDS = "holds"
     UNSURE = "not sure"
@@ -48,7 +48,7 @@ class Judgement(StrEnum):
 
 
 class ClaimVerdict(StrEnum):
-    """How a claim ends."""
+    """Verdict on a claim."""
 
     REPRODUCED = "reproduced"
     PARTLY = "partly"

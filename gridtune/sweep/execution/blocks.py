@@ -253,7 +253,7 @@ class Driver:
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing more to run."""
+        """True if there is nothing more to run."""
         return self.fault is not None or self.queue.left == 0
 
     @property

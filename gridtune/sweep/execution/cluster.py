@@ -138,7 +138,7 @@ class RaySession:
 
     @property
     def answered(self) -> bool:
-        """Whether `wait` would return at once."""
+        """True if `wait` would return at once."""
         return self._answered.is_set()
 
     def wait(self, slow: Callable[[], None] = lambda: None) -> Crew:

@@ -1,4 +1,4 @@
-"""What observers of a sweep get: progress on a screen, MLflow, a test."""
+"""Interface to observers of a sweep: progress on a screen, MLflow, a test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["BestSoFar", "Progress", "SweepObserver", "SweepPlan", "SweepResult",
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep is about to do.
+    """Work that a sweep is about to do.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class SweepResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell is done."""
+        """True if every cell is done."""
         return self.counts["done"] == len(self.results)
 
 

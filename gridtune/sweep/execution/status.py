@@ -1,4 +1,4 @@
-"""What the driver of a sweep says of itself, in a small file beside the journal, for `gridtune status`.
+"""Status of a sweep's driver, in a small file beside the journal, for `gridtune status`.
 
 The journal says which cells have results, and the lock whether a driver lives. This file adds what neither
 has: how many cells there are to be, which of the journal's are of this sweep, what the driver is busy with,
@@ -52,7 +52,7 @@ _OWNER = re.compile(r"process (\d{1,18}) on (\S+)")
 
 @dataclass(frozen=True)
 class DriverStatus:
-    """What the driver of a sweep has said of itself.
+    """Last status of a sweep's driver.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class DriverStatus:
 
     @property
     def alive(self) -> bool:
-        """Whether the driver is a process of this host that still runs."""
+        """True if the driver is a process of this host that still runs."""
         return self.host == socket.gethostname() and process_runs(self.process, self.clock)
 
     @classmethod

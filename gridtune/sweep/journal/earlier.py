@@ -49,7 +49,7 @@ class Renaming:
 
     @property
     def message(self) -> str | None:
-        """Which old names there were and what they are now; None if there were none."""
+        """Old names with those of today; None if there were none."""
         if not self._renamed:
             return None
         names = ", ".join(f"{old} is now {new}" for old, new in sorted(self._renamed.items()))
@@ -139,7 +139,7 @@ class OtherCode:
 
     @property
     def message(self) -> str:
-        """What a person reads of it."""
+        """Message for a person."""
         cells, kept = ("1 cell", "it is") if self.cells == 1 else (f"{self.cells:,} cells", "they are")
         made = "was" if self.cells == 1 else "were"
         reasons = "; ".join(self.changes)

@@ -441,7 +441,7 @@ _RETRY_SECONDS = 1.0
 
 
 def is_full(fault: BaseException) -> bool:
-    """Whether a fault is that of a full disk, or of a quota that is used up."""
+    """Return True for the fault of a full disk, or of a quota that is used up."""
     return isinstance(fault, OSError) and fault.errno in _FULL
 
 

@@ -195,7 +195,7 @@ class LockSign:
 
     @property
     def alive(self) -> bool | None:
-        """Whether the driver lives; None if it is not on this machine, though that may have its name."""
+        """True if the driver lives; None if it is not on this machine, though that may have its name."""
         if self.host != socket.gethostname() or self.machine not in {"", machine_id()}:
             return None
         return process_runs(self.process, self.clock)

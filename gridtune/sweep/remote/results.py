@@ -347,7 +347,7 @@ class SweepView:
 
     @property
     def is_copy(self) -> bool:
-        """Whether the folder is a copy of what lies at a URL."""
+        """True if the folder is a copy of results at a URL."""
         return self.place != self.folder
 
 

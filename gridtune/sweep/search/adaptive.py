@@ -100,7 +100,7 @@ class LockstepSearch:
 
     @property
     def differing(self) -> int:
-        """How many proposals of the journal the sampler would not make now."""
+        """Number of proposals of the journal that the sampler would not make now."""
         return self._proposer.differing
 
     @property
@@ -116,7 +116,7 @@ class LockstepSearch:
 
     @property
     def over(self) -> bool:
-        """Whether every trial has ended and there is nothing more to propose."""
+        """True if every trial has ended and there is nothing more to propose."""
         return not any(self._slots)
 
     @property
@@ -129,7 +129,7 @@ class LockstepSearch:
 
     @property
     def unproposed(self) -> int:
-        """How many configurations are to be proposed yet."""
+        """Number of configurations that are still to be proposed."""
         if self._exhausted:
             return 0
         given = sum(trial.number is not None for trial in self._baseline)

@@ -38,7 +38,7 @@ _LARGEST_FINITE = 10_000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came of a proposal.
+    """Outcome of a proposal.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Proposer:
 
     @property
     def size(self) -> float:
-        """How many points there are; infinity where they cannot be listed."""
+        """Number of points; infinity where they cannot be listed."""
         return math.inf if self._finite is None else len(self._finite)
 
     def give(self, point: Point) -> None:
@@ -203,7 +203,7 @@ def _all_points(dimensions: Mapping[str, Dimension]) -> list[Point] | None:
 
 @dataclass(frozen=True)
 class _SamplerInfo:
-    """What a sampler needs and is able to do.
+    """Needs and abilities of a sampler.
 
     Attributes
     ----------

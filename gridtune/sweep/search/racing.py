@@ -26,7 +26,7 @@ __all__ = ["RacePlan", "RaceQueue"]
 
 @dataclass(frozen=True)
 class RacePlan:
-    """How a race goes through its replicates.
+    """Order in which a race goes through its replicates.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ class SearchTrial:
 
     @property
     def ended(self) -> bool:
-        """Whether it has no more steps."""
+        """True if it has no more steps."""
         return self.status in ("TERMINATED", "ERROR")
 
     @property

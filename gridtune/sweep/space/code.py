@@ -132,7 +132,7 @@ class SweepCode:
 
     @cached_property
     def sent(self) -> SentCode:
-        """What workers get.
+        """Files that workers get.
 
         Raises
         ------

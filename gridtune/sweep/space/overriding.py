@@ -224,7 +224,7 @@ _KEYS = ("fixed", "workloads", "dimensions", "baseline")
 
 
 class SpaceObjects:
-    """What of a search space is no text: workloads, and functions.
+    """Parts of a search space that are no text: workloads, and functions.
 
     A workload is kept in the sweep's folder and named by its path, so that the sweep can be repeated and its
     report made again without this process. A function is named as the system registers it.

@@ -119,7 +119,7 @@ class Workloads:
 
     @property
     def loaded(self) -> Mapping[str, Workload]:
-        """What has been read so far, by reference."""
+        """Workloads that have been read so far, by reference."""
         return self._read
 
 

@@ -125,7 +125,7 @@ class Dimension(SpacePart):
 
     @property
     def kind(self) -> str:
-        """Which of the six kinds it is."""
+        """Name of its kind, one of six."""
         return next(name for name in _KINDS if getattr(self, name) is not None)
 
     @property
@@ -144,7 +144,7 @@ class Dimension(SpacePart):
 
 
 class Replicates(SpacePart):
-    """How often, and on what, every configuration is repeated: exactly one of seeds, windows, shakes.
+    """Repetitions of every configuration: exactly one of seeds, windows, shakes.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Replicates(SpacePart):
 
     @property
     def count(self) -> int:
-        """How often every configuration is run."""
+        """Number of replicates of every configuration."""
         return self.seeds or self.windows or self.shakes or 1
 
     def replicate(self, number: int, window: str = "window") -> Replicate:
@@ -211,7 +211,7 @@ class Objective(SpacePart):
 
 
 class Resources(SpacePart):
-    """What the sweep may use.
+    """Resources that the sweep may use.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ class SpacePart(BaseModel):
 
 
 class Sampling(SpacePart):
-    """How many points a sampling strategy draws, from which seed.
+    """Number of points that a sampling strategy draws, and its seed.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Sampling(SpacePart):
 
 
 class Adaptive(SpacePart):
-    """How many configurations an adaptive strategy tries, and how it chooses them.
+    """Number of configurations that an adaptive strategy tries, and its sampler.
 
     Attributes
     ----------
@@ -309,7 +309,7 @@ def _listed(value: Any) -> Any:
 
 
 class TrainingSearch(SpacePart):
-    """How many agents are trained, for how long, and which of them go on.
+    """Number of agents to train, their iterations, and the rule by which they go on.
 
     Attributes
     ----------
@@ -371,7 +371,7 @@ class TrainingSearch(SpacePart):
 
 
 class Strategy(SpacePart):
-    """Which configurations are run: exactly one of these."""
+    """Choice of the configurations to run: exactly one of these."""
 
     grid: dict[str, Any] | None = None
     random: Sampling | None = None
@@ -385,7 +385,7 @@ class Strategy(SpacePart):
 
     @property
     def drawn(self) -> tuple[Literal["random", "sobol"], Sampling] | None:
-        """How points that are known up front are drawn; None where they are not drawn."""
+        """Sampling of points that are known up front; None where they are not drawn."""
         source = self.race or self
         if source.random is not None:
             return "random", source.random
@@ -428,5 +428,5 @@ class Strategy(SpacePart):
 
     @property
     def kind(self) -> str:
-        """Which of them it is."""
+        """Name of the strategy."""
         return next(name for name in type(self).model_fields if getattr(self, name) is not None)

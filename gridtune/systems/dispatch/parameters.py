@@ -282,7 +282,7 @@ class DispatchParameters(InstanceParameters):
 
     @property
     def _predicts(self) -> bool:
-        """Whether a decision or an attribute depends on the believed speeds."""
+        """True if a decision or an attribute depends on the believed speeds."""
         return self.base_rule not in SIMPLE or self.repairs > 0 or self.learner in _INFORMED
 
     @property

@@ -246,7 +246,7 @@ class ProvisioningParameters(LogParameters):
 
     @property
     def workflow_is_generated(self) -> bool:
-        """Whether the workflow is generated, not read from a file."""
+        """True if the workflow is generated, not read from a file."""
         return self.workflow in GENERATED
 
     def _is_file(self) -> bool:

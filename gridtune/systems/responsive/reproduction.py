@@ -1,4 +1,4 @@
-"""What the papers on a grid site that learns report and claim, and the experiments that test it."""
+"""Figures and claims of the papers on a grid site that learns, and the experiments that test them."""
 
 from __future__ import annotations
 

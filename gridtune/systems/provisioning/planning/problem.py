@@ -111,7 +111,7 @@ class Network:
 
 
 class _Reservations(NamedTuple):
-    """What a site must reserve for a plan, in columns of shape (r,): processors of a slot in [start, end)."""
+    """Reservations of a plan at a site, in columns of shape (r,): processors of a slot in [start, end)."""
 
     slot: IntArray
     start: FloatArray
@@ -158,7 +158,7 @@ class Plan:
 
     @property
     def feasible(self) -> bool:
-        """Whether every task has a place."""
+        """True if every task has a place."""
         return math.isfinite(self.makespan)
 
     @property

@@ -57,7 +57,7 @@ class Row(ConfigurationRow):
 
     @property
     def best_effort(self) -> bool:
-        """Whether it is best effort."""
+        """True if it is best effort."""
         return bool(self.get("approach") == "best_effort")
 
     @property

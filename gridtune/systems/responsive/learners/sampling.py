@@ -148,7 +148,7 @@ class Sampler:
 
     @property
     def over(self) -> bool:
-        """Whether the sweep has ended."""
+        """True if the sweep has ended."""
         return self._over
 
     def begin(self, sweep: int, arrays: ReservoirArrays) -> None:

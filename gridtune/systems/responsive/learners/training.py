@@ -156,7 +156,7 @@ class Trainer:
 
     @property
     def over(self) -> bool:
-        """Whether all sweeps are completed."""
+        """True if all sweeps are completed."""
         return self.sweep > self._settings.sweeps
 
     @property

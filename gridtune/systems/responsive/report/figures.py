@@ -227,7 +227,7 @@ class _Run:
 
 
 class _Drawn(NamedTuple):
-    """What the figures of one site are of: the site, what its policies have in common, and their files."""
+    """Subject of the figures of one site: the site, the settings that its policies share, and their files."""
 
     where: str
     shared: str

@@ -94,7 +94,7 @@ class ShutdownPPOParameters(PPOParameters):
 
     @property
     def view(self) -> View:
-        """What the network sees."""
+        """Observation of the network."""
         return "effects" if self.network == "effects" else "paper"
 
 
