@@ -161,13 +161,11 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
         hint = "name one of each: --configuration NAME=VALUE --configuration NAME=VALUE"
         raise SweepError(message, hint=hint)
     combined = _combined(sides, pairs, apart, goal.metric, tables)
-    settings: dict[str, Any] = {
-        "objective": goal.metric,
-        "direction": goal.direction,
-        "baseline": {_SIDE: 0},
-        "unit": goal.unit,
-    }
-    overall = rank_overall(combined, **settings)
+    baseline = {_SIDE: 0}
+    ranking = rank(
+        combined, objective=goal.metric, direction=goal.direction, baseline=baseline, unit=goal.unit
+    )
+    overall = rank_overall(combined, ranking)
     other_code = find_other_code({result.cell_id: result for result in first.results}, second.results)
     if other_code is not None:
         notes.append(
@@ -181,7 +179,7 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
         second=second.name,
         objective=goal,
         parameters=apart,
-        rows=list(_rows(rank(combined, **settings), apart)),
+        rows=list(_rows(ranking, apart)),
         overall=[] if overall is None else list(_rows(overall, apart)),
         differs=_differing(tables, apart, defaults),
         notes=notes,

@@ -23,8 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gridtune.report.cells import Configuration, baselines, gap_to_bound, replicate_labels, value_matrix
-from gridtune.report.ranking import LEVEL, SEED, means_of, prepare, ranked_rows, ranking_schema
+from gridtune.report.cells import (
+    Configuration,
+    baselines,
+    collect,
+    gap_to_bound,
+    replicate_labels,
+    value_matrix,
+)
+from gridtune.report.ranking import LEVEL, SEED, means_of, ranked_rows, ranking_head, ranking_schema
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import joint_paired_p_values
@@ -91,22 +98,15 @@ class _Compared:
         return sum(part.pairs for part in self.parts.values())
 
 
-def rank_overall(
-    table: pa.Table,
-    *,
-    objective: str,
-    direction: str,
-    baseline: Mapping[str, Any] | None,
-    group_by: Sequence[str] = ("workload",),
-    unit: str = "",
-    warnings: Mapping[str, Mapping[str, str]] | None = None,
-) -> pa.Table | None:
+def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
     """Rank the configurations over all strata, each stratum counting the same.
 
     Parameters
     ----------
-    table, objective, direction, baseline, group_by, unit, warnings
-        As in `gridtune.report.ranking.rank`.
+    table
+        One row per cell.
+    ranking
+        Its ranking within each stratum, as `gridtune.report.ranking.rank` makes it.
 
     Returns
     -------
@@ -121,9 +121,9 @@ def rank_overall(
         share between them. Means and differences in the objective's own unit are null. None where
         there are fewer than two strata or nothing to compare.
     """
-    head, columns, parameters, groups = prepare(
-        table, objective, direction, baseline, group_by=group_by, unit=unit, warnings=warnings
-    )
+    head = ranking_head(ranking)
+    direction = head.direction
+    columns, parameters, groups = collect(table, head.objective, head.group_by, head.baseline)
     own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
     if len(groups) < 2 or not own_baseline:
         return None

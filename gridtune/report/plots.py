@@ -44,12 +44,8 @@ OTHERS = "others"
 #: Differences of more per cent than this would squeeze all others into a corner.
 FARTHEST = 100.0
 
-_VERDICT_COLOURS = {
-    Verdict.BETTER: style.BETTER,
-    Verdict.WORSE: style.WORSE,
-    Verdict.BASELINE: style.BASELINE,
-}
-_VERDICT_MARKERS = {Verdict.BETTER: "o", Verdict.WORSE: "s", Verdict.BASELINE: "D"}
+_VERDICT_COLOURS = {"better": style.BETTER, "worse": style.WORSE, "baseline": style.BASELINE}
+_VERDICT_MARKERS = {"worse": "s", "baseline": "D"}
 
 
 def plot_ranking(ranking: pa.Table, path: Path) -> Path:
@@ -117,20 +113,19 @@ def _interval_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], keys: tuple[s
         middle, low, high = (row[key] for key in keys)
         if middle is None or math.isnan(middle):
             continue
-        verdict = Verdict(row["verdict"])
+        verdict = row["verdict"]
         colour = _VERDICT_COLOURS.get(verdict, style.UNSURE)
         if low is not None and not math.isnan(low):
             axes.plot([low, high], [height, height], color=colour, linewidth=2.2, solid_capstyle="round")
         axes.plot(
             middle,
             height,
-            marker=_VERDICT_MARKERS.get(verdict, "o"),
+            _VERDICT_MARKERS.get(verdict, "o"),
             markersize=6.5,
             color=colour,
             markerfacecolor=colour if verdict in _VERDICT_COLOURS else "white",
             markeredgewidth=1.5,
-            linestyle="none",
-            label=verdict.value,
+            label=verdict,
         )
 
 
@@ -146,22 +141,22 @@ def _difference_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: Ranki
     scaled = [
         {**row, **{key: None if row[key] is None else row[key] * 100 for key in _RELATIVE}} for row in rows
     ]
-    inside = [row for row in scaled if row["relative"] is None or abs(row["relative"]) <= FARTHEST]
     axes.axvline(0, color=style.BASELINE, linewidth=1, linestyle=(0, (4, 3)))
-    _interval_panel(axes, [row if row in inside else {**row, "relative": None} for row in scaled], _RELATIVE)
-    if len(inside) < len(scaled):
-        for height, row in enumerate(scaled):
-            if row not in inside:
-                right, text = row["relative"] > 0, percent_text(row["relative"] / 100)
-                axes.annotate(
-                    f"{text} ▶" if right else f"◀ {text}",
-                    xy=(1 if right else 0, height),
-                    xycoords=("axes fraction", "data"),
-                    ha="right" if right else "left",
-                    va="center",
-                    fontsize=9,
-                    color=_VERDICT_COLOURS.get(Verdict(row["verdict"]), style.UNSURE),
-                )
+    for height, row in enumerate(scaled):
+        far = row["relative"]
+        if far is None or abs(far) <= FARTHEST:
+            continue
+        row["relative"], text = None, percent_text(far / 100)
+        axes.annotate(
+            f"{text} ▶" if far > 0 else f"◀ {text}",
+            xy=(1 if far > 0 else 0, height),
+            xycoords=("axes fraction", "data"),
+            ha="right" if far > 0 else "left",
+            va="center",
+            fontsize=9,
+            color=_VERDICT_COLOURS.get(row["verdict"], style.UNSURE),
+        )
+    _interval_panel(axes, scaled, _RELATIVE)
     axes.locator_params(axis="x", nbins=8, steps=[1, 2, 2.5, 5, 10])
     axes.set_xlabel(f"difference to the baseline, % of its {head.objective}")
     axes.set_title("paired on the same replicates, 95 % interval")
@@ -324,9 +319,8 @@ def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path
             panel.set_xlabel(across)
             panel.set_ylabel(down)
             # A workload without a single value still has its panel, of empty fields.
-            ends = [bool((colours < -FARTHEST).any()), bool((colours > FARTHEST).any())]
-            extend = {(True, False): "min", (False, True): "max", (True, True): "both"}
-            beyond = extend.get((ends[0], ends[1]), "neither") if paired else "neither"
+            ends = (colours < -FARTHEST).any() and paired, (colours > FARTHEST).any() and paired
+            beyond = "both" if all(ends) else "min" if ends[0] else "max" if ends[1] else "neither"
             bar = drawing.colorbar(image, ax=panel, aspect=24, extend=beyond)
             bar.outline.set_visible(False)
             bar.set_label("difference to the baseline, %" if paired else head.axis)
@@ -427,16 +421,8 @@ def _panel(axes: Axes, front: Front, across: int, up: int) -> None:
     factor = 100.0 if front.overall else 1.0
     values = front.points * factor
     best = values[: front.size]
-    axes.plot(
-        values[front.size :, across],
-        values[front.size :, up],
-        linestyle="none",
-        marker="o",
-        markersize=4,
-        color=style.UNSURE,
-        alpha=0.55,
-        label="dominated",
-    )
+    others = values[front.size :, [across, up]].T
+    axes.plot(*others, "o", markersize=4, color=style.UNSURE, alpha=0.55, label="dominated")
     if len(front.heads) == 2:
         # What the front dominates ends at a staircase, not at the line between its points.
         axes.plot(*best.T, color="#555555", linewidth=1, linestyle=(0, (4, 3)), drawstyle="steps-post")
@@ -447,26 +433,10 @@ def _panel(axes: Axes, front: Front, across: int, up: int) -> None:
                 ends = [[place[across]] * 2, [place[up]] * 2]
                 ends[side] = [low * factor, high * factor]
                 axes.plot(*ends, color=style.BETTER, linewidth=0.9, alpha=0.45)
-    axes.plot(
-        best[:, across],
-        best[:, up],
-        linestyle="none",
-        marker="o",
-        markersize=6.5,
-        color=style.BETTER,
-        label="on the front",
-    )
+    axes.plot(*best[:, [across, up]].T, "o", markersize=6.5, color=style.BETTER, label="on the front")
     for place, parts in zip(values, front.rows, strict=True):
         if parts[0]["is_baseline"]:
-            axes.plot(
-                place[across],
-                place[up],
-                marker="D",
-                linestyle="none",
-                markersize=6.5,
-                color=style.BASELINE,
-                label="baseline",
-            )
+            axes.plot(*place[[across, up]], "D", markersize=6.5, color=style.BASELINE, label="baseline")
     for which, number in (("x", across), ("y", up)):
         head = front.heads[number]
         unit = f"{head.objective}, difference to the baseline (%)" if front.overall else head.axis

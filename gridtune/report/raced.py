@@ -65,7 +65,7 @@ def raced(ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=ranking.schema.append(pa.field(RACE, pa.string())))
 
 
-def raced_overall(overall: pa.Table, table: pa.Table, plan: RacePlan, group_by: Sequence[str]) -> pa.Table:
+def raced_overall(overall: pa.Table, ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
     """Return the ranking over all strata of a raced sweep with the verdicts of the race's tests.
 
     Replicates count once for each log: a window under two loads is no two observations. A configuration is
@@ -74,14 +74,12 @@ def raced_overall(overall: pa.Table, table: pa.Table, plan: RacePlan, group_by: 
     Parameters
     ----------
     overall
-        As `gridtune.report.overall.rank_overall` makes it from `table`.
-    table, plan
+        As `gridtune.report.overall.rank_overall` makes it from `table` and `ranking`.
+    ranking, table, plan
         As of `raced`.
-    group_by
-        What splits the table into strata.
     """
-    head = ranking_head(overall)
-    columns, parameters, groups = collect(table, head.objective, group_by, head.baseline)
+    head = ranking_head(ranking)
+    columns, parameters, groups = collect(table, head.objective, head.group_by, head.baseline)
     wanted = {name: value for name, value in head.baseline.items() if PARAMETER_PREFIX + name not in columns}
     sign = 1.0 if head.direction == "min" else -1.0
     keys = list(dict.fromkeys(_key(one) for configurations in groups.values() for one in configurations))

@@ -187,44 +187,28 @@ def rank(
     MetricError
         If the table has no such metric, or the direction is neither "min" nor "max".
     """
-    head, columns, parameters, groups = prepare(
-        table, objective, direction, baseline, group_by=group_by, unit=unit, warnings=warnings
+    if direction not in {"min", "max"}:
+        raise MetricError(f"direction must be 'min' or 'max', but got {direction!r}", field=objective)
+    baseline = dict(baseline or {})
+    unknown = sorted(set(baseline) - set(parameter_names(table)) - set(table.column_names))
+    if unknown:
+        raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
+    columns, parameters, groups = collect(table, objective, group_by, baseline)
+    kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
+    head = RankingHead(
+        objective=objective,
+        direction=direction,
+        unit=unit,
+        baseline=baseline,
+        group_by=tuple(column.removeprefix(PARAMETER_PREFIX) for column in columns),
+        replicate=kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate",
+        warnings=warnings or {},
     )
     rows: list[dict[str, Any]] = []
     for stratum, configurations in groups.items():
         names = dict(zip(head.group_by, stratum, strict=True))
         rows += [names | row for row in _rank_stratum(configurations, names, head)]
     return pa.Table.from_pylist(rows, schema=ranking_schema(table, columns, parameters, head))
-
-
-def prepare(
-    table: pa.Table,
-    objective: str,
-    direction: str,
-    baseline: Mapping[str, Any] | None,
-    *,
-    group_by: Sequence[str],
-    unit: str,
-    warnings: Mapping[str, Mapping[str, str]] | None,
-) -> tuple[RankingHead, list[str], list[str], dict[tuple[Any, ...], list[Configuration]]]:
-    """Return the head of a ranking, and what `collect` returns."""
-    if direction not in {"min", "max"}:
-        raise MetricError(f"direction must be 'min' or 'max', but got {direction!r}", field=objective)
-    unknown = sorted(set(baseline or {}) - set(parameter_names(table)) - set(table.column_names))
-    if unknown:
-        raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
-    columns, parameters, groups = collect(table, objective, group_by, baseline or {})
-    kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
-    head = RankingHead(
-        objective=objective,
-        direction=direction,
-        unit=unit,
-        baseline=dict(baseline or {}),
-        group_by=tuple(column.removeprefix(PARAMETER_PREFIX) for column in columns),
-        replicate=kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate",
-        warnings=warnings or {},
-    )
-    return head, columns, parameters, groups
 
 
 def ranking_head(ranking: pa.Table) -> RankingHead:

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -184,26 +184,24 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
     warnings = get_system(facts.system).value_warnings if facts.system in system_names() else {}
     rankings, overall, curves = {}, {}, {}
     for objective in facts.objectives:
-        if f"metric.{objective.metric}" not in table.column_names:
+        name = objective.metric
+        if f"metric.{name}" not in table.column_names:
             continue
-        settings: dict[str, Any] = {
-            "objective": objective.metric,
-            "direction": objective.direction,
-            "baseline": baseline,
-            "unit": objective.unit,
-            "warnings": warnings,
-        }
-        groups = ("workload", *conditions)
-        ranking = rank(table, **settings, group_by=groups)
-        rankings[objective.metric] = ranking if race is None else raced(ranking, table, race)
-        curves[objective.metric] = (
-            rank(table, **settings, group_by=("workload",)) if conditions else rankings[objective.metric]
+        ranked = partial(
+            rank,
+            table,
+            objective=name,
+            direction=objective.direction,
+            baseline=baseline,
+            unit=objective.unit,
+            warnings=warnings,
         )
-        over_all = rank_overall(table, **settings, group_by=groups)
-        if over_all is not None and race is not None:
-            over_all = raced_overall(over_all, table, race, groups)
+        ranking = ranked(group_by=("workload", *conditions))
+        over_all = rank_overall(table, ranking)
+        rankings[name] = ranking if race is None else raced(ranking, table, race)
+        curves[name] = ranked() if conditions else rankings[name]
         if over_all is not None:
-            overall[objective.metric] = over_all
+            overall[name] = over_all if race is None else raced_overall(over_all, ranking, table, race)
     notes: dict[str, list[Mapping[str, Any]]] = {}
     for result in results:
         notes.setdefault(result.workload, []).append(result.notes)

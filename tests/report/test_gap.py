@@ -45,9 +45,8 @@ def test_where_more_is_better_a_value_below_the_bound_is_behind() -> None:
 
 
 def test_the_gap_over_all_logs_is_the_mean_of_theirs() -> None:
-    ranking = rank_overall(
-        table_of("first", "second", factor=2), objective="wait", direction="min", baseline={"order": "a"}
-    )
+    table = table_of("first", "second", factor=2)
+    ranking = rank_overall(table, rank(table, objective="wait", direction="min", baseline={"order": "a"}))
     assert ranking is not None
     assert [row["gap"] for row in ranking.to_pylist()][:1] == pytest.approx([(1 + 3) / 2])
 

@@ -61,7 +61,7 @@ def test_rankings_without_a_baseline_and_over_all_workloads_are_drawn(tmp_path: 
     alone = rank(table, objective="wait_mean", direction="min", baseline=None)
     assert plot_ranking(alone, tmp_path / "a.png").exists()
     assert plot_heat_map(alone, "order", "backfill", tmp_path / "b.png").exists()
-    overall = rank_overall(table, **SETTINGS)
+    overall = rank_overall(table, rank(table, **SETTINGS))
     assert overall is not None
     assert plot_ranking(overall, tmp_path / "c.png").exists()
 

@@ -10,6 +10,7 @@ import pytest
 
 from gridtune.report.overall import rank_overall
 from gridtune.report.raced import raced_overall
+from gridtune.report.ranking import rank
 from gridtune.sweep.search.racing import RacePlan
 
 LABELS = tuple(f"window {number + 1}/8" for number in range(8))
@@ -33,9 +34,10 @@ def verdicts(values: np.ndarray[Any, Any], logs: list[str]) -> list[str]:
         for label, value in zip(LABELS, row, strict=True)
     ]
     table = pa.Table.from_pylist(rows)
-    overall = rank_overall(table, objective="wait", direction="min", baseline={"number": 0})
+    single = rank(table, objective="wait", direction="min", baseline={"number": 0})
+    overall = rank_overall(table, single)
     assert overall is not None
-    ranking = raced_overall(overall, table, PLAN, ["workload"]).to_pylist()
+    ranking = raced_overall(overall, single, table, PLAN).to_pylist()
     return [row["verdict"] for row in sorted(ranking, key=lambda row: row["param.number"])]
 
 

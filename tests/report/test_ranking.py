@@ -270,6 +270,9 @@ class TestOverall:
             parts.append(part.set_column(part.column_names.index("workload"), "workload", column))
         return pa.concat_tables(parts)
 
+    def overall(self, table: pa.Table) -> pa.Table | None:
+        return rank_overall(table, rank(table, **self.settings))
+
     def test_it_is_the_mean_of_the_relative_differences_each_log_counting_the_same(self) -> None:
         table = self.table(
             {
@@ -277,7 +280,7 @@ class TestOverall:
                 "long": {"a": [1000, 2000, 3000, 4000], "b": [700, 1400, 2100, 2800]},
             }
         )
-        ranking = rank_overall(table, **self.settings)
+        ranking = self.overall(table)
         assert ranking is not None
         best, base = ranking.to_pylist()
         assert best["relative"] == pytest.approx((-0.1 - 0.3) / 2)
@@ -295,7 +298,7 @@ class TestOverall:
                 "two": {"a": base, "b": [50 + number for number in noise]},
             }
         )
-        ranking = rank_overall(table, **self.settings)
+        ranking = self.overall(table)
         assert ranking is not None
         row = ranking.to_pylist()[0]
         assert row["relative"] == pytest.approx(-0.3)
@@ -307,7 +310,7 @@ class TestOverall:
         factors = [0.5, 0.52, 0.48, 0.51, 0.49, 0.5, 0.53, 0.47, 0.5, 0.5]
         better = [value * factor for value, factor in zip(hard, factors, strict=True)]
         table = self.table({"one": {"a": hard, "b": better}, "two": {"a": hard, "b": better}})
-        ranking = rank_overall(table, **self.settings)
+        ranking = self.overall(table)
         assert ranking is not None
         row = ranking.to_pylist()[0]
         assert row["relative_high"] - row["relative_low"] < 0.05
@@ -316,7 +319,7 @@ class TestOverall:
         steady = [90.0, 91, 89, 90, 90, 91, 89, 90, 90, 90, 90, 90]
         shaky = [30.0, 70, 20]
         logs = {"many": {"a": [100.0] * 12, "b": steady}, "few": {"a": [100.0] * 3, "b": shaky}}
-        ranking = rank_overall(self.table(logs), **self.settings)
+        ranking = self.overall(self.table(logs))
         assert ranking is not None
         row = ranking.to_pylist()[0]
         assert row["relative"] == pytest.approx((-0.1 - 0.6) / 2)
@@ -325,7 +328,7 @@ class TestOverall:
 
     def test_two_logs_give_no_interval_by_log(self) -> None:
         logs = {"one": {"a": [10, 20, 30], "b": [9, 18, 28]}, "two": {"a": [5, 6, 7], "b": [4, 5, 6]}}
-        ranking = rank_overall(self.table(logs), **self.settings)
+        ranking = self.overall(self.table(logs))
         assert ranking is not None
         row = ranking.to_pylist()[0]
         assert (row["logs"], row["by_log_low"], row["by_log_high"]) == (2, None, None)
@@ -338,7 +341,7 @@ class TestOverall:
             name: {"a": base, "b": [ratio * x * y for x, y in zip(base, noise, strict=True)]}
             for name, ratio in ratios.items()
         }
-        ranking = rank_overall(self.table(logs), **self.settings)
+        ranking = self.overall(self.table(logs))
         assert ranking is not None
         row = ranking.to_pylist()[0]
         per_log = [row["relative"] for row in rank(self.table(logs), **self.settings).to_pylist()]
@@ -353,7 +356,7 @@ class TestOverall:
         logs = {name: {"a": [10, 20, 30], "b": [9, 18, 28]} for name in ("one", "two", "three", "four")}
         table = self.table(logs)
         checksums = ["x" if name in {"one", "two"} else name for name in table["workload"].to_pylist()]
-        ranking = rank_overall(table.append_column("trace_checksum", pa.array(checksums)), **self.settings)
+        ranking = self.overall(table.append_column("trace_checksum", pa.array(checksums)))
         assert ranking is not None
         assert ranking.to_pylist()[0]["logs"] == 3
 
@@ -364,7 +367,7 @@ class TestOverall:
         table = self.table(logs)
         twice = table.append_column("trace_checksum", pa.array(["x"] * table.num_rows))
         one = rank(twice, **self.settings).to_pylist()[0]
-        ranking = rank_overall(twice, **self.settings)
+        ranking = self.overall(twice)
         assert ranking is not None
         row = ranking.to_pylist()[0]
         assert (row["pairs"], row["independent"]) == (12, 6)
@@ -372,7 +375,7 @@ class TestOverall:
         assert row["relative_low"] == pytest.approx(one["relative_low"])
         assert row["relative_high"] == pytest.approx(one["relative_high"])
         # Two logs would be.
-        apart = rank_overall(table, **self.settings)
+        apart = self.overall(table)
         assert apart is not None
         more = apart.to_pylist()[0]
         assert more["independent"] == 12
@@ -383,12 +386,12 @@ class TestOverall:
         table = self.table(
             {"one": {"a": [1, 2], "b": [1, None]}, "two": {"a": [1, 2], "b": [1, 2]}},
         )
-        ranking = rank_overall(table, **self.settings)
+        ranking = self.overall(table)
         assert ranking is not None
         rows = by(ranking.to_pylist(), "order")
         assert (rows["b"]["rank"], rows["b"]["failures"]) == (None, 1)
 
     def test_one_log_or_no_baseline_has_none(self) -> None:
         table = self.table({"one": {"a": [1, 2], "b": [1, 2]}})
-        assert rank_overall(table, **self.settings) is None
-        assert rank_overall(table, objective="wait", direction="min", baseline=None) is None
+        assert self.overall(table) is None
+        assert rank_overall(table, rank(table, objective="wait", direction="min", baseline=None)) is None

@@ -99,7 +99,7 @@ def test_a_table_says_what_its_intervals_are_over() -> None:
     labels = pa.array([f"seed {label[7]}" for label in table["replicate"].to_pylist()])
     seeds = table.set_column(table.column_names.index("replicate"), "replicate", labels)
     assert "7 seeds\n" in printed(rank(seeds, **settings))
-    overall = rank_overall(table, **settings)
+    overall = rank_overall(table, rank(table, **settings))
     assert overall is not None
     text = printed(overall)
     assert "over 2 logs" in text
@@ -110,7 +110,8 @@ def test_a_table_says_what_its_intervals_are_over() -> None:
 def test_three_logs_have_an_interval_by_log() -> None:
     logs = ["ctc-sp2", "kth-sp2", "nasa-ipsc"]
     table = sweep_table({"order": ["fcfs", "sjf"]}, replicates=7, workloads=logs)
-    overall = rank_overall(table, objective="wait_mean", direction="min", baseline={"order": "fcfs"})
+    single = rank(table, objective="wait_mean", direction="min", baseline={"order": "fcfs"})
+    overall = rank_overall(table, single)
     assert overall is not None
     text = printed(overall)
     assert "over 3 logs" in text

@@ -39,23 +39,9 @@ MOST_ROWS = 20_000
 #: Values of single replicates that the page holds, all tables together.
 _MOST_VALUES = 250_000
 _DIGITS = 6
-#: Columns of a ranking that the page has, by the names that its scripts use.
-_NUMBERS = {
-    "rank": "rank",
-    "n": "n",
-    "mean": "mean",
-    "low": "ci_low",
-    "high": "ci_high",
-    "iqm": "iqm",
-    "gap": "gap",
-    "relative": "relative",
-    "relativeLow": "relative_low",
-    "relativeHigh": "relative_high",
-    "p": "p_value",
-    "failures": "failures",
-    "logLow": "by_log_low",
-    "logHigh": "by_log_high",
-}
+#: Columns of numbers of a ranking that the page has.
+_NUMBERS = ("rank", "n", "failures", "mean", "ci_low", "ci_high", "iqm", "gap")
+_NUMBERS += ("relative", "relative_low", "relative_high", "by_log_low", "by_log_high")
 Row = dict[str, Any]
 
 
@@ -174,9 +160,9 @@ def _table(
 
 def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
     view: dict[str, Any] = {
-        name: [None if row is None else row[column] for row in rows]
-        for name, column in _NUMBERS.items()
-        if any(row is not None and column in row for row in rows)
+        name: [None if row is None else row[name] for row in rows]
+        for name in _NUMBERS
+        if any(row is not None and name in row for row in rows)
     }
     view["verdict"] = ["" if row is None else row["verdict"] for row in rows]
     if any(row is not None and row.get("race") for row in rows):

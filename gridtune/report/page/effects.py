@@ -43,6 +43,10 @@ class _Levels:
     binned: bool
     ordered: bool
 
+    def parts(self, values: FloatArray) -> list[FloatArray]:
+        """Return the values of each level."""
+        return [values[self.codes == place] for place in range(len(self.labels))]
+
 
 def effects_of(
     parameters: Mapping[str, Sequence[Any]],
@@ -96,19 +100,16 @@ def effects_of(
             left_out.append(name)
         else:
             levels.append(level)
-    response = np.log(values) if logarithmic else values
-    total = float(((response - response.mean()) ** 2).sum())
     combinations_run = set(zip(*(level.codes.tolist() for level in levels), strict=True))
     grid = math.prod(len(level.labels) for level in levels)
     complete = not any(level.binned for level in levels) and len(combinations_run) == len(there) == grid
+    variance = _Variance(np.log(values) if logarithmic else values, logarithmic, complete)
+    best = np.min if direction == "min" else np.max
     main = [
-        _main(level, values, response, total, direction=direction, logarithmic=logarithmic, exact=complete)
+        variance.main(level) | {"best": [float(best(part)) for part in level.parts(values)]}
         for level in levels
     ]
-    pairs = [
-        _interaction(*pair, response, total, logarithmic=logarithmic, exact=complete)
-        for pair in combinations(levels, 2)
-    ]
+    pairs = [variance.interaction(*pair) for pair in combinations(levels, 2)]
     by_share = partial(sorted, key=lambda effect: -effect["share"])
     return {
         "main": by_share(main),
@@ -149,64 +150,59 @@ def _bins(name: str, column: Sequence[Any], bins: int) -> _Levels:
     return _Levels(name, labels, codes.astype(np.int64), binned=True, ordered=True)
 
 
-def _group_means(codes: IntArray, response: FloatArray, count: int) -> tuple[FloatArray, IntArray]:
-    sizes = np.bincount(codes, minlength=count)
-    with np.errstate(invalid="ignore"):
-        return np.bincount(codes, weights=response, minlength=count) / np.where(sizes, sizes, math.nan), sizes
+@dataclass(frozen=True)
+class _Variance:
+    """The variance among configurations, and its shares.
 
+    Attributes
+    ----------
+    response
+        Shape (configurations,): their means, or the logarithms of these.
+    logarithmic
+        True if they are logarithms.
+    exact
+        True if the configurations are a full grid, so that nothing is explained by chance.
+    """
 
-def _share(explained: float, freedom: int, residual: float, left: int, total: float, *, exact: bool) -> float:
-    """Return an effect's share of the variance, without what as many random groups would explain."""
-    if total <= 0:
-        return 0.0
-    chance = 0.0 if exact or left <= 0 else freedom * residual / left
-    return float(min(max((explained - chance) / total, 0.0), 1.0))
+    response: FloatArray
+    logarithmic: bool
+    exact: bool
 
+    def main(self, level: _Levels) -> dict[str, Any]:
+        """Return the effect of one parameter."""
+        shown, sizes, explained = self._groups(level.codes, len(level.labels))
+        share = self._share(explained, len(sizes) - 1, explained, len(sizes))
+        facts = {"name": level.name, "labels": level.labels, "ordered": level.ordered}
+        return facts | {"means": shown.tolist(), "counts": sizes.tolist(), "share": share}
 
-def _main(
-    level: _Levels,
-    values: FloatArray,
-    response: FloatArray,
-    total: float,
-    *,
-    direction: str,
-    logarithmic: bool,
-    exact: bool,
-) -> dict[str, Any]:
-    count = len(level.labels)
-    means, sizes = _group_means(level.codes, response, count)
-    explained = float(np.nansum(sizes * (means - response.mean()) ** 2))
-    share = _share(explained, count - 1, total - explained, len(response) - count, total, exact=exact)
-    pick = np.min if direction == "min" else np.max
-    best = [float(pick(values[level.codes == place])) for place in range(count)]
-    shown = np.exp(means) if logarithmic else means
-    return {
-        "name": level.name,
-        "labels": level.labels,
-        "means": shown.tolist(),
-        "best": best,
-        "counts": sizes.tolist(),
-        "share": share,
-        "ordered": level.ordered,
-    }
+    def interaction(self, first: _Levels, second: _Levels) -> dict[str, Any]:
+        """Return the effect of two parameters beyond those of each."""
+        # The longer list goes down, where there is room for its words.
+        across, down = sorted((first, second), key=lambda level: len(level.labels))
+        rows, columns = len(down.labels), len(across.labels)
+        means, sizes, between = self._groups(down.codes * columns + across.codes, rows * columns)
+        indicators = np.hstack([np.eye(rows)[down.codes], np.eye(columns)[across.codes]])
+        fitted = indicators @ np.linalg.lstsq(indicators, self.response, rcond=None)[0]
+        explained = between - float(((fitted - self.response.mean()) ** 2).sum())
+        used = int((sizes > 0).sum())
+        share = self._share(explained, max(used - (rows + columns - 1), 0), between, used)
+        shown = means.reshape(rows, columns).tolist()
+        labels = [down.labels, across.labels]
+        return {"down": down.name, "across": across.name, "labels": labels, "means": shown, "share": share}
 
+    def _groups(self, codes: IntArray, count: int) -> tuple[FloatArray, IntArray, float]:
+        """Return the means of groups as they are shown, their sizes, and the variation between them."""
+        sizes = np.bincount(codes, minlength=count)
+        with np.errstate(invalid="ignore"):
+            sums = np.bincount(codes, weights=self.response, minlength=count)
+            means = sums / np.where(sizes, sizes, math.nan)
+        between = float(np.nansum(sizes * (means - self.response.mean()) ** 2))
+        return np.exp(means) if self.logarithmic else means, sizes, between
 
-def _interaction(
-    first: _Levels, second: _Levels, response: FloatArray, total: float, *, logarithmic: bool, exact: bool
-) -> dict[str, Any]:
-    # The longer list goes down, where there is room for its words.
-    across, down = sorted((first, second), key=lambda level: len(level.labels))
-    rows, columns = len(down.labels), len(across.labels)
-    means, sizes = _group_means(down.codes * columns + across.codes, response, rows * columns)
-    between = float(np.nansum(sizes * (means - response.mean()) ** 2))
-    indicators = np.zeros((len(response), rows + columns))
-    indicators[np.arange(len(response)), down.codes] = 1
-    indicators[np.arange(len(response)), rows + across.codes] = 1
-    fitted = indicators @ np.linalg.lstsq(indicators, response, rcond=None)[0]
-    explained = between - float(((fitted - response.mean()) ** 2).sum())
-    used = int((sizes > 0).sum())
-    freedom = max(used - (rows + columns - 1), 0)
-    share = _share(explained, freedom, total - between, len(response) - used, total, exact=exact)
-    shown = (np.exp(means) if logarithmic else means).reshape(rows, columns).tolist()
-    labels = [down.labels, across.labels]
-    return {"down": down.name, "across": across.name, "labels": labels, "means": shown, "share": share}
+    def _share(self, explained: float, freedom: int, between: float, groups: int) -> float:
+        """Return an effect's share of the variance, without what as many random groups would explain."""
+        total, left = float(((self.response - self.response.mean()) ** 2).sum()), len(self.response) - groups
+        if total <= 0:
+            return 0.0
+        chance = 0.0 if self.exact or left <= 0 else freedom * (total - between) / left
+        return float(min(max((explained - chance) / total, 0.0), 1.0))

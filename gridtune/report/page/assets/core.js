@@ -60,7 +60,7 @@ const betterText = (objective) => (objective.direction === "min" ? "smaller is b
 // Over all workloads a value is the ratio to the baseline, written as a difference in per cent; within one
 // it is a mean in the objective's unit.
 const valueOf = (table, view, row) => (table.overall ? ratio(table.baseline.includes(row) ? 0 : view.relative[row]) : view.mean[row]);
-const endsOf = (table, view, row) => (table.overall ? [ratio(view.relativeLow[row]), ratio(view.relativeHigh[row])] : [view.low[row], view.high[row]]);
+const endsOf = (table, view, row) => (table.overall ? [ratio(view.relative_low[row]), ratio(view.relative_high[row])] : [view.ci_low[row], view.ci_high[row]]);
 const ratio = (relative) => (isNumber(relative) ? 1 + relative : null);
 const writeOf = (table) => (table.overall ? (value) => percentText(value - 1) : numberText);
 const tickOf = (table) => (table.overall ? (value) => percentTick(value - 1) : tickText);

@@ -59,14 +59,14 @@ function columnsOf(table, view) {
   columns.push({ key: "n", title: "n", text: (row) => `${view.n[row] ?? 0}${view.complete[row] ? "" : "*"}` });
   if (!table.overall) {
     columns.push({ key: "mean", title: "mean", text: (row) => numberText(view.mean[row]) });
-    columns.push({ title: "95 %", text: (row) => rangeText(view.low[row], view.high[row], numberText) });
+    columns.push({ title: "95 %", text: (row) => rangeText(view.ci_low[row], view.ci_high[row], numberText) });
     if (!compared) columns.push({ title: "interval of the mean", draw: meanInterval(view) });
   }
   if (view.gap && view.gap.some(isNumber)) columns.push({ key: "gap", title: "gap", text: (row) => percentText(view.gap[row]) });
   if (compared) {
     columns.push({ key: "relative", title: "to baseline", text: (row) => (table.baseline.includes(row) ? "" : percentText(view.relative[row])) });
-    columns.push({ title: "95 % paired", text: (row) => (isNumber(view.relativeLow[row]) ? rangeText(view.relativeLow[row], view.relativeHigh[row], percentText) : "") });
-    if (view.logLow && view.logLow.some(isNumber)) columns.push({ title: "95 % by log", text: (row) => (isNumber(view.logLow[row]) ? rangeText(view.logLow[row], view.logHigh[row], percentText) : "") });
+    columns.push({ title: "95 % paired", text: (row) => (isNumber(view.relative_low[row]) ? rangeText(view.relative_low[row], view.relative_high[row], percentText) : "") });
+    if (view.by_log_low && view.by_log_low.some(isNumber)) columns.push({ title: "95 % by log", text: (row) => (isNumber(view.by_log_low[row]) ? rangeText(view.by_log_low[row], view.by_log_high[row], percentText) : "") });
     columns.push({ title: "difference to the baseline", draw: differenceInterval(view) });
     columns.push({ key: "verdict", title: "verdict", left: true, kind: (row) => className(view.verdict[row]), text: (row) => view.verdict[row] });
   }
@@ -93,18 +93,18 @@ function intervalCell(scale, middle, low, high, verdict, far) {
 }
 
 function meanInterval(view) {
-  const scale = scaleOf([...view.low, ...view.high, ...view.mean], 6, INTERVAL_WIDTH - 6, true);
-  return (row) => intervalCell(scale, view.mean[row], view.low[row], view.high[row], view.verdict[row], false);
+  const scale = scaleOf([...view.ci_low, ...view.ci_high, ...view.mean], 6, INTERVAL_WIDTH - 6, true);
+  return (row) => intervalCell(scale, view.mean[row], view.ci_low[row], view.ci_high[row], view.verdict[row], false);
 }
 
 function differenceInterval(view) {
   const near = view.relative.map((value, row) => (isNumber(value) && Math.abs(value) <= FARTHEST ? row : -1)).filter((row) => row >= 0);
-  const ends = near.flatMap((row) => [view.relativeLow[row], view.relativeHigh[row], view.relative[row]]).filter(isNumber).map((end) => Math.max(-FARTHEST * 1.2, Math.min(FARTHEST * 1.2, end)));
+  const ends = near.flatMap((row) => [view.relative_low[row], view.relative_high[row], view.relative[row]]).filter(isNumber).map((end) => Math.max(-FARTHEST * 1.2, Math.min(FARTHEST * 1.2, end)));
   const scale = scaleOf([...ends, 0], 6, INTERVAL_WIDTH - 6);
   return (row) => {
     const own = view.verdict[row] === "baseline";
     const middle = own ? 0 : view.relative[row];
-    const cell = intervalCell(scale, middle, view.relativeLow[row], view.relativeHigh[row], view.verdict[row], isNumber(middle) && Math.abs(middle) > FARTHEST);
+    const cell = intervalCell(scale, middle, view.relative_low[row], view.relative_high[row], view.verdict[row], isNumber(middle) && Math.abs(middle) > FARTHEST);
     cell.prepend(svg("path", { class: "zero", d: `M${scale(0)},0V20` }));
     return cell;
   };
