@@ -155,12 +155,12 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
     defaults = _defaults(system)
     apart = _apart(tables, {*first.selection, *second.selection})
     sides = [_cells_of(table, apart, defaults) for table in tables]
-    pairs, notes = _common_cells(sides, (first.name, second.name))
+    pairs, notes = _common_cells(sides, tables, (first.name, second.name))
     if not pairs:
         message = f"no configuration is both in {first.name} and in {second.name}"
         hint = "name one of each: --configuration NAME=VALUE --configuration NAME=VALUE"
         raise SweepError(message, hint=hint)
-    combined = _combined(sides, pairs, apart, goal.metric, tables)
+    combined = _combined(pairs, apart, goal.metric)
     baseline = {_SIDE: 0}
     ranking = rank(
         combined, objective=goal.metric, direction=goal.direction, baseline=baseline, unit=goal.unit
@@ -214,31 +214,25 @@ def _apart(tables: Sequence[Sequence[Mapping[str, Any]]], selected: Iterable[str
     return [name for name in names if name not in set(selected)]
 
 
-def _combined(
-    sides: Sequence[_SideCells],
-    pairs: _Pairs,
-    apart: Sequence[str],
-    metric: str,
-    tables: Sequence[Sequence[Mapping[str, Any]]],
-) -> pa.Table:
+def _combined(pairs: Mapping[_Place, _Pairs], apart: Sequence[str], metric: str) -> pa.Table:
     """Return one table of cells of both sides, as a ranking reads it."""
     column = f"metric.{metric}"
     rows = []
-    for places, replicates in pairs.items():
-        for number, (side, place) in enumerate(zip(sides, places, strict=True)):
-            for replicate in replicates:
-                cell = side.rows[place][replicate]
+    for (workload, configuration), replicates in pairs.items():
+        parameters = {
+            PARAMETER_PREFIX + name: value if isinstance(value, _PLAIN) else str(value)
+            for name, value in zip(apart, configuration, strict=True)
+        }
+        for (label, seed), cells in replicates.items():
+            for number, cell in enumerate(cells):
                 rows.append(
                     {
-                        "workload": places[0][0],
+                        "workload": workload,
                         "configuration_id": f"{number}:{cell['configuration_id']}",
-                        "replicate": f"{replicate[0]}, {replicate[1]}",
+                        "replicate": f"{label}, {seed}",
                         "state": cell["state"],
                         column: math.nan if cell[column] is None else cell[column],
-                        **{
-                            PARAMETER_PREFIX + name: value if isinstance(value, _PLAIN) else str(value)
-                            for name, value in zip(apart, place[1], strict=True)
-                        },
+                        **parameters,
                         PARAMETER_PREFIX + _SIDE: number,
                     }
                 )
@@ -297,17 +291,15 @@ def _value(row: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> An
     return row.get(PARAMETER_PREFIX + name, defaults.get(name))
 
 
-@dataclass(frozen=True)
-class _SideCells:
-    """A side's cells: by workload and configuration, by replicate."""
-
-    rows: Mapping[tuple[str, tuple[Any, ...]], Mapping[tuple[str, int], Mapping[str, Any]]]
-    checksums: Mapping[str, str]
+#: Workload and configuration; label and seed of a replicate to its cells on both sides, and on one.
+_Place = tuple[str, tuple[Any, ...]]
+_Pairs = Mapping[tuple[str, int], tuple[Mapping[str, Any], ...]]
+_Cells = dict[_Place, dict[tuple[str, int], Mapping[str, Any]]]
 
 
 def _cells_of(
     table: Sequence[Mapping[str, Any]], apart: Sequence[str], defaults: Mapping[str, Any]
-) -> _SideCells:
+) -> _Cells:
     """Return a side's cells, configurations told apart by the parameters `apart`.
 
     Raises
@@ -315,57 +307,51 @@ def _cells_of(
     SweepError
         If two configurations of a workload have the same values of them.
     """
-    rows: dict[tuple[str, tuple[Any, ...]], dict[tuple[str, int], Mapping[str, Any]]] = {}
-    checksums: dict[str, str] = {}
+    cells: _Cells = {}
     for row in table:
         configuration = tuple(_value(row, name, defaults) for name in apart)
-        replicates = rows.setdefault((row["workload"], configuration), {})
+        replicates = cells.setdefault((row["workload"], configuration), {})
         before = replicates.setdefault((row["replicate"], row["seed"]), row)
         if before["configuration_id"] != row["configuration_id"]:
             raise SweepError(
                 "several configurations of a side cannot be told apart by their parameters",
                 hint="name more of their parameters with --configuration",
             )
-        checksums[row["workload"]] = row["trace_checksum"]
-    return _SideCells(rows, checksums)
+    return cells
 
 
-#: Workload and configuration on both sides, to the replicates that both have.
-_Pairs = dict[tuple[tuple[str, tuple[Any, ...]], tuple[str, tuple[Any, ...]]], list[tuple[str, int]]]
-
-
-def _common_cells(sides: Sequence[_SideCells], names: tuple[str, str]) -> tuple[_Pairs, list[str]]:
-    """Return what both sides have, and what is to be said of the rest."""
-    workloads = _workloads(sides, names)
-    pairs: _Pairs = {}
-    notes = []
-    single = incomplete = 0
-    for key, replicates in sides[0].rows.items():
-        if key[0] not in workloads:
-            continue
-        other = (workloads[key[0]], key[1])
-        if other not in sides[1].rows:
-            single += 1
-            continue
-        both = [replicate for replicate in replicates if replicate in sides[1].rows[other]]
-        if not both:
-            texts = []
-            for name, side, place in zip(names, sides, (key, other), strict=True):
-                labels = [label for label, _ in side.rows[place]]
-                texts.append(f"{name} has {' … '.join(dict.fromkeys((labels[0], labels[-1])))}")
-            raise SweepError(f"on {key[0]} the two have no replicate in common: {', '.join(texts)}")
-        incomplete += len(both) < max(len(replicates), len(sides[1].rows[other]))
-        pairs[key, other] = both
-    single += sum(
-        place[0] in workloads.values() and place not in {other for _, other in pairs}
-        for place in sides[1].rows
+def _common_cells(
+    sides: Sequence[_Cells], tables: Sequence[Sequence[Mapping[str, Any]]], names: tuple[str, str]
+) -> tuple[dict[_Place, _Pairs], list[str]]:
+    """Return what both sides have, under the first one's workloads, and what is to be said of the rest."""
+    checksums = [{row["workload"]: row["trace_checksum"] for row in rows} for rows in tables]
+    second_of = _workloads(checksums, names)
+    known: list[dict[str, str]] = [
+        {name: name for name in second_of},
+        {second: first for first, second in second_of.items()},
+    ]
+    one, other = (
+        {(called[name], rest): cells for (name, rest), cells in side.items() if name in called}
+        for side, called in zip(sides, known, strict=True)
     )
-    alone = set(sides[0].checksums).difference(workloads)
-    alone |= set(sides[1].checksums).difference(workloads.values())
+    pairs: dict[_Place, _Pairs] = {}
+    incomplete = 0
+    for place in (place for place in one if place in other):
+        both = {key: (cell, other[place][key]) for key, cell in one[place].items() if key in other[place]}
+        if not both:
+            ends = [[label for label, _ in side[place]] for side in (one, other)]
+            texts = [
+                f"{name} has {' … '.join(dict.fromkeys((labels[0], labels[-1])))}"
+                for name, labels in zip(names, ends, strict=True)
+            ]
+            raise SweepError(f"on {place[0]} the two have no replicate in common: {', '.join(texts)}")
+        incomplete += len(both) < max(len(one[place]), len(other[place]))
+        pairs[place] = both
+    notes = []
+    alone = {name for found, called in zip(checksums, known, strict=True) for name in found.keys() - called}
     if alone:
-        listed = ", ".join(sorted(alone))
-        notes.append(f"only one of the two has the workload {listed}")
-    if single:
+        notes.append(f"only one of the two has the workload {', '.join(sorted(alone))}")
+    if single := len(one.keys() ^ other.keys()):
         notes.append(f"{single} configurations are in one of the two only, and left out")
     if incomplete:
         verb = "comparisons leave" if incomplete > 1 else "comparison leaves"
@@ -373,9 +359,9 @@ def _common_cells(sides: Sequence[_SideCells], names: tuple[str, str]) -> tuple[
     return pairs, notes
 
 
-def _workloads(sides: Sequence[_SideCells], names: tuple[str, str]) -> dict[str, str]:
+def _workloads(checksums: Sequence[Mapping[str, str]], names: tuple[str, str]) -> dict[str, str]:
     """Return the first side's workloads that the second has: by name or else by content."""
-    first, second = (side.checksums for side in sides)
+    first, second = checksums
     found = {}
     for name, checksum in first.items():
         if name in second:
@@ -388,7 +374,7 @@ def _workloads(sides: Sequence[_SideCells], names: tuple[str, str]) -> dict[str,
         if len(same) == 1:
             found[name] = same[0]
     if not found:
-        lists = [", ".join(sorted(side.checksums)) for side in sides]
+        lists = [", ".join(sorted(found)) for found in checksums]
         raise SweepError(
             f"the two have no workload in common: {names[0]} has {lists[0]}, {names[1]} has {lists[1]}"
         )

@@ -214,6 +214,8 @@ def _statistics(
     names = sorted(set(logs))
     by_log = np.full((len(compared), len(names)), math.nan)
     rows: list[tuple[float, float, float]] = []
+    # The different replicates that each shares with its baseline.
+    shared = np.zeros((len(compared), count), dtype=np.bool_)
     for index, entry in enumerate(compared):
         rows.append(_combined(entry.parts, units, logs))
         if entry.is_baseline:
@@ -226,13 +228,8 @@ def _statistics(
             weight = entry.pairs / (len(entry.parts) * part.pairs)
             first[index, units[number]] += np.nan_to_num(part.values * weight)
             second[index, units[number]] += np.nan_to_num(part.base * weight)
-    # The different replicates that each shares with its baseline.
-    shared = np.zeros((len(compared), count), dtype=np.bool_)
-    for index, entry in enumerate(compared):
-        for number, part in entry.parts.items() if not entry.is_baseline else ():
             shared[index, units[number][np.isfinite(part.values)]] = True
-    missing = ~shared
-    first[missing] = second[missing] = math.nan
+    first[~shared] = second[~shared] = math.nan
     counts = np.isfinite(by_log).sum(axis=1)
     over_logs = mean_interval(np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL)
     means, low, high = np.array(rows).T
@@ -264,10 +261,9 @@ def _combined(
     for i, j in combinations(range(len(numbers)), 2):
         one, other = numbers[i], numbers[j]
         if logs[one] == logs[other]:
-            related[i, j] = related[j, i] = _correlation(
-                dict(zip(units[one].tolist(), parts[one].residuals, strict=True)),
-                dict(zip(units[other].tolist(), parts[other].residuals, strict=True)),
-            )
+            _, here, there = np.intersect1d(units[one], units[other], return_indices=True)
+            pair = np.array([parts[one].residuals[here], parts[other].residuals[there]])
+            related[i, j] = related[j, i] = _correlation(pair[:, np.isfinite(pair).all(axis=0)])
     below, above = (
         math.sqrt(reach @ related @ reach) / len(numbers) for reach in (relative - low, high - relative)
     )
@@ -275,14 +271,8 @@ def _combined(
     return mean, mean - below, mean + above
 
 
-def _correlation(first: Mapping[int, float], second: Mapping[int, float]) -> float:
+def _correlation(both: FloatArray) -> float:
     """Return how alike two strata vary over replicates, from 0 to 1; 1 where too few tell."""
-    both = (
-        np.array([(first[unit], second[unit]) for unit in sorted(first.keys() & second.keys())])
-        .reshape(-1, 2)
-        .T
-    )
-    both = both[:, np.isfinite(both).all(axis=0)]
     if both.shape[1] < _FEWEST_FOR_CORRELATION or (both.std(axis=1) == 0).any():
         return 1.0
-    return max(0.0, float(np.corrcoef(both)[0, 1]))
+    return max(0.0, float(np.asarray(np.corrcoef(both))[0, 1]))

@@ -19,7 +19,7 @@ from gridtune.errors import ScheduleError
 from gridtune.report.front import Front
 from gridtune.report.labels import PARAMETER_PREFIX, is_logarithmic, row_label, varying_parameters
 from gridtune.report.page.effects import effects_of
-from gridtune.report.ranking import ranking_head, row_key, shown_rows, strata
+from gridtune.report.ranking import RankingHead, ranking_head, row_key, shown_rows, strata
 from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes
@@ -40,7 +40,7 @@ MOST_ROWS = 20_000
 _MOST_VALUES = 250_000
 _DIGITS = 6
 #: Columns of numbers of a ranking that the page has.
-_NUMBERS = ("rank", "n", "failures", "mean", "ci_low", "ci_high", "iqm", "gap")
+_NUMBERS: tuple[str, ...] = ("rank", "n", "failures", "mean", "ci_low", "ci_high", "iqm", "gap")
 _NUMBERS += ("relative", "relative_low", "relative_high", "by_log_low", "by_log_high")
 Row = dict[str, Any]
 
@@ -111,10 +111,9 @@ def _table(
     # The configurations of another workload are other trials.
     ids = {row["configuration_id"] for row in every}
     own_order = {key: place for place, key in enumerate(filter(ids.__contains__, order), start=1)}
+    measured = values.get(first, {})
     labels = list(
-        dict.fromkeys(
-            label for row in every for label in values.get(first, {}).get(row["configuration_id"] or "", {})
-        )
+        dict.fromkeys(label for row in every for label in measured.get(row["configuration_id"], {}))
     )
     kept = len(shown) if not labels else min(len(shown), budget // (len(labels) * len(by_objective)))
     table: dict[str, Any] = {
@@ -131,26 +130,23 @@ def _table(
         "used": kept * len(labels) * len(by_objective),
     }
     for objective, rows in by_objective.items():
-        aligned: list[Row | None] = [None] * len(shown)
-        order_here: list[int | None] = [None] * len(shown)
-        for number, row in enumerate(rows):
-            place = places.get(row_key(row))
-            if place is not None:
-                aligned[place], order_here[place] = row, number
-        view = {**_view(aligned), "place": order_here}
-        view["values"] = (
-            [
-                [values[objective].get(row["configuration_id"] or "", {}).get(label) for label in labels]
-                for row in shown[:kept]
-            ]
-            if values
-            else []
-        )
-        view["heading"] = ranking_heading(stratum, rows, ranking_head(rankings[objective]))
-        view["notes"] = list(ranking_notes(rows, shown, ranking_head(rankings[objective])))
-        view["effects"] = _effects(rows, varying, rankings[objective])
+        head = ranking_head(rankings[objective])
+        numbers = {row_key(row): number for number, row in enumerate(rows)}
+        order_here = [numbers.get(key) for key in places]
+        found = values.get(objective, {})
+        view = {
+            **_view([None if number is None else rows[number] for number in order_here]),
+            "place": order_here,
+            "values": [
+                [found.get(row["configuration_id"], {}).get(label) for label in labels]
+                for row in (shown[:kept] if values else [])
+            ],
+            "heading": ranking_heading(stratum, rows, head),
+            "notes": list(ranking_notes(rows, shown, head)),
+            "effects": _effects(rows, varying, head),
+        }
         if own_order:
-            view["trials"] = _trials(rows, own_order, ranking_head(rankings[objective]).direction)
+            view["trials"] = _trials(rows, own_order, head.direction)
         table["views"][objective] = view
     fronts = [front for front in summary.fronts if (front.stratum, front.overall) == (stratum, overall)]
     if fronts:
@@ -205,8 +201,7 @@ def _add_strata_as_replicates(table: dict[str, Any], tables: Sequence[Mapping[st
         view["values"] = [list(row) for row in zip(*columns, strict=True)]
 
 
-def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> dict[str, Any] | None:
-    head = ranking_head(ranking)
+def _effects(rows: Sequence[Row], varying: Sequence[str], head: RankingHead) -> dict[str, Any] | None:
     # Over all strata: ratios to the baseline, for which logarithms make sense too, paired on whatever
     # replicates there are. Means over different replicates cannot be compared.
     whole = [row for row in rows if row["complete"] or head.overall]
