@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import complete_sweeps, read_parameters, read_place
-from gridtune.cli.tables import new_table, print_tables
+from gridtune.cli.parameters import FILE, complete_sweeps, read_parameters, read_place
+from gridtune.cli.tables import new_table, print_json, print_tables
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,9 +39,7 @@ __all__ = ["compare"]
     "other side of A).",
 )
 @click.option("--objective", metavar="METRIC", help="Compare by another metric than the first sweep's own.")
-@click.option(
-    "--csv", "csv_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the rows as CSV."
-)
+@click.option("--csv", "csv_path", type=FILE, help="Write the rows as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def compare(
     folders: tuple[str | Path, ...],
@@ -81,9 +78,7 @@ def compare(
 
         pa_csv.write_csv(comparison.table(), csv_path)
     if as_json:
-        from gridtune.core.cells import finite_json
-
-        click.echo(json.dumps(finite_json(comparison.as_dict()), allow_nan=False, ensure_ascii=False))
+        print_json(comparison.as_dict())
         return
     _print(comparison)
     if csv_path is not None:

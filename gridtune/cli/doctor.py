@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -18,6 +17,7 @@ from urllib.request import urlopen
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.tables import print_json
 from gridtune.cli.ui import check_port
 from gridtune.errors import GridtuneError, TrackingError, without_secrets
 
@@ -80,8 +80,7 @@ def doctor(full: bool, tracking_uri: str | None, as_json: bool) -> None:
                 click.echo(f"{'':16} {hint}")
     levels = [finding["level"] for finding in findings]
     if as_json:
-        content = {"sound": "fail" not in levels, "findings": findings}
-        click.echo(json.dumps(content, ensure_ascii=False))
+        print_json({"sound": "fail" not in levels, "findings": findings})
     else:
         words = {"warn": "to look at", "fail": "failed"}
         counts = [f"{levels.count(level)} {word}" for level, word in words.items() if level in levels]

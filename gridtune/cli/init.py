@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gridtune.cli.parameters import complete_systems
+from gridtune.cli.parameters import FILE, check_new, complete_systems
 
 if TYPE_CHECKING:
     from gridtune.core.system import SuggestedSpace, System
@@ -32,7 +32,7 @@ __all__ = ["init"]
 @click.option("--name", help="The study's name. [default: that of the log]")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="The file. [default: NAME.yaml, in search_spaces/ if there is such a folder]",
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
@@ -58,8 +58,7 @@ def init(
     system = default_system() if system_name is None else get_system(system_name)
     name = name or space_name(log)
     out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
-    if out.exists() and not force:
-        raise click.UsageError(f"{out} exists; --force replaces it.")
+    check_new(out, force=force)
     check_writable(out.parent)
     workload = _read(log)
     starter = _starter(system, workload, processors)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from gridtune.cli.parameters import complete_systems
-from gridtune.cli.tables import new_table, print_tables
+from gridtune.cli.tables import new_table, print_json, print_tables
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -171,9 +170,9 @@ def systems(name: str | None, as_json: bool) -> None:
 
 def _print(content: Any, tables: Iterable[Table], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(content, ensure_ascii=False))
-        return
-    print_tables(tables)
+        print_json(content)
+    else:
+        print_tables(tables)
 
 
 def _describe(system: System) -> dict[str, Any]:

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from gridtune.core.system import System
 
 __all__ = [
+    "FILE",
+    "PLUGINS",
     "DefaultSystemCommand",
     "SystemCommand",
+    "check_new",
     "complete_parameters",
     "complete_settings",
     "complete_spaces",
@@ -31,6 +34,16 @@ __all__ = [
     "system_help",
 ]
 
+#: A path of a file.
+FILE = click.Path(dir_okay=False, path_type=Path)
+#: The option with a user's own files.
+PLUGINS = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    type=FILE,
+    help="Python file with policies, queue orders or systems of your own.",
+)
 #: Asks, beside `--help`, for every parameter and the formula of every metric.
 _ALL = "--all"
 _WIDTH = 100
@@ -201,6 +214,12 @@ def _kind(annotation: Any) -> str:
         return "number or name" if set(options) == {int, str} else " or ".join(map(_kind, options))
     # A system of a user's own may take what ours do not.
     return _KINDS.get(annotation, getattr(annotation, "__name__", "value"))
+
+
+def check_new(path: Path | None, *, force: bool) -> None:
+    """Refuse to replace a file without `--force`."""
+    if path is not None and path.exists() and not force:
+        raise click.UsageError(f"{path} exists; --force replaces it.")
 
 
 def read_place(text: str) -> str | Path:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import complete_sweeps, read_parameters, read_place
+from gridtune.cli.parameters import FILE, check_new, complete_sweeps, read_parameters, read_place
+from gridtune.cli.tables import print_json
 
 __all__ = ["export", "report"]
 
@@ -92,7 +93,7 @@ def report(
         content = study.as_dict()
         if power:
             content["power"] = {name: table.to_pylist() for name, table in tables.items()}
-        click.echo(json.dumps(content, allow_nan=False))
+        print_json(content)
         print_errors(study)
     else:
         from gridtune.report.tables import report_console
@@ -124,9 +125,7 @@ _FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optu
 @click.option("--workload", metavar="NAME", help="A workload of the ranking. [default: the ranking over all]")
 @click.option("--rank", type=click.IntRange(min=1), help="Its place.  [default: 1]")
 @click.option("--objective", metavar="METRIC", help="Rank by another metric than the sweep's own.")
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file. [default: standard output]"
-)
+@click.option("--out", type=FILE, help="The file. [default: standard output]")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def export(
     folder: str | Path,
@@ -162,8 +161,7 @@ def export(
     from gridtune.study.stored import read_sweep
     from gridtune.sweep.journal.journal import check_writable
 
-    if out is not None and out.exists() and not force:
-        raise click.UsageError(f"{out} exists; --force replaces it.")
+    check_new(out, force=force)
     if out is not None:
         check_writable(out.parent)
     form = form or _FORMS.get("" if out is None else out.suffix, "yaml")
@@ -183,6 +181,7 @@ def export(
 
 
 def _export_study(folder: str | Path, out: Path | None, objective: str | None, *, narrowed: bool) -> None:
+    from gridtune.storage import draft_of
     from gridtune.study.export import write_optuna_study
     from gridtune.study.stored import read_sweep
 
@@ -191,10 +190,8 @@ def _export_study(folder: str | Path, out: Path | None, objective: str | None, *
     if narrowed:
         raise click.UsageError("--format optuna takes all configurations: leave out --workload and --rank.")
     sweep = read_sweep(folder)
-    draft = out.with_suffix(f"{out.suffix}.draft")
-    draft.write_bytes(b"")  # here it is refused where nothing can be written
-    trials = write_optuna_study(sweep, draft, objective=objective)
-    draft.replace(out)
+    with draft_of(out) as draft:
+        trials = write_optuna_study(sweep, draft, objective=objective)
     click.echo(f"{out}: {trials} trials; to look at them: optuna-dashboard sqlite:///{out}")
 
 

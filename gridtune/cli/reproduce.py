@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.tables import new_table
+from gridtune.cli.tables import new_table, print_json
 
 if TYPE_CHECKING:
     from gridtune.report.reproduction import Reproduced
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 
-def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from gridtune.study.reproduction import reproduction_names
 
-    return [CompletionItem(name) for name in reproduction_names() if name.startswith(incomplete)]
+    return [name for name in reproduction_names() if name.startswith(incomplete)]
 
 
 @click.command()
@@ -43,15 +42,7 @@ def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("--tracking-uri", help="Track the sweeps in this MLflow store. [default: they are not tracked]")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
-def reproduce(
-    paper: str,
-    quick: bool,
-    folder: Path | None,
-    workers: int | None,
-    tracking_uri: str | None,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def reproduce(paper: str, quick: bool, quiet: bool, as_json: bool, **options: Any) -> None:
     """Run the experiments of PAPER again, and say of each of its claims whether it holds here.
 
     PAPER is responsive, provisioning, dispatch, shutdown or batch_learning, or a reproduction of a
@@ -74,15 +65,13 @@ def reproduce(
     done = run_reproduction(
         paper,
         full=not quick,
-        folder=folder,
-        workers=workers,
-        tracking_uri=tracking_uri,
         output="quiet" if silent else "progress",
         say=(lambda _: None) if silent else click.echo,
+        **options,
     )
     if as_json:
         content = json.loads(done.verdicts.read_text(encoding="utf-8"))
-        click.echo(json.dumps({**content, "page": done.page.resolve().as_uri()}, allow_nan=False))
+        print_json({**content, "page": done.page.resolve().as_uri()})
     elif not quiet:
         _print_verdicts(done.reproduced)
         click.echo(f"the page: {done.page.resolve().as_uri()}")

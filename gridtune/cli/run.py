@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping
@@ -13,13 +12,15 @@ import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import (
+    FILE,
+    PLUGINS,
     SystemCommand,
     complete_parameters,
     complete_sweeps,
     complete_systems,
     read_place,
 )
-from gridtune.cli.tables import new_table
+from gridtune.cli.tables import new_table, print_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +41,7 @@ _SHOWN = 5
 @click.option(
     "--parameters",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Take parameters from a YAML or JSON file, such as `gridtune export` writes; KEY=VALUE goes before.",
 )
@@ -53,13 +54,7 @@ _SHOWN = 5
     help="Write the cell's tables as Parquet: a single one to FILE.parquet, else NAME.parquet each into the "
     "folder PATH.",
 )
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Python file with policies or systems of your own.",
-)
+@PLUGINS
 def run(
     system: str,
     parameters: tuple[str, ...],
@@ -96,7 +91,7 @@ def run(
     done = run_cell(system, cell, seed=seed, tables=out is not None, base=base)
     # Told before the tables are written: the run may have taken hours, and a disk can be full.
     if as_json:
-        click.echo(json.dumps(_report(simulated, done), allow_nan=False))
+        print_json(_report(simulated, done))
     else:
         _print(simulated, done)
     if out is not None:
@@ -198,21 +193,18 @@ def _write_tables(tables: Mapping[str, pa.Table], out: Path) -> None:
 
 
 def _report(system: System, done: CellRun) -> dict[str, Any]:
-    from gridtune.core.cells import finite_json, validated
+    from gridtune.core.cells import validated
 
-    report: dict[str, Any] = finite_json(
-        {
-            "system": system.name,
-            "parameters": validated(system, done.cell.configuration).model_dump(mode="json"),
-            "seed": done.cell.seed,
-            "cell_id": done.cell.cell_id,
-            "traces": done.cell.traces,
-            "metrics": done.outcome.metrics,
-            "notes": done.outcome.notes,
-            "seconds": done.seconds,
-        }
-    )
-    return report
+    return {
+        "system": system.name,
+        "parameters": validated(system, done.cell.configuration).model_dump(mode="json"),
+        "seed": done.cell.seed,
+        "cell_id": done.cell.cell_id,
+        "traces": done.cell.traces,
+        "metrics": done.outcome.metrics,
+        "notes": done.outcome.notes,
+        "seconds": done.seconds,
+    }
 
 
 def _print(system: System, done: CellRun) -> None:
@@ -314,8 +306,7 @@ def rerun(
             _write_tables(again.tables, out if len(results) == 1 else out / again.before.cell_id)
     identical = all(again.identical for again in cells)
     if as_json:
-        content = {"identical": identical, "cells": [again.as_dict() for again in cells]}
-        click.echo(json.dumps(content, allow_nan=False))
+        print_json({"identical": identical, "cells": [again.as_dict() for again in cells]})
     if not identical:
         sys.exit(EXIT_FAILED_CELLS)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import DefaultSystemCommand
+from gridtune.cli.parameters import FILE, PLUGINS, DefaultSystemCommand
+from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gridtune.workload.workload import Workload
 
 __all__ = ["simulate"]
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 #: Seconds of silence after which a person wants to know what is going on.
 _MOMENT_SECONDS = 1.5
@@ -56,11 +54,6 @@ GUESSED = {
 }
 
 
-def _file(name: str, *, help: str) -> Callable[[_Command], _Command]:
-    """Return an option that names a file to write."""
-    return click.option(name, type=click.Path(dir_okay=False, path_type=Path), help=help)
-
-
 @click.command(cls=DefaultSystemCommand)
 @click.argument("log")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The run's seed.")
@@ -71,16 +64,18 @@ def _file(name: str, *, help: str) -> Callable[[_Command], _Command]:
     help="Repeat the run N times with submissions shaken, by 60 seconds or as --shake says, and print each "
     "metric's interval.",
 )
-@click.option("--plugin", "plugins", multiple=True, help="Python file with queue orders of your own.")
-@_file("--out", help="Write the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto).")
-@_file("--plot", help="Draw use and queue length (.png, .svg, .pdf).")
-@_file("--gantt", help="Draw who ran where (.png, .svg, .pdf).")
+@PLUGINS
+@click.option(
+    "--out", type=FILE, help="Write the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto)."
+)
+@click.option("--plot", type=FILE, help="Draw use and queue length (.png, .svg, .pdf).")
+@click.option("--gantt", type=FILE, help="Draw who ran where (.png, .svg, .pdf).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every metric.")
 def simulate(
     log: str,
     seed: int,
     repeats: int | None,
-    plugins: tuple[str, ...],
+    plugins: tuple[Path, ...],
     out: Path | None,
     plot: Path | None,
     gantt: Path | None,
@@ -129,7 +124,7 @@ def simulate(
 
         plot_gantt(schedule.to_table(), schedule.processors, gantt, title=schedule.workload.name)
     if as_json:
-        click.echo(json.dumps(_report(schedule, outcome.metrics, spreads, seconds), indent=2))
+        print_json(_report(schedule, outcome.metrics, spreads, seconds), indent=2)
     else:
         _print(system, schedule, outcome.metrics, spreads, seconds)
     if "shake" in parameters and repeats is None:
@@ -186,26 +181,22 @@ def _notice_after_wait(text: str) -> Iterator[None]:
 def _report(
     schedule: Schedule, metrics: Mapping[str, float], spreads: Mapping[str, Spread], seconds: float
 ) -> Any:
-    from gridtune.core.cells import finite_json
-
     shaken = {
         name: {"mean": spread.mean, "interval": [spread.low, spread.high], "range": list(spread.range)}
         for name, spread in spreads.items()
     }
-    return finite_json(
-        {
-            "workload": schedule.workload.name,
-            "jobs": len(schedule),
-            "processors": schedule.processors,
-            "checksum": schedule.workload.checksum,
-            "settings": dict(schedule.settings),
-            "cleaning": {rule: count for rule, count in schedule.workload.cleaning.items() if count},
-            "notes": dict(schedule.notes),
-            "metrics": dict(metrics),
-            **({"shaken": shaken} if shaken else {}),
-            "seconds": seconds,
-        }
-    )
+    return {
+        "workload": schedule.workload.name,
+        "jobs": len(schedule),
+        "processors": schedule.processors,
+        "checksum": schedule.workload.checksum,
+        "settings": schedule.settings,
+        "cleaning": {rule: count for rule, count in schedule.workload.cleaning.items() if count},
+        "notes": schedule.notes,
+        "metrics": metrics,
+        **({"shaken": shaken} if shaken else {}),
+        "seconds": seconds,
+    }
 
 
 def _print(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import complete_sweeps, read_place
-from gridtune.cli.tables import new_table
+from gridtune.cli.tables import new_table, print_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,7 +61,7 @@ def status(sweep: str | None, watch: bool, as_json: bool) -> None:
     statuses = look()
     if as_json:
         rows = [one.as_dict() for one in statuses]
-        click.echo(json.dumps(rows if several else rows[0], ensure_ascii=False))
+        print_json(rows if several else rows[0])
     else:
         statuses = _show(statuses, look, _listing(place) if several else _screen, watch=watch)
     if not several and statuses[0].state != "running" and not statuses[0].complete:

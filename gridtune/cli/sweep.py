@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -10,12 +9,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import complete_settings, complete_spaces, read_place, read_settings
+from gridtune.cli.tables import print_json
 
 if TYPE_CHECKING:
     from gridtune.core.cells import Cell, CellResult
@@ -81,12 +81,8 @@ RETRIED = frozenset({"failed", "timed_out", "lost"})
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
 def sweep(
     space: Path,
-    address: str | None,
-    workers: int | None,
-    executor: Literal["auto", "inline", "ray"] | None,
     tracking_uri: str | None,
     no_tracking: bool,
-    directory: str | Path | None,
     settings: tuple[str, ...],
     objective: str | None,
     retry: tuple[str, ...],
@@ -95,6 +91,7 @@ def sweep(
     dry_run: bool,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Run the cells of a search space; rank the configurations, draw them, track them in MLflow.
 
@@ -128,19 +125,18 @@ def sweep(
     plan = plan_space(space)
     if settings or objective is not None:
         plan = override(plan, read_settings(settings, "--set"), objective=objective)
+    directory: str | Path | None = options["directory"]
     again = RETRIED if retry_failed or "all" in retry else frozenset(retry)
     if dry_run:
         if shard is not None:
             raise click.UsageError("--dry-run counts the cells of the whole space: leave --shard out.")
-
-        _print_plan(plan, directory, retry=again, workers=workers, as_json=as_json)
+        _print_plan(plan, directory, retry=again, workers=options["workers"], as_json=as_json)
         return
+    options |= {"retry_failed": again, "output": "json" if as_json else "quiet" if quiet else "screen"}
     if shard is not None:
         if tracking_uri is not None:
             raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune merge.")
-        options: dict[str, Any] = {"directory": directory, "address": address, "workers": workers}
-        options |= {"executor": executor, "retry_failed": again}
-        _run_shard(plan, shard, output="json" if as_json else "quiet" if quiet else "screen", **options)
+        _run_shard(plan, shard, **options)
         return
     from gridtune.study.finished import finished_answer
 
@@ -151,25 +147,15 @@ def sweep(
     if answer is not None:
         screen, content = answer
         if as_json:
-            click.echo(json.dumps({**content, "seconds": time.monotonic() - began}))
+            print_json({**content, "seconds": time.monotonic() - began})
         elif not quiet:
             click.echo(screen, nl=False)
         return
     from gridtune.study import run_sweep
 
-    study = run_sweep(
-        plan,
-        directory=directory,
-        address=address,
-        workers=workers,
-        executor=executor,
-        tracking=not no_tracking,
-        tracking_uri=tracking_uri,
-        retry_failed=again,
-        output="json" if as_json else "quiet" if quiet else "screen",
-    )
+    study = run_sweep(plan, tracking=not no_tracking, tracking_uri=tracking_uri, **options)
     if as_json:
-        click.echo(json.dumps(study.as_dict(), allow_nan=False))
+        print_json(study.as_dict())
     if not study.complete:
         sys.exit(EXIT_FAILED_CELLS)
 
@@ -183,7 +169,7 @@ def _run_shard(plan: PlannedSpace, text: str, *, output: Output, **options: Any)
     folder = options["directory"] or result.path.parent
     if output == "json":
         numbers = {"shard": str(shard), "cells": len(result.results), "ran": result.ran, **result.counts}
-        click.echo(json.dumps({**numbers, "directory": str(folder)}))
+        print_json({**numbers, "directory": folder})
     elif output == "screen":
         states = ", ".join(f"{count:,} {state}" for state, count in result.counts.items() if count)
         click.echo(f"shard {shard}: {len(result.results):,} cells ({states or 'none'}) in {folder}")
@@ -246,7 +232,7 @@ def _print_plan(
         summary["most_cells"] = plan.most
     summary |= _progress(plan, results, retry, workers)
     if as_json:
-        click.echo(json.dumps(summary))
+        print_json(summary)
         return
     click.echo(f"{space.name}: {space.description}" if space.description else space.name)
     click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
@@ -417,12 +403,10 @@ def merge(
     )
     if merged.study is not None:
         if as_json:
-            click.echo(json.dumps(merged.study.as_dict(), allow_nan=False))
+            print_json(merged.study.as_dict())
         sys.exit(0 if merged.study.complete else EXIT_FAILED_CELLS)
     if as_json:
-        click.echo(
-            json.dumps({"cells": merged.cells, "missing": merged.missing, "shards": list(merged.shards)})
-        )
+        print_json({"cells": merged.cells, "missing": merged.missing, "shards": merged.shards})
     shards = ""
     if merged.shards:
         shards = (

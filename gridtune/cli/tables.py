@@ -1,17 +1,34 @@
-"""Tables of a terminal, and those of traces and workflows."""
+"""JSON and tables that commands print, with the tables of traces and workflows."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from gridtune.workload.describe import Quantiles, WorkloadStatistics
 
-__all__ = ["catalogue_tables", "new_table", "print_tables", "statistics_tables", "workflow_tables"]
+__all__ = [
+    "catalogue_tables",
+    "new_table",
+    "print_json",
+    "print_tables",
+    "statistics_tables",
+    "workflow_tables",
+]
+
+
+def print_json(content: object, *, indent: int | None = None) -> None:
+    """Print a value as JSON: without a number NaN is null, an infinity the word for it."""
+    from gridtune.core.cells import finite_json
+
+    click.echo(json.dumps(finite_json(content), indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def print_tables(tables: Iterable[Table]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import warnings
 from dataclasses import replace
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.tables import catalogue_tables, print_tables, statistics_tables, workflow_tables
+from gridtune.cli.parameters import FILE, check_new
+from gridtune.cli.tables import catalogue_tables, print_json, print_tables, statistics_tables, workflow_tables
 
 if TYPE_CHECKING:
     from gridtune.workload.catalogue import CatalogueEntry
@@ -59,7 +59,7 @@ def list_traces(as_json: bool) -> None:
         "formats": {format.name: {"suffix": format.suffix, "summary": format.summary} for format in formats},
     }
     if as_json:
-        _print_json(listing)
+        print_json(listing, indent=2)
         return
     print_tables(catalogue_tables(listing))
 
@@ -73,9 +73,7 @@ _FORMAT = click.option("--format", "format_name", help="What the file is, such a
 @click.option(
     "--processors", type=click.IntRange(1), help="The machine's size, if the log's is missing or wrong."
 )
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw a page of plots: .png, .svg, .pdf."
-)
+@click.option("--plot", type=FILE, help="Draw a page of plots: .png, .svg, .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def describe(
     trace: str, format_name: str | None, processors: int | None, plot: Path | None, as_json: bool
@@ -107,9 +105,7 @@ def describe(
 
         plot_workload(workload, plot, processors=processors)
     if as_json:
-        from gridtune.core.cells import finite_json
-
-        _print_json(finite_json(dataclasses.asdict(statistics)))
+        print_json(dataclasses.asdict(statistics), indent=2)
         return
     print_tables(statistics_tables(statistics))
     if plot is not None:
@@ -118,7 +114,7 @@ def describe(
 
 @traces.command()
 @click.argument("source")
-@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("target", type=FILE)
 @_FORMAT
 @click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
 def convert(source: str, target: Path, format_name: str | None, force: bool) -> None:
@@ -134,7 +130,7 @@ def convert(source: str, target: Path, format_name: str | None, force: bool) -> 
     """
     from gridtune.workload import write_workload
 
-    _refuse_overwriting(target, force)
+    check_new(target, force=force)
     workload = _read(source, format_name)
     write_workload(workload, target)
     click.echo(f"{target}: {len(workload):,} jobs")
@@ -142,7 +138,7 @@ def convert(source: str, target: Path, format_name: str | None, force: bool) -> 
 
 @traces.command()
 @click.argument("name")
-@click.argument("target", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@click.argument("target", type=FILE, required=False)
 @click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--show", is_flag=True, help="Explain the generator and its parameters, and exit.")
 @click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
@@ -171,7 +167,7 @@ def generate(name: str, target: Path | None, parameters: tuple[str, ...], show: 
     values: dict[str, Any] = {"jobs": 10_000, "seed": 1, **parse_parameters(name, parameters)}
     from gridtune.workload import write_workload
 
-    _refuse_overwriting(target, force)
+    check_new(target, force=force)
     workload = generate_workload(name, **values)
     write_workload(workload, target)
     click.echo(f"{target}: {len(workload):,} jobs, content {workload.checksum[:16]}")
@@ -214,7 +210,7 @@ def _describe_workflow(path: Path, as_json: bool) -> None:
     # A faulty workflow can still be described: its faults are counted.
     description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
     if as_json:
-        _print_json(description)
+        print_json(description, indent=2)
         return
     print_tables(workflow_tables(description))
 
@@ -238,18 +234,9 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
     return {**dataclasses.asdict(entry), "path": path}
 
 
-def _refuse_overwriting(target: Path, force: bool) -> None:
-    if target.exists() and not force:
-        raise click.UsageError(f"{target} exists; --force replaces it.")
-
-
-def _print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
-
-
 @traces.command("import")
 @click.argument("source")
-@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("target", type=FILE)
 @click.option("--format", "format_name", help="What SOURCE is, such as sacct, pbs or csv, if nothing tells.")
 @click.option("--columns", help="What a table's columns are, such as submit=Submitted,processors=Cores.")
 @click.option("--timezone", help="The zone of SOURCE's times, such as Europe/Berlin.  [default: UTC]")
@@ -289,7 +276,7 @@ def _import(source: str, target: Path, format_name: str | None, **options: Any) 
     from gridtune.workload.cleaning import anonymised
     from gridtune.workload.files import read_workload
 
-    _refuse_overwriting(target, options["force"])
+    check_new(target, force=options["force"])
     given = {name: options[name] for name in ("columns", "timezone") if options[name] is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

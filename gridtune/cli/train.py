@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import SystemCommand, complete_systems, system_help
+from gridtune.cli.parameters import PLUGINS, SystemCommand, complete_systems, system_help
 from gridtune.cli.run import parse_parameters
+from gridtune.cli.tables import print_json
 
 if TYPE_CHECKING:
     from gridtune.tune.training import Trained
@@ -61,31 +61,22 @@ class _TrainCommand(SystemCommand):
     help="The training's folder; called again, it goes on there.  [default: results/train-SYSTEM]",
 )
 @click.option("--address", help="A running Ray cluster to join.")
-@click.option("--track/--no-track", default=True, help="Track in MLflow.  [default: track]")
+@click.option("--track/--no-track", "tracking", default=True, help="Track in MLflow.  [default: track]")
 @click.option("--tracking-uri", help="The MLflow store.  [default: MLFLOW_TRACKING_URI, else ./mlflow.db]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Python file with systems or policies of your own.",
-)
+@PLUGINS
 def train(
     system: str,
     parameters: tuple[str, ...],
     algorithm: str | None,
     iterations: int | None,
-    seconds: float | None,
     seed: int,
     seeds: int | None,
     device: str | None,
     out: Path | None,
-    address: str | None,
-    track: bool,
-    tracking_uri: str | None,
     as_json: bool,
     plugins: tuple[Path, ...],
+    **options: Any,
 ) -> None:
     """Train an agent for SYSTEM with parameters KEY=VALUE, by an algorithm of RLlib under Tune.
 
@@ -110,25 +101,22 @@ def train(
 
     load_plugins(plugins)
     training = training_of(system, algorithm)
-    options = {"iterations": iterations, "device": device}
-    given = {name: value for name, value in options.items() if value is not None}
+    asked = {"iterations": iterations, "device": device}
+    given = {name: value for name, value in asked.items() if value is not None}
     watcher = _Watcher(quiet=as_json, objective=training.objective)
     done = train_system(
         training.name,
         parse_parameters(training, parameters, given),
         directory=out or Path("results") / f"train-{training.name.replace('/', '-')}",
-        seconds=seconds,
         seeds=(seed,) if seeds is None else range(seeds),
-        address=address,
-        tracking=track,
-        tracking_uri=tracking_uri,
         plugins=plugins,
         watcher=watcher,
+        **options,
     )
     watcher.close()
     if as_json:
-        content: Any = [trained.as_dict() for trained in done]
-        click.echo(json.dumps(content[0] if seeds is None else content, allow_nan=False))
+        content = [trained.as_dict() for trained in done]
+        print_json(content[0] if seeds is None else content)
         return
     for trained in done:
         _print(trained, training.objective)
