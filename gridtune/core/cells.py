@@ -256,21 +256,15 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
     try:
         return system.Parameters.model_validate(dict(parameters))
     except ValidationError as refused:
-        faults = refused.errors()
-        # An error about several parameters together has no location.
-        places = [f"{'.'.join(map(str, fault['loc']))}: " if fault["loc"] else "" for fault in faults]
-        messages = [refusal_text(fault, fault["input"]) for fault in faults]
-        reasons = "; ".join(place + message for place, message in zip(places, messages, strict=True))
-        hints = (
-            parameter_hint(system, str(fault["loc"][0]))
-            if fault["type"] == "extra_forbidden"
-            else refusal_hint(fault, fault["input"])
-            for fault in faults
-        )
-        raise SweepError(
-            f"system {system.name!r} refuses its parameters: {reasons}",
-            hint=next((hint for hint in hints if hint), None),
-        ) from None
+        reasons, hint = [], None
+        for fault in refused.errors():
+            # An error about several parameters together has no location.
+            place, value = ".".join(map(str, fault["loc"])), fault["input"]
+            reasons.append(": ".join(filter(None, (place, refusal_text(fault, value)))))
+            unknown = fault["type"] == "extra_forbidden"
+            hint = hint or (parameter_hint(system, place) if unknown else refusal_hint(fault, value))
+        message = f"system {system.name!r} refuses its parameters: {'; '.join(reasons)}"
+        raise SweepError(message, hint=hint) from None
 
 
 def environment_parameters(system: System, options: Mapping[str, Any]) -> SystemParameters:
@@ -364,18 +358,11 @@ _REASONS = {
     "too_long": "may have at most {max_length} values",
     "string_type": "must be a word",
     "path_type": "must be a path",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "dict_type": "must be a mapping of keys to values",
-    "mapping_type": "must be a mapping of keys to values",
-    "model_type": "must be a mapping of keys to values",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type"), "must be a mapping of keys to values"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
 }
 
 

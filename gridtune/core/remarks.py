@@ -135,21 +135,14 @@ def remark_columns(notes: Mapping[str, Any]) -> dict[str, str | int | float]:
 
 def remark_lines(notes: Mapping[str, Any], *, most: bool = False) -> list[str]:
     """Return the remarks among a result's notes as sentences; with `most`, of many results together."""
-    lines = []
-    if _IGNORED in notes:
-        lines.append(f"ignored: {notes[_IGNORED]}")
-    for name in (_PARTITIONS, _DEPENDENCIES):
-        if name in notes:
-            lines.append(f"{name}: {notes[name]}")
+    lines = {name: f"{name}: {notes[name]}" for name in REMARKS if name in notes}
     if _MISSING in notes:
-        lines.append(f"walltimes: {notes[_MISSING]}; each of these gets the log's longest")
+        lines[_MISSING] += "; each of these gets the log's longest"
     if _ORDERS in notes:
         names = ", ".join(notes[_ORDERS])
-        lines.append(f"warning: {names} cannot order jobs by walltime: all walltimes are the same")
-    if _KILL in notes:
-        lines.append(f"kill: {notes[_KILL]}")
+        lines[_ORDERS] = f"warning: {names} cannot order jobs by walltime: all walltimes are the same"
     if _KILLED in notes:
         killed = notes[_KILLED]
         jobs = f"{'up to ' if most else ''}{killed['jobs']:,} jobs were cut at their walltime"
-        lines.append(f"killed: {jobs}, {100 * killed['work_lost']:.2f} % of the work")
-    return lines
+        lines[_KILLED] = f"killed: {jobs}, {100 * killed['work_lost']:.2f} % of the work"
+    return list(lines.values())

@@ -53,11 +53,13 @@ class StepFunction:
 
 def step_function(up: IntArray, down: IntArray, weight: IntArray) -> StepFunction:
     """Return the sum of `weight[i]` over the intervals [up[i], down[i])."""
-    times = np.concatenate([up, down])
-    changes = np.concatenate([weight, -weight])
+    return _summed(np.concatenate([up, down]), np.concatenate([weight, -weight]))
+
+
+def _summed(times: IntArray, changes: IntArray) -> StepFunction:
+    """Return the function that begins at 0 and changes by so much at each time, in any order."""
     order = np.argsort(times, kind="stable")
-    times, changes = times[order], changes[order]
-    values = np.cumsum(changes, dtype=np.int64)
+    times, values = times[order], np.cumsum(changes[order], dtype=np.int64)
     last = np.flatnonzero(np.diff(times, append=times[-1:] + 1) != 0) if len(times) else np.array([], int)
     times, values = times[last], values[last]
     keep = np.diff(values, prepend=0) != 0
@@ -178,31 +180,17 @@ class NodeStates:
     number: Int32Array
     boot_wait: IntArray
 
-    def _changes(self, state: NodeState) -> tuple[IntArray, IntArray]:
-        """Return when the number of nodes in a state changes, and by how many."""
-        left, entered = self.before == state, self.after == state
-        changed = left | entered
-        return self.time[changed], (self.number * (entered.astype(np.int64) - left))[changed]
-
-    def _first(self, state: NodeState) -> int:
-        return self.nodes if state is NodeState.IDLE else 0
-
     def node_seconds(self, state: NodeState, start: int, end: int) -> int:
         """Return the node-seconds in a state over [start, end), exact."""
-        if end <= start:
-            return 0
-        time, change = self._changes(state)
-        first = self._first(state) * (end - max(start, self.opens))
-        return int((change * (end - np.clip(time, start, end))).sum()) + first
+        return self.count(state).integral(start, end)
 
     def count(self, state: NodeState) -> StepFunction:
         """Return the number of nodes in a state over time."""
-        time, change = self._changes(state)
-        times, place = np.unique(np.concatenate([[self.opens], time]), return_inverse=True)
-        changes = np.bincount(place, np.concatenate([[self._first(state)], change])).astype(np.int64)
-        values = np.cumsum(changes)
-        keep = np.diff(values, prepend=0) != 0
-        return StepFunction(times[keep], values[keep])
+        left, entered = self.before == state, self.after == state
+        changed = left | entered
+        change = (self.number * (entered.astype(np.int64) - left))[changed]
+        first = self.nodes if state is NodeState.IDLE else 0
+        return _summed(np.append(self.time[changed], self.opens), np.append(change, first))
 
     def switches(self, state: NodeState, start: int, end: int) -> int:
         """Return how many nodes began to switch in [start, end): `state` is `SWITCHING_ON` or `_OFF`."""

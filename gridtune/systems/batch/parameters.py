@@ -261,7 +261,7 @@ class BatchParameters(Selection):
     @model_validator(mode="after")
     def _check_backfilling(self) -> BatchParameters:
         switches = {name: getattr(self, name) for name in _SWITCHES}
-        rule = _look_up(get_backfilling, self.backfill, **switches)
+        rule = _made(get_backfilling, self.backfill, **switches)
         if self.fill_order is not None and rule.kind != "easy":
             raise ValueError(f"fill_order goes with EASY backfilling, not with {self.backfill!r}")
         return self
@@ -278,10 +278,7 @@ class BatchParameters(Selection):
             raise ValueError(
                 f"power={self.power} goes with pooled partitions; run one by itself: partition=NAME"
             )
-        try:
-            self.power_policy()
-        except SimulationError as error:
-            raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
+        _made(self.power_policy)
         return self
 
     @model_validator(mode="after")
@@ -330,15 +327,15 @@ class BatchParameters(Selection):
 
 def _expression_or_name(text: str) -> tuple[str, frozenset[str]]:
     """Return an expression in its one form, with the coefficients in it, or an order's name as it is."""
-    order = _look_up(get_queue_order, text, coefficients=dict.fromkeys(COEFFICIENTS, math.nan))
+    order = _made(get_queue_order, text, coefficients=dict.fromkeys(COEFFICIENTS, math.nan))
     if isinstance(order.score, Expression):
         return order.name, order.score.names & {*COEFFICIENTS}
     return text, frozenset()
 
 
-def _look_up(get_policy: Callable[..., Any], name: str, **options: Any) -> Any:
-    """Return a policy; an error in its name becomes an error of the parameter."""
+def _made(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Return what a function makes of parameters; its error becomes one of the parameters."""
     try:
-        return get_policy(name, **options)
-    except PolicyError as error:
+        return make(*arguments, **options)
+    except (PolicyError, SimulationError) as error:
         raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
