@@ -1,4 +1,4 @@
-"""Files at URLs: S3 and what speaks like it, Google's and Azure's storage, HDFS, and what fsspec has.
+"""Files that appear whole, and files at URLs: of S3 and its like, Google, Azure, HDFS and more.
 
 pyarrow reads and writes them; of URLs that it does not have, fsspec. Keys come from the environment
 (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …) or from the machine's role, never from the URL: it is stored with
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from gridtune.errors import StorageError, without_secrets
 
-__all__ = ["FileFacts", "Storage", "as_local", "is_url"]
+__all__ = ["FileFacts", "Storage", "as_local", "draft_of", "is_url"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -31,6 +32,18 @@ def as_local(url: str) -> Path | None:
     """Return the path of a `file://` URL; None of any other."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme.lower() == "file" else None
+
+
+@contextlib.contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """Yield a file beside `path`, which it replaces in one step if nothing is raised before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gridtune.errors import GridtuneError
+from gridtune.storage import draft_of
 
 __all__ = ["check_unpacked_size", "read_arrays", "write_arrays"]
 
@@ -25,12 +26,8 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error)
 
 def write_arrays(path: str | Path, arrays: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     """Write arrays by name and a description, which are values of JSON, to one file, atomically."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(target.name + ".partial")
-    with partial.open("wb") as file:
+    with draft_of(Path(path)) as draft, draft.open("wb") as file:
         np.savez(file, **{**arrays, _ABOUT: np.array(json.dumps({"format": _FORMAT, **about}))})
-    partial.replace(target)
 
 
 def read_arrays(

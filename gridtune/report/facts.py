@@ -17,6 +17,7 @@ from gridtune.core.system import get_system, metric_hint, system_names
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
+from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.earlier import Renaming
 from gridtune.sweep.journal.results import in_table
@@ -263,10 +264,9 @@ class SweepFacts:
 
 def write_json(content: Any, path: Path, *, indent: int = 1) -> Path:
     """Write a file of JSON and return its path; the file is never there by half."""
-    draft = path.with_suffix(".draft")
     text = json.dumps(content, indent=indent, ensure_ascii=False, default=str)
-    draft.write_text(text + "\n", encoding="utf-8")
-    draft.replace(path)
+    with draft_of(path) as draft:
+        draft.write_text(text + "\n", encoding="utf-8")
     return path
 
 

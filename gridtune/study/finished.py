@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from gridtune.core.cells import canonical_json
 from gridtune.core.sources import code_checksums
 from gridtune.errors import GridtuneError, without_secrets
-from gridtune.report.facts import FACTS_FILE
+from gridtune.report.facts import FACTS_FILE, write_json
 from gridtune.sweep.journal.journal import JOURNAL_NAME
 from gridtune.sweep.run import RESULTS_NAME, default_directory
 from gridtune.sweep.space.plan import PlannedSpace
@@ -56,9 +56,7 @@ def remember_answer(study: Study, plan: PlannedSpace) -> None:
         "screen": _screen(study),
         "content": study.as_dict(),
     }
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(answer) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_json(answer, path)
 
 
 def finished_answer(

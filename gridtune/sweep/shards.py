@@ -16,6 +16,7 @@ from typing import Self
 
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.errors import SweepError
+from gridtune.storage import draft_of
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal, read_proposals
 from gridtune.sweep.remote.results import Place, SweepView
 from gridtune.sweep.space.schema import SearchSpace
@@ -135,10 +136,8 @@ class ShardFacts:
                 path=folder,
                 hint="give each shard a folder of its own",
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{SHARD_FILE}.draft"
-        draft.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
-        draft.replace(folder / SHARD_FILE)
+        with draft_of(folder / SHARD_FILE) as draft:
+            draft.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
 
 
 def missing_shards(views: Iterable[SweepView]) -> list[str]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from gridtune.errors import TrackingError, without_secrets
 from gridtune.network import skip_proxy_for_this_machine
+from gridtune.storage import draft_of
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -170,12 +171,8 @@ def make_database(path: Path) -> None:
         # No cache to write to.
         _client(f"sqlite:///{path}")
         return
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with draft_of(path) as draft:
         shutil.copyfile(template, draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _make_template(template: Path) -> None:

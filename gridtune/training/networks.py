@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gridtune.core.array_files import check_unpacked_size
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
+from gridtune.storage import draft_of
 
 __all__ = [
     "DENSE_UNITS",
@@ -400,13 +401,10 @@ def write_checkpoint(
     path: str | Path, network: ActorCritic, *, notes: Mapping[str, Any] | None = None
 ) -> None:
     """Write a network to a file; the file is replaced atomically."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     weights = {name: weight.cpu() for name, weight in network.state_dict().items()}
     content = {"format": FORMAT, "network": network.description(), "weights": weights}
-    partial = target.with_name(target.name + ".partial")
-    torch.save({**content, "notes": dict(notes or {})}, partial)
-    partial.replace(target)
+    with draft_of(Path(path)) as draft:
+        torch.save({**content, "notes": dict(notes or {})}, draft)
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gridtune.core.cells import finite_json, replicate_streams, validated
 from gridtune.core.system import get_system
 from gridtune.errors import PolicyError, SweepError, require_module
 from gridtune.registry import name_hint
+from gridtune.storage import draft_of
 from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, environment, ray_session
 from gridtune.sweep.journal.journal import check_writable
 from gridtune.sweep.space.code import SentCode, SweepCode
@@ -408,9 +409,8 @@ class TrainingFolder:
         """Copy the best policy of a checkpoint, if it has one."""
         source = checkpoint / self._policy_file
         if source.exists():
-            partial = self.policy.with_name(self.policy.name + ".partial")
-            shutil.copyfile(source, partial)
-            partial.replace(self.policy)
+            with draft_of(self.policy) as draft:
+                shutil.copyfile(source, draft)
 
     def _write_curve(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from gridtune.errors import TraceError
 from gridtune.network import network_reason
-from gridtune.storage import Storage, as_local, is_url
+from gridtune.storage import Storage, as_local, draft_of, is_url
 
 __all__ = [
     "CATALOGUE",
@@ -294,11 +294,9 @@ def _cached(url: str) -> Path:
     written = json.dumps({"url": storage.url, **asdict(facts)})
     if path.is_file() and about.is_file() and about.read_text(encoding="utf-8") == written:
         return path
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{path.name}.{os.getpid()}"
-    draft.write_bytes(storage.read())
-    about.unlink(missing_ok=True)
-    draft.replace(path)
+    with draft_of(path) as draft:
+        draft.write_bytes(storage.read())
+        about.unlink(missing_ok=True)
     about.write_text(written, encoding="utf-8")
     return path
 

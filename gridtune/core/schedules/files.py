@@ -12,19 +12,20 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import heapq
 import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
+from gridtune.workload.formats.compression import open_for_writing
 
 __all__ = ["SUFFIXES", "Allocation", "allocate_processors", "check_suffix", "write_schedule"]
 
@@ -89,25 +90,6 @@ MOST_BARS = 500_000
 _MICROSECONDS = 1_000_000
 #: Names of Batsim's final states.
 _FINAL_STATES = {"completed": "COMPLETED_SUCCESSFULLY", "killed": "COMPLETED_WALLTIME_REACHED"}
-_BATSIM_COLUMNS = (
-    "job_id",
-    "workload_name",
-    "profile",
-    "submission_time",
-    "requested_number_of_resources",
-    "requested_time",
-    "success",
-    "final_state",
-    "starting_time",
-    "execution_time",
-    "finish_time",
-    "waiting_time",
-    "turnaround_time",
-    "stretch",
-    "allocated_resources",
-    "consumed_energy",
-    "metadata",
-)
 
 
 def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) -> None:
@@ -134,15 +116,8 @@ def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) ->
     """
     write = _WRITERS[check_suffix(path)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            write(jobs, processors, name, file)
-        partial.replace(path)
-    except OSError as fault:
-        raise type(fault)(fault.errno, fault.strerror, str(path)) from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with open_for_writing(path) as file:
+        write(jobs, processors, name, file)
 
 
 def check_suffix(path: Path) -> str:
@@ -169,33 +144,37 @@ def _write_parquet(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) 
 
 
 def _write_batsim(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
-    allocation = allocate_processors(jobs, processors)
+    allocation = [
+        " ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
+        for ranges in allocate_processors(jobs, processors)
+    ]
+    values = {column: jobs[column].to_pylist() for column in jobs.column_names}
+    run = pc.subtract(jobs["end_time"], jobs["start_time"]).to_pylist()
+    turnaround = pc.subtract(jobs["end_time"], jobs["submit_time"]).to_pylist()
+    empty = [""] * len(run)
+    columns = {
+        "job_id": values["job_id"],
+        "workload_name": [name] * len(run),
+        "profile": values["job_id"],
+        "submission_time": values["submit_time"],
+        "requested_number_of_resources": values["processors"],
+        "requested_time": values["walltime"],
+        "success": [int(state == "completed") for state in values["state"]],
+        "final_state": [_FINAL_STATES[state] for state in values["state"]],
+        "starting_time": values["start_time"],
+        "execution_time": run,
+        "finish_time": values["end_time"],
+        "waiting_time": values["wait_time"],
+        "turnaround_time": turnaround,
+        "stretch": [whole / part if part else "" for whole, part in zip(turnaround, run, strict=True)],
+        "allocated_resources": allocation,
+        "consumed_energy": empty,
+        "metadata": empty,
+    }
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(_BATSIM_COLUMNS)
-    for row, ranges in zip(_rows(jobs), allocation, strict=True):
-        wait, run = row["wait_time"], row["end_time"] - row["start_time"]
-        rows.writerow(
-            (
-                row["job_id"],
-                name,
-                row["job_id"],
-                row["submit_time"],
-                row["processors"],
-                row["walltime"],
-                int(row["state"] == "completed"),
-                _FINAL_STATES[row["state"]],
-                row["start_time"],
-                run,
-                row["end_time"],
-                wait,
-                wait + run,
-                (wait + run) / run if run else "",
-                " ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges),
-                "",
-                "",
-            )
-        )
+    rows.writerow(columns)
+    rows.writerows(zip(*columns.values(), strict=True))
     text.flush()
     text.detach()
 
@@ -213,12 +192,6 @@ def _write_trace(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) ->
     text.write("\n]}\n")
     text.flush()
     text.detach()
-
-
-def _write_packed_trace(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
-    # Without a time stamp and a name, so that equal schedules make equal files.
-    with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
-        _write_trace(jobs, processors, name, cast("IO[bytes]", packed))
 
 
 def _trace_events(jobs: pa.Table, processors: int, name: str) -> Iterator[dict[str, Any]]:
@@ -259,7 +232,7 @@ _WRITERS: dict[str, Callable[[pa.Table, int, str, IO[bytes]], None]] = {
     ".parquet": _write_parquet,
     ".csv": _write_batsim,
     ".json": _write_trace,
-    ".json.gz": _write_packed_trace,
+    ".json.gz": _write_trace,
 }
 #: What a schedule can be written as, by the file's suffix.
 SUFFIXES = tuple(_WRITERS)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from gridtune.core.cells import CellResult, canonical_json
 from gridtune.core.remarks import REMARK_COLUMNS, remark_columns
 from gridtune.errors import SweepError
+from gridtune.storage import draft_of
 
 __all__ = [
     "TIMING_COLUMNS",
@@ -69,10 +70,8 @@ def results_table(results: Sequence[CellResult]) -> pa.Table:
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table so that the file is either the old one or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f"{path.suffix}.draft")
-    pq.write_table(table, draft)
-    draft.replace(path)
+    with draft_of(path) as draft:
+        pq.write_table(table, draft)
 
 
 def read_table(path: Path) -> pa.Table:

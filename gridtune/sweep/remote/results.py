@@ -30,7 +30,7 @@ from typing import Self
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError, StorageError, SweepError
-from gridtune.storage import FileFacts, Storage, as_local, is_url
+from gridtune.storage import FileFacts, Storage, as_local, draft_of, is_url
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan
 from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, LockOwner
 from gridtune.sweep.journal.journal import JOURNAL_NAME, parse_line, read_journal, sweep_folders
@@ -310,10 +310,8 @@ class _RemoteFiles:
 
 def _replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step, so that nobody reads half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    draft.write_bytes(content)
-    draft.replace(path)
+    with draft_of(path) as draft:
+        draft.write_bytes(content)
 
 
 def _checksum_of(content: bytes) -> str:

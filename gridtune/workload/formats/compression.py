@@ -5,14 +5,14 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
-import uuid
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from gridtune.errors import WorkloadError
+from gridtune.storage import draft_of
 
 __all__ = ["DEFAULT_MAX_BYTES", "LogStream", "open_for_writing", "open_log", "split_compression", "unpack"]
 
@@ -168,25 +168,18 @@ def open_for_writing(path: Path) -> Iterator[BinaryIO]:
     Compressed as its suffix says, with no time stamp or name inside: equal content gives equal bytes.
     """
     _, compression = split_compression(path.name)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.partial")
+    if not path.parent.is_dir():
+        raise WorkloadError("cannot be written: there is no such folder", path=path)
     try:
-        raw = partial.open("xb")
-    except OSError as error:
-        raise WorkloadError(f"cannot be written: {error.strerror}", path=path) from error
-    try:
-        with raw:
+        with draft_of(path) as draft, draft.open("xb") as raw:
             packer = _packer(raw, compression)
             yield cast("BinaryIO", packer)
             if packer is not raw:
                 packer.close()
             raw.flush()
             os.fsync(raw.fileno())
-        partial.replace(path)
     except OSError as error:
         raise WorkloadError(f"cannot be written: {error.strerror or error}", path=path) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
 
 
 def _packer(raw: BinaryIO, compression: str | None) -> Any:
