@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gridtune.workload.describe import Quantiles, WorkloadStatistics
+    from gridtune.workload.describe import WorkloadStatistics
 
 __all__ = [
     "catalogue_tables",
@@ -132,7 +133,7 @@ def _figures(statistics: WorkloadStatistics) -> Table:
 def _spreads(statistics: WorkloadStatistics) -> Table:
     columns = ("mean", "min", "10 %", "25 %", "median", "75 %", "90 %", "99 %", "max")
     table = new_table("Spread over the jobs", "", "jobs", *columns, right=("jobs", *columns))
-    rows: tuple[tuple[str, Quantiles, int], ...] = (
+    rows = (
         ("run time, s", statistics.run_time, 0),
         ("requested time, s", statistics.requested_time, 0),
         ("run / requested time", statistics.estimate_accuracy, 3),
@@ -141,15 +142,9 @@ def _spreads(statistics: WorkloadStatistics) -> Table:
         ("recorded wait, s", statistics.wait_time, 0),
     )
     for name, spread, digits in rows:
-        if spread.count == 0:
-            table.add_row(name, "none")
-            continue
-        values = (
-            spread.minimum, spread.p10, spread.p25, spread.median,
-            spread.p75, spread.p90, spread.p99, spread.maximum,
-        )  # fmt: skip
-        mean = _number(spread.mean, max(digits, 1))
-        table.add_row(name, f"{spread.count:,}", mean, *(_number(value, digits) for value in values))
+        count, mean, *values = astuple(spread)
+        numbers = (_number(mean, max(digits, 1)), *(_number(value, digits) for value in values))
+        table.add_row(name, *((f"{count:,}", *numbers) if count else ("none",)))
     return table
 
 

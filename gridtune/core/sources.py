@@ -8,6 +8,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.machinery import PathFinder
@@ -207,10 +208,8 @@ def software_versions() -> dict[str, str]:
         "platform": platform.platform(),
     }
     for name in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
