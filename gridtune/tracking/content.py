@@ -215,10 +215,8 @@ def most_runs() -> int:
     TrackingError
         If the environment's value is no number.
     """
-    text = os.environ.get(_MOST_RUNS_VARIABLE, "")
-    if not text.strip():
-        return MOST_RUNS
-    if not text.strip().isdigit():
+    text = os.environ.get(_MOST_RUNS_VARIABLE, "").strip() or str(MOST_RUNS)
+    if not text.isdigit():
         raise TrackingError(
             f"{_MOST_RUNS_VARIABLE} is {text!r}, not a number of runs",
             hint=f"leave it out for {MOST_RUNS}, or give a whole number such as 1000",

@@ -77,12 +77,10 @@ class Outbox:
     def __init__(
         self,
         connect: Callable[[], Any],
-        on_trouble: Callable[[BaseException], None] | None = None,
-        disconnect: Callable[[], None] | None = None,
+        on_trouble: Callable[[BaseException], None] = lambda fault: None,
+        disconnect: Callable[[], None] = lambda: None,
     ) -> None:
-        self._connect = connect
-        self._on_trouble = on_trouble
-        self._disconnect = disconnect
+        self._connect, self._on_trouble, self._disconnect = connect, on_trouble, disconnect
         #: What messages call it, and how it is sent; sending it twice must do no harm.
         self._waiting: deque[tuple[str, Send]] = deque()
         self._changed = threading.Condition()
@@ -136,40 +134,36 @@ class Outbox:
             self._changed.notify_all()
 
     def _run(self) -> None:
-        try:
-            self._work()
-        finally:
-            if self._disconnect is not None:
-                self._disconnect()
-
-    def _work(self) -> None:
         client: Any = None
         delay = _FIRST_DELAY
-        while True:
-            with self._changed:
-                while client is not None and not self._waiting and not self._closed:
-                    self._changed.wait()
-                if self._closed:
-                    return
-                head = self._waiting[0] if self._waiting else None
-            try:
-                # Connecting comes first even when there is nothing to send yet: making a fresh
-                # database takes seconds that pass unnoticed while the workers start.
-                client = client if client is not None else self._connect()
-                if head is not None:
-                    head[1](client)
-            except Exception as fault:
-                client = None
-                if not self._failed(fault, delay):
-                    return
-                delay = min(2 * delay, _LONGEST_DELAY)
-                continue
-            delay = _FIRST_DELAY
-            with self._changed:
-                if head is not None:
-                    self._waiting.popleft()
-                self._fault = self._failing_since = None
-                self._changed.notify_all()
+        try:
+            while True:
+                with self._changed:
+                    while client is not None and not self._waiting and not self._closed:
+                        self._changed.wait()
+                    if self._closed:
+                        return
+                    head = self._waiting[0] if self._waiting else None
+                try:
+                    # Connecting comes first even when there is nothing to send yet: making a fresh
+                    # database takes seconds that pass unnoticed while the workers start.
+                    client = client if client is not None else self._connect()
+                    if head is not None:
+                        head[1](client)
+                except Exception as fault:
+                    client = None
+                    if not self._failed(fault, delay):
+                        return
+                    delay = min(2 * delay, _LONGEST_DELAY)
+                    continue
+                delay = _FIRST_DELAY
+                with self._changed:
+                    if head is not None:
+                        self._waiting.popleft()
+                    self._fault = self._failing_since = None
+                    self._changed.notify_all()
+        finally:
+            self._disconnect()
 
     def _failed(self, fault: Exception, delay: float) -> bool:
         """Note a failure and wait; return whether to try again."""
@@ -178,7 +172,7 @@ class Outbox:
             self._fault = fault
             self._failing_since = self._failing_since or time.monotonic()
             self._changed.notify_all()
-        if first and self._on_trouble is not None:
+        if first:
             self._on_trouble(fault)
         if not is_passing(fault):
             return False

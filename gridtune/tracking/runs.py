@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,8 +36,8 @@ _LOGGED_TAG, _CELL_TAG, _STEP_TAG, _PARENT = (
 )
 #: Makes the UI show runs and their metrics first, not language models' conversations.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
-#: The limits of a request: a store takes 1,000 metrics and 100 parameters or tags.
-_METRICS, _OTHERS, _PAGE = 800, 100, 1000
+#: The limits of a request: a store takes 1,000 metrics and 100 parameters or tags, and finds so many things.
+_METRICS, _OTHERS, MOST_FOUND = 800, 100, 50_000
 #: MLflow's limits of texts and of digests, with room to spare.
 _LONGEST_VALUE, _LONGEST_NAME, _LONGEST_DIGEST = 5000, 240, 16
 _FORBIDDEN = re.compile(r"[^\w\-. :/]")
@@ -153,7 +154,6 @@ class RunTree:
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
-        self._made: MlflowClient | None = None
         self._experiment = ""
         self._tags: dict[str, str] = {}
         self._root: _Run | None = None
@@ -163,13 +163,11 @@ class RunTree:
 
     def connect(self) -> None:
         """Make the client, and a SQLite store that is not there yet."""
-        self._made = self._made or connect(self._uri)
+        _ = self._client
 
-    @property
+    @cached_property
     def _client(self) -> MlflowClient:
-        self.connect()
-        assert self._made is not None
-        return self._made
+        return connect(self._uri)
 
     @property
     def _opened(self) -> _Run:
@@ -335,23 +333,19 @@ class RunTree:
 
     def _find(self, tag: str, value: str) -> list[_Run]:
         """Return the experiment's runs that are not deleted and have this tag, the oldest first."""
-        runs: list[_Run] = []
-        token = None
-        while True:
-            page = self._client.search_runs(
-                [self._experiment],
-                f"tags.`{tag}` = '{value}'",
-                max_results=_PAGE,
-                order_by=["start_time ASC"],
-                page_token=token,
+        found = self._client.search_runs(
+            [self._experiment],
+            f"tags.`{tag}` = '{value}'",
+            max_results=MOST_FOUND,
+            order_by=["start_time ASC"],
+        )
+        return [
+            _Run(
+                *(run.info.run_id, run.info.run_name or "", run.info.status, run.info.start_time),
+                *(dict(run.data.params), dict(run.data.tags)),
             )
-            for run in page:
-                info, data = run.info, run.data
-                texts = dict(data.params), dict(data.tags)
-                runs.append(_Run(info.run_id, info.run_name or "", info.status, info.start_time, *texts))
-            token = page.token
-            if not token:
-                return runs
+            for run in found
+        ]
 
     def _create(self, name: str, start: int, tags: Mapping[str, str]) -> _Run:
         made = self._client.create_run(self._experiment, start_time=start, run_name=name, tags=dict(tags))

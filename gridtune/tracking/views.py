@@ -14,7 +14,7 @@ from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_markdown
 from gridtune.tracking.content import DIFFERENCE, REPLICATES, naming_parameters
-from gridtune.tracking.runs import clean_name
+from gridtune.tracking.runs import MOST_FOUND, clean_name
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -110,18 +110,11 @@ def first_address(client: MlflowClient, server: str, name: str | None = None) ->
         The experiment whose ranking is wanted; None is returned if it has no ranking.
     """
     tag = f"{_VIEW_TAG}{RANKING_VIEW}"
-    made: dict[str, int] = {}
-    token = None
-    while True:
-        page = client.search_experiments(max_results=1000, page_token=token)
-        made |= {
-            experiment.experiment_id: json.loads(experiment.tags[tag])["createdAt"]
-            for experiment in page
-            if tag in experiment.tags and name in (None, experiment.name)
-        }
-        token = page.token
-        if not token:
-            break
+    made = {
+        experiment.experiment_id: json.loads(experiment.tags[tag])["createdAt"]
+        for experiment in client.search_experiments(max_results=MOST_FOUND)
+        if tag in experiment.tags and name in (None, experiment.name)
+    }
     if made:
         return ranking_address(max(made, key=made.__getitem__), server)
     return f"{server}#/experiments?{_WORKFLOW}" if name is None else None

@@ -147,6 +147,14 @@ def dense_layer(inputs: int, outputs: int, gain: float) -> nn.Linear:
     return layer
 
 
+def _hidden_layers(inputs: int, units: int, outputs: int, gain: float) -> nn.Sequential:
+    """Return two hidden layers of tanh units and an output layer with weights of this gain."""
+    layers: list[nn.Module] = []
+    for before in (inputs, units):
+        layers += [dense_layer(before, units, math.sqrt(2)), nn.Tanh()]
+    return nn.Sequential(*layers, dense_layer(units, outputs, gain))
+
+
 class PerceptronNetwork(ActorCritic):
     """Two hidden layers that read one observation."""
 
@@ -154,17 +162,8 @@ class PerceptronNetwork(ActorCritic):
 
     def __init__(self, features: int, actions: int) -> None:
         super().__init__(features, actions)
-        self.policy = self._tower(actions, 0.01)
-        self.value = self._tower(1, 1.0)
-
-    def _tower(self, outputs: int, gain: float) -> nn.Sequential:
-        root = math.sqrt(2)
-        hidden = [
-            dense_layer(self.features, DENSE_UNITS, root),
-            nn.Tanh(),
-            dense_layer(DENSE_UNITS, DENSE_UNITS, root),
-        ]
-        return nn.Sequential(*hidden, nn.Tanh(), dense_layer(DENSE_UNITS, outputs, gain))
+        self.policy = _hidden_layers(features, DENSE_UNITS, actions, 0.01)
+        self.value = _hidden_layers(features, DENSE_UNITS, 1, 1.0)
 
     def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
         return NetworkOutput(self.policy(observations), self.value(observations).squeeze(-1), state)
@@ -302,13 +301,7 @@ class RowNetwork(ActorCritic):
         self.score = nn.Sequential(
             nn.Tanh(), dense_layer(ROW_UNITS, ROW_UNITS, root), nn.Tanh(), dense_layer(ROW_UNITS, 1, 0.01)
         )
-        self.value = nn.Sequential(
-            dense_layer(shared, ROW_UNITS, root),
-            nn.Tanh(),
-            dense_layer(ROW_UNITS, ROW_UNITS, root),
-            nn.Tanh(),
-            dense_layer(ROW_UNITS, 1, 1.0),
-        )
+        self.value = _hidden_layers(shared, ROW_UNITS, 1, 1.0)
         nn.init.orthogonal_(self.row.weight, root)
 
     def choices(self, rows: Tensor) -> Tensor:

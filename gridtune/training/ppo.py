@@ -7,7 +7,7 @@ although checkpoints hold neither simulators nor random generators.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -320,14 +320,6 @@ class PPOSettings:
     def entropy_weight_at(self, update: int) -> float:
         """Return the entropy weight of an update, numbered from 0."""
         return self.entropy_weight * self.entropy_decay ** (update / self.updates)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> PPOSettings:
-        """Return the settings that `asdict` gave; unknown names are refused."""
-        unknown = sorted(set(values) - {field.name for field in fields(cls)})
-        if unknown:
-            raise PolicyError(f"PPO has no setting {', '.join(unknown)}")
-        return cls(**values)
 
 
 class Losses(NamedTuple):

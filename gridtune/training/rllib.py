@@ -247,4 +247,4 @@ def network_of(algorithm: Any) -> ActorCritic:
 
 
 def _settings_of(config: Any) -> PPOSettings:
-    return PPOSettings.from_dict(config.learner_config_dict[_SETTINGS])
+    return PPOSettings(**config.learner_config_dict[_SETTINGS])

@@ -205,7 +205,5 @@ def test_settings_are_checked_and_the_learning_rate_falls_as_the_authors() -> No
     for wrong in ({"steps": 0}, {"gamma": 1.5}, {"clip": 0.0}):
         with pytest.raises(PolicyError, match=f"field {next(iter(wrong))}"):
             PPOSettings(**wrong)
-    with pytest.raises(PolicyError, match="no setting epsilon"):
-        PPOSettings.from_dict({"epsilon": 0.1})
     with pytest.raises(PolicyError, match="multiple of the 48 steps"):
         empty_rollout(make_network("recurrent", 2, 2), 50, 1)

@@ -99,10 +99,8 @@ class SweepResult:
     @property
     def counts(self) -> Mapping[str, int]:
         """Cells by state."""
-        counts: dict[str, int] = {"done": 0, "failed": 0, "timed_out": 0, "lost": 0}
-        for result in self.results:
-            counts[result.state] += 1
-        return counts
+        none = dict.fromkeys(("done", "failed", "timed_out", "lost"), 0)
+        return none | Counter(result.state for result in self.results)
 
     @property
     def complete(self) -> bool:

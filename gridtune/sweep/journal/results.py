@@ -207,8 +207,7 @@ def estimate_seconds(missing: Mapping[tuple[str, str], int], finished: Iterable[
     if not taken:
         return None
     means = {key: sum(seconds) / len(seconds) for key, seconds in taken.items()}
-
-    def mean_of(workload: str, configuration_id: str) -> float:
-        return means.get((workload, configuration_id), means.get((workload,), means[()]))
-
-    return math.fsum(count * mean_of(*key) for key, count in missing.items())
+    return math.fsum(
+        count * means.get((workload, name), means.get((workload,), means[()]))
+        for (workload, name), count in missing.items()
+    )

@@ -168,7 +168,7 @@ class RemoteResults(SweepObserver):
 
     def _fetch(self) -> None:
         """Make the working copy's journal of the segments, and of lines that were not stored yet."""
-        names = list(self._files.segments())
+        names = list(self._storage.files(_SEGMENTS))
         stored = self._files.journal(names)
         numbers = (name.partition("-")[0] for name in names)
         self._next = max((int(number) for number in numbers if number.isdigit()), default=0)
@@ -239,10 +239,6 @@ class _RemoteFiles:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-
-    def segments(self) -> dict[str, FileFacts]:
-        """Return the segments of the journal by name, in their order; {} where no sweep is."""
-        return self._storage.files(_SEGMENTS)
 
     def journal(self, names: Iterable[str]) -> bytes:
         """Return the content of some segments, one after another.
@@ -392,7 +388,7 @@ def has_sweep(place: Place) -> bool:
     folder = _here(place)
     if folder is not None:
         return (folder / JOURNAL_NAME).exists()
-    return bool(_RemoteFiles(Storage(str(place))).segments())
+    return bool(Storage(str(place)).files(_SEGMENTS))
 
 
 def sweeps_in(place: Place) -> list[Place]:
@@ -411,7 +407,7 @@ def _here(place: Place) -> Path | None:
 
 def _copy(storage: Storage, wanted: tuple[str, ...]) -> SweepView:
     files = _RemoteFiles(storage)
-    segments = files.segments()
+    segments = storage.files(_SEGMENTS)
     if not segments:
         raise SweepError(
             "no sweep is there",

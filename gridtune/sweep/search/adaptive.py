@@ -99,16 +99,12 @@ class LockstepSearch:
     # What the rest of a sweep asks.
 
     @property
-    def differing(self) -> int:
-        """Number of proposals of the journal that the sampler would not make now."""
-        return self._proposer.differing
-
-    @property
     def warning(self) -> str | None:
         """The message about proposals of the journal that would be others now; None if there are none."""
-        if not self.differing:
+        differing = self._proposer.differing
+        if not differing:
             return None
-        proposals = "1 proposal" if self.differing == 1 else f"{self.differing} proposals"
+        proposals = "1 proposal" if differing == 1 else f"{differing} proposals"
         return (
             f"{proposals} of the journal would be different now, by another version of Optuna or because "
             "cells were run again; the journal's are kept"

@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,19 @@ class Evaluation:
     stopped: bool = False
 
 
+def _once_asked(method: Callable[..., None]) -> Callable[..., None]:
+    """Return a method of the proposer that waits until Optuna is asked."""
+
+    @wraps(method)
+    def call(proposer: Proposer, *arguments: Any) -> None:
+        if proposer._study is None:
+            proposer._calls.append(partial(method, proposer, *arguments))
+        else:
+            method(proposer, *arguments)
+
+    return call
+
+
 class Proposer:
     """Proposes points, one after another.
 
@@ -93,24 +106,6 @@ class Proposer:
         """Number of points; infinity where they cannot be listed."""
         return math.inf if self._finite is None else len(self._finite)
 
-    def give(self, point: Point) -> None:
-        """Take a point that the strategy did not choose, such as the baseline, as the next proposal."""
-        self._when_asked(self._take, point)
-
-    def repeat(self, point: Point) -> None:
-        """Take a point of the journal as the next proposal."""
-        self._when_asked(self._repeat, point)
-
-    def tell(self, number: int, evaluation: Evaluation) -> None:
-        """Take what came of a proposal."""
-        self._when_asked(self._tell, number, evaluation)
-
-    def _when_asked(self, call: Callable[..., None], *arguments: Any) -> None:
-        if self._study is None:
-            self._calls.append(partial(call, *arguments))
-        else:
-            call(*arguments)
-
     def propose(self) -> Point | None:
         """Return the next proposal; None if every point of the space has been proposed."""
         if self._study is None:
@@ -136,11 +131,12 @@ class Proposer:
         if not untried:
             return None
         drawn = np.random.default_rng([self._options.seed, len(self._trials)]).integers(len(untried))
-        self._take(untried[int(drawn)])
+        self.give(untried[int(drawn)])
         return untried[int(drawn)]
 
-    def _repeat(self, point: Point) -> None:
-        """Enter a point that was proposed before; count it if it would be another one now."""
+    @_once_asked
+    def repeat(self, point: Point) -> None:
+        """Enter a point of the journal as the next proposal; count it if it would be another one now."""
         drawn = self._draw()
         if drawn is not None and canonical_json(drawn) == canonical_json(point):
             return
@@ -148,10 +144,11 @@ class Proposer:
         if drawn is not None:
             self._finish(self._trials.pop(), Evaluation(None))
             del self._number_of[self._key(drawn)]
-        self._take(point)
+        self.give(point)
 
-    def _take(self, point: Point) -> None:
-        """Enter a point as the next proposal."""
+    @_once_asked
+    def give(self, point: Point) -> None:
+        """Enter a point as the next proposal, such as the baseline, which the strategy did not choose."""
         self._study.enqueue_trial(self._stored(point))
         trial = self._study.ask()
         suggested_point(self._dimensions, trial)
@@ -174,7 +171,9 @@ class Proposer:
         self._number_of[self._key(point)] = len(self._trials)
         self._trials.append(trial)
 
-    def _tell(self, number: int, evaluation: Evaluation) -> None:
+    @_once_asked
+    def tell(self, number: int, evaluation: Evaluation) -> None:
+        """Take what came of a proposal."""
         self._evaluations[number] = evaluation
         self._finish(self._trials[number], evaluation)
 

@@ -7,7 +7,6 @@ lines are taken from the nodes.
 from __future__ import annotations
 
 import re
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -196,31 +195,16 @@ def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYam
 
 def _keys(model: type[BaseModel], place: YamlPath) -> list[str]:
     """Return the keys that the model at a place of a document knows."""
-    annotation: Any = model
+    models = [model]
     for part in place:
-        for kind in _models(annotation):
-            if isinstance(part, str) and part in kind.model_fields:
-                annotation = kind.model_fields[part].annotation
-                break
-        else:
-            annotation = _items(annotation)
-    return [name for kind in _models(annotation) for name in kind.model_fields]
+        # A place in a list, or the name of a mapping's entry, has the models that these hold.
+        fields = [one.model_fields[part] for one in models if part in one.model_fields]
+        models = _models(fields[0].annotation) if fields else models
+    return [name for one in models for name in one.model_fields]
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models that a type is, or is made of."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
-        return [model for part in typing.get_args(annotation) for model in _models(part)]
-    return []
-
-
-def _items(annotation: Any) -> Any:
-    """Return what a mapping or list holds."""
-    for part in [annotation, *typing.get_args(annotation)]:
-        origin = typing.get_origin(part)
-        if isinstance(origin, type) and issubclass(origin, Mapping):
-            return typing.get_args(part)[1]
-        if isinstance(origin, type) and issubclass(origin, list | tuple):
-            return typing.get_args(part)[0]
-    return None
+    return [model for part in typing.get_args(annotation) for model in _models(part)]

@@ -54,11 +54,10 @@ def in_order(dimensions: Mapping[str, Dimension]) -> list[str]:
 
 def applies(dimension: Dimension, point: Mapping[str, Any]) -> bool:
     """Return whether a dimension's condition holds at a point (a dimension left out fulfils none)."""
-    for other, wanted in dimension.when.items():
-        allowed = wanted if isinstance(wanted, list | tuple) else [wanted]
-        if other not in point or point[other] not in allowed:
-            return False
-    return True
+    return all(
+        other in point and point[other] in (wanted if isinstance(wanted, list | tuple) else [wanted])
+        for other, wanted in dimension.when.items()
+    )
 
 
 def active_part(dimensions: Mapping[str, Dimension], point: Mapping[str, Any]) -> Point:
@@ -131,10 +130,8 @@ def suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
         dimension = dimensions[name]
         if not applies(dimension, point):
             continue
-        if dimension.uniform is not None:
-            point[name] = trial.suggest_float(name, *dimension.uniform)
-        elif dimension.loguniform is not None:
-            point[name] = trial.suggest_float(name, *dimension.loguniform, log=True)
+        if (ends := dimension.uniform or dimension.loguniform) is not None:
+            point[name] = trial.suggest_float(name, *ends, log=dimension.uniform is None)
         elif dimension.integer is not None:
             point[name] = trial.suggest_int(name, *dimension.integer)
         elif dimension.expression is not None:

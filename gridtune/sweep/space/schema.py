@@ -46,7 +46,6 @@ __all__ = [
     "spaces_here",
 ]
 
-_KINDS = ("grid", "choice", "uniform", "loguniform", "integer", "expression")
 #: Whole numbers up to which an `integer` dimension may be spelt out by a grid.
 _LARGEST_ENUMERATION = 10_000
 
@@ -74,10 +73,12 @@ class Dimension(SpacePart):
         Other dimensions and the value or values they must have; otherwise this one is left out.
     """
 
+    alternatives = ("grid", "choice", "uniform", "loguniform", "integer", "expression")
+
     grid: Annotated[tuple[Any, ...], Field(min_length=1)] | None = None
     choice: Annotated[tuple[Any, ...], Field(min_length=1)] | None = None
     uniform: tuple[float, float] | None = None
-    loguniform: tuple[float, float] | None = None
+    loguniform: tuple[Annotated[float, Field(gt=0)], float] | None = None
     integer: tuple[int, int] | None = None
     expression: ExpressionTree | None = None
     when: dict[str, Any] = Field(default_factory=dict)
@@ -88,8 +89,9 @@ class Dimension(SpacePart):
         if isinstance(value, list | tuple):
             return {"grid": value}
         if not isinstance(value, Mapping):
+            kinds = ", ".join(cls.alternatives)
             raise ValueError(
-                f"a dimension is a list of values or one of {', '.join(_KINDS)}, but got {value!r}; "
+                f"a dimension is a list of values or one of {kinds}, but got {value!r}; "
                 "a parameter with one value goes under `fixed`"
             )
         return value
@@ -101,13 +103,6 @@ class Dimension(SpacePart):
             raise ValueError(f"`low < high` must hold, but got [{value[0]}, {value[1]}]")
         return value
 
-    @field_validator("loguniform")
-    @classmethod
-    def _positive(cls, value: tuple[Number, Number] | None) -> tuple[Number, Number] | None:
-        if value is not None and value[0] <= 0:
-            raise ValueError(f"a logarithm needs low > 0, but got {value[0]}")
-        return value
-
     @field_validator("grid", "choice")
     @classmethod
     def _distinct(cls, value: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
@@ -115,18 +110,6 @@ class Dimension(SpacePart):
             if any(item == other and type(item) is type(other) for other in (value or ())[:index]):
                 raise ValueError(f"the value {item!r} is here twice")
         return value
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Dimension:
-        kinds = [name for name in _KINDS if getattr(self, name) is not None]
-        if len(kinds) != 1:
-            raise ValueError(f"a dimension has exactly one of {', '.join(_KINDS)}, but got {kinds or 'none'}")
-        return self
-
-    @property
-    def kind(self) -> str:
-        """Name of its kind, one of six."""
-        return next(name for name in _KINDS if getattr(self, name) is not None)
 
     @property
     def values(self) -> tuple[Any, ...] | None:
@@ -158,16 +141,15 @@ class Replicates(SpacePart):
         With `shakes`: seconds by which a submission is moved at most.
     """
 
+    alternatives = ("seeds", "windows", "shakes")
+
     seeds: Annotated[int, Field(gt=0, le=MOST_REPLICATES)] | None = None
     windows: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
     shakes: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
     amount: Annotated[int, Field(gt=0, le=LARGEST_TIME)] | None = None
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Replicates:
-        kinds = [name for name in ("seeds", "windows", "shakes") if getattr(self, name) is not None]
-        if len(kinds) != 1:
-            raise ValueError(f"exactly one of seeds, windows, shakes is needed, but got {kinds or 'none'}")
+    def _amount_of_shakes(self) -> Replicates:
         if (self.shakes is None) != (self.amount is None):
             raise ValueError("shakes and amount (seconds) go together")
         return self

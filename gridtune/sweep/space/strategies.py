@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -43,6 +43,21 @@ class SpacePart(BaseModel):
     """A part of a search space: no unknown keys, and never changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    #: Keys of which exactly one is given; () where there are none.
+    alternatives: ClassVar[tuple[str, ...]] = ()
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = [name for name in self.alternatives if getattr(self, name) is not None]
+        if self.alternatives and len(kinds) != 1:
+            message = f"exactly one of {', '.join(self.alternatives)} is needed, but got {kinds or 'none'}"
+            raise ValueError(message)
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The one of the alternatives that is given."""
+        return next(name for name in self.alternatives if getattr(self, name) is not None)
 
 
 class Sampling(SpacePart):
@@ -308,7 +323,7 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, int) else value
 
 
-class TrainingSearch(SpacePart):
+class TrainingSearch(Adaptive):
     """Number of agents to train, their iterations, and the rule by which they go on.
 
     Attributes
@@ -326,25 +341,18 @@ class TrainingSearch(SpacePart):
         With pbt: the share of agents that are replaced, and the share that are copied.
     resample
         With pbt: the chance that a parameter is drawn again instead of multiplied by 0.8 or 1.2.
-    sampler
-        Which of Optuna's samplers chooses the configurations.
-    seed
-        What the sampler's random numbers derive from.
     parallel
         Agents at once; with pbt all of them are.
     num_gpus
         GPUs, or a share of one, for each agent; above 0 they learn on cuda.
     """
 
-    trials: Count
     iterations: Annotated[tuple[Count, ...], BeforeValidator(_listed), Field(min_length=1)]
     scheduler: Literal["none", "asha", "pbt"] = "none"
     reduction: Annotated[int, Field(ge=2)] = 3
     quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
     resample: Annotated[float, Field(ge=0, le=1)] = 0.25
     sampler: SamplerName = "random"
-    seed: Annotated[int, Field(ge=0)] = 0
-    parallel: Count = 8
     num_gpus: Annotated[float, Field(ge=0)] = 0
 
     @model_validator(mode="after")
@@ -358,22 +366,25 @@ class TrainingSearch(SpacePart):
     @property
     def search(self) -> Adaptive:
         """The same as an adaptive strategy over numbers of iterations."""
-        common: dict[str, Any] = {"trials": self.trials, "seed": self.seed, "sampler": self.sampler}
+        common: dict[str, Any] = {name: getattr(self, name) for name in Adaptive.model_fields}
         rungs = {**common, "resource": ITERATIONS}
         if self.scheduler == "asha":
-            return Halving(**rungs, parallel=self.parallel, reduction=self.reduction)
+            return Halving(**rungs, reduction=self.reduction)
         if self.scheduler == "pbt":
             # All must have come to a rung before the worst of them are known.
-            return Population(**rungs, parallel=self.trials, quantile=self.quantile, resample=self.resample)
+            rungs["parallel"] = self.trials
+            return Population(**rungs, quantile=self.quantile, resample=self.resample)
         if len(self.iterations) > 1:
-            return Stopping(**rungs, parallel=self.parallel)
-        return Adaptive(**common, parallel=self.parallel)
+            return Stopping(**rungs)
+        return Adaptive(**common)
 
 
 class Strategy(SpacePart):
     """Choice of the configurations to run: exactly one of these."""
 
-    grid: dict[str, Any] | None = None
+    alternatives = ("grid", "random", "sobol", "optuna", "asha", "hyperband", "median", "race", "train")
+
+    grid: Annotated[dict[str, Any], Field(max_length=0)] | None = None
     random: Sampling | None = None
     sobol: Sampling | None = None
     optuna: Adaptive | None = None
@@ -414,19 +425,3 @@ class Strategy(SpacePart):
         if isinstance(value, str):
             raise ValueError(f"no strategy is named {value!r}: {name_hint(value, cls.model_fields)}")
         return value
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Strategy:
-        kinds = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(kinds) != 1:
-            raise ValueError(
-                f"exactly one of {', '.join(type(self).model_fields)} is needed, but got {kinds or 'none'}"
-            )
-        if self.grid:
-            raise ValueError(f"grid takes no options, but got {sorted(self.grid)}")
-        return self
-
-    @property
-    def kind(self) -> str:
-        """Name of the strategy."""
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
