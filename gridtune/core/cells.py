@@ -379,7 +379,8 @@ def refusal_text(error: Mapping[str, Any], value: Any) -> str:
     kind, message = error["type"], str(error["msg"]).removeprefix("Value error, ")
     if kind in {"value_error", "extra_forbidden", "missing"}:
         return message
-    context = {name: _plain(limit) for name, limit in (error.get("ctx") or {}).items()}
+    limits = (error.get("ctx") or {}).items()
+    context = {name: f"{limit:g}" if isinstance(limit, float) else limit for name, limit in limits}
     if isinstance(value, float) and math.isnan(value):
         reason = _REASONS["finite_number"]
     elif kind == "literal_error":
@@ -390,10 +391,6 @@ def refusal_text(error: Mapping[str, Any], value: Any) -> str:
         reason = f"{message[:1].lower()}{message[1:]}"
     shown = repr(value)
     return f"{reason}, but got {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + ' …'}"
-
-
-def _plain(limit: Any) -> Any:
-    return f"{limit:g}" if isinstance(limit, float) else limit
 
 
 def refusal_hint(error: Mapping[str, Any], value: Any) -> str | None:

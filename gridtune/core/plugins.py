@@ -20,6 +20,7 @@ import linecache
 import re
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -230,11 +231,9 @@ def _place(error: BaseException, plugin: Plugin) -> tuple[str, int | None]:
     if isinstance(error, SyntaxError) and error.filename in files:
         return error.filename, error.lineno
     place: tuple[str, int | None] = str(plugin.path), None
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename in files:
-            place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename in files:
+            place = frame.f_code.co_filename, line
     return place
 
 

@@ -216,9 +216,7 @@ def software_versions() -> dict[str, str]:
 def code_checksums(system: object, plugins: Iterable[Path] = ()) -> dict[str, str]:
     """Return the SHA-256 of the code of gridtune, of the system's package and of plug-in files, by name."""
     found = {name: package_checksum(name) for name in ("gridtune", type(system).__module__.partition(".")[0])}
-    for path in plugins:
-        if path.is_file():
-            found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    found |= file_checksums({path.name: path for path in plugins if path.is_file()})
     return {name: checksum for name, checksum in found.items() if checksum}
 
 

@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from gridtune.sweep.journal.journal import JOURNAL_NAME
 from gridtune.sweep.run import RESULTS_NAME, default_directory
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.tracking.store import database_path, tracking_uri
+from gridtune.workload.catalogue import file_checksum
 
 if TYPE_CHECKING:
     from gridtune.study.study import Study
@@ -118,13 +119,9 @@ def _inputs(plan: PlannedSpace) -> str:
     return hashlib.sha256(canonical_json(what).encode()).hexdigest()
 
 
-def _checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
-    checksums = {}
-    for path in sorted(paths):
-        with path.open("rb") as file:
-            name = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
-            checksums[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return checksums
+def _checksums(folder: Path, paths: Collection[Path]) -> dict[str, str]:
+    inside = {path: path.relative_to(folder) for path in paths if path.is_relative_to(folder)}
+    return {str(inside.get(path, path)): file_checksum(path) for path in sorted(paths)}
 
 
 def _is_tracked(stored: list[str] | None, wanted: str | None) -> bool:
