@@ -55,7 +55,9 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "end of the last task − submission, each task submitted when its parents have ended",
             "section 5",
         ),
-        "allocation_cost_best_effort": _published("SU", "none", "Σ processors × run time", "equation 9"),
+        "allocation_cost_best_effort": _published(
+            "SU", "none", "Σ price × processors × run time", "equation 9"
+        ),
         "workflow_makespan_change": _published(
             "1",
             "min",
@@ -139,7 +141,7 @@ def compare(
     makespan, makespan_best_effort
         Seconds; NaN where there is none.
     cost, cost_best_effort
-        Processor-seconds at a price of 1. Costs that differ by less than a part in 10⁹ count as equal.
+        Processor-seconds where one costs 1. Costs that differ by less than a part in 10⁹ count as equal.
     """
     undefined = math.isnan(makespan) or math.isnan(makespan_best_effort)
     shorter, cheaper = makespan <= makespan_best_effort, cost <= cost_best_effort * (1 + 1e-9)

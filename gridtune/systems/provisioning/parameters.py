@@ -36,11 +36,14 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def _split(value: Any) -> Any:
-    """Take `10,20` for a list of two: the command line has no lists."""
-    return tuple(value.split(",")) if isinstance(value, str) else value
+    """Take `10,20` for a list of two, and a number for a list of one: the command line has no lists."""
+    if isinstance(value, str):
+        return tuple(value.split(","))
+    return (value,) if isinstance(value, (int, float)) else value
 
 
 Counts = Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=1)]
+Prices = Annotated[tuple[NotNegative, ...], BeforeValidator(_split), Field(min_length=1)]
 
 
 class ProvisioningParameters(LogParameters):
@@ -50,7 +53,8 @@ class ProvisioningParameters(LogParameters):
         "Common": ("offers", "trace", "processors", "workflow", "approach", "scheduler", "search", "alpha"),
         "Site and slots": (
             *("clean", "first", "copy_probability", "copy_shift", "copy_seed", "inflation", "earliest"),
-            *("latest", "slot_sites", "slot_length", "slot_gap", "slot_until", "latency", "bandwidth"),
+            *("latest", "slot_price", "slot_fixed_price", "slot_sites", "slot_length", "slot_gap"),
+            *("slot_until", "latency", "bandwidth"),
         ),
         "Workflow": (
             *("workflow_clean", "workflow_seed", "tasks", "depth", "run_time", "task_processors", "fan_in"),
@@ -90,6 +94,15 @@ class ProvisioningParameters(LogParameters):
     )
     latest: Part = Field(0.8, description="… up to this part of it")
 
+    slot_price: Prices = Field(
+        (1.0,),
+        description="price of a slot per processor-second, c in the paper: one for all sites, or one for "
+        "each of slot_sites; best effort pays it too",
+        examples=["0.5,1,1,2"],
+    )
+    slot_fixed_price: Prices = Field(
+        (0.0,), description="… fixed price of a slot, f in the paper", examples=["100"]
+    )
     slot_sites: Counts = Field((10, 20, 30, 40), description="with offers=poisson: processors of each site")
     slot_length: Positive = Field(1000.0, description="… mean length of a slot, seconds")
     slot_gap: Positive = Field(
@@ -189,6 +202,10 @@ class ProvisioningParameters(LogParameters):
             raise ValueError(f"search={self.search} {missing} checkpoint")
         if not self.earliest <= self.latest:
             raise ValueError(f"`earliest <= latest` must hold, but got {self.earliest} and {self.latest}")
+        sites = len(self.slot_sites) if self.offers == "poisson" else 1
+        for name in ("slot_price", "slot_fixed_price"):
+            if len(getattr(self, name)) not in (1, sites):
+                raise ValueError(f"{name} has {len(getattr(self, name))} values for {sites} sites")
         if self.depth > self.tasks:
             raise ValueError(f"`depth <= tasks` must hold, but got {self.depth} and {self.tasks}")
         if not (self.workflow_is_generated or self._is_file()):

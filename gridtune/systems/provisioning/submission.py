@@ -68,11 +68,11 @@ def draw_slots(
     p = parameters
     if site is not None:
         now = int((p.earliest + (p.latest - p.earliest) * instants.random()) * site.span)
-        return now, site.at(now).slots()
+        return now, site.at(now).slots(price=p.slot_price[0], fixed=p.slot_fixed_price[0])
     slots = poisson_slots(
         rng, processors=p.slot_sites, length=p.slot_length, gap=p.slot_gap, until=p.slot_until
     )
-    return 0, slots
+    return 0, slots.priced(p.slot_price, p.slot_fixed_price)
 
 
 def plan_problem(
@@ -93,6 +93,8 @@ def plan_problem(
 
 #: Random slots may be too narrow for a workflow: so many are drawn for each problem at most.
 _DRAWS = 100
+#: Workflows that no drawn slots held, before the first that some did hold, after which drawing is given up.
+_WORKFLOWS = 3
 
 
 def draw_problems(
@@ -126,6 +128,10 @@ def draw_problems(
             ):
                 problems.append(problem)
                 break
-    if not problems:
-        raise SimulationError("no slots that were drawn hold the workflow", field="offers")
+        if not problems and number + 1 >= min(count, _WORKFLOWS):
+            raise SimulationError(
+                f"no slots that were drawn hold the workflow: {number + 1} × {_DRAWS} draws",
+                field="offers",
+                hint="for random slots the paper has run_time=100 task_processors=1 communication=1",
+            )
     return problems

@@ -146,7 +146,8 @@ class ProvisioningSystem(System):
         site = self._site(parameters, load) if traces else None
         workflow = self._workflow(parameters, site)
         now, slots = draw_slots(parameters, site, streams("submission"), streams("slots"))
-        queue = None if site is None else site.at(now).best_effort(workflow)
+        price, fixed = parameters.slot_price[0], parameters.slot_fixed_price[0]
+        queue = None if site is None else site.at(now).best_effort(workflow, price=price)
         notes: dict[str, Any] = {"submitted": now, "workflow": workflow.name, "tasks": len(workflow)}
         if site is not None:
             notes |= {"jobs": len(site), "processors": site.processors}
@@ -163,7 +164,8 @@ class ProvisioningSystem(System):
             return Outcome({**metrics, **undefined, **none, "hypervolume": math.nan}, notes)
         choice = problem
         if site is not None and parameters.search == "pilot":
-            choice = pilot_problem(workflow, site.at(now), parameters.scheduler, parameters.pilot_widths)
+            options = (parameters.scheduler, parameters.pilot_widths)
+            choice = pilot_problem(workflow, site.at(now), *options, price=price, fixed=fixed)
         rng = streams("search")
         # Alpha only chooses from the front: cells that differ in nothing else share one search.
         settings = parameters.model_dump_json(exclude={"alpha"})

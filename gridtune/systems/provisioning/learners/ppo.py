@@ -39,6 +39,9 @@ __all__ = ["ProvisioningPPO", "ProvisioningPPOParameters", "play"]
 LEARNED, JUDGED = (0.1, 0.6), (0.6, 0.8)
 #: Seeds of random workflows: neither those of cells nor each other's.
 LEARNED_WORKFLOWS, JUDGED_WORKFLOWS = 1_000, 100_000
+#: Random workflows by default: the paper's on a site (section 5), and on random slots (section 3).
+ON_A_SITE: Mapping[str, float] = {"run_time": 1000.0, "task_processors": 22.0, "communication": 0.0}
+ON_SLOTS: Mapping[str, float] = {"run_time": 100.0, "task_processors": 1.0, "communication": 1.0}
 #: Plans that the search it is compared with evaluates, and of how many simple rules.
 EVALUATIONS, RULES = 1_000, 40
 
@@ -55,10 +58,17 @@ class ProvisioningPPOParameters(PPOParameters):
     )
     workflow: str = Field("random", description="random, cybershake, or a file")
     tasks: Count = Field(100, description="with workflow=random: number of tasks")
-    run_time: Annotated[float, Field(ge=1)] = Field(1000.0, description="… mean run time of a task, seconds")
-    task_processors: Annotated[float, Field(ge=1)] = Field(22.0, description="… mean processors of a task")
-    communication: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="… mean time of a transfer between sites, in parts of the mean run time"
+    run_time: Annotated[float, Field(ge=1)] | None = Field(
+        None,
+        description="… mean run time of a task, seconds; default: 1000 with a trace, 100 on random slots",
+    )
+    task_processors: Annotated[float, Field(ge=1)] | None = Field(
+        None, description="… mean processors of a task; default: 22 with a trace, 1 on random slots"
+    )
+    communication: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        description="… mean time of a transfer between sites, in parts of the mean run time; default: 0 with "
+        "a trace, 1 on random slots",
     )
     alpha: Annotated[float, Field(ge=0, le=1)] = Field(
         0.5, description="trade-off: 0 the makespan alone, 1 the cost alone"
@@ -81,10 +91,14 @@ class ProvisioningPPOParameters(PPOParameters):
     def submissions(self, earliest: float, latest: float, workflow_seed: int) -> ProvisioningParameters:
         """Return parameters of the system for submissions in a part of the log's time."""
         names = ("trace", "processors", "copy_probability", "workflow")
-        random = ("tasks", "run_time", "task_processors", "communication")
-        given = {
-            name: getattr(self, name) for name in (*names, *(random if self.workflow == "random" else ()))
-        }
+        given = {name: getattr(self, name) for name in names}
+        if self.workflow == "random":
+            default = ON_SLOTS if self.trace is None else ON_A_SITE
+            given |= {"tasks": self.tasks}
+            given |= {
+                name: value if getattr(self, name) is None else getattr(self, name)
+                for name, value in default.items()
+            }
         if self.trace is None:
             given["offers"] = "poisson"
         else:

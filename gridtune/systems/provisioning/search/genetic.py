@@ -243,8 +243,8 @@ class Memetic(Search):
             check(name, rate, 0 <= rate <= 1)
         self.population, self.offspring, self.seeds = population, offspring, seeds
         self.crossover_rate, self.drop_rate, self.swap_rate = crossover_rate, drop_rate, swap_rate
-        # A divisible slot costs nothing until it is used; it may still be dropped.
-        price = np.where(problem.slots.divisible, 0.0, problem.slots.cost)
+        # Parts of a divisible slot are paid for when tasks hold them; it may still be dropped.
+        price = np.where(problem.slots.divisible, problem.slots.fixed, problem.slots.cost)
         self._weight = price + price.mean() if price.any() else np.ones(len(price))
         self._evaluated: set[bytes] = set()
 

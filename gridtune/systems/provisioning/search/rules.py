@@ -70,7 +70,15 @@ def heuristic_plans(problem: PlanProblem, most: int) -> BoolArray:
     return plans[np.sort(first)][:most]
 
 
-def pilot_problem(workflow: Workflow, state: SiteState, scheduler: str, most: int) -> PlanProblem:
+def pilot_problem(
+    workflow: Workflow,
+    state: SiteState,
+    scheduler: str,
+    most: int,
+    *,
+    price: float = 1.0,
+    fixed: float = 0.0,
+) -> PlanProblem:
     """Return the choice of a pilot job: each slot on offer is a whole job, and a plan takes one of them.
 
     A job of some width requests the makespan that the scheduler reaches on so many processors, and its slot
@@ -87,10 +95,13 @@ def pilot_problem(workflow: Workflow, state: SiteState, scheduler: str, most: in
         Of `gridtune.systems.provisioning.planning.problem.SCHEDULERS`.
     most
         The most widths to try.
+    price, fixed
+        Of the job's processor-second, and of the job.
     """
     workflow.check_fits([state.processors])
     widths = np.unique(np.geomspace(workflow.widest, state.processors, most).round().astype(np.int64))
     alone = (PlanProblem(workflow, Slots.of(0, LARGEST_TIME, width), scheduler) for width in widths)
     lengths = [max(1, math.ceil(problem.evaluate(np.ones((1, 1)))[0, 1])) for problem in alone]
     starts = [state.earliest_start(*job) for job in zip(widths.tolist(), lengths, strict=True)]
-    return PlanProblem(workflow, Slots.of(starts, lengths, widths), scheduler, now=state.now)
+    jobs = Slots.of(starts, lengths, widths, price=price, fixed=fixed)
+    return PlanProblem(workflow, jobs, scheduler, now=state.now)

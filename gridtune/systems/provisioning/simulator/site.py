@@ -53,7 +53,7 @@ class Execution:
     makespan
         Seconds from the workflow's submission to the end of its last task.
     allocation_cost
-        Processor-seconds paid for.
+        What is paid: at a price of 1, processor-seconds.
     """
 
     submit: IntArray
@@ -196,10 +196,10 @@ class SiteState:
             extensible=open_ended,
         )
 
-    def best_effort(self, workflow: Workflow) -> Execution:
+    def best_effort(self, workflow: Workflow, *, price: float = 1.0) -> Execution:
         """Run a workflow through the queue: each task is submitted once its parents have ended.
 
-        The state advances to the end of the last task.
+        The state advances to the end of the last task. A processor-second costs `price`.
         """
         workflow.check_fits([self.processors])
         length = _whole_seconds(workflow)
@@ -215,7 +215,7 @@ class SiteState:
         submit, start = run_best_effort(self._profile, self.now, self._jobs, self._submitted, tasks)
         finish = start + length
         makespan = float(finish.max() - self.now)
-        return Execution(submit, start, finish, makespan, float((length * tasks.processors).sum()))
+        return Execution(submit, start, finish, makespan, price * float((length * tasks.processors).sum()))
 
     def provision(self, plan: Plan) -> Execution:
         """Make a plan's reservations and run its tasks as planned.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,6 +130,13 @@ class Slots:
         """Return some of them: positions, or a mask."""
         rows = np.asarray(which)
         return Slots(*(getattr(self, name)[rows] for name in _DTYPES))
+
+    def priced(self, price: Sequence[float], fixed: Sequence[float]) -> Slots:
+        """Return the slots at other prices: one for all sites, or one for each."""
+        sites = int(self.site.max(initial=0)) + 1
+        of_sites = (np.resize(prices, max(sites, len(prices))) for prices in (price, fixed))
+        of_slots = dict(zip(("price", "fixed"), (prices[self.site] for prices in of_sites), strict=True))
+        return replace(self, **of_slots)
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name, for a table."""

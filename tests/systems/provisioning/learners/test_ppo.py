@@ -12,9 +12,11 @@ if not AGENTS:
 
 import torch
 
+from gridtune.errors import SimulationError
 from gridtune.sweep import run_cell
 from gridtune.systems.provisioning.environment.choices import FEATURES
 from gridtune.systems.provisioning.learners.ppo import ProvisioningPPOParameters, play
+from gridtune.systems.provisioning.submission import draw_problems
 from gridtune.training.networks import make_network, write_checkpoint
 from tests.systems.provisioning.search.problems import small_problem
 
@@ -61,3 +63,22 @@ def test_what_is_judged_on_is_not_learned_from():
     assert learned.latest <= judged.earliest
     assert learned.workflow_seed + parameters.instances < judged.workflow_seed
     assert ProvisioningPPOParameters().submissions(0.1, 0.6, 5).offers == "poisson"
+
+
+def test_the_defaults_draw_workflows_that_random_slots_hold():
+    """As in the paper's section 3; with a log the workflow is that of section 5."""
+    submissions = ProvisioningPPOParameters().submissions(0.1, 0.6, 1_000)
+    problems = draw_problems(submissions, None, 8, seed=1_000)
+    assert len(problems) == 8
+    for problem in problems:
+        assert problem.workflow.widest == 1
+        assert np.isfinite(problem.evaluate(np.ones(len(problem)))).all()
+    site = ProvisioningPPOParameters(trace="quickstart").submissions(0.1, 0.6, 1_000)
+    assert (site.run_time, site.task_processors, site.communication) == (1000, 22, 0)
+
+
+def test_workflows_that_no_random_slots_hold_are_refused_soon():
+    submissions = ProvisioningPPOParameters(run_time=100_000).submissions(0.1, 0.6, 1_000)
+    with pytest.raises(SimulationError, match=r"3 × 100 draws.*") as refused:
+        draw_problems(submissions, None, 512, seed=1_000)
+    assert "run_time=100" in str(refused.value.hint)
