@@ -47,6 +47,11 @@ class Configuration:
     bounds: dict[str, float] = field(default_factory=dict)
     failures: int = 0
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Its parameters' values, by which it is the same in every stratum."""
+        return tuple(self.parameters.values())
+
 
 def collect(
     table: pa.Table, objective: str, group_by: Sequence[str], baseline: Mapping[str, Any]

@@ -17,9 +17,9 @@ import pyarrow as pa
 from gridtune.errors import SweepError
 from gridtune.report.cells import configuration_parameters
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.labels import PARAMETER_PREFIX
+from gridtune.report.labels import PARAMETER_PREFIX, row_parameters
 from gridtune.report.overall import rank_overall
-from gridtune.report.ranking import rank, strata
+from gridtune.report.ranking import PAIRED, rank, strata
 from gridtune.sweep.journal.earlier import find_other_code
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ __all__ = ["Comparison", "Side", "compare"]
 _SIDE = "compared side"
 #: Values that a table of both sides holds as they are.
 _PLAIN = (str, int, float, type(None))
-#: Columns of a ranking that a comparison has.
-_STATISTICS = ("diff", "diff_low", "diff_high", "relative", "relative_low", "relative_high", "p_value")
 
 
 @dataclass(frozen=True)
@@ -253,8 +251,7 @@ def _rows(ranking: pa.Table, apart: Sequence[str]) -> Iterable[dict[str, Any]]:
                 "n": row["pairs"],
                 "first_mean": base["mean"],
                 "second_mean": row["mean"],
-                **{name: row[name] for name in _STATISTICS},
-                "verdict": row["verdict"],
+                **{name: row[name] for name in (*PAIRED, "p_value", "verdict")},
             }
 
 
@@ -266,12 +263,7 @@ def _differing(
     tables: Sequence[Sequence[Mapping[str, Any]]], apart: Sequence[str], defaults: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
     """Return the parameters with one value on each side, and another on the other."""
-    names = dict.fromkeys(
-        name.removeprefix(PARAMETER_PREFIX)
-        for rows in tables
-        for name in rows[0]
-        if name.startswith(PARAMETER_PREFIX)
-    )
+    names = dict.fromkeys(name for rows in tables for name in row_parameters(rows[0]))
     found = {}
     for name in names:
         # The path of a log may differ; its content was compared.

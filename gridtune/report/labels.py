@@ -30,11 +30,7 @@ _GROUPED_FROM, _POWERS_FROM = 10_000, 1e9
 
 def parameter_names(table: pa.Table) -> list[str]:
     """Return the names of the parameters a table of cells or a ranking has columns for."""
-    return [
-        name.removeprefix(PARAMETER_PREFIX)
-        for name in table.column_names
-        if name.startswith(PARAMETER_PREFIX)
-    ]
+    return list(row_parameters(dict.fromkeys(table.column_names)))
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:

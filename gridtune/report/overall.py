@@ -137,8 +137,8 @@ def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
         gaps = gap_to_bound(values, value_matrix(configurations, kind="bounds"), direction)
         parts = _parts(values, bases, gaps)
         for index, configuration in enumerate(configurations):
-            key = tuple(configuration.parameters.values())
-            entry = by_parameters.setdefault(key, _Compared(configuration, bool(bases[index] == index)))
+            first_seen = _Compared(configuration, bool(bases[index] == index))
+            entry = by_parameters.setdefault(configuration.key, first_seen)
             entry.failures += configuration.failures
             if parts[index].pairs:
                 entry.parts[number] = parts[index]

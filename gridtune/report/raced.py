@@ -17,10 +17,10 @@ import pyarrow as pa
 from gridtune.report.cells import Configuration, baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.overall import logs_of
-from gridtune.report.ranking import Verdict, ranking_head
+from gridtune.report.ranking import Verdict, ranking_head, strata
 from gridtune.statistics.racing import RaceRules, RaceTest
 from gridtune.sweep.search.racing import RacePlan
-from gridtune.types import FloatArray
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["raced", "raced_overall"]
 
@@ -45,15 +45,11 @@ def raced(ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
     rules = plan.rules(len(groups))
     sign = 1.0 if head.direction == "min" else -1.0
     rows: list[dict[str, Any]] = []
-    own: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in ranking.to_pylist():
-        own.setdefault(tuple(row[name] for name in head.group_by), []).append(row)
-    for stratum, configurations in groups.items():
+    for (stratum, configurations), (_, ranked) in zip(groups.items(), strata(ranking), strict=True):
         values = sign * value_matrix(configurations, plan.order)
         bases = baselines(configurations, head.baseline, dict(zip(head.group_by, stratum, strict=True)))
         test = _replayed(values[:, :, None], _counts(configurations), bases, rules)
         index = {configuration.configuration_id: i for i, configuration in enumerate(configurations)}
-        ranked = own[stratum]
         for row in ranked:
             place = index[row["configuration_id"]]
             row.update(_decided(row, "diff", int(test.verdict[place]), sign))
@@ -82,13 +78,13 @@ def raced_overall(overall: pa.Table, ranking: pa.Table, table: pa.Table, plan: R
     columns, parameters, groups = collect(table, head.objective, head.group_by, head.baseline)
     wanted = {name: value for name, value in head.baseline.items() if PARAMETER_PREFIX + name not in columns}
     sign = 1.0 if head.direction == "min" else -1.0
-    keys = list(dict.fromkeys(_key(one) for configurations in groups.values() for one in configurations))
+    keys = list(dict.fromkeys(one.key for configurations in groups.values() for one in configurations))
     place = {key: index for index, key in enumerate(keys)}
     values = np.full((len(keys), len(plan.order), len(groups)), math.nan)
     counts = np.full((len(keys), len(groups)), 0)
     bases = np.full(len(keys), -1)
     for group, configurations in enumerate(groups.values()):
-        indices = [place[_key(one)] for one in configurations]
+        indices = [place[one.key] for one in configurations]
         values[indices, :, group] = sign * value_matrix(configurations, plan.order)
         counts[indices, group] = _counts(configurations)
         for index, base in zip(indices, baselines(configurations, wanted, {}), strict=True):
@@ -133,17 +129,11 @@ def _merged(values: FloatArray) -> FloatArray:
     return np.asarray((values / np.where(sizes > 0, sizes, 1.0)).mean(axis=2))
 
 
-def _key(configuration: Configuration) -> tuple[Any, ...]:
-    return tuple(configuration.parameters.values())
-
-
-def _counts(configurations: Sequence[Configuration]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _counts(configurations: Sequence[Configuration]) -> IntArray:
     return np.array([len(one.values) for one in configurations], dtype=np.int64)
 
 
-def _replayed(
-    values: FloatArray, counts: np.ndarray[Any, np.dtype[np.int64]], bases: Any, rules: RaceRules
-) -> RaceTest:
+def _replayed(values: FloatArray, counts: IntArray, bases: Any, rules: RaceRules) -> RaceTest:
     """Return a race's tests after all its looks; `values` has shape (configurations, replicates, strata)."""
     test = RaceTest(bases, rules)
     for number, look in enumerate(rules.looks):

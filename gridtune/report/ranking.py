@@ -49,15 +49,9 @@ __all__ = [
 LEVEL = 0.95
 #: The resampling is always the same: a report made twice from the same results is the same.
 SEED = 20_011
-#: Columns of a ranking from the fields of a `PairedDifference`.
-_PAIRED = {
-    "diff": "difference",
-    "diff_low": "low",
-    "diff_high": "high",
-    "relative": "relative",
-    "relative_low": "relative_low",
-    "relative_high": "relative_high",
-}
+#: Columns of a ranking from a paired difference.
+PAIRED = ("diff", "diff_low", "diff_high", "relative", "relative_low", "relative_high")
+_FIELDS = {"diff": "difference", "diff_low": "low", "diff_high": "high"}
 #: First words of the labels that `gridtune.sweep.space.schema.Replicates` gives.
 _KINDS = {"window", "seed", "shake"}
 _HEAD = b"gridtune.ranking"
@@ -74,9 +68,7 @@ _AFTER = (
     pa.field("failures", pa.int64()),
     *(pa.field(name, pa.float64()) for name in ("mean", "iqm", "ci_low", "ci_high", "gap")),
     pa.field("pairs", pa.int64()),
-    *(pa.field(name, pa.float64()) for name in ("diff", "diff_low", "diff_high")),
-    *(pa.field(name, pa.float64()) for name in ("relative", "relative_low", "relative_high")),
-    pa.field("p_value", pa.float64()),
+    *(pa.field(name, pa.float64()) for name in (*PAIRED, "p_value")),
     pa.field("verdict", pa.string()),
 )
 
@@ -287,10 +279,7 @@ def _rank_stratum(
         "ci_high": interval.high,
         "gap": gap_to_bound(values, bounds, head.direction),
         "pairs": np.where(compared, paired.n, 0),
-        **{
-            name: np.where(compared, getattr(paired, attribute), math.nan)
-            for name, attribute in _PAIRED.items()
-        },
+        **{name: np.where(compared, getattr(paired, _FIELDS.get(name, name)), math.nan) for name in PAIRED},
         "p_value": joint_paired_p_values(
             np.where(compared[:, None], values, math.nan), padded[bases], rng=np.random.default_rng(SEED)
         ),

@@ -132,10 +132,7 @@ def _statistics(
     sign = -1 if direction == "min" else 1
     wanted = [spread.effect, *(spread.on_scale(sign * effect) for effect in effects)]
     counts = [needed(effect, spread.deviation) for effect in wanted]
-    least = []
-    for size in sizes:
-        effect = detectable(size, spread.deviation)
-        least.append(np.where(np.isfinite(effect), spread.as_relative(sign * effect), math.nan))
+    least = {f"detectable_{size}": detectable(size, spread.deviation) for size in sizes}
     return {
         "pairs": spread.pairs,
         "relative": spread.as_relative(spread.effect),
@@ -144,7 +141,10 @@ def _statistics(
             name: [int(n) if math.isfinite(n) else None for n in count]
             for name, count in zip(_needed(effects), counts, strict=True)
         },
-        **{f"detectable_{size}": values for size, values in zip(sizes, least, strict=True)},
+        **{
+            name: np.where(np.isfinite(effect), spread.as_relative(sign * effect), math.nan)
+            for name, effect in least.items()
+        },
     }
 
 

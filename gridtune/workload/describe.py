@@ -205,7 +205,7 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         serial_share=_share(sized == 1),
         power_of_two_share=_share((sized > 1) & (sized & (sized - 1) == 0)),
         at_limit_share=_share(accuracy >= 1.0),
-        busiest_user_share=_share(user == _most_common(user)) if len(user) else math.nan,
+        busiest_user_share=_busiest(user),
         zero_run_time=int((run == 0).sum()),
         wider_than_machine=0 if machine is None else int((size > machine).sum()),
         unsorted=int((np.diff(submit) < 0).sum()),
@@ -330,9 +330,8 @@ def _estimate_accuracy(workload: Workload) -> FloatArray:
     return np.asarray(workload.run_time[estimated] / workload.requested_time[estimated])
 
 
-def _most_common(values: IntArray) -> int:
-    kinds, counts = np.unique(values, return_counts=True)
-    return int(kinds[counts.argmax()])
+def _busiest(users: IntArray) -> float:
+    return float(np.unique(users, return_counts=True)[1].max() / len(users)) if len(users) else math.nan
 
 
 def _size_known(workload: Workload) -> BoolArray:

@@ -147,7 +147,13 @@ def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
         if count is not None and not count.isdecimal():
             raise WorkloadError(f"{count!r} is no number of GPUs", path=file, line=number, field="Count")
         devices = settings.get("file", settings.get("multiplefiles"))
-        many = int(count) if count is not None else 1 if devices is None else _devices(devices)
+        many = (
+            int(count)
+            if count is not None
+            else 1
+            if devices is None
+            else len(_expanded(devices, file, number, "File"))
+        )
         for node in nodes:
             own = counted.setdefault(node, {})
             kind = settings.get("type", "")
@@ -209,16 +215,16 @@ def _nodes(path: Path, line: int, text: str, nodes: Mapping[str, int]) -> frozen
     return frozenset(named)
 
 
-def _expanded(text: str, path: Path, line: int) -> list[str]:
+def _expanded(text: str, path: Path, line: int, field: str = "NodeName") -> list[str]:
     """Return the names that a host list stands for: `n[001-003,7],login` has five."""
-    names = list(itertools.islice(_each_name(text, path, line), _MOST_NODES + 1))
+    names = list(itertools.islice(_each_name(text, path, line, field), _MOST_NODES + 1))
     if len(names) > _MOST_NODES:
-        message = f"{text[:40]!r} is more than {_MOST_NODES:,} nodes"
-        raise WorkloadError(message, path=path, line=line, field="NodeName")
+        message = f"{text[:40]!r} is more than {_MOST_NODES:,} names"
+        raise WorkloadError(message, path=path, line=line, field=field)
     return names
 
 
-def _each_name(text: str, path: Path, line: int) -> Iterator[str]:
+def _each_name(text: str, path: Path, line: int, field: str) -> Iterator[str]:
     for before, ranges, after, plain in _RANGES.findall(text):
         if plain:
             yield plain
@@ -228,16 +234,15 @@ def _each_name(text: str, path: Path, line: int) -> Iterator[str]:
             ends = (low, high) if dash else (low, low)
             if not all(map(_NUMBER.fullmatch, ends)) or int(ends[0]) > int(ends[1]):
                 message = f"{piece[:40]!r} is no range of numbers, such as 001-087"
-                raise WorkloadError(message, path=path, line=line, field="NodeName")
+                raise WorkloadError(message, path=path, line=line, field=field)
             for number in range(int(ends[0]), int(ends[1]) + 1):
-                yield from _each_name(f"{before}{number:0{len(low)}d}{after}", path, line)
+                yield from _each_name(f"{before}{number:0{len(low)}d}{after}", path, line, field)
 
 
 #: GPUs of a node by their type; "" where no type is said.
 Gpus = Mapping[str, int]
 
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2}
-_RANGE = re.compile(r"\[([^\]]*)\]")
 
 
 def _gpus_in(text: str) -> dict[str, int]:
@@ -262,20 +267,6 @@ def _gpus_in(text: str) -> dict[str, int]:
         count = int(last.rstrip("kKmM")) * _FACTORS[last.lstrip("0123456789").lower()] if counted else 0
         gpus[kind] = gpus.get(kind, 0) + count
     return gpus
-
-
-def _devices(text: str) -> int:
-    """Return how many files `/dev/nvidia[0-3,6]` are, or a list of such."""
-    total = 0
-    for item in re.split(r",(?![^\[]*\])", text):
-        count = 1
-        for inside in _RANGE.findall(item):
-            ends = [
-                (low, high or low) for low, _, high in (part.partition("-") for part in inside.split(","))
-            ]
-            count *= sum(int(b) - int(a) + 1 for a, b in ends if a.isdecimal() and b.isdecimal())
-        total += count
-    return total
 
 
 _DUMPED = re.compile(r"\s*(Cluster|Parent|Account|User)\s*-\s*('[^']*'|[^:\s]+)(.*)", re.IGNORECASE)

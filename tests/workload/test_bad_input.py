@@ -346,8 +346,8 @@ def test_parquet_of_another_kind(tmp_path):
         return str(caught.value)
 
     good = {"submit_time": [0, 1], "run_time": [1, 2]}
-    assert "column 'colour' is not a field" in fault({**good, "colour": [1, 2]})
-    assert "field run_time: there is no such column" in fault({"submit_time": [0, 1]})
+    assert "unknown field 'colour'" in fault({**good, "colour": [1, 2]})
+    assert "field run_time: the table does not name it" in fault({"submit_time": [0, 1]})
     assert "field user: job 2 has no value" in fault({**good, "user": [1, None]})
     assert "field user: holds string" in fault({**good, "user": ["a", "b"]})
     assert "job 2 of 2: 2.5 is not a whole number" in fault({**good, "run_time": [1.0, 2.5]})

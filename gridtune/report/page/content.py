@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -296,7 +295,11 @@ def _schedule_content(files: Sequence[ScheduleFiles], labels: Mapping[str, str])
 
 
 def _stratum(files: ScheduleFiles, labels: Mapping[str, str], most: int) -> dict[str, Any]:
-    columns = {key: _columns(path) for key, path in files.tables.items()}
+    names = ["job_id", "submit_time", "start_time", "end_time", "processors"]
+    read = {key: pq.read_table(path, columns=names) for key, path in files.tables.items()}
+    columns = {
+        key: {name: table[name].to_numpy().astype(np.int64) for name in names} for key, table in read.items()
+    }
     origin = min(int(column["submit_time"].min()) for column in columns.values())
     return {
         "stratum": files.stratum,
@@ -311,12 +314,6 @@ def _stratum(files: ScheduleFiles, labels: Mapping[str, str], most: int) -> dict
             for key, column in columns.items()
         ],
     }
-
-
-def _columns(path: Path) -> dict[str, IntArray]:
-    names = ["job_id", "submit_time", "start_time", "end_time", "processors"]
-    table = pq.read_table(path, columns=names)
-    return {name: table[name].to_numpy().astype(np.int64) for name in names}
 
 
 def _schedule(columns: Mapping[str, IntArray], processors: int, origin: int, most: int) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from fractions import Fraction
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.json_text import JsonText
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
+from gridtune.workload.formats.table import number_column
 from gridtune.workload.workload import Workload
 
 __all__ = ["BATSIM"]
@@ -77,7 +77,7 @@ class _Reader:
         jobs = self.document["jobs"]
         rows = [self._job(position, job) for position, job in enumerate(jobs)]
         present = [name for name in self.fields if any(name in row for row in rows)]
-        columns = {name: _column(name, [row.get(name, UNKNOWN) for row in rows]) for name in present}
+        columns = {name: number_column(name, [row.get(name, UNKNOWN) for row in rows]) for name in present}
         columns.setdefault("submit_time", np.zeros(0, dtype=np.int64))
         return RawLog(
             columns=columns,
@@ -183,13 +183,8 @@ class _Reader:
             return {"header": simple}
         try:
             return metadata_from_json(own)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except ValueError as error:
             raise self.fault("gridtune's own part is damaged", _OWN) from error
-
-
-def _column(name: str, values: list[int | float]) -> npt.NDArray[Any]:
-    fractions = name in FLOAT_FIELDS or any(isinstance(value, float) for value in values)
-    return np.asarray(values, dtype=np.float64 if fractions else np.int64)
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:

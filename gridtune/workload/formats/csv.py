@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gridtune.errors import WorkloadError
-from gridtune.registry import nearest_name
 from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
@@ -88,23 +87,11 @@ def _read_own(stream: LogStream) -> RawLog:
     first = stream.read_line().removeprefix(BYTE_ORDER_MARK)
     if not first.strip():
         raise WorkloadError("line 1 should name the fields, but is empty", path=stream.path, line=1)
-    fields = tuple(_field(name, stream) for name in first.decode("utf-8", "replace").split(","))
-    check_names(fields, stream.path, 1)
-    for name in ("submit_time", "run_time"):
-        if name not in fields:
-            raise WorkloadError("the header does not name it", path=stream.path, line=1, field=name)
+    names = first.decode("utf-8", "replace").split(",")
+    fields = tuple(name.strip().strip('"').strip() for name in names)
+    check_names(fields, stream.path, 1, own=True)
     table = parse_table(stream, TableLayout(fields=fields, separator=b",", first_line=2))
     return RawLog(columns=table.columns, line_of=table.line_of)
-
-
-def _field(text: str, stream: LogStream) -> str:
-    name = text.strip().strip('"').strip()
-    if name not in FIELDS:
-        near = nearest_name(name, FIELDS)
-        meant = f"did you mean {near!r}? " if near else ""
-        hint = f"{meant}columns of other names: gridtune traces import FILE NEW.swf --columns processors=NAME"
-        raise WorkloadError(f"unknown field {name[:40]!r}", path=stream.path, line=1, hint=hint)
-    return name
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:

@@ -50,31 +50,27 @@ def metadata_to_json(workload: Workload) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Metadata:
+    """The content of what `metadata_to_json` returns."""
+
+    machine_processors: int | None
+    header: dict[str, tuple[str, ...]]
+    names: dict[str, dict[int, str]]
+    cleaning: dict[str, int] = field(default_factory=dict)
+
+
 def metadata_from_json(values: Any) -> dict[str, Any]:
     """Return the fields of a `RawLog` that `metadata_to_json` wrote.
 
     Raises
     ------
-    ValueError, KeyError, TypeError or AttributeError
+    ValueError
         If it did not write them.
     """
-    machine = values["machine_processors"]
-    if machine is not None and (type(machine) is not int or machine < 1):
-        raise TypeError("the machine's processors are no number above 0")
-    return {
-        "machine_processors": machine,
-        "header": {key: tuple(map(_text, texts)) for key, texts in values["header"].items()},
-        "names": {
-            field: {int(number): _text(name) for number, name in names.items()}
-            for field, names in values["names"].items()
-        },
-    }
+    from pydantic import TypeAdapter  # noqa: PLC0415 - costs more to import than other formats need
 
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
+    return dict(vars(TypeAdapter(_Metadata).validate_python(values)))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.fields import FIELDS, FLOAT_FIELDS
+from gridtune.workload.fields import FLOAT_FIELDS
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
@@ -35,10 +35,8 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
         file = pq.ParquetFile(BytesIO(content))
         _check_size(file.metadata, stream)
         names = file.schema_arrow.names
-        check_names(names, stream.path, None)
         foreign = _is_foreign(file.schema_arrow) or columns is not None or timezone is not None
-        if not foreign:
-            _check_names(names, stream)
+        check_names(names, stream.path, None, own=not foreign)
         table = file.read()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         message = f"is not a Parquet file, or it is cut off or damaged ({str(error).partition(chr(10))[0]})"
@@ -83,16 +81,6 @@ def _check_size(metadata: Any, stream: LogStream) -> None:
         raise stream.too_large(message)
 
 
-def _check_names(names: list[str], stream: LogStream) -> None:
-    for name in names:
-        if name not in FIELDS:
-            hint = f"the fields are {', '.join(FIELDS)}"
-            raise WorkloadError(f"column {name!r} is not a field of a log", path=stream.path, hint=hint)
-    for name in ("submit_time", "run_time"):
-        if name not in names:
-            raise WorkloadError("there is no such column", path=stream.path, field=name)
-
-
 def _column(column: Any, name: str, stream: LogStream) -> npt.NDArray[Any]:
     import pyarrow as pa  # noqa: PLC0415
 
@@ -114,9 +102,8 @@ def _metadata(metadata: Mapping[bytes, bytes], stream: LogStream) -> dict[str, A
     if _METADATA not in metadata:
         return {}
     try:
-        values = json.loads(metadata[_METADATA])
-        return {**metadata_from_json(values), "cleaning": dict(values["cleaning"])}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return metadata_from_json(json.loads(metadata[_METADATA]))
+    except ValueError as error:
         raise WorkloadError("its gridtune metadata is damaged", path=stream.path) from error
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
-from gridtune.registry import name_hint
+from gridtune.registry import name_hint, nearest_name
+from gridtune.workload.fields import FIELDS
 
 __all__ = ["Records", "check_names", "quantities_of"]
 
@@ -119,11 +120,20 @@ _NAMES = {
 }
 
 
-def check_names(names: Sequence[str], path: Path, line: int | None) -> None:
-    """Refuse a table of which two columns have the same name."""
+def check_names(names: Sequence[str], path: Path, line: int | None, *, own: bool = False) -> None:
+    """Refuse a table of which two columns have the same name, or one of gridtune's own with other fields."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise WorkloadError("the header names it twice", path=path, line=line, field=twice)
+    for name in names if own else ():
+        if name not in FIELDS:
+            near = nearest_name(name, FIELDS)
+            hint = f"did you mean {near!r}? " if near else ""
+            hint += "columns of other names: gridtune traces import FILE NEW.swf --columns processors=NAME"
+            raise WorkloadError(f"unknown field {name[:40]!r}", path=path, line=line, hint=hint)
+    for name in ("submit_time", "run_time") if own else ():
+        if name not in names:
+            raise WorkloadError("the table does not name it", path=path, line=line, field=name)
 
 
 def quantities_of(columns: Sequence[str], chosen: str = "") -> dict[str, str]:

@@ -27,7 +27,16 @@ from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.workload import Workload
 
-__all__ = ["BYTE_ORDER_MARK", "Table", "TableLayout", "decoded", "parse_table", "rows_of_text", "write_table"]
+__all__ = [
+    "BYTE_ORDER_MARK",
+    "Table",
+    "TableLayout",
+    "decoded",
+    "number_column",
+    "parse_table",
+    "rows_of_text",
+    "write_table",
+]
 
 
 #: What some editors put before UTF-8 text.
@@ -209,7 +218,9 @@ class _Parser:
                 if name is not None:
                     column.append(self._value(name, token, line))
         columns = {
-            name: _column(name, column) for name, column in zip(layout.fields, values, strict=True) if name
+            name: number_column(name, column)
+            for name, column in zip(layout.fields, values, strict=True)
+            if name
         }
         return _Block(columns, np.asarray(lines, dtype=np.int64))
 
@@ -352,7 +363,8 @@ def _integers(text: bytes) -> IntArray | None:
     return values
 
 
-def _column(name: str, values: list[int | float]) -> npt.NDArray[Any]:
+def number_column(name: str, values: list[int | float]) -> npt.NDArray[Any]:
+    """Return a field's values, float64 where they have fractions."""
     fractions = name in FLOAT_FIELDS or any(isinstance(value, float) for value in values)
     return np.asarray(values, dtype=np.float64 if fractions else np.int64)
 
