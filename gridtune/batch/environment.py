@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gridtune.batch.simulator.decisions.batch import DecisionBatch
 from gridtune.batch.simulator.decisions.machine import ROW, STATE
-from gridtune.core.vector_environment import CompiledVectorEnv
+from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray
 from gridtune.workload import Workload, read_workload
@@ -75,16 +75,6 @@ def _spaces(machines: DecisionBatch, flat: bool) -> tuple[gym.Space[Any], gym.sp
     return gym.spaces.Dict({"action_mask": mask, "observations": rows, "state": state}), choice
 
 
-def _observe(machines: DecisionBatch, flat: bool, copy: bool = True) -> Observation:
-    """Return the observations of all machines, in the form of the spaces."""
-    observed = machines.observed.copy() if copy else machines.observed
-    if flat:
-        return observed
-    mask = machines.mask.copy() if copy else machines.mask
-    rows = observed[:, STATE:].reshape(machines.count, machines.actions, ROW)
-    return {"action_mask": mask, "observations": rows, "state": observed[:, :STATE]}
-
-
 def _begin(machines: DecisionBatch, begins: BoolArray, rngs: Sequence[np.random.Generator]) -> None:
     """Draw a window for each of those machines until it is one with a decision."""
     first, left = machines.first.copy(), begins.copy()
@@ -102,7 +92,7 @@ def _begin(machines: DecisionBatch, begins: BoolArray, rngs: Sequence[np.random.
     )
 
 
-class BatchEnv(gym.Env[Observation, np.int64]):
+class BatchEnv(CompiledEnv):
     """A machine on which the agent decides about waiting jobs; an episode is a window of consecutive jobs.
 
     A window is drawn from the log, and begins on an empty machine. The episode terminates when all of its
@@ -149,8 +139,6 @@ class BatchEnv(gym.Env[Observation, np.int64]):
         All of these but `trace` and `flat`, by name; those that are left out are as `DecisionBatch` has them.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
-
     def __init__(
         self,
         trace: Workload | str | Path = "quickstart",
@@ -158,33 +146,9 @@ class BatchEnv(gym.Env[Observation, np.int64]):
         flat: bool = False,
         **options: Any,
     ) -> None:
-        self.machines = _machines(trace, **options)
-        self._flat = flat
-        self.observation_space, self.action_space = _spaces(self.machines, flat)
-        self._action = np.zeros(1, np.int64)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin a random window, or the one whose first job has the number `options["first"]`."""
-        super().reset(seed=seed)
-        machines, first = self.machines, (options or {}).get("first")
-        if first is None:
-            _begin(machines, np.ones(1, np.bool_), [self.np_random])
-        else:
-            _begin_at(machines, first)
-        return self._observation(), {"first": int(machines.first[0])}
-
-    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Carry out a decision, and advance to the next one."""
-        machines = self.machines
-        self._action[0] = action
-        machines.step(self._action)
-        return self._observation(), float(machines.rewards[0]), bool(machines.over[0]), False, {}
-
-    def _observation(self) -> Observation:
-        observed = _observe(self.machines, self._flat)
-        return observed[0] if self._flat else {name: part[0] for name, part in observed.items()}
+        vector = BatchVectorEnv(1, trace, flat=flat, **options)
+        self.machines = vector.machines
+        super().__init__(vector)
 
 
 class BatchVectorEnv(CompiledVectorEnv):
@@ -232,7 +196,13 @@ class BatchVectorEnv(CompiledVectorEnv):
         return self.machines.rewards, self.machines.over
 
     def _observe(self) -> Observation:
-        return _observe(self.machines, self._flat, self._copy)
+        machines, copy = self.machines, self._copy
+        observed = machines.observed.copy() if copy else machines.observed
+        if self._flat:
+            return observed
+        mask = machines.mask.copy() if copy else machines.mask
+        rows = observed[:, STATE:].reshape(machines.count, machines.actions, ROW)
+        return {"action_mask": mask, "observations": rows, "state": observed[:, :STATE]}
 
 
 def _begin_at(machines: DecisionBatch, first: npt.ArrayLike) -> None:

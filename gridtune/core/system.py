@@ -449,6 +449,11 @@ class Measure:
     formula: str
     source: str = field(kw_only=True)
 
+    @classmethod
+    def own(cls, unit: str, direction: Direction, formula: str) -> Measure:
+        """Return a measure that gridtune itself defines."""
+        return Measure(unit, direction, formula, source="gridtune")
+
 
 @dataclass(frozen=True)
 class CellResources:

@@ -1,4 +1,4 @@
-"""`CompiledVectorEnv`: the frame of environments that one compiled call steps side by side."""
+"""The frame of environments that one compiled call steps side by side, and that of a single one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gymnasium.vector.utils import batch_space
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray
 
-__all__ = ["CompiledVectorEnv"]
+__all__ = ["CompiledEnv", "CompiledVectorEnv"]
 
 
 class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
@@ -43,15 +43,14 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
     Attributes
     ----------
     episode
-        Name of the info, and of the option of `reset`, with the number that says which episode it is; empty
-        if episodes have none.
+        Name of the info, and of the option of `reset`, with the number that says which episode it is.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
         "render_modes": [],
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
-    episode: ClassVar[str] = ""
+    episode: ClassVar[str]
 
     def __init__(
         self,
@@ -138,6 +137,47 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _infos(self, begun: BoolArray) -> dict[str, Any]:
         """Return the numbers of the episodes that have just begun, in Gymnasium's form."""
-        if not self.episode:
-            return {}
         return {self.episode: np.where(begun, self._numbers, 0), f"_{self.episode}": begun.copy()}
+
+
+class CompiledEnv(gym.Env[Any, Any]):
+    """A single environment: a vector environment of one, without its first axis.
+
+    Parameters
+    ----------
+    vector
+        The vector environment; it draws episodes with this environment's random generator.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+
+    def __init__(self, vector: CompiledVectorEnv) -> None:
+        self._vector = vector
+        self.observation_space = vector.single_observation_space
+        self.action_space = vector.single_action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a random episode, or the one that the options name."""
+        super().reset(seed=seed)
+        self._vector._rngs[0] = self.np_random
+        observations, infos = self._vector.reset(options=options)
+        return _first(observations), _first_info(infos)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take an action, and advance to the next decision."""
+        observations, rewards, terminated, truncated, infos = self._vector.step(np.asarray(action)[None])
+        over = bool(terminated[0]), bool(truncated[0])
+        return _first(observations), float(rewards[0]), *over, _first_info(infos)
+
+
+def _first(observations: Any) -> Any:
+    if isinstance(observations, dict):
+        return {name: part[0] for name, part in observations.items()}
+    return observations[0]
+
+
+def _first_info(infos: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the first environment, without the masks of Gymnasium's form."""
+    return {name: values[0].item() for name, values in infos.items() if not name.startswith("_")}

@@ -77,10 +77,8 @@ Point = dict[str, Any]
 
 #: Metrics that every training has, beside those of its evaluation.
 TRAINING_MEASURES: Mapping[str, Measure] = {
-    "return_mean": Measure(
-        "1", "max", "mean sum of rewards over the episodes of the last iteration", source="gridtune"
-    ),
-    "iterations": Measure("iterations", "none", "iterations of the algorithm", source="gridtune"),
+    "return_mean": Measure.own("1", "max", "mean sum of rewards over the episodes of the last iteration"),
+    "iterations": Measure.own("iterations", "none", "iterations of the algorithm"),
 }
 
 

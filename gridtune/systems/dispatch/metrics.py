@@ -59,23 +59,18 @@ DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
         "relative_in_time_median": Measure(
             "1", "max", f"median of {_BATCHES}", source=f"{_PAPER}, Table 2 (each batch)"
         ),
-        "relative_tardiness": Measure(
-            "1", "min", "mean tardiness over that of the reference", source="gridtune"
-        ),
-        "relative_in_time_min": Measure("1", "max", f"smallest of {_BATCHES}", source="gridtune"),
+        "relative_tardiness": Measure.own("1", "min", "mean tardiness over that of the reference"),
+        "relative_in_time_min": Measure.own("1", "max", f"smallest of {_BATCHES}"),
         "in_time": Measure("jobs", "max", "jobs with C ≤ d", source=f"{_PAPER}, section 2.2.2"),
         "tardiness_max": Measure("s", "min", "largest max(0, C − d)", source=_BAKER),
-        "tardiness_p95": Measure("s", "min", "95 % quantile of max(0, C − d)", source="gridtune"),
+        "tardiness_p95": Measure.own("s", "min", "95 % quantile of max(0, C − d)"),
         "response_mean": Measure("s", "min", "mean of C − s", source=f"{_BAKER} (flowtime)"),
         "tardiness_mean_bound": Measure("s", "none", f"lower bound of tardiness_mean: {_BOUND}", source=_CHU),
         "response_mean_bound": Measure(
             "s", "none", f"lower bound of response_mean: {_BOUND}", source=_SCHRAGE
         ),
-        "overruled_share": Measure(
-            "1",
-            "none",
-            "jobs that an assisting learner sent elsewhere than the selector, over jobs",
-            source="gridtune",
+        "overruled_share": Measure.own(
+            "1", "none", "jobs that an assisting learner sent elsewhere than the selector, over jobs"
         ),
         "aroc": Measure(
             "1",
@@ -98,17 +93,12 @@ DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
             source="Naeini, Cooper and Hauskrecht, “Obtaining well calibrated probabilities using Bayesian "
             "binning”, AAAI 2015 (expected calibration error)",
         ),
-        "moves": Measure(
-            "moves",
-            "none",
-            "times that a waiting job was moved to another machine, learning jobs too",
-            source="gridtune",
+        "moves": Measure.own(
+            "moves", "none", "times that a waiting job was moved to another machine, learning jobs too"
         ),
-        "restarts": Measure(
-            "jobs", "none", "jobs restarted after failures, learning jobs too", source="gridtune"
-        ),
-        "jobs": Measure("jobs", "none", "jobs of all batches", source="gridtune"),
-        "batches": Measure("batches", "none", "batches", source="gridtune"),
+        "restarts": Measure.own("jobs", "none", "jobs restarted after failures, learning jobs too"),
+        "jobs": Measure.own("jobs", "none", "jobs of all batches"),
+        "batches": Measure.own("batches", "none", "batches"),
     }
 )
 RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(

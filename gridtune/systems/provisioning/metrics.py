@@ -28,10 +28,6 @@ def _published(unit: str, direction: Direction, formula: str, place: str) -> Mea
     return Measure(unit, direction, formula, source=f"{_SINGH}, {place}")
 
 
-def _own(unit: str, direction: Direction, formula: str) -> Measure:
-    return Measure(unit, direction, formula, source="gridtune")
-
-
 #: Every metric by name.
 PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
@@ -46,7 +42,7 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "what is free): no plan on the slots on offer takes less, nor does best effort",
             source=_BOUNDS,
         ),
-        "allocation_cost_bound": _own(
+        "allocation_cost_bound": Measure.own(
             "SU", "none", "Σ processors × run time × price, each task where that is least: no plan costs less"
         ),
         "workflow_makespan_best_effort": _published(
@@ -70,13 +66,13 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "allocation cost / that of best effort − 1",
             "figures 6 and 7, which show the ratio in percent",
         ),
-        "workflow_makespan_no_worse": _own(
+        "workflow_makespan_no_worse": Measure.own(
             "1", "max", "1 if the makespan is at most that of best effort, else 0"
         ),
-        "cost_within_tenth": _own(
+        "cost_within_tenth": Measure.own(
             "1", "max", "1 if the allocation cost is at most 1.1 × that of best effort, else 0"
         ),
-        "both_no_worse": _own(
+        "both_no_worse": Measure.own(
             "1", "max", "1 if neither makespan nor cost is above that of best effort, else 0"
         ),
         "feasible": _published("1", "max", "1 if a plan was found that holds all tasks, else 0", "section 2"),
@@ -108,8 +104,8 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "share of the site that the log's jobs hold, over the times at which workflows are submitted",
             "section 5",
         ),
-        "jobs": _own("jobs", "none", "jobs of the log; 0 where slots are random"),
-        "tasks": _own("tasks", "none", "tasks of the workflow"),
+        "jobs": Measure.own("jobs", "none", "jobs of the log; 0 where slots are random"),
+        "tasks": Measure.own("tasks", "none", "tasks of the workflow"),
     }
 )
 

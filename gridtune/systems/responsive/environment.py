@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.vector_environment import CompiledVectorEnv
+from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
 from gridtune.systems.responsive.simulator.batch import BOUND, RewardTime, SiteBatch
 from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
 from gridtune.systems.responsive.simulator.site import SiteModel
@@ -54,7 +54,7 @@ def _spaces(batch: SiteBatch) -> tuple[gym.spaces.Dict, gym.Space[Any]]:
     return observations, gym.spaces.MultiDiscrete([batch.slots, len(batch.model.pool_sizes) + 1])
 
 
-class ResponsiveEnv(gym.Env[Observation, Any]):
+class ResponsiveEnv(CompiledEnv):
     """A grid site on which the agent chooses the waiting job to start; an episode is a number of jobs.
 
     Observation: `observations`, a row of features for each candidate
@@ -81,9 +81,11 @@ class ResponsiveEnv(gym.Env[Observation, Any]):
     reward
         `completion`: a step returns the rewards of the jobs that have completed since; `start`: that of its
         own job.
-    """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+    Examples
+    --------
+    `reset(options={"first": 3})` begins with the job of that number, and `reset()` with a random one.
+    """
 
     def __init__(
         self,
@@ -95,29 +97,8 @@ class ResponsiveEnv(gym.Env[Observation, Any]):
         weight: float = 0.5,
         reward: RewardTime = "completion",
     ) -> None:
-        options = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
-        self._batch = _site_batch(jobs, model, **options)
-        self.observation_space, self.action_space = _spaces(self._batch)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode with a random job, or with the one whose number is `options["first"]`."""
-        super().reset(seed=seed)
-        first = (options or {}).get("first")
-        first = int(self.np_random.integers(self._batch.starts) if first is None else first)
-        self._batch.step(0, np.ones(1, np.bool_), np.array([first]))
-        return self._observation(), {"first": first}
-
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Start a job, and advance to the next decision."""
-        batch = self._batch
-        batch.step(_as_pairs(np.asarray(action).reshape(1, -1)))
-        return self._observation(), float(batch.observed.rewards[0]), bool(batch.observed.over[0]), False, {}
-
-    def _observation(self) -> Observation:
-        observed = self._batch.observed
-        return {"observations": observed.rows[0].copy(), "action_mask": observed.mask[0].copy()}
+        options: dict[str, Any] = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
+        super().__init__(ResponsiveVectorEnv(1, jobs, model, **options))
 
 
 class ResponsiveVectorEnv(CompiledVectorEnv):
@@ -127,7 +108,7 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of sites.
-    jobs, model, options
+    jobs, model, episode, slots, weight, reward
         See `ResponsiveEnv`.
     """
 
@@ -138,9 +119,15 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         num_envs: int = 1,
         jobs: SiteJobs | str | Path = "egee",
         model: SiteModel | None = None,
-        **options: Any,
+        *,
+        episode: int = 500,
+        slots: int = 32,
+        weight: float = 0.5,
+        reward: RewardTime = "completion",
     ) -> None:
-        self._batch = _site_batch(jobs, model, count=num_envs, **options)
+        jobs = jobs if isinstance(jobs, SiteJobs) else _read_site_jobs(str(jobs))
+        options: dict[str, Any] = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
+        self._batch = SiteBatch(jobs, model or SiteModel(), count=num_envs, **options)
         super().__init__(num_envs, _spaces(self._batch))
 
     def _draw(self, where: BoolArray) -> None:
@@ -160,12 +147,6 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         observed = self._batch.observed
         # Gymnasium batches a Dict in the order of its sorted keys.
         return {"action_mask": observed.mask.copy(), "observations": observed.rows.copy()}
-
-
-def _site_batch(jobs: SiteJobs | str | Path, model: SiteModel | None, **options: Any) -> SiteBatch:
-    """Return sites with these jobs, or those to learn on of a trace; by default with 81 cores."""
-    jobs = jobs if isinstance(jobs, SiteJobs) else _read_site_jobs(str(jobs))
-    return SiteBatch(jobs, model or SiteModel(), **options)
 
 
 def _as_pairs(actions: IntArray) -> IntArray:

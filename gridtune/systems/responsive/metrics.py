@@ -100,28 +100,22 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
             "than any reward within the limit",
             source="Deb, doi 10.1016/S0045-7825(99)00389-8, section 3 (rules for constraints)",
         ),
-        "core_hours": Measure(
-            "core·h", "min", "∫ pool(t) dt / 3600, from the first to the last submission", source="gridtune"
+        "core_hours": Measure.own(
+            "core·h", "min", "∫ pool(t) dt / 3600, from the first to the last submission"
         ),
-        "pool_mean": Measure(
-            "cores",
-            "none",
-            "∫ pool(t) dt / (q₂ − q₁), over [q₁, q₂), the first and the last submission",
-            source="gridtune",
+        "pool_mean": Measure.own(
+            "cores", "none", "∫ pool(t) dt / (q₂ − q₁), over [q₁, q₂), the first and the last submission"
         ),
-        "cost": Measure(
+        "cost": Measure.own(
             "1",
             "min",
             "price · (core_hours + core-seconds of jobs after the last submission / 3600): then only cores "
             "in use are paid for",
-            source="gridtune",
         ),
-        "boots": Measure("cores", "min", "number of cores that were ordered", source="gridtune"),
-        "jobs": Measure("jobs", "none", "number of jobs that count", source="gridtune"),
-        "interactive_jobs": Measure(
-            "jobs", "none", "number of interactive jobs that count", source="gridtune"
-        ),
-        "batch_jobs": Measure("jobs", "none", "number of batch jobs that count", source="gridtune"),
+        "boots": Measure.own("cores", "min", "number of cores that were ordered"),
+        "jobs": Measure.own("jobs", "none", "number of jobs that count"),
+        "interactive_jobs": Measure.own("jobs", "none", "number of interactive jobs that count"),
+        "batch_jobs": Measure.own("jobs", "none", "number of batch jobs that count"),
     }
 )
 _RENAMED_BY_CLASS = {

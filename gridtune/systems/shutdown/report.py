@@ -6,7 +6,7 @@ A policy stands for its best configuration, whose cells are simulated again for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,6 +21,7 @@ from gridtune.core.cells import CellResult
 from gridtune.core.style import MARKERS, PALETTE, figure, group_thousands, head, save
 from gridtune.core.system import FinishedSweep
 from gridtune.report.cells import by_configuration
+from gridtune.report.labels import markdown_table
 from gridtune.systems.shutdown.reproduction import OVERALL, Overall
 from gridtune.systems.shutdown.simulator.days import SEQUENTIAL_GAP
 from gridtune.systems.shutdown.simulator.platform import TRACES
@@ -166,44 +167,41 @@ def write_comparison(by_workload: Mapping[str, Sequence[PolicyRun]], directory: 
         "",
     ]
     for workload, runs in by_workload.items():
-        lines += [f"## {workload}", "", *_trace_table(runs[0]), "", *_overall_table(runs), ""]
-        lines += [*_spread_table(runs), "", *_bound_table(runs), ""]
+        lines += [f"## {workload}", "", _trace_table(runs[0]), _overall_table(runs)]
+        lines += [_spread_table(runs), _bound_table(runs)]
     path = directory / "shutdown_tables.md"
     path.write_text("\n".join(lines), encoding="utf-8")
     return [path]
 
 
-def _trace_table(run: PolicyRun) -> Iterator[str]:
-    """Yield tables 1 and 2: jobs, sequential submissions, utilisation, days by group."""
+def _trace_table(run: PolicyRun) -> str:
+    """Return tables 1 and 2: jobs, sequential submissions, utilisation, days by group."""
     gaps = run.column("jobs", "gap").astype(float)
     gaps = gaps[~np.isnan(gaps)]
     sequential = 100 * float(np.mean(gaps < SEQUENTIAL_GAP)) if len(gaps) else np.nan
     groups = np.bincount(run.column("days", "group").astype(int), minlength=6)[1:]
     published = TRACES.get(run.cluster or "")
     utilisation = 100 * float(np.mean(run.column("days", "utilisation")))
-    yield "| cores | jobs | sequential, % | utilisation, % | days in groups 1 to 5 |"
-    yield "| ---: | ---: | ---: | ---: | --- |"
-    jobs = len(run.tables["jobs"])
-    yield _row(
-        [f"{run.cores}", f"{jobs:,}", f"{sequential:.1f}", f"{utilisation:.1f}", _list(groups.tolist())]
-    )
+    heads = ["cores", "jobs", "sequential, %", "utilisation, %", "days in groups 1 to 5"]
+    jobs = f"{len(run.tables['jobs']):,}"
+    rows = [[f"{run.cores}", jobs, f"{sequential:.1f}", f"{utilisation:.1f}", _list(groups.tolist())]]
     if published is not None:
-        jobs_text, days = f"{published.jobs:,}", _list(published.days)
-        cells = (published.cores, jobs_text, published.sequential, published.utilisation, days)
-        yield _row([f"({cell})" for cell in cells])
+        facts = (published.cores, f"{published.jobs:,}", published.sequential, published.utilisation)
+        rows.append([f"({cell})" for cell in (*facts, _list(published.days))])
+    return markdown_table(heads, rows, left=0)
 
 
-def _overall_table(runs: Sequence[PolicyRun]) -> Iterator[str]:
-    """Yield table 3: means over days, the paper's behind ours."""
-    yield "| policy | delay, min | waste, W·min | switches | stretch |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+def _overall_table(runs: Sequence[PolicyRun]) -> str:
+    """Return table 3: means over days, the paper's behind ours."""
     published = OVERALL.get(runs[0].cluster or "", {})
-    for run in runs:
-        row = published.get(run.label)
-        yield _row([run.label, *(_mean_and_published(run, name, row) for name in _COLUMNS)])
+    rows = [
+        [run.label, *(_mean_and_published(run, name, published.get(run.label)) for name in _COLUMNS)]
+        for run in runs
+    ]
     if "DS" in published:
         agent = published["DS"]
-        yield _row(["the paper's agent", *(f"({_number(getattr(agent, name))})" for name in _COLUMNS)])
+        rows.append(["the paper's agent", *(f"({_number(getattr(agent, name))})" for name in _COLUMNS)])
+    return markdown_table(["policy", "delay, min", "waste, W·min", "switches", "stretch"], rows)
 
 
 def _mean_and_published(run: PolicyRun, name: str, published: Overall | None) -> str:
@@ -211,24 +209,23 @@ def _mean_and_published(run: PolicyRun, name: str, published: Overall | None) ->
     return _number(mean) + (f" ({_number(getattr(published, name))})" if published is not None else "")
 
 
-def _spread_table(runs: Sequence[PolicyRun]) -> Iterator[str]:
-    """Yield how days differ: standard deviation, minimum and maximum of waste, switches and stretch."""
-    names = ("waste", "switches", "stretch")
-    yield _row(["policy", *(f"{name}: std, min, max" for name in names)])
-    yield "| --- | ---: | ---: | ---: |"
+def _spread_table(runs: Sequence[PolicyRun]) -> str:
+    """Return how days differ: standard deviation, minimum and maximum of waste, switches and stretch."""
+    names, rows = ("waste", "switches", "stretch"), []
     for run in runs:
         cells = []
         for name in names:
             values = run.column("days", _COLUMNS[name]).astype(float)
             values = values[~np.isnan(values)]
             cells.append(", ".join(_number(value) for value in (values.std(), values.min(), values.max())))
-        yield _row([run.label, *cells])
+        rows.append([run.label, *cells])
+    return markdown_table(["policy", *(f"{name}: std, min, max" for name in names)], rows)
 
 
-def _bound_table(runs: Sequence[PolicyRun]) -> Iterator[str]:
-    """Yield how far each policy's waste is above the bounds, and how many jobs wait beyond τ."""
-    yield "| policy | waste | bound, starts | bound, starts within τ | late | stretch beyond τ | started |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+def _bound_table(runs: Sequence[PolicyRun]) -> str:
+    """Return how far each policy's waste is above the bounds, and how many jobs wait beyond τ."""
+    heads = ["policy", "waste", "bound, starts", "bound, starts within τ", "late", "stretch beyond τ"]
+    rows = []
     for run in runs:
         means = (
             _number(float(np.nanmean(run.column("days", name))))
@@ -237,11 +234,8 @@ def _bound_table(runs: Sequence[PolicyRun]) -> Iterator[str]:
         late = int(run.column("days", "qos_violations_all").sum())
         beyond = float(np.nanmean(run.column("days", "stretch_beyond_tau")))
         started = int(run.column("days", "jobs_started").sum())
-        yield _row([run.label, *means, f"{late:,}", f"{beyond:.3f}", f"{started:,}"])
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+        rows.append([run.label, *means, f"{late:,}", f"{beyond:.3f}", f"{started:,}"])
+    return markdown_table([*heads, "started"], rows)
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -320,8 +314,7 @@ def _plot_groups(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[P
             panel.bar(range(1, 6), counts, bottom=bottom, color=colour, label=name, width=0.7)
             bottom += counts
         panel.set_xticks(range(1, 6), [f"{n}\n{share} %" for n, share in enumerate(GROUPS, start=1)])
-        panel.set_xlabel("group of days, by share of sequential submissions")
-        panel.set_ylabel("jobs")
+        panel.set(xlabel="group of days, by share of sequential submissions", ylabel="jobs")
         group_thousands(panel.yaxis)
         head(
             panel, f"Sequential submissions: {workload}", f"less than {SEQUENTIAL_GAP} minutes after another"
@@ -370,8 +363,7 @@ def _plot_slowdown(runs: Sequence[PolicyRun], workload: str, path: Path) -> list
                 box.set(facecolor=run.colour, edgecolor="none")
             panel.plot([], [], color=run.colour, linewidth=6, label=run.title)
         panel.set_xticks(range(len(_EDGES)), _CLASSES)
-        panel.set_xlabel("minutes since the previous submission")
-        panel.set_ylabel("log₁₀ of the slowdown")
+        panel.set(xlabel="minutes since the previous submission", ylabel="log₁₀ of the slowdown")
         head(panel, f"Who is delayed: {workload}", "boxes: quartiles; whiskers: 5 to 95 % of the jobs")
         drawing.legend(loc="outside right upper")
         return [save(drawing, path)]
@@ -387,10 +379,12 @@ def _plot_delayed_runs(runs: Sequence[PolicyRun], workload: str, path: Path) -> 
             run_times = np.sort(jobs["run_time"][top])
             share = np.arange(1, count + 1) / count
             panel.step(run_times, share, where="post", label=run.title, color=run.colour)
-        panel.set_xscale("log")
-        panel.set_xlabel("run time, minutes")
-        panel.set_ylabel("share of jobs that run no longer")
-        panel.set_ylim(0, 1.02)
+        panel.set(
+            xscale="log",
+            xlabel="run time, minutes",
+            ylabel="share of jobs that run no longer",
+            ylim=(0, 1.02),
+        )
         head(panel, f"The most delayed jobs: {workload}", f"the {100 * _TOP:g} % with the highest slowdown")
         drawing.legend(*panel.get_legend_handles_labels(), loc="outside right upper")
         return [save(drawing, path)]
@@ -419,8 +413,7 @@ def _plot_reservations(runs: Sequence[PolicyRun], workload: str, path: Path) -> 
             lengths = lengths[lengths <= _LONGEST]
             look = {"color": run.colour, "marker": run.marker, "markersize": 4}
             panel.plot(lengths, sums[lengths] / counts[lengths], label=run.title, **look)
-        panel.set_xlabel("jobs waiting at the beginning of the minute")
-        panel.set_ylabel("mean of nodes reserved")
+        panel.set(xlabel="jobs waiting at the beginning of the minute", ylabel="mean of nodes reserved")
         panel.set_ylim(bottom=0)
         head(
             panel, f"Reservations by queue length: {workload}", f"lengths that last {_FEWEST} minutes or more"

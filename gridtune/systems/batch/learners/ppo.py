@@ -100,15 +100,14 @@ class BatchPPO(PPOTraining):
     Parameters: ClassVar[type[SystemParameters]] = BatchPPOParameters
     objective: ClassVar[str] = "improvement_mean"
     metrics: ClassVar[Mapping[str, Measure]] = {
-        "improvement_mean": Measure(
+        "improvement_mean": Measure.own(
             "1",
             "max",
             "Σ (bᵢ − mᵢ) / bᵢ / n over held-out windows i; mᵢ: the metric under the likeliest choices, bᵢ: "
             "under the first candidate at every decision",
-            source="gridtune",
         ),
-        "improved_share": Measure(
-            "1", "max", "share of the held-out windows in which mᵢ is better than bᵢ", source="gridtune"
+        "improved_share": Measure.own(
+            "1", "max", "share of the held-out windows in which mᵢ is better than bᵢ"
         ),
         **TRAINING_MEASURES,
     }

@@ -99,15 +99,12 @@ class DispatchPPO(PPOTraining):
     Parameters: ClassVar[type[SystemParameters]] = DispatchPPOParameters
     objective: ClassVar[str] = "tardiness_mean"
     metrics: ClassVar[Mapping[str, Measure]] = {
-        "tardiness_mean": Measure(
-            "s",
-            "min",
-            f"mean of max(0, C − d) over the jobs of {_EPISODES} held-out episodes",
-            source="gridtune",
+        "tardiness_mean": Measure.own(
+            "s", "min", f"mean of max(0, C − d) over the jobs of {_EPISODES} held-out episodes"
         ),
         **{
-            f"tardiness_mean_{name}": Measure(
-                "s", "none", f"the same under {text}, in the same order of the queues", source="gridtune"
+            f"tardiness_mean_{name}": Measure.own(
+                "s", "none", f"the same under {text}, in the same order of the queues"
             )
             for name, text in (
                 ("shared_queue", "one queue for all machines"),

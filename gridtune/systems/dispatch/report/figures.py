@@ -54,8 +54,8 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
             axes.axhline(
                 method.tardiness.mean(), color=BASELINE, linestyle=style, linewidth=1.2, label=method.label
             )
-        axes.set_xlabel(f"first of {_SPAN} batches of {jobs}; a point is their mean")
-        axes.set_ylabel("mean tardiness, s")
+        label = f"first of {_SPAN} batches of {jobs}; a point is their mean"
+        axes.set(xlabel=label, ylabel="mean tardiness, s")
         head(axes, "Learning from nothing", "means over replicates; lower is better")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         yield save(drawing, path)
@@ -79,8 +79,7 @@ def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
             axes.axvline(after + 0.5, color="#999999", linestyle="--", linewidth=1.0)
             place = {"xy": (after + 0.55, 0.02), "xycoords": ("data", "axes fraction")}
             axes.annotate("speeds change", **place, fontsize=8, color="#666666")
-            axes.set_xlabel("batch")
-            axes.set_xticks(np.arange(1, own[0].relative.shape[1] + 1))
+            axes.set(xlabel="batch", xticks=np.arange(1, own[0].relative.shape[1] + 1))
     yield path
 
 

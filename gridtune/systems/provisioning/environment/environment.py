@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gridtune.core.cells import environment_parameters
 from gridtune.core.system import get_system
-from gridtune.core.vector_environment import CompiledVectorEnv
+from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.environment.choices import BOUND, FEATURES, ChoiceBatch
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
@@ -34,21 +34,7 @@ def _problems(instances: int, seed: int, options: str) -> list[PlanProblem]:
     return draw_problems(parameters, log, instances, seed)
 
 
-def _batch(
-    problems: Sequence[PlanProblem] | None, instances: int, seed: int, count: int, options: dict[str, Any]
-) -> ChoiceBatch:
-    settings = {name: options.pop(name) for name in ("alpha", "release") if name in options}
-    if problems is None:
-        given = options if "offers" in options or "trace" in options else {**_DEFAULT, **options}
-        options = {"cross_slot": "always", **given}
-        parameters = environment_parameters(get_system("provisioning"), options)
-        problems = _problems(instances, seed, parameters.model_dump_json())
-    elif options:
-        raise SimulationError(f"{', '.join(options)} beside problems", field=next(iter(options)))
-    return ChoiceBatch(problems, count, **settings)
-
-
-class ProvisioningEnv(gym.Env[Float32Array, Any]):
+class ProvisioningEnv(CompiledEnv):
     """A workflow and slots, of which the agent keeps or drops one after the other.
 
     An episode begins with the plan of all slots. In each step the agent sees the first slot that the plan
@@ -67,13 +53,18 @@ class ProvisioningEnv(gym.Env[Float32Array, Any]):
         What episodes are drawn from; by default `instances` problems of the options.
     instances, instances_seed
         How many problems are drawn at first, and with which seed.
+    alpha
+        α of the reward.
+    release
+        Whether slots that no task uses are released.
     options
-        `alpha` (0.5), `release` (True): whether slots that no task uses are released; and the parameters of
-        the `provisioning` system that say what is submitted to what, by its names: `trace`, `workflow`,
-        `earliest`, … By default a bundled log and `cross_slot="always"`.
-    """
+        The parameters of the `provisioning` system that say what is submitted to what, by its names:
+        `trace`, `workflow`, `earliest`, … By default a bundled log and `cross_slot="always"`.
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+    Examples
+    --------
+    `reset(options={"instance": 3})` begins with the problem of that number, and `reset()` with a random one.
+    """
 
     def __init__(
         self,
@@ -81,27 +72,14 @@ class ProvisioningEnv(gym.Env[Float32Array, Any]):
         *,
         instances: int = 64,
         instances_seed: int = 0,
+        alpha: float = 0.5,
+        release: bool = True,
         **options: Any,
     ) -> None:
-        self._batch = _batch(problems, instances, instances_seed, 1, options)
-        self.observation_space, self.action_space = _spaces()
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Float32Array, dict[str, Any]]:
-        """Begin an episode with a random problem, or with the one whose number is `options["instance"]`."""
-        super().reset(seed=seed)
-        given = (options or {}).get("instance")
-        drawn = int(self.np_random.integers(len(self._batch.problems)) if given is None else given)
-        self._batch.step(np.ones(1, np.int64), np.ones(1, np.bool_), np.array([drawn]))
-        return self._batch.state.rows[0].copy(), {"instance": drawn}
-
-    def step(self, action: Any) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
-        """Keep or drop a slot."""
-        batch = self._batch
-        batch.step(np.array([action], np.int64), np.zeros(1, np.bool_), np.zeros(1, np.int64))
-        seen = batch.state
-        return seen.rows[0].copy(), float(seen.rewards[0]), bool(seen.over[0]), False, {}
+        draws: dict[str, Any] = {"instances": instances, "instances_seed": instances_seed}
+        vector = ProvisioningVectorEnv(1, problems, **draws, alpha=alpha, release=release, **options)
+        self._batch = vector._batch
+        super().__init__(vector)
 
     def plan(self) -> Plan:
         """Return the present plan, without the slots that are released."""
@@ -118,7 +96,7 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of environments.
-    problems, instances, instances_seed, options
+    problems, instances, instances_seed, alpha, release, options
         See `ProvisioningEnv`.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
@@ -133,11 +111,20 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
         *,
         instances: int = 64,
         instances_seed: int = 0,
+        alpha: float = 0.5,
+        release: bool = True,
         copy: bool = True,
         **options: Any,
     ) -> None:
-        self._batch = _batch(problems, instances, instances_seed, num_envs, options)
-        super().__init__(num_envs, _spaces(), copy=copy)
+        if problems is None:
+            given = options if "offers" in options or "trace" in options else {**_DEFAULT, **options}
+            parameters = environment_parameters(get_system("provisioning"), {"cross_slot": "always", **given})
+            problems = _problems(instances, instances_seed, parameters.model_dump_json())
+        elif options:
+            raise SimulationError(f"{', '.join(options)} beside problems", field=next(iter(options)))
+        self._batch = ChoiceBatch(problems, num_envs, alpha=alpha, release=release)
+        observations = gym.spaces.Box(-BOUND, BOUND, (len(FEATURES),), np.float32)
+        super().__init__(num_envs, (observations, gym.spaces.Discrete(2)), copy=copy)
 
     @property
     def costs(self) -> FloatArray:
@@ -159,8 +146,3 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
     def _observe(self) -> Float32Array:
         rows = self._batch.state.rows
         return rows.copy() if self._copy else rows
-
-
-def _spaces() -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
-    """Return one environment's spaces of observations and actions."""
-    return gym.spaces.Box(-BOUND, BOUND, (len(FEATURES),), np.float32), gym.spaces.Discrete(2)

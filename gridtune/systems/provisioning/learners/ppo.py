@@ -116,18 +116,14 @@ class ProvisioningPPO(PPOTraining):
     Parameters: ClassVar[type[SystemParameters]] = ProvisioningPPOParameters
     objective: ClassVar[str] = "trade_off"
     metrics: ClassVar[Mapping[str, Measure]] = {
-        "trade_off": Measure(
-            "1", "min", f"{_VALUE}: the agent's, by its likeliest actions", source="gridtune"
+        "trade_off": Measure.own("1", "min", f"{_VALUE}: the agent's, by its likeliest actions"),
+        "trade_off_bound": Measure.own("1", "none", "1: both bounds in one plan"),
+        "trade_off_all": Measure.own("1", "none", f"{_VALUE} of all slots"),
+        "trade_off_rules": Measure.own("1", "none", f"{_VALUE}: best of {RULES} plans of rules"),
+        "trade_off_memetic": Measure.own(
+            "1", "none", f"{_VALUE}: best of {EVALUATIONS:,} plans of the memetic search"
         ),
-        "trade_off_bound": Measure("1", "none", "1: both bounds in one plan", source="gridtune"),
-        "trade_off_all": Measure("1", "none", f"{_VALUE} of all slots", source="gridtune"),
-        "trade_off_rules": Measure(
-            "1", "none", f"{_VALUE}: best of {RULES} plans of rules", source="gridtune"
-        ),
-        "trade_off_memetic": Measure(
-            "1", "none", f"{_VALUE}: best of {EVALUATIONS:,} plans of the memetic search", source="gridtune"
-        ),
-        "plans": Measure("plans", "none", "mean number of plans that the agent makes", source="gridtune"),
+        "plans": Measure.own("plans", "none", "mean number of plans that the agent makes"),
         **TRAINING_MEASURES,
     }
 

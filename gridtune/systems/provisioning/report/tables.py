@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridtune.report.cells import ConfigurationRow, by_configuration, gap_to_bound
-from gridtune.report.labels import configuration_label, number_text
+from gridtune.report.labels import configuration_label, markdown_table, number_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.statistics.pareto import Scale, igd_plus, merge_fronts
 from gridtune.systems.provisioning.metrics import HOUR
@@ -111,12 +111,6 @@ def _csv(rows: Sequence[Row], figures: Sequence[Mapping[str, Any]]) -> str:
     for row, line in zip(rows, figures, strict=True):
         writer.writerow([row.workload, *(row.parameters.get(name, "") for name in names), *line.values()])
     return target.getvalue()
-
-
-def _markdown(heads: Sequence[str], words: int, lines: Iterable[Sequence[str]]) -> str:
-    """Return a table whose columns are figures but for the first ones, which are words."""
-    rule = "| --- " * words + "| ---: " * (len(heads) - words) + "|"
-    return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)])
 
 
 #: Parameters of the search and the scheduler, not of the problem: cells that differ in these alone search one
@@ -277,7 +271,7 @@ def _figures(row: Row) -> dict[str, float]:
 
 def comparison_markdown(rows: Sequence[Row], name: str, distances: Sequence[_FrontDistance]) -> str:
     """Return a table for each workload, one of IGD+, and the published figures for the sweep."""
-    parts = [f"# Submissions\n\n{_LEGEND}"]
+    parts = [f"# Submissions\n\n{_LEGEND}\n"]
     parts += [f"## {workload}\n\n{_table(mine)}" for workload, mine in by_value(rows, "workload").items()]
     if distances:
         heads = ["workload", "configuration", "n", "without a plan", "IGD+", "95 % interval"]
@@ -286,14 +280,16 @@ def comparison_markdown(rows: Sequence[Row], name: str, distances: Sequence[_Fro
             counts = [str(len(distance.values)), str(distance.without_plan)]
             interval = " … ".join(map(number_text, distance.interval))
             lines.append([distance.row.workload, label, *counts, number_text(distance.mean), interval])
-        parts.append(f"## Distance to the merged front\n\n{_DISTANCE}\n\n{_markdown(heads, 2, lines)}")
+        parts.append(
+            f"## Distance to the merged front\n\n{_DISTANCE}\n\n{markdown_table(heads, lines, left=2)}"
+        )
     space = name.removeprefix("provisioning_")
     figures = [figure for key, figure in PUBLISHED.items() if key.startswith(f"{space}/")]
     if figures:
-        published = [f"| {figure.quantity} | {_published(figure)} | {figure.source} |" for figure in figures]
-        head = "## Published\n\nOn the log of CTC SP2, 430 nodes.\n\n| quantity | published | source |"
-        parts.append("\n".join([head, "| --- | ---: | --- |", *published]))
-    return "\n\n".join(parts) + "\n"
+        published = [[figure.quantity, _published(figure), figure.source] for figure in figures]
+        table = markdown_table(["quantity", "published", "source"], published, left=3)
+        parts.append(f"## Published\n\nOn the log of CTC SP2, 430 nodes.\n\n{table}")
+    return "\n".join(parts)
 
 
 def _published(figure: PublishedFigure) -> str:
@@ -322,7 +318,7 @@ def _table(rows: Sequence[Row]) -> str:
         else:
             cells.append(_number(row.mean("hypervolume"), 4))
         lines.append([*cells, _number(row.mean("slots"), 1), _percent(row.mean("offered_load"))])
-    return _markdown(heads, 1, lines)
+    return markdown_table(heads, lines)
 
 
 def _gap(row: Row) -> str:

@@ -98,8 +98,7 @@ def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
         where = "pre" if more_is_better else "post"
         axes.step(*steps.T, where=where, color="#222222", linewidth=1, zorder=1, label="not dominated")
         group_thousands(axes.xaxis)
-        axes.set_xlabel(words)
-        axes.set_ylabel("mean W over all jobs")
+        axes.set(xlabel=words, ylabel="mean W over all jobs")
         head(axes, f"Responsiveness against {words}", f"{workload}, {SITES[site]}; {_EXPLAINED_FRONT}")
         handles, labels = axes.get_legend_handles_labels()
         entries = dict(zip(labels, handles, strict=True))
@@ -163,8 +162,7 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
                     capsize=2,
                     label=name,
                 )
-            panel.set_xlabel("λ, weight of responsiveness")
-            panel.set_title(label)
+            panel.set(xlabel="λ, weight of responsiveness", title=label)
         group_thousands(axes[2].yaxis)
         replicates = max(map(len, rows))
         title = f"{workload}, {SITES[site]}; bars: standard deviation over {replicates} replicates"
@@ -340,8 +338,7 @@ def _draw_responsiveness(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
 
     with _panels(runs, drawn, curve, np.linspace(0, 1, 201)) as (drawing, axes):
         for panel in axes:
-            panel.set_xlim(0, 1.02)
-            panel.set_xlabel("W")
+            panel.set(xlim=(0, 1.02), xlabel="W")
         axes[0].set_ylabel("share of jobs with a larger W")
         return save(drawing, drawn.path("responsiveness"))
 
