@@ -141,7 +141,7 @@ class DispatchSystem(System):
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the publication's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.dispatch.report.figures import write  # noqa: PLC0415 (matplotlib)
+        from gridtune.systems.dispatch.report import write  # noqa: PLC0415 (matplotlib)
 
         return write(sweep)
 

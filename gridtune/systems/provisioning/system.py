@@ -211,7 +211,7 @@ class ProvisioningSystem(System):
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the publication's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.provisioning.report import write  # noqa: PLC0415 (matplotlib)
+        from gridtune.systems.provisioning.report.figures import write  # noqa: PLC0415 (matplotlib)
 
         return write(sweep)
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.systems.dispatch.report.figures import write
-from gridtune.systems.dispatch.report.tables import gather
+from gridtune.systems.dispatch.report import gather, write
 from gridtune.systems.dispatch.reproduction import PUBLISHED, TABLE_2, TABLE_3, TABLE_5, TABLE_6
 
 

@@ -14,8 +14,8 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
-from gridtune.systems.provisioning.report import figures, write
-from gridtune.systems.provisioning.report.figures import merged_counts
+from gridtune.systems.provisioning.report import figures
+from gridtune.systems.provisioning.report.figures import merged_counts, write
 from gridtune.systems.provisioning.report.tables import Row, comparison_markdown, front_distances
 from gridtune.workload import write_workload
 from gridtune.workload.workload import Workload

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.systems.responsive.report.rows import rows_of
-from gridtune.systems.responsive.report.tables import blocks_markdown
+from gridtune.systems.responsive.report.tables import blocks_markdown, rows_of
 
 
 def result(site: str, policy: str, reward: list[float], jobs: list[int]) -> CellResult:

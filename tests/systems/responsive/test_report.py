@@ -16,8 +16,16 @@ from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
 from gridtune.systems.responsive.report import figures as drawn
 from gridtune.systems.responsive.report.figures import chosen_rows, non_dominated
-from gridtune.systems.responsive.report.rows import Row, groups_alike, joined, rows_of, site_of, wrapped
-from gridtune.systems.responsive.report.tables import comparison_csv, comparison_markdown
+from gridtune.systems.responsive.report.tables import (
+    Row,
+    comparison_csv,
+    comparison_markdown,
+    groups_alike,
+    joined,
+    rows_of,
+    site_of,
+    wrapped,
+)
 from gridtune.systems.responsive.reproduction import PUBLISHED
 
 FIRST = {"trace": "egee", "first": 800, "cores": 8}

@@ -125,8 +125,13 @@ class DispatchPPO(PPOTraining):
 
     def task(self, parameters: DispatchPPOParameters, load: WorkloadLoader) -> PPOTask:
         """Return the choice of machines for jobs to learn on."""
+        from gridtune.systems.dispatch.environment import DispatchVectorEnv  # noqa: PLC0415 (gymnasium)
+
         p, (learned, _) = parameters, self._split(parameters, load)
-        return PPOTask(partial(_make_env, p.episode, learned, p.reward), p.network, p.steps)
+        given = p.episode.model_dump(exclude={"mode", "learner"}, exclude_unset=True)
+        # Checkpoints have these arguments, and so the jobs.
+        make = partial(DispatchVectorEnv, log=learned, reward=p.reward, copy=False, **given)
+        return PPOTask(make, p.network, p.steps)
 
     def evaluate(
         self,
@@ -182,14 +187,6 @@ class DispatchPPO(PPOTraining):
         log = log_part(DispatchParameters.model_validate(whole), load(*self.traces(p)))
         log = log if p.first is None else log.first(p.first)
         return split_log(log, p.held_out, p.batch_jobs, field="batch_jobs")
-
-
-def _make_env(episode: DispatchParameters, log: Workload | None, reward: Any, count: int) -> Any:
-    """Return a vector environment of this many brokers; checkpoints have its arguments, and so the jobs."""
-    from gridtune.systems.dispatch.environment import DispatchVectorEnv  # noqa: PLC0415 (gymnasium)
-
-    given = episode.model_dump(exclude={"mode", "learner"}, exclude_unset=True)
-    return DispatchVectorEnv(count, log=log, reward=reward, copy=False, **given)
 
 
 #: The note of a checkpoint with the order of the queues, and how much a job counts for the learned speeds.

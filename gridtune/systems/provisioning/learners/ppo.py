@@ -137,9 +137,15 @@ class ProvisioningPPO(PPOTraining):
 
     def task(self, parameters: ProvisioningPPOParameters, load: WorkloadLoader) -> PPOTask:
         """Return the choice of slots in the problems to learn from."""
+        from gridtune.systems.provisioning.environment.environment import (  # noqa: PLC0415 (gymnasium)
+            ProvisioningVectorEnv,
+        )
+
         p = parameters
         problems = self._problems(p, load, LEARNED, LEARNED_WORKFLOWS, p.instances)
-        return PPOTask(partial(_make_env, problems, p.alpha), p.network, p.steps)
+        # Checkpoints have the problems.
+        make = partial(ProvisioningVectorEnv, problems=problems, alpha=p.alpha)
+        return PPOTask(make, p.network, p.steps)
 
     def evaluate(
         self,
@@ -180,15 +186,6 @@ class ProvisioningPPO(PPOTraining):
         submissions = parameters.submissions(*part, workflow_seed)
         logs = [load(reference) for reference in self.traces(parameters)]
         return draw_problems(submissions, logs[0] if logs else None, count, seed=workflow_seed)
-
-
-def _make_env(problems: Sequence[PlanProblem], alpha: float, count: int) -> Any:
-    """Return a vector environment of this many choices; checkpoints have its problems."""
-    from gridtune.systems.provisioning.environment.environment import (  # noqa: PLC0415 (gymnasium)
-        ProvisioningVectorEnv,
-    )
-
-    return ProvisioningVectorEnv(count, problems, alpha=alpha)
 
 
 def _value(problem: PlanProblem, costs: FloatArray, alpha: float) -> float:

@@ -1,4 +1,4 @@
-"""Figures of searches, and of provisioned and best-effort submissions."""
+"""The report of a sweep, and its figures: of searches, and of provisioned and best-effort submissions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gridtune.statistics.inference import bootstrap_interval
 from gridtune.statistics.pareto import merge_fronts
 from gridtune.systems.provisioning.metrics import HOUR
 from gridtune.systems.provisioning.parameters import SEARCHES
-from gridtune.systems.provisioning.report.tables import COSTS, Row, by_value, varying
+from gridtune.systems.provisioning.report.tables import COSTS, Row, by_value, varying, write_comparison
 from gridtune.types import FloatArray
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
 
 
-__all__ = ["merged_counts", "write_fronts", "write_submissions"]
+__all__ = ["merged_counts", "write", "write_fronts", "write_submissions"]
 
 #: What titles say for the names of searches.
 _SEARCHES = {
@@ -43,6 +43,14 @@ _SEARCHES = {
     "random": "random plans",
 }
 _SETTINGS = ("population", "iterations", "crossover_points", "mutation")
+
+
+def write(sweep: FinishedSweep) -> list[Path]:
+    """Write a table always, and each figure for whose axes the sweep has dimensions."""
+    rows = Row.of(sweep.results)
+    if not rows:
+        return []
+    return [*write_comparison(sweep, rows), *write_submissions(sweep, rows), *write_fronts(sweep, rows)]
 
 
 def write_fronts(sweep: FinishedSweep, rows: Sequence[Row]) -> list[Path]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gridtune.core.style import MARKERS, figure, group_thousands, head, plain_logarithms, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
-from gridtune.systems.responsive.report.rows import (
+from gridtune.systems.responsive.report.tables import (
     REWARDS,
     SITES,
     Row,

@@ -17,7 +17,7 @@ from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS
 from gridtune.systems.shutdown.parameters import CLUSTERS
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.state import Variant, View
+from gridtune.systems.shutdown.simulator.state import View
 from gridtune.systems.shutdown.trained import find_policy
 from gridtune.training.ppo_training import (
     EntropyWeight,
@@ -134,11 +134,15 @@ class ShutdownPPO(PPOTraining):
 
     def task(self, parameters: ShutdownPPOParameters, load: WorkloadLoader) -> PPOTask:
         """Return the days to learn on, and the network with its initial weights."""
+        from gridtune.systems.shutdown.environment import ShutdownVectorEnv  # noqa: PLC0415 (gymnasium)
         from gridtune.training.networks import load_policy  # noqa: PLC0415 (torch)
 
         p, (days, _) = parameters, self._days(parameters, load)
+        model: dict[str, Any] = {name: getattr(p, name) for name in ("tau", "variant", "view", "chain")}
+        model["decisions"] = p.view == "effects"
+        # Checkpoints have these arguments, and so the days.
         return PPOTask(
-            partial(_make_env, days, p.platform, p.tau, p.variant, p.view, p.chain),
+            partial(ShutdownVectorEnv, days=days, platform=p.platform, copy=False, **model),
             p.network,
             p.steps or (384 if p.network == "effects" else 1440),
             frames=p.frames,
@@ -188,22 +192,3 @@ def _select_train_days(workload: Workload, first: int | None) -> Days:
     days = build_days(workload)
     train = np.flatnonzero(days.subset("train"))
     return days.take(train if first is None else train[:first])
-
-
-def _make_env(
-    days: Days, platform: Platform, tau: float, variant: Variant, view: View, chain: int, count: int
-) -> Any:
-    """Return a vector environment of this many clusters; checkpoints have its arguments, and so the days."""
-    from gridtune.systems.shutdown.environment import ShutdownVectorEnv  # noqa: PLC0415 (gymnasium)
-
-    return ShutdownVectorEnv(
-        count,
-        days,
-        platform,
-        tau=tau,
-        variant=variant,
-        view=view,
-        decisions=view == "effects",
-        chain=chain,
-        copy=False,
-    )
