@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -215,6 +215,11 @@ class ConfigurationRow:
     workload: str
     parameters: Mapping[str, Any]
     results: Sequence[CellResult]
+
+    @classmethod
+    def of(cls, results: Iterable[CellResult]) -> list[Self]:
+        """Return a row for each configuration with a finished cell, in the order of the sweep."""
+        return [cls(cells[0].workload, cells[0].configuration, cells) for cells in by_configuration(results)]
 
     def __len__(self) -> int:
         return len(self.results)

@@ -259,8 +259,5 @@ class ShutdownParameters(LogParameters):
             base = read_platform(resolve_trace(self.platform), time_unit=self.time_unit, step=60)
         values = {field: getattr(self, parameter) for parameter, field in _POWER.items()}
         power = {name: value for name, value in values.items() if value is not None}
-        return Platform(
-            base.nodes if self.nodes is None else self.nodes,
-            base.cores_per_node if self.cores_per_node is None else self.cores_per_node,
-            replace(base.power, **power),
-        )
+        shape = (self.nodes or base.nodes, self.cores_per_node or base.cores_per_node)
+        return Platform(*shape, replace(base.power, **power))

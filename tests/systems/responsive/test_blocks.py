@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.systems.responsive.report.tables import blocks_markdown, rows_of
+from gridtune.systems.responsive.report.tables import Row, blocks_markdown
 
 
 def result(site: str, policy: str, reward: list[float], jobs: list[int]) -> CellResult:
@@ -35,7 +35,7 @@ def page() -> str:
         for site, jobs in (("A", [10, 20, 30, 40]), ("B", [5, 5, 5, 5]))
         for policy, reward in (("fair_index", index), ("fcfs", other))
     ]
-    return blocks_markdown(rows_of(results))
+    return blocks_markdown(Row.of(results))
 
 
 def test_means_are_over_jobs_and_differences_over_paired_blocks(page: str) -> None:

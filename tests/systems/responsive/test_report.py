@@ -22,7 +22,6 @@ from gridtune.systems.responsive.report.tables import (
     comparison_markdown,
     groups_alike,
     joined,
-    rows_of,
     site_of,
     wrapped,
 )
@@ -81,7 +80,7 @@ def results() -> list[CellResult]:
 
 
 def test_every_row_is_next_to_the_published_ones(results) -> None:
-    text = comparison_markdown(rows_of(results))
+    text = comparison_markdown(Row.of(results))
     rigid, events, elastic = text.split("## little site, elastic")
     assert events.count("| little site |") == 2
     assert "published" not in events
@@ -100,7 +99,7 @@ def test_every_row_is_next_to_the_published_ones(results) -> None:
 
 
 def test_the_table_of_numbers(results) -> None:
-    rows = list(csv.DictReader(io.StringIO(comparison_csv(rows_of(results)))))
+    rows = list(csv.DictReader(io.StringIO(comparison_csv(Row.of(results)))))
     assert len(rows) == len(CONFIGURATIONS) + len(PUBLISHED)
     esn = next(row for row in rows if row["policy"] == "RL-ESN-EST")
     assert float(esn["batch_wait_mean"]) == 3492
@@ -141,7 +140,7 @@ def test_published_figures_as_printed() -> None:
 
 
 def test_one_run_of_each_policy_is_drawn(results) -> None:
-    rigid = chosen_rows(site_of(rows_of(results), "little site", "rigid"))
+    rigid = chosen_rows(site_of(Row.of(results), "little site", "rigid"))
     assert [row.policy for row in rigid] == ["fair_share", *sorted(["fcfs", "sjf"], key=rank(results))]
     # Estimates before the oracle, λ near one half before the ends.
     assert next(row for row in rigid if row.policy == "sjf").weight in (0.0, 1.0, 0.5)
@@ -196,12 +195,12 @@ def test_step_functions_hold_their_last_value() -> None:
 
 
 def rank(results):
-    rows = {row.policy: row for row in chosen_rows(site_of(rows_of(results), "little site", "rigid"))}
+    rows = {row.policy: row for row in chosen_rows(site_of(Row.of(results), "little site", "rigid"))}
     return lambda policy: -rows[policy].mean("rigid_reward_mean")
 
 
 def test_the_front_is_not_dominated(results) -> None:
-    rows = site_of(rows_of(results), "little site", "elastic-paper")
+    rows = site_of(Row.of(results), "little site", "elastic-paper")
     front = non_dominated(rows, "core_hours", more_is_better=False)
     best = max(rows, key=lambda row: row.mean("responsiveness_mean"))
     assert best in front
@@ -288,7 +287,7 @@ def test_the_front_is_a_staircase_of_few_series(results, drawings, tmp_path) -> 
     assert "interactive first = EDF = longest waiting ratio = random, run times estimated" in labels
     assert len(labels) == 6
     # More rules than can be labels apart: six have a colour of their own.
-    shown = drawn._most_relevant({str(n): [row] for n, row in enumerate(rows_of(more))}, [])
+    shown = drawn._most_relevant({str(n): [row] for n, row in enumerate(Row.of(more))}, [])
     assert len(shown) == 6
 
 

@@ -6,14 +6,14 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridtune.report.cells import ConfigurationRow, by_configuration, gap_to_bound
+from gridtune.report.cells import ConfigurationRow, gap_to_bound
 from gridtune.report.labels import configuration_label, markdown_table, number_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.statistics.pareto import Scale, igd_plus, merge_fronts
@@ -23,7 +23,6 @@ from gridtune.systems.provisioning.reproduction import PUBLISHED
 from gridtune.types import FloatArray
 
 if TYPE_CHECKING:
-    from gridtune.core.cells import CellResult
     from gridtune.core.reproduction import PublishedFigure
     from gridtune.core.system import FinishedSweep
 
@@ -44,12 +43,6 @@ _FIELDS = ProvisioningParameters.model_fields
 
 class Row(ConfigurationRow):
     """One configuration on one workload; a cell is a submission."""
-
-    @classmethod
-    def of(cls, results: Iterable[CellResult]) -> list[Row]:
-        """Return a row for each configuration with a finished cell, in the order of the sweep."""
-        grouped = by_configuration(results)
-        return [cls(cells[0].workload, cells[0].configuration, cells) for cells in grouped]
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a parameter; if the configuration does not set it, `default` or the system's default."""
@@ -115,20 +108,10 @@ def _csv(rows: Sequence[Row], figures: Sequence[Mapping[str, Any]]) -> str:
 
 #: Parameters of the search and the scheduler, not of the problem: cells that differ in these alone search one
 #: problem, and their fronts can be compared.
-_SEARCH = frozenset(
-    (
-        *("scheduler", "cross_slot", "extend", "search", "seeded", "release", "checkpoint", "pilot_widths"),
-        *(
-            "population",
-            "iterations",
-            "evaluations",
-            "crossover_points",
-            "crossover_rate",
-            "mutation",
-            "alpha",
-        ),
-    )
-)
+_SEARCH = {
+    *("scheduler", "cross_slot", "extend", "search", "seeded", "release", "checkpoint", "pilot_widths"),
+    *("population", "iterations", "evaluations", "crossover_points", "crossover_rate", "mutation", "alpha"),
+}
 _DISTANCE = (
     "IGD+ of each configuration's front: the mean distance by which it falls short of the merged front of "
     "all configurations in this table for the same problem and submission. Both costs are normalised to "
@@ -188,7 +171,7 @@ def front_distances(rows: Sequence[Row]) -> list[_FrontDistance]:
     return [distance for group in groups for distance in _compare(group)]
 
 
-def _key(row: Row, without: frozenset[str]) -> str:
+def _key(row: Row, without: Collection[str]) -> str:
     """Return the configuration as text, with defaults, without the parameters named."""
     values = {
         name: row.parameters.get(name, field.default)

@@ -20,7 +20,6 @@ from gridtune.systems.responsive.report.tables import (
     groups_alike,
     in_words,
     native_of,
-    rows_of,
     shared_part,
     site_of,
     wrapped,
@@ -60,7 +59,7 @@ def write_trade_offs(sweep: FinishedSweep) -> list[Path]:
 
 def _sites(sweep: FinishedSweep) -> Iterator[tuple[list[Row], str, str, Path]]:
     """Yield the rows of each workload and kind of site, both, and what their figures' names begin with."""
-    rows = rows_of(sweep.results)
+    rows = Row.of(sweep.results)
     for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
         for site in REWARDS:
             if mine := site_of(rows, workload, site):

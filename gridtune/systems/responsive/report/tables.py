@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridtune.report.cells import ConfigurationRow, by_configuration
+from gridtune.report.cells import ConfigurationRow
 from gridtune.report.labels import markdown_table, value_text
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.systems.responsive.parameters import LEARNING, LINEAR_WEIGHTS, POOL_SETTINGS
@@ -22,7 +22,6 @@ from gridtune.systems.responsive.reproduction import PUBLISHED, PUBLISHED_ON, Pu
 from gridtune.types import FloatArray
 
 if TYPE_CHECKING:
-    from gridtune.core.cells import CellResult
     from gridtune.core.system import FinishedSweep
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "in_words",
     "joined",
     "native_of",
-    "rows_of",
     "shared_part",
     "site_of",
     "wrapped",
@@ -70,12 +68,8 @@ _NAMES = {
 }
 #: Parameters that appear in a configuration's label, where the configuration sets them.
 _LABELLED = (
-    *LEARNING,
-    *LINEAR_WEIGHTS,
-    "patience",
-    "median_of",
-    "user_cap",
-    "start_latency",
+    *(*LEARNING, *LINEAR_WEIGHTS),
+    *("patience", "median_of", "user_cap", "start_latency"),
     *POOL_SETTINGS,
 )
 
@@ -138,12 +132,6 @@ class Row(ConfigurationRow):
             for key, value in settings.items()
             if value is not None
         )
-
-
-def rows_of(results: Sequence[CellResult]) -> list[Row]:
-    """Return a row for each configuration with a finished cell, in the order of the sweep."""
-    grouped = by_configuration(results)
-    return [Row(cells[0].workload, cells[0].configuration, cells) for cells in grouped]
 
 
 def site_of(rows: Sequence[Row], workload: str, site: str) -> list[Row]:
@@ -270,7 +258,7 @@ _SINGLES = (
 
 def write_tables(sweep: FinishedSweep) -> list[Path]:
     """Write `published.md` and `published.csv`, and `blocks.md` if results note blocks, into the folder."""
-    rows, texts = rows_of(sweep.results), {}
+    rows, texts = Row.of(sweep.results), {}
     if rows:
         texts = {"published.md": comparison_markdown(rows), "published.csv": comparison_csv(rows)}
     noting = [row for row in rows if row.site == "rigid" and row.results[0].notes.get("blocks")]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from gridtune.arguments import require_fields
 from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 
@@ -65,14 +67,10 @@ class Platform:
     power: NodePower = field(default_factory=NodePower)
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "cores_per_node"):
-            if getattr(self, name) < 1:
-                raise SimulationError(f"must be at least 1, but got {getattr(self, name)}", field=name)
-        for name in ("switch_off_time", "switch_on_time"):
-            if getattr(self.power, name) < 1:
-                raise SimulationError(
-                    f"switching takes at least one step, but got {getattr(self.power, name)}", field=name
-                )
+        require = partial(require_fields, error=SimulationError)
+        require(self, "at least 1", lambda number: number >= 1, "nodes", "cores_per_node")
+        times = ("switch_off_time", "switch_on_time")
+        require(self.power, "at least one step", lambda steps: steps >= 1, *times)
         if self.power.wasteful_peak <= 0:
             raise SimulationError("a node without power while idle or switching wastes nothing")
 
