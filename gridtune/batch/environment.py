@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.decisions.batch import DecisionBatch
+from gridtune.batch.estimates import Kill
+from gridtune.batch.simulator.decisions.batch import DecisionBatch, Mode, Pay
 from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
 from gridtune.errors import SimulationError
@@ -20,7 +21,7 @@ from gridtune.workload import Workload, read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 
-__all__ = ["BatchEnv", "BatchVectorEnv", "read_jobs"]
+__all__ = ["BatchEnv", "BatchOptions", "BatchVectorEnv", "read_jobs"]
 
 Observation = Any
 
@@ -92,6 +93,24 @@ def _begin(machines: DecisionBatch, begins: BoolArray, rngs: Sequence[np.random.
     )
 
 
+class BatchOptions(TypedDict, total=False):
+    """The options of `BatchEnv`; those that are left out are as `DecisionBatch` has them."""
+
+    part: str
+    load: float
+    processors: int | None
+    jobs: int
+    candidates: int
+    mode: Mode
+    backfill: Literal["none", "easy"]
+    order: str
+    protect: bool
+    reward: str
+    pay: Pay | None
+    relative: bool
+    kill: Kill
+
+
 class BatchEnv(CompiledEnv):
     """A machine on which the agent decides about waiting jobs; an episode is a window of consecutive jobs.
 
@@ -136,7 +155,11 @@ class BatchEnv(CompiledEnv):
         Observations are one row of numbers: `state`, then all of `observations`. The first number of a slot
         says whether it holds a choice.
     options
-        All of these but `trace` and `flat`, by name; those that are left out are as `DecisionBatch` has them.
+        All of these but `trace` and `flat`, by name: `BatchOptions`.
+
+    Examples
+    --------
+    `reset(options={"first": 3})` begins the window whose first job has that number, `reset()` a random one.
     """
 
     def __init__(
@@ -144,7 +167,7 @@ class BatchEnv(CompiledEnv):
         trace: Workload | str | Path = "quickstart",
         *,
         flat: bool = False,
-        **options: Any,
+        **options: Unpack[BatchOptions],
     ) -> None:
         vector = BatchVectorEnv(1, trace, flat=flat, **options)
         self.machines = vector.machines
@@ -173,7 +196,7 @@ class BatchVectorEnv(CompiledVectorEnv):
         *,
         flat: bool = False,
         copy: bool = True,
-        **options: Any,
+        **options: Unpack[BatchOptions],
     ) -> None:
         self.machines = _machines(trace, count=num_envs, **options)
         self._flat = flat
