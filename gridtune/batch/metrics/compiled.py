@@ -22,14 +22,67 @@ running at full speed at most once: O(n log n) in all.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridtune.core.compiled import bare, kernel
-from gridtune.types import IntArray
+from gridtune.types import FloatArray, IntArray
 
-__all__ = ["least_backlog", "least_gap_energy"]
+__all__ = ["least_backlog", "least_gap_energy", "most_waiting"]
+
+
+@kernel()
+def _first_not_before(submit: IntArray, job: int, instant: int) -> int:
+    """Return the number of submissions before an instant, looked for from a job's own on."""
+    if submit[job] >= instant:
+        while job > 0 and submit[job - 1] >= instant:
+            job -= 1
+        return job
+    step = 1
+    while job + step < submit.size and submit[job + step] < instant:
+        job += step
+        step *= 2
+    beyond = min(job + step, submit.size)
+    while beyond - job > 1:
+        middle = (job + beyond) >> 1
+        if submit[middle] < instant:
+            job = middle
+        else:
+            beyond = middle
+    return beyond
+
+
+@kernel()
+def most_waiting(submit: IntArray, start: IntArray, area: IntArray, first: int, last: int) -> tuple[int, int]:
+    """Return the most jobs and the most work that wait after a submission.
+
+    Parameters
+    ----------
+    submit, start, area
+        Shape (n,), int64: seconds, in order of submission, and processor-seconds.
+    first, last
+        The submissions looked at are those from `first` up to, not including, `last`.
+
+    Returns
+    -------
+    length, work
+        Jobs, and the processor-seconds they will use.
+    """
+    jobs = submit.size
+    left, left_work = np.zeros(jobs + 1, np.int32), np.zeros(jobs + 1, np.int64)
+    for job in range(jobs):
+        place = _first_not_before(submit, job, start[job])
+        left[place] += 1
+        left_work[place] += area[job]
+    waiting = waiting_work = most = most_work = 0
+    for job in range(last):
+        waiting += 1 - left[job]
+        waiting_work += area[job] - left_work[job]
+        # Those submitted together have all come before anything is counted.
+        if job >= first and (job + 1 == jobs or submit[job + 1] > submit[job]):
+            most, most_work = max(most, waiting), max(most_work, waiting_work)
+    return most, most_work
 
 
 #: A gap at the beginning, between two uses, at the end of time, and a level that is never used.
@@ -92,8 +145,44 @@ def least_gap_energy(times, needed, nodes, opens, closes, power):
 _BACKLOG = np.dtype([(name, np.float64) for name in ("now", "full", "level", "width", "left", "backlog")])
 
 
-#: The end of a heap of groups of tasks: (key, processors) each, the smallest key first.
-_END = (np.inf, 0.0)
+_COUNT = np.dtype([("count", np.int64)])
+
+
+class _Groups(NamedTuple):
+    """A heap of groups of tasks, the smallest key first; `state.count` is their number."""
+
+    keys: FloatArray
+    widths: FloatArray
+    state: Any
+
+
+@kernel()
+def _push(groups, key, width):
+    keys, widths, place = groups.keys, groups.widths, groups.state.count
+    groups.state.count += 1
+    while place > 0 and keys[(place - 1) // 2] > key:
+        keys[place], widths[place] = keys[(place - 1) // 2], widths[(place - 1) // 2]
+        place = (place - 1) // 2
+    keys[place], widths[place] = key, width
+
+
+@kernel()
+def _pop(groups):
+    """Remove the group with the smallest key; return its processors."""
+    keys, widths = groups.keys, groups.widths
+    groups.state.count -= 1
+    size, first = groups.state.count, widths[0]
+    key, width = keys[size], widths[size]
+    place, child = 0, 1
+    while child < size:
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[place], widths[place] = keys[child], widths[child]
+        place, child = child, 2 * child + 1
+    keys[place], widths[place] = key, width
+    return first
 
 
 @kernel()
@@ -101,15 +190,15 @@ def _arrive(running, waiting, state, length, width, machine):
     """Add a job's tasks; groups for which no processors are left stop running at full speed."""
     state.left += length * width
     if state.width > 0.0 and length < state.level:
-        heappush(waiting, (-length, width))
+        _push(waiting, -length, width)
         return
-    heappush(running, (state.now + length, width))
+    _push(running, state.now + length, width)
     state.full += width
     while state.full > machine:
         if state.width > 0.0:
-            heappush(waiting, (-state.level, state.width))
-        ends, state.width = heappop(running)
-        state.level = ends - state.now
+            _push(waiting, -state.level, state.width)
+        state.level = running.keys[0] - state.now
+        state.width = _pop(running)
         state.full -= state.width
 
 
@@ -120,14 +209,13 @@ def _next_event(running, waiting, state, rate):
     It drains to the remaining time of the groups that wait, or to nothing. Without a middle group it is the
     lowest running group that drains.
     """
-    lowest = running[0][0] - state.now
     if state.width == 0.0:
-        return np.inf, lowest
+        return np.inf, (running.keys[0] - state.now if running.state.count > 0 else np.inf)
     meets = drains = np.inf
-    if rate < 1.0:
-        meets = (lowest - state.level) / (1.0 - rate)
+    if running.state.count > 0 and rate < 1.0:
+        meets = (running.keys[0] - state.now - state.level) / (1.0 - rate)
     if rate > 0.0:
-        drains = (state.level + (waiting[0][0] if len(waiting) > 1 else 0.0)) / rate
+        drains = (state.level + (waiting.keys[0] if waiting.state.count > 0 else 0.0)) / rate
     return meets, drains
 
 
@@ -135,27 +223,25 @@ def _next_event(running, waiting, state, rate):
 def _regroup(running, waiting, state, met):
     """Let groups whose remaining times are equal become one, or a group that has none left end."""
     if met:
-        width = heappop(running)[1]
+        width = _pop(running)
         state.width += width
         state.full -= width
     elif state.width == 0.0:
-        state.full -= heappop(running)[1]
-    elif len(waiting) > 1:
-        level, width = heappop(waiting)
-        state.level = -level
-        state.width += width
+        state.full -= _pop(running)
+    elif waiting.state.count > 0:
+        state.level = -waiting.keys[0]
+        state.width += _pop(waiting)
     else:
         state.width = 0.0
-    if len(running) == 1 and state.width == 0.0:
+    if running.state.count == 0 and state.width == 0.0:
         state.left = state.full = 0.0  # no rounding errors add up
 
 
 @kernel()
-def _integrate(submit, run, processors, machine, state):
+def _integrate(submit, run, processors, machine, running, waiting, state):
     jobs, arrived, origin = submit.size, 0, submit[0]
-    # Running groups by the second at which they would end; waiting groups by their remaining time, negated.
-    running, waiting, state = [_END], [_END], bare(state)
-    while arrived < jobs or len(running) > 1 or state.width > 0.0:
+    running, waiting, state = bare(running), bare(waiting), bare(state)
+    while arrived < jobs or running.state.count > 0 or state.width > 0.0:
         rate = (machine - state.full) / state.width if state.width > 0.0 else 0.0
         meets, drains = _next_event(running, waiting, state, rate)
         arrives = submit[arrived] - origin - state.now if arrived < jobs else np.inf
@@ -168,7 +254,7 @@ def _integrate(submit, run, processors, machine, state):
         if arrives <= min(meets, drains):
             state.now = submit[arrived] - origin
             if run[arrived] > 0:
-                _arrive(running, waiting, state, float(run[arrived]), float(processors[arrived]), machine)
+                _arrive(running, waiting, state, run[arrived], processors[arrived], machine)
             arrived += 1
         else:
             _regroup(running, waiting, state, meets <= drains)
@@ -185,4 +271,8 @@ def least_backlog(submit: IntArray, run: IntArray, processors: IntArray, machine
     machine
         The number of processors.
     """
-    return float(_integrate(submit, run, processors, machine, np.zeros((), _BACKLOG)))
+    # Running groups by the second at which they would end; waiting groups by their remaining time, negated.
+    running, waiting = (
+        _Groups(np.empty(len(submit)), np.empty(len(submit)), np.zeros((), _COUNT)) for _ in range(2)
+    )
+    return float(_integrate(submit, run, processors, machine, running, waiting, np.zeros((), _BACKLOG)))

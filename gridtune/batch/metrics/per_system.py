@@ -109,15 +109,13 @@ def _most_waiting(jobs: JobColumns) -> tuple[int, int]:
 
     A queue grows at no other instant, and a job that starts in the second of its submission never waits.
     """
-    submit, area = jobs.all_submit, jobs.all_area
-    by_start = np.argsort(jobs.all_start, kind="stable")
-    started = np.searchsorted(jobs.all_start[by_start], submit, side="right")
-    work = np.cumsum(area) - np.append(0, np.cumsum(area[by_start]))[started]
-    length = np.arange(1, len(submit) + 1) - started
-    # Those submitted together have all come before anything is counted.
-    counted = np.append(submit[1:] > submit[:-1], True)
-    counted &= (submit >= jobs.window[0]) & (submit < jobs.window[1])
-    return int(length[counted].max(initial=0)), int(work[counted].max(initial=0))
+    # Here, because importing metrics imports no compiler.
+    from gridtune.batch.metrics.compiled import most_waiting  # noqa: PLC0415
+
+    first, last = np.searchsorted(jobs.all_submit, jobs.window)
+    columns = (np.ascontiguousarray(column) for column in (jobs.all_submit, jobs.all_start, jobs.all_area))
+    length, work = most_waiting(*columns, first, last)
+    return int(length), int(work)
 
 
 @_metric(
