@@ -11,7 +11,7 @@ from gridtune.core.system import Count, LogParameters, Window
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
 from gridtune.workload.files import WorkloadReference
 
-__all__ = ["SIMPLE", "TABLE_1", "DispatchParameters", "InstanceParameters"]
+__all__ = ["SELECTED", "SIMPLE", "TABLE_1", "DispatchParameters", "InstanceParameters"]
 
 #: Rules that look at queues only.
 SIMPLE = ("random", "round_robin", "first_available")
@@ -25,6 +25,11 @@ def _numbers(value: Any) -> Any:
     return tuple(value.split(",")) if isinstance(value, str) else value
 
 
+def _all(value: Any) -> Any:
+    """Take the word none for None: all jobs."""
+    return None if value == "none" else value
+
+
 Factors = Annotated[
     tuple[Annotated[float, Field(ge=0.001, le=1000)], ...],
     BeforeValidator(_numbers),
@@ -33,14 +38,18 @@ Factors = Annotated[
 #: Learners that need no training, and no learner.
 _UNTRAINED = ("none", "drain")
 #: Learners whose settings are selected, and those that get speeds as attributes.
-_SELECTED = ("j48", "naive_bayes", "lwl")
+SELECTED = ("j48", "naive_bayes", "lwl")
 _INFORMED = ("boosting", "boosted_time", "drain")
 #: Parameters of the decisions of rules and learners.
 _OF_RULES = (
     *("mode", "rule", "learner", "set_aside", "order", "lookahead", "speeds", "by_user", "forget"),
     *("repair_every", "repair_steps", "refresh", "refresh_on", "memory", "reselect", "selection_jobs"),
+    *("attributes", "select_attributes", "candidates", "lwl_jobs", "lwl_selection_jobs"),
 )
 Number = Annotated[int, Field(ge=0)]
+#: So many jobs; None, the word none, for all.
+SomeJobs = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(_all)]
+SampledJobs = Annotated[Annotated[int, Field(ge=8)] | None, BeforeValidator(_all)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -108,7 +117,10 @@ class DispatchParameters(InstanceParameters):
         ),
         "Rules": ("set_aside", "lookahead", "speeds", "repair_every", "repair_steps"),
         "Trained policy": ("policy", "checkpoint"),
-        "Learning": ("refresh", "refresh_on", "memory", "reselect", "selection_jobs", "forget"),
+        "Learning": (
+            *("refresh", "refresh_on", "memory", "attributes", "select_attributes", "candidates", "reselect"),
+            *("selection_jobs", "lwl_jobs", "lwl_selection_jobs", "forget"),
+        ),
     }
 
     window: Window | None = Field(
@@ -202,13 +214,31 @@ class DispatchParameters(InstanceParameters):
     refresh_on: Literal["finished", "arrivals"] = Field(
         "finished", description="the jobs that refresh counts"
     )
-    memory: Count | None = Field(10_000, description="learn from the last N ended jobs; none for all")
+    memory: SomeJobs = Field(10_000, description="learn from the last N ended jobs; none for all")
     reselect: Annotated[float, Field(ge=1)] = Field(
         1.25,
         description="select the learner's settings again once the ended jobs have grown by this factor",
     )
-    selection_jobs: Annotated[int, Field(ge=8)] | None = Field(
-        1000, description="select them on N random jobs; none for all"
+    selection_jobs: SampledJobs = Field(1000, description="select them on N random jobs; none for all")
+    attributes: Literal["observed", "published"] = Field(
+        "observed",
+        description="of j48, naive_bayes and lwl, besides the estimate and the machine. observed: the "
+        "seconds left to the deadline, the jobs waiting and running there; published: the deadline on the "
+        "clock of its batch, the jobs waiting there",
+    )
+    select_attributes: bool = Field(
+        False, description="with j48, naive_bayes, lwl: select attributes, too, by correlation (CFS)"
+    )
+    candidates: Literal["all", "in_time"] = Field(
+        "all",
+        description="with mode=direct: machines that a learner chooses from; in_time: those on which the job "
+        "is predicted to end in time (Algorithm 3), and where there is none the rule decides",
+    )
+    lwl_jobs: SomeJobs = Field(
+        500, description="with learner=lwl: learn from the last N of these jobs; none for all"
+    )
+    lwl_selection_jobs: SampledJobs = Field(
+        250, description="with learner=lwl: select settings on N random jobs; none for all"
     )
 
     @model_validator(mode="after")
@@ -273,10 +303,14 @@ class DispatchParameters(InstanceParameters):
             yield ("speeds", "forget"), f"{rule}: no prediction depends on speeds"
         elif self.believed_speeds != "learned":
             yield ("forget",), f"speeds={self.believed_speeds}"
-        if self.learner not in _SELECTED:
-            yield ("reselect", "selection_jobs"), learner
+        if self.learner not in SELECTED:
+            yield ("reselect", "selection_jobs", "attributes", "select_attributes"), learner
         if self.learner == "lwl":
-            yield ("selection_jobs",), f"{learner}, which selects on 250 jobs"
+            yield ("selection_jobs",), f"{learner}, which has lwl_selection_jobs"
+        else:
+            yield ("lwl_jobs", "lwl_selection_jobs"), learner
+        if self.mode != "direct" or self.learner in _UNTRAINED:
+            yield ("candidates",), f"mode={self.mode} and {learner}"
         if not self.refresh and self.learner not in _UNTRAINED:
             yield ("refresh_on", "reselect"), "refresh=0"
 

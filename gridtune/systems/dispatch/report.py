@@ -1,6 +1,7 @@
 """The report of a sweep: the paper's tables beside ours as Markdown, and its figures.
 
-Figures are of learning over batches (the paper's Figure 4), recovery from a change, and calibration.
+Figures are of learning over batches (the paper's Figure 4), the shares of machines (its Table 3), recovery
+from a change, and calibration.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
 
 def _published_relative(method: Method, changing: bool) -> str:
     key = (str(method.of("rule", "random")), method.learner)
-    if method.of("set_aside") or key not in TABLE_2:
+    if not method.like_the_paper or key not in TABLE_2:
         return ""
     if not changing:
         return _numbers(TABLE_2[key])
@@ -120,21 +121,38 @@ def _published_relative(method: Method, changing: bool) -> str:
 
 def _assignments(helped: Sequence[Method]) -> list[str]:
     """Return Table 3: where jobs went under round robin, machines in the order of their speed."""
-    methods = [
-        method for method in helped if method.of("rule") == "round_robin" and not method.of("change_after")
-    ]
-    if not methods:
+    rows: list[list[str]] = []
+    header = ["learner on round robin"]
+    for method, factors, shares, published in _shares_by_speed(helped):
+        header[1:] = [f"{factor:g}" for factor in factors]
+        rows.append([method.label, *(f"{share:.2f}" for share in shares)])
+        if published is not None:
+            rows.append([f"{method.label}, published", *(f"{share:.2f}" for share in published)])
+    if not rows:
         return []
-    factors = np.asarray(methods[0].of("factors") or TABLE_1, np.float64)
-    order = np.argsort(factors, kind="stable")
-    rows = []
-    for method in methods:
-        rows.append([method.label, *(f"{share:.2f}" for share in method.assignments.mean(axis=0)[order])])
-        published = TABLE_3.get(method.learner)
-        if published is not None and not method.of("set_aside") and tuple(factors) == TABLE_1:
-            rows.append([f"{method.label}, published", *(f"{published[place]:.2f}" for place in order)])
-    header = ["learner on round robin", *(f"{factors[place]:g}" for place in order)]
     return ["### Share of the jobs by machine, fastest first (Table 3)\n", markdown_table(header, rows)]
+
+
+def _shares_by_speed(
+    methods: Iterable[Method],
+) -> Iterator[tuple[Method, list[float], list[float], list[float] | None]]:
+    """Yield learners that assist round robin on machines that do not change, with where their jobs went.
+
+    Beside each the machines' factors, the fastest first, and in that order the shares of the jobs, ours and
+    the published ones, None where there are none.
+    """
+    for method in methods:
+        where = (method.of("mode"), method.of("rule"), method.of("change_after") or 0)
+        if where != ("assist", "round_robin", 0):
+            continue
+        factors = np.asarray(method.of("factors") or TABLE_1, np.float64)
+        order = np.argsort(factors, kind="stable")
+        published = TABLE_3.get(method.learner) if tuple(factors) == TABLE_1 else None
+        if published is not None and method.like_the_paper:
+            theirs = [published[place] for place in order]
+        else:
+            theirs = None
+        yield method, factors[order].tolist(), method.assignments.mean(axis=0)[order].tolist(), theirs
 
 
 # Deciding ---------------------------------------------------------------------------------------------
@@ -275,7 +293,13 @@ class Method:
             return self._rule
         if self.of("mode") == "direct":
             return f"{name}, {_ORDERS[str(self.of('order', 'fifo'))]}"
-        return name + (", sets aside" if self.of("set_aside") else "")
+        selects = ", attributes selected" if self.of("select_attributes") else ""
+        return name + selects + (", sets aside" if self.of("set_aside") else "")
+
+    @property
+    def like_the_paper(self) -> bool:
+        """True without what the paper has no numbers of: jobs set aside, selected attributes."""
+        return not (self.of("set_aside") or self.of("select_attributes"))
 
     @property
     def _rule(self) -> str:
@@ -384,13 +408,14 @@ _PAPERS = ("j48", "naive_bayes", "lwl")
 
 
 def write(sweep: FinishedSweep) -> list[Path]:
-    """Write the comparison with the paper, and figures of learning, recovery and calibration."""
+    """Write the comparison with the paper, and figures of learning, shares, recovery and calibration."""
     methods, folder = gather(sweep.results), sweep.directory / "plots"
     files, workloads = _write_comparison(methods, sweep), {method.workload for method in methods}
     for workload in dict.fromkeys(method.workload for method in methods):
         own = [method for method in methods if method.workload == workload]
         end = f"-{workload}" if len(workloads) > 1 else ""
         files += _learning(own, folder / f"learning{end}.png")
+        files += _shares(own, folder / f"assignments{end}.png")
         files += _recovery(own, folder / f"recovery{end}.png")
         files += _calibration(own, folder / f"calibration{end}.png")
     return files
@@ -419,6 +444,26 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
         axes.set(xlabel=label, ylabel="mean tardiness, s")
         head(axes, "Learning from nothing", "means over replicates; lower is better")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        yield save(drawing, path)
+
+
+def _shares(methods: Sequence[Method], path: Path) -> Iterator[Path]:
+    """Draw the shares of the jobs by machine, beside the published ones: a panel for each learner."""
+    shown = [row for row in _shares_by_speed(methods) if row[0].learner in _PAPERS]
+    if not shown:
+        return
+    with figure(4.0 * len(shown), 3.6, 1, ncols=len(shown), sharey=True, squeeze=False) as (drawing, grid):
+        for axes, (method, factors, shares, published) in zip(grid[0], shown, strict=True):
+            machines = np.arange(len(factors))
+            axes.bar(machines, shares, color=PALETTE[0], width=0.7, label="ours")
+            if published is not None:
+                axes.plot(machines, published, **_style(1), linestyle="", label="published")
+            axes.axhline(1 / len(factors), color=BASELINE, linewidth=1.0, label="round robin alone")
+            axes.set_xticks(machines, [f"{factor:g}" for factor in factors], fontsize=8)
+            axes.set_xlabel("factor of the machine, the fastest first")
+            head(axes, method.label)
+        grid[0][0].set_ylabel("share of the jobs")
+        grid[0][-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         yield save(drawing, path)
 
 

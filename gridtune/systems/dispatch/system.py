@@ -30,7 +30,7 @@ from gridtune.systems.dispatch.metrics import (
     dispatch_notes,
     measure_dispatch,
 )
-from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
+from gridtune.systems.dispatch.parameters import SELECTED, SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.reproduction import PUBLISHED, REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchReplay, dispatch
@@ -184,13 +184,24 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     from gridtune.systems.dispatch.dispatchers.learners import make_learner  # noqa: PLC0415
 
     broker = Broker(
-        make_learner(p.learner, len(machines), limit=p.selection_jobs),
+        make_learner(p.learner, len(machines), **_learner_options(p)),
         direct=p.mode == "direct",
         rule=p.base_rule,
         assistance=assistance,
         order=p.queue_order,
         speeds=p.believed_speeds,
+        strict=p.candidates == "in_time",
         **{name: getattr(p, name) for name in ("refresh", "refresh_on", "memory", "reselect")},
         **common,
     )
     return broker.run(jobs, machines, rng=selecting, learning_rng=learning)
+
+
+def _learner_options(p: DispatchParameters) -> dict[str, Any]:
+    """Return the attributes of the paper's learners; the others have their own."""
+    if p.learner not in SELECTED:
+        return {}
+    options = {"attributes": p.attributes, "selects_attributes": p.select_attributes}
+    if p.learner == "lwl":
+        return {**options, "memory": p.lwl_jobs, "limit": p.lwl_selection_jobs}
+    return {**options, "limit": p.selection_jobs}

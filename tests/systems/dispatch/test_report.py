@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
+from gridtune.systems.dispatch.parameters import TABLE_1
 from gridtune.systems.dispatch.report import gather, write
 from gridtune.systems.dispatch.reproduction import PUBLISHED, TABLE_2, TABLE_3, TABLE_5, TABLE_6
 
@@ -61,7 +62,7 @@ def test_assistance_beside_table_2_and_3(tmp_path):
         for number in range(4)
     ]
     files = write(material(results, tmp_path))
-    assert {file.name for file in files} == {"comparison.md", "calibration.png"}
+    assert {file.name for file in files} == {"comparison.md", "assignments.png", "calibration.png"}
     rows = rows_of(tmp_path / "comparison.md")
     first = next(row for row in rows if row[:2] == ["round robin", "J48"])
     assert first[2:7] == ["20", "1.10 1.10 1.10 1.10 1.10", "1.10", "1.10 … 1.10", "1.10"]
@@ -278,3 +279,28 @@ def test_the_shared_queue_stands_beside_each_selector_and_the_bound_beside_each_
 def test_an_agent_is_named() -> None:
     player = {"policy": "ppo", "checkpoint": "results/train-dispatch-ppo"}
     assert [method.label for method in gather([cell(0, player, 1.0, 10.0)])] == ["agent trained by PPO"]
+
+
+def test_table_3_is_drawn_beside_the_published_shares(tmp_path, drawings):
+    """The paper's learners on round robin, the fastest machine first; no other rule, learner or change."""
+    shares = (np.arange(10) + 1) / 55
+    assisted = {"mode": "assist", "rule": "round_robin"}
+    configurations = [
+        {**assisted, "learner": "lwl"},
+        {**assisted, "learner": "j48", "select_attributes": True},
+        {**assisted, "learner": "drain"},
+        {**assisted, "learner": "j48", "change_after": 2},
+        {**assisted, "rule": "random", "learner": "lwl"},
+    ]
+    results = [cell(number, parameters, 1.1, 500.0) for parameters in configurations for number in range(2)]
+    for result in results:
+        result.notes["assignments"] = shares.tolist()
+    write(material(results, tmp_path))
+    panels = drawings["assignments.png"].axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["LWL", "J48, attributes selected"]
+    order = np.argsort(TABLE_1, kind="stable")
+    np.testing.assert_allclose([bar.get_height() for bar in panels[0].patches], shares[order])
+    (published, _) = panels[0].lines
+    np.testing.assert_allclose(published.get_ydata(), np.array(TABLE_3["lwl"])[order])
+    # The paper has no numbers with attributes selected.
+    assert len(panels[1].lines) == 1

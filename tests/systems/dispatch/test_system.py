@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import GridtuneError, SimulationError, SweepError
-from gridtune.sweep import run_cell
+from gridtune.sweep import run_cell, space_cells
 from gridtune.systems.dispatch.jobs import batch_starts, make_jobs
 from gridtune.systems.dispatch.metrics import DISPATCH_METRICS
 from gridtune.systems.dispatch.parameters import DispatchParameters
@@ -400,7 +400,11 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
         ({"mode": "direct", "learner": "j48", "order": "atc"}, "j48 cannot be combined with order=atc"),
         ({"mode": "assist", "learner": "j48", "rule": "shared_queue"}, "a learner assists a simple selector"),
         ({"mode": "assist", "learner": "drain", "selection_jobs": 50}, "selection_jobs has no effect"),
-        ({"mode": "assist", "learner": "lwl", "selection_jobs": 50}, "which selects on 250 jobs"),
+        ({"mode": "assist", "learner": "lwl", "selection_jobs": 50}, "which has lwl_selection_jobs"),
+        ({"mode": "assist", "learner": "j48", "lwl_jobs": 50}, "lwl_jobs has no effect with learner=j48"),
+        ({"mode": "assist", "learner": "drain", "attributes": "published"}, "attributes has no effect"),
+        ({"mode": "assist", "learner": "j48", "candidates": "in_time"}, "candidates has no effect"),
+        ({"mode": "direct", "learner": "drain", "candidates": "in_time"}, "candidates has no effect"),
         ({"mode": "assist", "learner": "j48", "refresh": 0, "reselect": 2.0}, "reselect has no effect"),
         ({"rule": "shared_queue", "by_user": True}, "by_user=true needs a trace"),
         ({"trace": "x", "by_user": True}, "by_user has no effect with rule=random"),
@@ -416,3 +420,23 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
 def test_what_cannot_be_combined_is_refused(parameters, message):
     with pytest.raises(SweepError, match=message):
         metrics(**parameters)
+
+
+def test_none_is_a_word_for_all_jobs():
+    """As the descriptions say, on the command line and in a space."""
+    names = ("memory", "selection_jobs", "lwl_jobs", "lwl_selection_jobs")
+    j48 = DispatchParameters(mode="assist", learner="j48", memory="none", selection_jobs="none")
+    lwl = DispatchParameters(mode="assist", learner="lwl", lwl_jobs="none", lwl_selection_jobs="none")
+    assert [getattr(j48, name) for name in names] == [None, None, 500, 250]
+    assert [getattr(lwl, name) for name in names] == [10_000, 1000, None, None]
+
+
+def test_the_learners_of_the_published_space_learn_from_everything():
+    space = Path(__file__).parents[3] / "search_spaces/dispatch_published.yaml"
+    learning = [cell.parameters for cell in space_cells(space) if cell.parameters["mode"] == "assist"]
+    assert {parameters["learner"] for parameters in learning} == {"j48", "naive_bayes", "lwl"}
+    for parameters in learning:
+        p = DispatchParameters.model_validate(parameters)
+        assert (p.memory, p.reselect, p.attributes) == (None, 1, "published")
+        own = (p.lwl_jobs, p.lwl_selection_jobs) if p.learner == "lwl" else (p.selection_jobs,)
+        assert set(own) == {None}

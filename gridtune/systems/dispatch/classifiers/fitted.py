@@ -134,7 +134,8 @@ def naive_bayes_predictor(
     model = _Bayes(
         np.log(normal.class_prior_),
         np.ascontiguousarray(normal.theta_),
-        np.ascontiguousarray(normal.var_),
+        # Where no quantity varies, all are as probable in both classes.
+        np.where(normal.var_ > 0, normal.var_, 1.0),
         np.ascontiguousarray(frequencies.feature_log_prob_[0]),
         np.array([categorical]),
     )

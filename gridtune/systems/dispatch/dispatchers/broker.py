@@ -30,7 +30,7 @@ from gridtune.systems.dispatch.simulator.replay import (
     Speeds,
 )
 from gridtune.systems.dispatch.simulator.site import NOBODY, new_site
-from gridtune.types import BoolArray, FloatArray
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Broker"]
 
@@ -67,6 +67,10 @@ class Broker:
         1 for every refresh.
     forget, by_user
         See `dispatch`.
+    strict
+        With `direct`: only machines on which the job is predicted to end in time are candidates (Algorithm
+        3). Where there is none, of which it says nothing, the base rule decides, or in a repair the job goes
+        back to its machine.
     """
 
     learner: Learner
@@ -83,6 +87,7 @@ class Broker:
     reselect: float = 1.25
     forget: float = 0.95
     by_user: bool = False
+    strict: bool = False
 
     def run(
         self,
@@ -133,7 +138,8 @@ class Broker:
         n, m, columns = len(jobs), len(machines), ATTRIBUTE_COUNTS[self.learner.attributes]
         self.site = new_site(jobs, machines)
         user = jobs.user if self.by_user else None
-        self.state = predicting.new_broker_state(self.site, SPEEDS[self.speeds], self.forget, user)
+        clock = _clock(jobs) if self.learner.attributes == "published" else None
+        self.state = predicting.new_broker_state(self.site, SPEEDS[self.speeds], self.forget, user, clock)
         every = self.repair_every if self.rule in {"edd", "erd"} else 0
         self.buffers = Buffers(
             Settings(RULES[self.rule], ORDERS[self.order], every, self.repair_steps, rng.random(n)),
@@ -209,7 +215,10 @@ class Broker:
         if not up.any():
             return own, float(chances[own])
         if self.direct:
-            machine = self._best(job, self.learner.preference(rows), up)
+            candidates = up & (chances >= PROBABLE) if self.strict else up
+            machine = own
+            if candidates.any():
+                machine = self._best(job, self.learner.preference(rows), candidates)
             return machine, float(chances[machine])
         chances = np.where(up, chances, 0.0)
         best = self._best(job, chances, up)
@@ -234,3 +243,15 @@ class Broker:
             if job == NOBODY:
                 return
             machine, self.chance[job] = self._choose(job, int(self.site.machine[job]))
+
+
+def _clock(jobs: DispatchJobs) -> IntArray:
+    """Return each job's deadline on the clock of its batch, which begins at the batch's first submission.
+
+    The paper simulates batch by batch, so its deadlines are small numbers again in each.
+    """
+    _, batch = np.unique(jobs.batch, return_inverse=True)
+    first = np.full(int(batch.max(initial=0)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, batch, jobs.submit)
+    clock: IntArray = jobs.deadline - first[batch]
+    return clock

@@ -18,13 +18,14 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.classifiers.attributes import select_attributes
 from gridtune.systems.dispatch.classifiers.c45 import GrownTree
 from gridtune.systems.dispatch.classifiers.fitted import boosting_predictor, naive_bayes_predictor
 from gridtune.systems.dispatch.classifiers.neighbours import stump_predictor
 from gridtune.systems.dispatch.metrics import area_under_roc
 from gridtune.systems.dispatch.simulator.predicting import LEFT, MACHINE, PREDICTED, AttributeSet
 from gridtune.systems.dispatch.simulator.replay import PROBABLE
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["LEARNERS", "Examples", "Learner", "Selection", "class_weights", "make_learner", "select"]
 
@@ -61,6 +62,8 @@ class Learner:
         Number of machines.
     attributes
         The attributes it gets.
+    selects_attributes
+        Whether it learns from a selection of them only, chosen anew with its settings.
     limit
         Examples that model selection judges on; None for all.
     selection
@@ -69,21 +72,28 @@ class Learner:
         The most examples it learns from; None for any number.
     settings
         Its own settings to select from.
+    kept
+        Shape (d,): the selected attributes; None for all.
     """
 
     machines: int = 1
-    attributes: AttributeSet = "paper"
+    attributes: AttributeSet = "observed"
+    selects_attributes: bool = False
     limit: int | None = 1000
     selection: Selection | None = None
     memory: int | None = None
     settings: tuple[Any, ...] = (None,)
+    kept: BoolArray | None = None
 
     def refresh(self, examples: Examples, *, reselect: bool, rng: np.random.Generator) -> None:
         """Learn from examples; `reselect`: select the model's settings again."""
-        table, labels = examples.rows, examples.in_time
+        labels = examples.in_time
         if labels.min() == labels.max():
             self.constant(float(labels[0]))
             return
+        if self.selects_attributes and (reselect or self.selection is None):
+            self.kept = select_attributes(examples.rows, labels, categorical=(MACHINE,))
+        table = self._shown(examples.rows)
         if reselect or self.selection is None:
             self.selection = select(table, labels, self.settings, self.scores, limit=self.limit, rng=rng)
         self.fit(table, labels, class_weights(labels, self.selection.weight), self.selection.setting)
@@ -94,7 +104,11 @@ class Learner:
 
     def chances(self, rows: FloatArray) -> FloatArray:
         """Return the chance of ending in time for each row, shape (n,)."""
-        return self.answer(rows)
+        return self.answer(self._shown(rows))
+
+    def _shown(self, rows: FloatArray) -> FloatArray:
+        """Return rows in which attributes that are not selected are 0: a constant tells nothing."""
+        return rows if self.kept is None else rows * self.kept
 
     def preference(self, rows: FloatArray) -> FloatArray:
         """Return, for each row, a number that is larger where a job should rather go."""
@@ -141,7 +155,11 @@ class _NaiveBayes(Learner):
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         self.answer = naive_bayes_predictor(
-            table, labels, weights, categorical=MACHINE, categories=self.machines
+            table,
+            labels,
+            weights,
+            categorical=MACHINE,
+            categories=self.machines if self.kept is None or self.kept[MACHINE] else 1,
         )
 
 
@@ -149,7 +167,7 @@ class _NaiveBayes(Learner):
 class _LocallyWeighted(Learner):
     """Locally weighted learning; its setting is the number of neighbours.
 
-    Every prediction goes over all examples, so it keeps to the last 500.
+    Every prediction goes over all examples, so by default it keeps to the last 500.
     """
 
     settings: tuple[Any, ...] = (None, 1, 10, 50, 100)
@@ -254,7 +272,7 @@ _CLASSES: dict[str, type[Learner]] = {
 }
 
 
-def make_learner(name: str, machines: int, *, limit: int | None = 1000) -> Learner:
+def make_learner(name: str, machines: int, **options: Any) -> Learner:
     """Return a learner by its name.
 
     Parameters
@@ -264,15 +282,12 @@ def make_learner(name: str, machines: int, *, limit: int | None = 1000) -> Learn
         model of the time to completion.
     machines
         Number of machines.
-    limit
-        Examples that model selection judges on; None for all. Locally weighted learning keeps to 250.
+    options
+        Attributes of the learner, such as `limit`, `memory` and `attributes`; by default its own.
     """
     if name not in _CLASSES:
         raise SimulationError(f"no learner is named {name!r}", hint=f"one of {', '.join(LEARNERS)}")
-    learner = _CLASSES[name](machines)
-    if name in {"j48", "naive_bayes"}:
-        learner.limit = limit
-    return learner
+    return _CLASSES[name](machines, **options)
 
 
 #: Weights of a positive example that are tried.

@@ -41,9 +41,13 @@ REMEMBERED = 200
 
 
 #: `speeds`: where the speed factors come from; `seen`: ended jobs learned from; `ratios`: ratios recorded;
-#: `corrects`: whether estimates are corrected; `forget`: see `BrokerState.weight`.
+#: `corrects`: whether estimates are corrected; `published`: whether `clock` holds; `forget`: see `weight`.
 LEARNING = np.dtype(
-    [("speeds", "i8"), ("seen", "i8"), ("ratios", "i8"), ("corrects", "?"), ("forget", "f8")], align=True
+    [
+        *(("speeds", "i8"), ("seen", "i8"), ("ratios", "i8")),
+        *(("corrects", "?"), ("published", "?"), ("forget", "f8")),
+    ],
+    align=True,
 )
 
 
@@ -71,6 +75,8 @@ class BrokerState(NamedTuple):
     recent
         Shape (2 · users,), float64: seconds at factor 1 of each user's last two ended jobs, the last one
         first; 0 for none.
+    clock
+        Shape (n,), int64: deadlines on the clock of each batch, as published attributes; empty for others.
     late, barred_machine, barred_job
         Shapes (m,), (m,), (n,), int64: scratch of the tabu search; the last is 0 between searches.
     """
@@ -85,12 +91,15 @@ class BrokerState(NamedTuple):
     learning: npt.NDArray[np.void]
     user: IntArray
     recent: FloatArray
+    clock: IntArray
     late: IntArray
     barred_machine: IntArray
     barred_job: IntArray
 
 
-def new_broker_state(site: Site, speeds: int, forget: float, user: IntArray | None = None) -> BrokerState:
+def new_broker_state(
+    site: Site, speeds: int, forget: float, user: IntArray | None = None, clock: IntArray | None = None
+) -> BrokerState:
     """Return the state before the first job: every machine has the factor 1.
 
     Parameters
@@ -103,6 +112,8 @@ def new_broker_state(site: Site, speeds: int, forget: float, user: IntArray | No
         See `gridtune.systems.dispatch.simulator.replay.dispatch`.
     user
         Shape (n,): whose jobs they are, if estimates are to be corrected by the last jobs of the same user.
+    clock
+        Shape (n,): deadlines on the clock of each batch, if attributes are to be the published ones.
     """
     corrects = user is not None
     user = np.zeros(0, np.int64) if user is None else user
@@ -116,9 +127,10 @@ def new_broker_state(site: Site, speeds: int, forget: float, user: IntArray | No
         np.zeros(len(site.submit), np.int64),
         np.zeros(REMEMBERED),
         np.zeros(len(site.slot), np.int64),
-        np.array((speeds, 0, 0, corrects, forget), LEARNING),
+        np.array((speeds, 0, 0, corrects, clock is not None, forget), LEARNING),
         user,
         np.zeros(2 * (int(user.max(initial=-1)) + 1)),
+        np.zeros(0, np.int64) if clock is None else clock,
         np.zeros(machines, np.int64),
         np.zeros(machines, np.int64),
         np.zeros(len(site.submit), np.int64),
@@ -305,10 +317,11 @@ def any_up(site):
     return up > 0
 
 
-#: `paper`: the attributes of the paper's brokers. `informed`: besides, all that a broker can observe.
-AttributeSet = Literal["paper", "informed"]
+#: `published`: the paper's: estimate, deadline, queue length, machine. `observed`: the same four, but the
+#: seconds left to the deadline, and jobs waiting and running. `informed`: besides, all that can be seen.
+AttributeSet = Literal["published", "observed", "informed"]
 
-#: Every attribute in the order of a row's columns; the paper's set is the first four.
+#: Every attribute in the order of a row's columns; the first four are the observed set.
 ATTRIBUTES = (
     "estimated run time",
     "seconds to the deadline",
@@ -323,8 +336,8 @@ ATTRIBUTES = (
 #: Columns: seconds that the deadline leaves; the machine, the only name; predicted seconds to the end.
 LEFT, MACHINE, PREDICTED = 1, 3, 7
 #: Number of columns of each set.
-ATTRIBUTE_COUNTS: dict[AttributeSet, int] = {"paper": 4, "informed": len(ATTRIBUTES)}
-_OF_THE_PAPER = ATTRIBUTE_COUNTS["paper"]
+ATTRIBUTE_COUNTS: dict[AttributeSet, int] = {"published": 4, "observed": 4, "informed": len(ATTRIBUTES)}
+_OBSERVED = ATTRIBUTE_COUNTS["observed"]
 
 
 @kernel()
@@ -361,7 +374,10 @@ def _fill(site, broker, job, machine, follower, rows, row):
     rows[row, 1] = site.deadline[job] - now
     rows[row, 2] = site.waiting[machine] + site.running[machine]
     rows[row, 3] = machine
-    if rows.shape[1] <= _OF_THE_PAPER:
+    if broker.learning.published:
+        rows[row, 1] = broker.clock[job]
+        rows[row, 2] = site.waiting[machine]
+    if rows.shape[1] <= _OBSERVED:
         return
     ending = predicted_finish(site, broker, machine, job, follower)
     before, waiting = 0, site.head[machine]

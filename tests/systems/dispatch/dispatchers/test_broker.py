@@ -202,6 +202,74 @@ def test_every_attribute_by_hand():
     )
 
 
+@pytest.mark.parametrize(
+    ("attributes", "row"), [("observed", [60, 200, 2, 0]), ("published", [60, 220, 1, 0])]
+)
+def test_the_published_attributes_are_the_deadline_and_the_queue(attributes, row):
+    """At 40, in a batch that began at 20, a job is due at 240; one runs on machine 0 and one waits there."""
+    submit, estimate = np.array([0, 20, 30, 40]), np.array([10, 100, 50, 60])
+    jobs = DispatchJobs(submit, estimate, estimate, submit + 200, np.array([-1, 0, 0, 0]))
+    questions: list[np.ndarray] = []
+
+    def chances(rows: np.ndarray) -> np.ndarray:
+        questions.append(rows.copy())
+        return np.full(len(rows), 0.5)
+
+    learner = StubLearner(chances, lambda rows: -rows[:, MACHINE])
+    learner.attributes = attributes
+    two = Machines(np.array([2.0, 1.0]), np.ones(2, np.int64))
+    draws = {"rng": np.random.default_rng(1), "learning_rng": np.random.default_rng(2)}
+    Broker(learner, direct=True, rule="round_robin").run(jobs, two, **draws)
+    np.testing.assert_array_equal(questions[-1], [row, [*row[:2], 0, 1]])
+
+
+def test_published_attributes_of_jobs_that_tabu_search_moves_leave_themselves_out():
+    """The last example of a queue's first job: nobody waits before it."""
+    jobs = some_jobs(2.0)
+    learner = constant(0.9)
+    learner.attributes = "published"
+    run(Broker(learner, direct=True, rule="erd", repair_every=10, refresh=0), jobs)
+    ((examples, _),) = learner.calls
+    assert examples.rows[:, 2].min() == 0
+    batch = jobs.batch < 0
+    assert examples.rows[:, 1].max() <= (jobs.deadline - jobs.submit.min())[batch].max()
+
+
+def test_only_machines_predicted_in_time_are_candidates():
+    """Algorithm 3: the best of them, which is the best of all; where there is none, the base rule's."""
+    jobs = some_jobs(1.0)
+    measured = jobs.batch >= 0
+    good = lambda rows: np.where(rows[:, MACHINE] == 2, 0.7, 0.3)  # noqa: E731
+    poor = lambda rows: np.where(rows[:, MACHINE] == 2, 0.4, 0.3)  # noqa: E731
+    options = {"direct": True, "rule": "round_robin", "repair_every": 10}
+    for strict in (False, True):
+        chosen = run(Broker(StubLearner(good), strict=strict, **options), jobs)
+        assert (chosen.machine[measured] == 2).all()
+    loose = run(Broker(StubLearner(poor), **options), jobs)
+    assert (loose.machine[measured] == 2).all()
+    strict = run(Broker(StubLearner(poor), strict=True, **options), jobs)
+    np.testing.assert_array_equal(strict.machine, alone(jobs, "round_robin").machine)
+    assert strict.moves == 0
+
+
+def test_locally_weighted_learning_keeps_to_as_many_jobs_as_it_may():
+    jobs = some_jobs(1.0, learning=700, jobs=100)
+    seen = {}
+    for memory in (500, None):
+        learner = make_learner("lwl", 4, memory=memory)
+        counts = seen.setdefault(memory, [])
+        fit = learner.fit
+
+        def recorded(table, *rest, counts=counts, fit=fit):
+            counts.append(len(table))
+            fit(table, *rest)
+
+        learner.fit = recorded
+        run(Broker(learner, rule="random", memory=None, reselect=1e9), jobs)
+    assert max(seen[500]) == 500
+    assert max(seen[None]) == 700
+
+
 @pytest.mark.parametrize("rule", ["edd", "erd", "spt"])
 def test_learning_jobs_are_described_where_their_rule_puts_them(rule):
     """With speeds and lengths known, a job ends when its row predicts, or later if others go before it."""
@@ -267,7 +335,7 @@ def test_a_decision_with_trees_of_ten_thousand_examples_takes_less_than_two_mill
     rows[:, MACHINE] = rng.integers(0, 8, 10_000)
     good = (rows[:, 0] * rows[:, 1] + 0.3 * rng.random(10_000) > 2.2).astype(np.int64)
     learner = make_learner(name, 8)
-    columns = 4 if learner.attributes == "paper" else 9
+    columns = 9 if learner.attributes == "informed" else 4
     learner.refresh(Examples(rows[:, :columns], good, rng.random(10_000) + 1), reselect=True, rng=rng)
     decision = rows[:8, :columns].copy()
     learner.chances(decision)
