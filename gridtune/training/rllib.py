@@ -8,6 +8,7 @@ remote runners are RLlib's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from ray.rllib.algorithms.ppo.ppo import PPO, PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
@@ -47,8 +49,17 @@ _NETWORK, _INITIAL = "network", "initial"
 _SYNC_SECONDS = 30.0
 
 
+#: Keys of a network's state: what it carries on, and the observations that it looks back on.
+_CARRIED, _EARLIER = "carried", "earlier"
+
+
 class NetworkModule(TorchRLModule):
-    """A network of `gridtune.training.networks` as an RLlib module."""
+    """A network of `gridtune.training.networks` as an RLlib module.
+
+    A batch has `obs`: one observation of each episode, shape (B, features), or T of them in a row, shape
+    (B, T, features); the outputs have the same axes. For a network that remembers, `state_in` is the last
+    reply's `state_out`; without it, episodes begin.
+    """
 
     def setup(self) -> None:
         """Make the network."""
@@ -57,10 +68,40 @@ class NetworkModule(TorchRLModule):
         if initial is not None:
             self.network.load_state_dict({name: torch.as_tensor(array) for name, array in initial.items()})
 
+    def is_stateful(self) -> bool:
+        """Return whether the network remembers."""
+        return bool(self.get_initial_state())
+
+    def get_initial_state(self) -> dict[str, Tensor]:
+        """Return the state of one episode that begins; empty for a network that does not remember."""
+        shapes = {
+            _CARRIED: self.network.state_shape,
+            _EARLIER: (self.network.lookback, self.network.features),
+        }
+        return {name: torch.zeros(shape) for name, shape in shapes.items() if math.prod(shape)}
+
     def _forward(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
-        raise PolicyError(
-            "a module reads whole rollouts", hint="play the policy's file, or the network of `network_of`"
-        )
+        network, seen = self.network, batch[Columns.OBS]
+        episodes, once = len(seen), seen.dim() == 2
+        steps = seen.unsqueeze(0) if once else seen.transpose(0, 1)
+        state = batch.get(Columns.STATE_IN) or {
+            name: part.to(seen.device).expand(episodes, *part.shape)
+            for name, part in self.get_initial_state().items()
+        }
+        # Observations before an episode are zeros, so it need not be said where it begins.
+        if _EARLIER in state:
+            steps = torch.cat([state[_EARLIER].transpose(0, 1), steps])
+        begins = torch.zeros(steps.shape[:2], dtype=torch.bool, device=seen.device)
+        carried = state.get(_CARRIED, network.initial_state(episodes))
+        logits, values, carried = network(steps, begins, carried)
+        reply: dict[str, Any] = {
+            name: part[0] if once else part.transpose(0, 1)
+            for name, part in ((Columns.ACTION_DIST_INPUTS, logits), (Columns.VF_PREDS, values))
+        }
+        if state:
+            after = {_CARRIED: carried, _EARLIER: steps[len(steps) - network.lookback :].transpose(0, 1)}
+            reply[Columns.STATE_OUT] = {name: after[name] for name in state}
+        return reply
 
 
 class RolloutRunner(SingleAgentEnvRunner):

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field, create_model, model_validator
 
 from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
+from gridtune.systems.responsive.learners.inputs import observed_model
 from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, measure_site
 from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, LearnedPolicy, ResponsiveParameters
@@ -118,7 +119,7 @@ class ResponsiveESNQ(Training):
 
         cell = parameters.cell
         learned_on, _, model = self._site(parameters, load)
-        config = ESNQConfig().site(learned_on, model)
+        config = ESNQConfig().site(learned_on, observed_model(model, cell.learner().inputs))
         config.training(learner=cell.learner(), weight=cell.weight, learning_seed=seed)
         return config.env_runners(num_env_runners=parameters.runners)
 

@@ -9,7 +9,9 @@ through RLlib.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -27,6 +29,7 @@ from ray.rllib.utils.metrics import LEARNER_RESULTS
 from torch import Tensor
 
 from gridtune.errors import PolicyError
+from gridtune.systems.responsive.environment import ResponsiveVectorEnv
 from gridtune.systems.responsive.learners.inputs import shared_inputs
 from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_network
 from gridtune.systems.responsive.learners.sampling import Sampler, Samples
@@ -41,6 +44,8 @@ __all__ = ["ESNQ", "ESNQConfig", "ESNQLearner", "ESNQModule", "ESNQRunner", "pol
 #: Key of a module's configuration: what its networks are drawn from.
 _NETWORK = "network"
 _SWEEP, _STATE = "sweep", "reservoirs"
+#: Keys of the environment's observations.
+_ROWS, _MASK = "observations", "action_mask"
 
 
 class ESNQModule(TorchRLModule):
@@ -83,14 +88,26 @@ class ESNQModule(TorchRLModule):
         return {_STATE: torch.zeros_like(self.bias)}
 
     def _forward(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Return values of candidates, (B, n), as logits, and the state after the best; rows: (B, n, d)."""
-        rows, state = batch[Columns.OBS].to(torch.float64), batch[Columns.STATE_IN][_STATE]
+        """Return values of candidates, (B, n), as logits, and the state after the best.
+
+        `obs` is the candidates' rows, (B, n, d), or what `gridtune/Responsive-v0` shows: empty slots have the
+        value -inf. Without `state_in`, runs begin.
+        """
+        seen, earlier = batch[Columns.OBS], batch.get(Columns.STATE_IN) or self.get_initial_state()
+        shown = seen if isinstance(seen, Mapping) else {_ROWS: seen}
+        rows = shown[_ROWS].to(torch.float64)
+        if rows.shape[-1] != len(self.inputs[0]):
+            message = f"the network reads {len(self.inputs[0])} numbers of a candidate, not {rows.shape[-1]}"
+            raise PolicyError(message, hint="environments show inputs=paper and inputs=extended")
+        state = earlier[_STATE].expand(len(rows), *self.bias.shape)
         moved = self._moved(rows, state)
         visible = int(self.sizes[0])
         parts = [torch.ones_like(moved[..., :1]), moved[..., :visible]]
         if self.readout.shape[1] > 1 + visible:
             parts.append(rows[:, :, None, :].expand(*moved.shape[:3], -1))
         values = (torch.cat(parts, -1) * self.readout).sum(-1).mean(-1)
+        if _MASK in shown:
+            values = values.masked_fill(shown[_MASK] == 0, -math.inf)
         best = values.argmax(1)
         after = moved[torch.arange(len(best)), best]
         return {Columns.ACTION_DIST_INPUTS: values, Columns.STATE_OUT: {_STATE: after}}
@@ -316,7 +333,7 @@ class ESNQConfig(AlgorithmConfig):
         return int(self.seed or 0) if self.learning_seed is None else self.learning_seed
 
     def site(self, jobs: SiteJobs | JobsOf, model: SiteModel | None = None) -> ESNQConfig:
-        """Set the jobs and the site.
+        """Set the jobs and the site; `env_config["make_env"]` returns environments for playing on them.
 
         Parameters
         ----------
@@ -329,7 +346,8 @@ class ESNQConfig(AlgorithmConfig):
         self.site_model = model or SiteModel()
         first = jobs(0) if callable(jobs) else jobs
         self._organisations = len(first.shares)
-        return self
+        make_env = partial(ResponsiveVectorEnv, jobs=first, model=self.site_model)
+        return self.environment(env_config={"make_env": make_env})
 
     def training(
         self,
