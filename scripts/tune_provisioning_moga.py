@@ -1,11 +1,12 @@
 """Tune the genetic algorithm that searches for plans: population, crossover and mutation.
 
     python scripts/tune_provisioning_moga.py --samples 40
-    ray job submit --working-dir . -- python scripts/tune_provisioning_moga.py
+    ray job submit --working-dir . -- env GRIDTUNE_HOME=/FOLDER python scripts/tune_provisioning_moga.py
 
 Every configuration evaluates about as many plans, so it is a question of how, not of how much. Its fronts are
 measured by their hypervolume (1 is the least cost and the least makespan in one plan). Optuna proposes
-configurations; ASHA stops those early that are worse after 1, 3, 9, … replicates.
+configurations; ASHA stops those early that are worse after 1, 3, 9, … replicates. A job writes its results
+to GRIDTUNE_HOME, a folder on the head node.
 """
 
 from typing import Any

@@ -1,11 +1,12 @@
 """Tune what trades a workflow's makespan for the cost of the slots that are reserved for it.
 
     python scripts/tune_provisioning_tradeoff.py --samples 40
-    ray job submit --working-dir . -- python scripts/tune_provisioning_tradeoff.py
+    ray job submit --working-dir . -- env GRIDTUNE_HOME=/FOLDER python scripts/tune_provisioning_tradeoff.py
 
 α chooses a plan from the front that a search has found, by its makespan (0) or by its cost (1). Optuna
 searches α together with how tasks may use slots and whether unused ones are released, for both objectives at
-once; the Pareto front is printed. Slots are drawn at random, 100 tasks are placed in them.
+once; the Pareto front is printed. Slots are drawn at random, 100 tasks are placed in them. A job writes its
+results to GRIDTUNE_HOME, a folder on the head node.
 """
 
 from ray import tune

@@ -1,11 +1,13 @@
-"""Tune τ: how long jobs may wait, as a share of their walltime, so that fewer nodes must be on.
+"""Train agents that switch nodes off over τ: how long jobs may wait, as a share of their walltime.
 
-    python scripts/tune_shutdown_tau.py --samples 40
-    ray job submit --working-dir . -- python scripts/tune_shutdown_tau.py
+    python scripts/tune_shutdown_tau.py --samples 20
+    ray job submit --working-dir . -- env GRIDTUNE_HOME=/FOLDER python scripts/tune_shutdown_tau.py
 
-The adaptive rule lets jobs wait for nodes that are on, at most for the share τ. The longer they may wait, the
-less energy is wasted; Optuna searches τ and the idle time before a node is switched off for both objectives
-at once, and the Pareto front is printed. The bundled days are generated; --trace takes real ones.
+A job is late once it has waited for the share τ of its walltime, and the reward counts late jobs: the longer
+jobs may wait, the fewer nodes the agent keeps on. Every configuration is an agent of RLlib's PPO. Optuna
+searches τ, the late jobs that the reward counts (variant), and the learning rate for energy and stretch at
+once, and the Pareto front is printed. The bundled days are generated; --trace takes real ones. A job writes
+its results to GRIDTUNE_HOME, a folder on the head node.
 """
 
 from ray import tune
@@ -14,22 +16,28 @@ from tuning import connected, options, print_front, run_config
 
 import gridtune as gt
 
-OBJECTIVES = {"energy_waste_per_day": "min", "wait_mean": "min"}
+OBJECTIVES = {"energy_waste_per_day": "min", "stretch_mean": "min"}
 
 
 def main() -> None:
     """Search, and print the front."""
-    parser = options(__doc__, samples=40, replicates=5)
+    parser = options(__doc__, samples=20, replicates=1)
     parser.add_argument("--trace", default="taurus_days", help="days of a cluster (taurus_days)")
     parser.add_argument("--cluster", default="taurus", help="the cluster's power and boot times (taurus)")
+    parser.add_argument("--iterations", type=int, default=40, help="iterations of PPO for each agent (40)")
     arguments = parser.parse_args()
-    fixed = {"trace": arguments.trace, "cluster": arguments.cluster, "policy": "adaptive", "subset": "train"}
+    names = ("trace", "cluster", "iterations")
+    fixed = {name: getattr(arguments, name) for name in names} | {"validate_every": arguments.iterations}
     with connected(arguments):
         tuner = tune.Tuner(
             gt.tune.trainable(
-                "shutdown", fixed=fixed, replicates={"windows": arguments.replicates}, metrics=OBJECTIVES
+                "shutdown/ppo", fixed=fixed, replicates=arguments.replicates, metrics=OBJECTIVES
             ),
-            param_space={"tau": tune.loguniform(0.05, 2), "timeout": tune.randint(0, 6)},
+            param_space={
+                "tau": tune.loguniform(0.05, 2),
+                "variant": tune.choice(["paper", "exact"]),
+                "learning_rate": tune.loguniform(2e-4, 3e-3),
+            },
             tune_config=tune.TuneConfig(
                 search_alg=OptunaSearch(
                     metric=list(OBJECTIVES), mode=list(OBJECTIVES.values()), seed=arguments.seed

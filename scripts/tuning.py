@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import ray
+from home import results_home
 from ray import tune
 
 from gridtune.statistics.pareto import nondominated
@@ -17,8 +18,7 @@ from gridtune.tune import MlflowCallback
 
 __all__ = ["connected", "options", "print_best", "print_front", "run_config"]
 
-#: A cluster job's own folder is deleted with it; results go where GRIDTUNE_HOME says, else here.
-HOME = Path(os.environ.get("GRIDTUNE_HOME", "."))
+HOME = results_home()
 
 
 def options(text: str | None, *, samples: int, replicates: int) -> argparse.ArgumentParser:

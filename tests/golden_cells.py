@@ -24,6 +24,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "dispatch": {"learning_jobs": 150, "batches": 2, "batch_jobs": 100},
     "provisioning": {"tasks": 20},
     "responsive": {"first": 400},
+    "responsive/esnq": {"first": 400, "iterations": 1},
     "shutdown": {"first": 12},
     "shutdown/ppo": {"first": 20, "iterations": 1, "environments": 2, "steps": 48},
 }

@@ -20,7 +20,7 @@ from tests.golden_cells import FILE, SPACES, space_digest
 
 GOLDEN: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 #: Policies and systems that need the extra `agents`.
-NEEDS_AGENTS = ("ppo", "ffnn", "shutdown/ppo")
+NEEDS_AGENTS = ("ppo", "ffnn", "shutdown/ppo", "responsive/esnq")
 
 
 #: Cells that take many seconds: the start of their ids.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import gridtune
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "sweep_backfilling.py"
+sys.path.insert(0, str(ROOT / "scripts"))
 
 BENCHMARKS = sorted(
     path for path in (ROOT / "benchmarks").glob("*.py") if "def main(" in path.read_text(encoding="utf-8")
@@ -53,13 +55,32 @@ def test_the_study_scripts_help_says_what_it_does_and_runs_nothing(
     assert "search_spaces/backfilling.yaml" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("script", ["sweep_backfilling", "tune_shutdown_tau"])
+def test_a_job_whose_results_would_go_away_is_refused(script: str, tmp_path: Path) -> None:
+    folder = tmp_path / "runtime_resources" / "working_dir_files" / "_ray_pkg_1"
+    folder.mkdir(parents=True)
+    environment = {name: value for name, value in os.environ.items() if name != "GRIDTUNE_HOME"}
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / f"{script}.py"],
+        cwd=folder,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "env GRIDTUNE_HOME=/FOLDER" in done.stderr
+    assert not list(folder.iterdir())
+
+
 @pytest.mark.integration
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("responsive_lambda", ["--first", "400"], "weight"),
-        ("shutdown_tau", [], "tau"),
+        ("responsive_lambda", ["--first", "300"], "weight"),
+        ("shutdown_tau", ["--trace", "orion_days", "--cluster", "orion", "--iterations", "1"], "tau"),
         ("provisioning_tradeoff", ["--tasks", "10"], "alpha"),
         ("provisioning_moga", ["--plans", "20"], "population"),
     ],
@@ -78,7 +99,6 @@ def test_a_tune_script_searches_and_tracks(
     places = ["--storage", str(tmp_path / "tune"), "--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"]
     command = [str(script), "--samples", "3", "--replicates", "2", "--concurrent", "2", *options, *places]
     monkeypatch.setattr(sys, "argv", command)
-    monkeypatch.syspath_prepend(str(script.parent))
     runpy.run_path(str(script), run_name="__main__")
     assert words in capsys.readouterr().out
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.tables import new_table, print_json
+from gridtune.cli.tables import new_table, print_json, print_tracked
 
 if TYPE_CHECKING:
     from gridtune.report.reproduction import Reproduced
@@ -39,7 +39,13 @@ def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     help="Where everything goes. [default: results/reproduce-PAPER-quick or -full]",
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
-@click.option("--tracking-uri", help="Track the sweeps in this MLflow store. [default: they are not tracked]")
+@click.option(
+    "--track", "tracking", is_flag=True, help="Keep the sweeps, the verdicts and the page in MLflow."
+)
+@click.option(
+    "--tracking-uri",
+    help="The MLflow store; implies --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
 def reproduce(paper: str, quick: bool, quiet: bool, as_json: bool, **options: Any) -> None:
@@ -76,6 +82,8 @@ def reproduce(paper: str, quick: bool, quiet: bool, as_json: bool, **options: An
         _print_verdicts(done.reproduced)
         click.echo(f"the page: {done.page.resolve().as_uri()}")
         click.echo(f"the verdicts: {done.verdicts}")
+    if done.tracking is not None and not quiet:
+        print_tracked(done.tracking)
     if not done.complete:
         sys.exit(EXIT_FAILED_CELLS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from gridtune.cli.parameters import (
     complete_systems,
     read_place,
 )
-from gridtune.cli.tables import new_table, print_json
+from gridtune.cli.tables import new_table, print_json, print_tracked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,10 +29,49 @@ if TYPE_CHECKING:
     from gridtune.study.stored import CellAgain
     from gridtune.sweep.execution.runner import CellRun
 
-__all__ = ["parse_parameters", "rerun", "run"]
+__all__ = ["parse_parameters", "rerun", "run", "tell_tracked", "track_options"]
 
 #: Items of a note that are shown.
 _SHOWN = 5
+
+
+def track_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command of one cell the options that track it."""
+    uri = "The MLflow store; implies --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]"
+    command = click.option("--tracking-uri", help=uri)(command)
+    return click.option("--track", is_flag=True, help="Keep parameters, metrics and files in MLflow.")(
+        command
+    )
+
+
+def tell_tracked(
+    system: System,
+    parameters: Mapping[str, Any],
+    *,
+    seed: int,
+    key: str,
+    metrics: Mapping[str, float],
+    traces: Mapping[str, str],
+    files: Iterable[Path],
+    uri: str | None,
+) -> None:
+    """Track a cell that was run, and say where; the same cell is the same run."""
+    from gridtune.report.labels import configuration_label
+    from gridtune.tracking.content import code_tags
+    from gridtune.tracking.single import track_once
+
+    tracked = track_once(
+        f"run {system.name}",
+        configuration_label(parameters, list(parameters)),
+        key,
+        metrics=metrics,
+        parameters={**parameters, "seed": seed},
+        tags=code_tags(system.name, system.version),
+        traces=traces,
+        files=files,
+        uri=uri,
+    )
+    print_tracked(tracked)
 
 
 @click.command(cls=SystemCommand)
@@ -54,6 +93,7 @@ _SHOWN = 5
     help="Write the cell's tables as Parquet: a single one to FILE.parquet, else NAME.parquet each into the "
     "folder PATH.",
 )
+@track_options
 @PLUGINS
 def run(
     system: str,
@@ -62,6 +102,8 @@ def run(
     seed: int,
     as_json: bool,
     out: Path | None,
+    track: bool,
+    tracking_uri: str | None,
     plugins: tuple[Path, ...],
 ) -> None:
     """Run one cell of SYSTEM with parameters KEY=VALUE, and print its metrics.
@@ -77,6 +119,7 @@ def run(
       gridtune run batch trace=my.swf.gz processors=128 walltime=noise noise=0.5 --seed 3
       gridtune run batch trace=kth-sp2 window=3/10 --json
       gridtune run batch --parameters best.yaml load=1.2
+      gridtune run batch trace=quickstart order=sjf --out schedule.parquet --track
     """
     from gridtune.core.plugins import load_plugins
     from gridtune.core.system import get_system
@@ -94,8 +137,18 @@ def run(
         print_json(_report(simulated, done))
     else:
         _print(simulated, done)
-    if out is not None:
-        _write_tables(done.outcome.tables, out)
+    files = [] if out is None else _write_tables(done.outcome.tables, out)
+    if track or tracking_uri is not None:
+        tell_tracked(
+            simulated,
+            done.cell.configuration,
+            seed=seed,
+            key=done.cell.cell_id,
+            metrics=done.outcome.metrics,
+            traces=done.cell.traces,
+            files=files,
+            uri=tracking_uri,
+        )
 
 
 def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path | None]:
@@ -176,8 +229,11 @@ def _is_file(out: Path) -> bool:
     return out.suffix == ".parquet"
 
 
-def _write_tables(tables: Mapping[str, pa.Table], out: Path) -> None:
-    """Write the tables; a file's name that was given for several of them is the folder's, without suffix."""
+def _write_tables(tables: Mapping[str, pa.Table], out: Path) -> list[Path]:
+    """Write the tables; return the files.
+
+    A file's name that was given for several of them is the folder's, without suffix.
+    """
     from gridtune.errors import SweepError
     from gridtune.sweep.journal.results import write_table
 
@@ -185,11 +241,13 @@ def _write_tables(tables: Mapping[str, pa.Table], out: Path) -> None:
         raise SweepError(f"the cell has no tables, so nothing is written to {out}")
     if _is_file(out) and len(tables) == 1:
         write_table(next(iter(tables.values())), out)
-        return
+        return [out]
     folder = out.with_suffix("") if _is_file(out) else out
-    for name, table in tables.items():
-        write_table(table, folder / f"{name}.parquet")
+    files = {folder / f"{name}.parquet": table for name, table in tables.items()}
+    for file, table in files.items():
+        write_table(table, file)
     click.echo(f"tables in {folder}/: {', '.join(tables)}", err=True)
+    return list(files)
 
 
 def _report(system: System, done: CellRun) -> dict[str, Any]:

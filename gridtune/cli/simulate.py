@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.parameters import FILE, PLUGINS, DefaultSystemCommand
+from gridtune.cli.run import tell_tracked, track_options
 from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError
 
@@ -64,6 +65,7 @@ GUESSED = {
     help="Repeat the run N times with submissions shaken, by 60 seconds or as --shake says, and print each "
     "metric's interval.",
 )
+@track_options
 @PLUGINS
 @click.option(
     "--out", type=FILE, help="Write the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto)."
@@ -75,6 +77,8 @@ def simulate(
     log: str,
     seed: int,
     repeats: int | None,
+    track: bool,
+    tracking_uri: str | None,
     plugins: tuple[Path, ...],
     out: Path | None,
     plot: Path | None,
@@ -93,11 +97,13 @@ def simulate(
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
       gridtune simulate kth-sp2 --first 200 --gantt kth.png --out perfetto.json
       gridtune simulate kth-sp2 --repeats 10
+      gridtune simulate kth-sp2 --order sjf --out schedule.parquet --gantt kth.png --track
       gridtune simulate kth-sp2 --power timeout --idle-timeout 300
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
       gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
     """
+    from gridtune.core.cells import content_id
     from gridtune.core.system import default_system
 
     for option, path in {"out": out, "plot": plot, "gantt": gantt}.items():
@@ -127,6 +133,19 @@ def simulate(
         print_json(_report(schedule, outcome.metrics, spreads, seconds), indent=2)
     else:
         _print(system, schedule, outcome.metrics, spreads, seconds)
+    if track or tracking_uri is not None:
+        checksum = schedule.workload.checksum
+        shaken = {f"{name}.shaken_mean": spread.mean for name, spread in spreads.items()}
+        tell_tracked(
+            system,
+            parameters,
+            seed=seed,
+            key=content_id([system.name, system.version, parameters, seed, repeats, checksum]),
+            metrics={**outcome.metrics, **shaken},
+            traces={log: checksum},
+            files=[file for file in (out, plot, gantt) if file is not None],
+            uri=tracking_uri,
+        )
     if "shake" in parameters and repeats is None:
         click.echo("hint: this is one run with shaken submissions; --repeats N gives intervals", err=True)
 

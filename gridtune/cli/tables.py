@@ -13,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from gridtune.tracking.tracker import TrackedRun
     from gridtune.workload.describe import WorkloadStatistics
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "new_table",
     "print_json",
     "print_tables",
+    "print_tracked",
     "statistics_tables",
     "workflow_tables",
 ]
@@ -30,6 +32,15 @@ def print_json(content: object, *, indent: int | None = None) -> None:
     from gridtune.core.cells import finite_json
 
     click.echo(json.dumps(finite_json(content), indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def print_tracked(tracked: TrackedRun) -> None:
+    """Say, on the standard error, where a run is tracked, or what could not be sent and why."""
+    if tracked.unsent:
+        message = f"{len(tracked.unsent)} items were not sent to {tracked.shown_uri}: {tracked.fault}"
+        click.echo(f"{message}; the same command sends them", err=True)
+    else:
+        click.echo(f"tracked in {tracked.shown_uri}: run {tracked.run_id}", err=True)
 
 
 def print_tables(tables: Iterable[Table]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from gridtune.core.cells import content_id
 from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reproduction
 from gridtune.core.sources import software_versions
 from gridtune.core.system import SYSTEMS, System, get_system, system_names
@@ -31,12 +32,17 @@ from gridtune.study.run import Output, run_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.space.overriding import trimmed_space
 from gridtune.sweep.space.schema import SearchSpace
+from gridtune.tracking.content import code_tags
+from gridtune.tracking.single import track_once
+from gridtune.tracking.tracker import TrackedRun
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import write_workload
 from gridtune.workload.generators import generate_workload
 
 __all__ = ["find_reproduction", "reproduce", "reproduction_names"]
 
+#: Characters of a claim in the name of a tag.
+_LONGEST_TAG = 200
 #: Folders of a reproduction beside those of its experiments.
 _SPACES, _TRACES = "spaces", "traces"
 
@@ -51,11 +57,14 @@ class _Reproducing:
         Its numbers and verdicts.
     page, verdicts
         The page and the file of verdicts.
+    tracking
+        Their run in MLflow; None if nothing is tracked.
     """
 
     reproduced: Reproduced
     page: Path
     verdicts: Path
+    tracking: TrackedRun | None = None
 
     @property
     def complete(self) -> bool:
@@ -91,6 +100,7 @@ def reproduce(
     full: bool = False,
     folder: str | Path | None = None,
     workers: int | None = None,
+    tracking: bool = False,
     tracking_uri: str | None = None,
     output: Output = "progress",
     say: Callable[[str], None] = print,
@@ -109,8 +119,9 @@ def reproduce(
         Where everything goes; by default `results/reproduce-NAME-quick` or `-full`.
     workers
         As in `run_sweep`.
-    tracking_uri
-        The MLflow store to track the sweeps in; by default none.
+    tracking, tracking_uri
+        Whether to track the sweeps, the verdicts and the page in MLflow, and the store: one that is given
+        is tracked in.
     output
         As in `run_sweep`.
     say
@@ -129,6 +140,7 @@ def reproduce(
         raise SweepError("is no folder", path=home, hint="give another --output")
     if verdicts.exists() and (other := read_reproduced(verdicts).name) != name:
         raise SweepError(f"holds the reproduction of {other!r}", path=home, hint="give another --output")
+    tracking = tracking or tracking_uri is not None
     logs = _Logs(home / _TRACES, full, say)
     spaces = {
         key: _write_space(
@@ -144,11 +156,32 @@ def reproduce(
             path,
             directory=home / key,
             workers=workers,
-            tracking=tracking_uri is not None,
+            tracking=tracking,
             tracking_uri=tracking_uri,
             output=output,
         )
-    return _written(name, system, reproduction, studies, spaces, logs, home)
+    done = _written(name, system, reproduction, studies, spaces, logs, home)
+    return replace(done, tracking=_tracked(done, system, tracking_uri)) if tracking else done
+
+
+def _tracked(done: _Reproducing, system: System, uri: str | None) -> TrackedRun:
+    """Track verdicts and page: the same verdicts are the same run."""
+    reproduced = done.reproduced
+    verdicts = [str(claim.verdict) for claim in reproduced.claims]
+    return track_once(
+        f"reproduce {reproduced.name}",
+        "full" if reproduced.full else "quick",
+        content_id(done.verdicts.read_text(encoding="utf-8")),
+        metrics={f"claims {verdict}": verdicts.count(verdict) for verdict in sorted(set(verdicts))},
+        parameters={"reproduction": reproduced.name, "full": reproduced.full},
+        tags={
+            **code_tags(system.name, system.version),
+            **{claim.text[:_LONGEST_TAG]: str(claim.verdict) for claim in reproduced.claims},
+        },
+        traces={trace.name: trace.checksum for trace in reproduced.traces},
+        files=[done.page, done.verdicts],
+        uri=uri,
+    )
 
 
 class _Logs:

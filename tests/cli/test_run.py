@@ -17,6 +17,7 @@ import pytest
 from gridtune import __version__
 from gridtune.core.system import SYSTEMS, Outcome
 from gridtune.systems.batch.system import BatchSystem
+from gridtune.tracking.store import connect
 from tests.sweep.spaces import TOY
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "search_spaces" / "quickstart.yaml"
@@ -87,6 +88,33 @@ def test_run_writes_the_schedule(gridtune, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("registrations")
+@pytest.mark.integration
+def test_run_and_simulate_keep_a_cell_in_mlflow(gridtune, tmp_path: Path, store_uri: str) -> None:
+    out = tmp_path / "schedule.parquet"
+    cell = ("batch", "trace=quickstart", "first=300", "order=sjf", "--out", str(out))
+    code, printed, told = gridtune("run", *cell, "--json", "--tracking-uri", store_uri)
+    assert code == 0
+    assert "tracked in sqlite:///" in told
+    client = connect(store_uri)
+    experiment = client.get_experiment_by_name("run batch").experiment_id
+    (stored,) = client.search_runs([experiment])
+    metrics = json.loads(printed)["metrics"]
+    assert stored.data.metrics == {name: value for name, value in metrics.items() if value is not None}
+    assert stored.data.params == {"trace": "quickstart", "first": "300", "order": "sjf", "seed": "0"}
+    assert stored.info.status == "FINISHED"
+    assert [file.path for file in client.list_artifacts(stored.info.run_id)] == [out.name]
+    # The same cell is the same run; another command's log is another.
+    assert gridtune("run", *cell, "--tracking-uri", store_uri)[0] == 0
+    assert len(client.search_runs([experiment])) == 1
+    options = ("--first", "300", "--plot", str(tmp_path / "load.png"), "--tracking-uri", store_uri)
+    code, _, told = gridtune("simulate", "quickstart", *options)
+    assert code == 0, told
+    simulated = client.search_runs([experiment])[0]
+    assert simulated.data.metrics["wait_mean"] > 0
+    assert [file.path for file in client.list_artifacts(simulated.info.run_id)] == ["load.png"]
+    assert len(client.search_runs([experiment])) == 2
+
+
 def test_notes_are_short_for_people_and_whole_in_json(gridtune) -> None:
     front = [[1 / 3 + number, 2e6 / 3] for number in range(1, 44)]
     notes = {"front": front, "share": 2 / 3, "cleaning": {"a": 1, "b": 2}, "jobs": 123456, "none": {}}

@@ -26,6 +26,7 @@ from gridtune.core.reproduction import (
 from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.study.reproduction import find_reproduction, reproduce
+from gridtune.tracking.store import connect
 from tests.cli.folders import quickstart
 
 FCFS, SJF = {"order": "fcfs", "backfill": "easy"}, {"order": "sjf", "backfill": "easy"}
@@ -107,6 +108,23 @@ def test_it_runs_goes_on_and_writes_page_and_verdicts(demo: Reproduction, tmp_pa
     again = reproduce("demo", folder="here", output="quiet", say=lines.append)
     assert again.verdicts.read_bytes() == before
     assert again.page.read_bytes() == page
+
+
+@pytest.mark.integration
+def test_verdicts_and_page_are_kept_in_mlflow(demo: Reproduction, store_uri: str) -> None:
+    def tracked() -> list[Any]:
+        done = reproduce("demo", folder="here", output="quiet", say=lambda _: None, tracking_uri=store_uri)
+        assert done.tracking is not None
+        assert done.tracking.complete
+        client = connect(store_uri)
+        return client.search_runs([client.get_experiment_by_name("reproduce demo").experiment_id])
+
+    (run,) = tracked()
+    verdict = run.data.tags["SJF shortens waits"]
+    assert run.data.metrics == {f"claims {verdict}": 1}
+    files = connect(store_uri).list_artifacts(run.info.run_id)
+    assert {file.path for file in files} == {"reproduction.html", "verdicts.json"}
+    assert len(tracked()) == 1
 
 
 def test_the_whole_needs_the_real_log_before_anything_is_run(demo: Reproduction, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ SPACES = sorted((Path(__file__).resolve().parents[2] / "search_spaces").glob("*.
 
 #: What makes a system's cells small beside the few jobs or days.
 SHORTER: dict[str, dict[str, object]] = {
-    "shutdown/ppo": {"first": 20, "iterations": 1, "environments": 2, "steps": 48}
+    "responsive/esnq": {"iterations": 1},
+    "shutdown/ppo": {"first": 20, "iterations": 1, "environments": 2, "steps": 48},
 }
 
 

@@ -1,34 +1,46 @@
-"""RLlib's own PPO trains on the environment of every system, its observations in one row."""
+"""The scripts on docs/agents.md: RLlib's own PPO trains in every environment, and RLlib plays checkpoints."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+import math
+import re
+import runpy
+import sys
 
-import gymnasium
-import numpy as np
 import pytest
-from gymnasium.wrappers import FlattenObservation
-from ray.rllib.algorithms.ppo import PPOConfig
-from ray.tune.registry import register_env
 
-import gridtune.environments  # noqa: F401  (registers)
-from gridtune.core.system import SYSTEMS
+from gridtune.core.cells import validated
+from gridtune.core.system import SYSTEMS, get_system
+from gridtune.sweep.space.plan import Workloads
+from gridtune.training.system import TrainingRun
 
 pytestmark = pytest.mark.integration
 
-#: Options for short episodes, and whether one ends within 240 steps.
-ENVIRONMENTS: dict[str, tuple[dict[str, Any], bool]] = {
-    "Batch-v0": ({"jobs": 40, "candidates": 6, "relative": True}, True),
-    "Dispatch-v0": ({"batch_jobs": 40, "factors": (0.5, 1.5)}, True),
-    "Provisioning-v0": ({"instances": 2, "task_processors": 20}, True),
-    "Responsive-v0": ({"episode": 60, "slots": 4, "weight": 1.0, "reward": "start"}, True),
-    "Shutdown-v0": ({}, False),
+#: Whether an episode ends within 500 steps.
+ENVIRONMENTS = {
+    "Batch-v0": True,
+    "Dispatch-v0": True,
+    "Provisioning-v0": True,
+    "Responsive-v0": True,
+    "Shutdown-v0": False,
 }
 
 
-def make_flat(name: str, _config: Any) -> gymnasium.Env:
-    return FlattenObservation(gymnasium.make(f"gridtune/{name}", **ENVIRONMENTS[name][0]))
+@pytest.fixture
+def run_script(repository, tmp_path, monkeypatch, capsys, cluster):
+    """Run a script of the page; return the lines that it prints."""
+
+    def run(name, *arguments):
+        page = (repository / "docs" / "agents.md").read_text(encoding="utf-8")
+        script = tmp_path / name
+        (code,) = re.findall(rf"```python\n# {name}\n(.*?)```", page, re.DOTALL)
+        script.write_text(code, encoding="utf-8")
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        capsys.readouterr()
+        runpy.run_path(str(script), run_name="__main__")
+        return capsys.readouterr().out.split()
+
+    return run
 
 
 def test_every_environment_is_trained_in() -> None:
@@ -36,17 +48,26 @@ def test_every_environment_is_trained_in() -> None:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_ppo_of_rllib_trains(name, cluster) -> None:
-    register_env(name, partial(make_flat, name))
-    config = (
-        PPOConfig()
-        .environment(name)
-        .env_runners(num_env_runners=0, rollout_fragment_length=240)
-        .training(train_batch_size=240, minibatch_size=120, num_epochs=1)
-        .debugging(seed=1)
+def test_ppo_of_rllib_trains(name, run_script) -> None:
+    (printed,) = run_script("stock_ppo.py", name, "1")
+    assert math.isfinite(float(printed)) if ENVIRONMENTS[name] else printed == "None"
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("shutdown/ppo", {"trace": "orion_days", "cluster": "orion", "first": 20, "steps": 48}),
+        ("responsive/esnq", {"trace": "egee", "first": 700, "neurons": 10}),
+    ],
+)
+def test_rllib_plays_a_checkpoint(name, parameters, run_script, tmp_path) -> None:
+    training, workloads = get_system(name), Workloads()
+    run = TrainingRun(
+        training, validated(training, {**parameters, "iterations": 1}), seed=1, load=workloads.load
     )
-    algorithm = config.build_algo()
-    sampled = algorithm.train()["env_runners"]
-    algorithm.stop()
-    assert sampled["num_env_steps_sampled"] == 240
-    assert not ENVIRONMENTS[name][1] or np.isfinite(sampled["episode_return_mean"])
+    run.step()
+    run.save(tmp_path / "checkpoint")
+    run.close()
+    (printed,) = run_script("play.py", str(tmp_path / "checkpoint"))
+    assert math.isfinite(float(printed))
+    assert float(printed) != 0
