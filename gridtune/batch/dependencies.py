@@ -10,7 +10,7 @@ import numpy as np
 from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["Dependencies", "closed_loop", "dependencies_remark", "follow_ups"]
+__all__ = ["Dependencies", "closed_loop", "follow_ups"]
 
 #: Whether jobs are submitted as the log has it, or after their predecessors.
 Dependencies = Literal["ignore", "log"]
@@ -49,19 +49,9 @@ def follow_ups(workload: Workload) -> _FollowUps:
     return _FollowUps(named[earlier], before[earlier], think[earlier], int((~earlier).sum()))
 
 
-def dependencies_remark(workload: Workload) -> dict[str, str]:
-    """Return a remark on jobs whose predecessor is not among those before them, if there are any."""
-    left_out = follow_ups(workload).left_out
-    return (
-        {"dependencies": f"{left_out:,} jobs depend on jobs that are not among those before them"}
-        if left_out
-        else {}
-    )
-
-
 def closed_loop(
     workload: Workload, run: IntArray, starts: Callable[[Workload, IntArray], IntArray]
-) -> tuple[Workload, IntArray, IntArray]:
+) -> tuple[Workload, IntArray, IntArray, int]:
     """Replay jobs of which some are submitted after others have ended.
 
     A job with a think time is submitted that long after its predecessor has ended; one without as in the log,
@@ -80,7 +70,8 @@ def closed_loop(
 
     Returns
     -------
-    The jobs with their submissions, in order of these; their starts; and their rows in the workload.
+    The jobs with their submissions, in order of these; their starts; their rows in the workload; and the
+    number of jobs whose predecessor is not among those before them.
     """
     after = follow_ups(workload)
     submit = workload.submit_time
@@ -97,5 +88,5 @@ def closed_loop(
         following = workload.submit_time.copy()
         following[after.row] = np.maximum(asked, begun + 1)
         if (following == submit).all():
-            return jobs, ordered, index
+            return jobs, ordered, index, after.left_out
         submit = following

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from gridtune.arguments import require, require_number
-from gridtune.batch.dependencies import Dependencies, closed_loop, dependencies_remark
+from gridtune.batch.dependencies import Dependencies, closed_loop
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
 from gridtune.batch.partitions import Partitions, partition_sizes, partitions_remark, separate_starts
 from gridtune.batch.policies import (
@@ -22,16 +22,10 @@ from gridtune.batch.policies import (
 )
 from gridtune.batch.policies.queue_order import fields_read
 from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
+from gridtune.batch.simulator.events import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
-from gridtune.batch.simulator.ranked import (
-    BACKFILL,
-    EXTRA,
-    FROZEN,
-    PASS_PER_EVENT,
-    STRICT,
-    ranked_schedule,
-)
-from gridtune.batch.simulator.scores import Facts, compile_score, score_inputs, static_ranks
+from gridtune.batch.simulator.ranked import ranked_schedule
+from gridtune.batch.simulator.scores import compile_score, facts_of, score_inputs, static_ranks
 from gridtune.core.remarks import WALLTIMES, kill_remarks, log_remarks, lost_work
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
@@ -200,12 +194,11 @@ def simulate(
             jobs, sizes, orders, lambda rows, size: alone(jobs.take(rows), row[rows], size)
         )
 
-    left_out: dict[str, str] = {}
+    left_out = 0
     if dependencies == "ignore":
         start = starts(workload, slice(None))
     else:
-        left_out = dependencies_remark(workload)
-        workload, start, index = closed_loop(workload, run, starts)
+        workload, start, index, left_out = closed_loop(workload, run, starts)
         run, estimates = run[index], estimates[index]
     state = (run < workload.run_time) * np.int8(JobState.KILLED)
     settings: dict[str, Any] = {
@@ -224,7 +217,8 @@ def simulate(
     notes = schedule_notes(workload, run, kill=kill, orders=orders, walltime=walltime, models=models)
     if dependencies == "log":
         settings["dependencies"] = dependencies
-        notes |= left_out
+        remark = f"{left_out:,} jobs depend on jobs that are not among those before them"
+        notes |= {"dependencies": remark} if left_out else {}
     machine = sizes if isinstance(sizes, int) else sum(sizes.values())
     if not isinstance(sizes, int):
         settings["partitions"] = {workload.partition_names.get(n, str(n)): size for n, size in sizes.items()}
@@ -253,56 +247,34 @@ def _start_times(
     origin = int(workload.submit_time[0])
     submit = workload.submit_time - origin
     width = np.ascontiguousarray(workload.processors)
-    facts = cache(partial(_facts, workload, lots))
+    facts = cache(partial(facts_of, workload, lots))
     jobs = (submit, run, walltime, width)
+    ranks = partial(static_ranks, submit=submit, walltime=walltime, processors=width, facts=facts)
     if rule.kind == "conservative":
-        start = _conservative(queue, *jobs, facts, machine, rule.compression, half_life, nodes)
+        from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
+
+        # Every job is planned with the longest time that its nodes may need.
+        planned = walltime if nodes is None else walltime + longest_boot_wait(nodes)
+        rank = np.arange(len(submit), dtype=np.int32)
+        changing: dict[str, Any] = {}
+        if queue.static:
+            rank = ranks(queue)
+        else:
+            inputs = score_inputs(submit, walltime, width, facts(), half_life)
+            changing = {"score": compile_score(queue), "inputs": inputs}
+        start, *_ = conservative_schedule(
+            submit, run, planned, width, rank, machine, rule.compression, nodes=nodes, **changing
+        )
+        start += 0 if nodes is None else nodes.boot_wait
     elif queue.static and (fill is None or fill.static):
-        ranks = static_ranks(queue, submit, walltime, width, facts)
-        fill_ranks = None if fill is None else static_ranks(fill, submit, walltime, width, facts)
-        start = ranked_schedule(*jobs, ranks, fill_ranks, machine, _flags(rule), nodes)
+        fill_rank = None if fill is None else ranks(fill)
+        start = ranked_schedule(*jobs, ranks(queue), fill_rank, machine, _flags(rule), nodes)
     else:
         from gridtune.batch.simulator.scored import scored_schedule  # noqa: PLC0415 (for these orders alone)
 
         start = scored_schedule(*jobs, facts(), queue, fill, machine, _flags(rule), half_life, nodes)
     start += origin
     return start
-
-
-def _facts(workload: Workload, lots: FloatArray) -> Facts:
-    owners = ("user", "group", "queue", "partition")
-    user, group, queue, partition = (np.ascontiguousarray(workload.column(name)) for name in owners)
-    for column in (user, group, queue, partition):
-        # Also where the log lacks the column: kernels are compiled for one type of each.
-        column.setflags(write=False)
-    return Facts(user, group, queue, partition, lots)
-
-
-def _conservative(
-    queue: QueueOrder,
-    submit: IntArray,
-    run: IntArray,
-    walltime: IntArray,
-    width: IntArray,
-    facts: Callable[[], Facts],
-    machine: int,
-    compress: bool,
-    half_life: float,
-    nodes: Nodes | None,
-) -> IntArray:
-    """Run conservative backfilling; every job is planned with the longest time that its nodes may need."""
-    from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
-
-    plan = (submit, run, walltime if nodes is None else walltime + longest_boot_wait(nodes), width)
-    options: dict[str, Any] = {"nodes": nodes}
-    ranks = np.arange(len(submit), dtype=np.int32)
-    if queue.static:
-        ranks = static_ranks(queue, submit, walltime, width, facts)
-    else:
-        options["score"] = compile_score(queue)
-        options["inputs"] = score_inputs(submit, walltime, width, facts(), half_life)
-    start: IntArray = conservative_schedule(*plan, ranks, machine, compress, **options)[0]
-    return start if nodes is None else start + nodes.boot_wait
 
 
 def _machines(

@@ -265,13 +265,9 @@ def _is_static(function: Callable[..., float]) -> bool:
         return False
     job = next(iter(inspect.signature(function).parameters))
     fixed = set(JobView._fields) - CHANGING_FIELDS
-    reads = [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in fixed
-    ]
-    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == job]
-    return all(any(use is read for read in reads) for use in uses)
+    nodes = list(ast.walk(tree))
+    reads = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in fixed}
+    return all(node in reads for node in nodes if isinstance(node, ast.Name) and node.id == job)
 
 
 _BUILT_IN = ("abs", "max", "min")

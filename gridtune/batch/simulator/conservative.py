@@ -80,7 +80,7 @@ NEVER = int(np.iinfo(np.int64).max)
 _STATE = np.dtype([("waiting", np.int64), ("soonest", np.int64)])
 
 
-class Plan(NamedTuple):
+class _Plan(NamedTuple):
     """The jobs in columns of shape (n,), and their reservations.
 
     Attributes
@@ -128,7 +128,7 @@ def _sort_queue(queue: IntArray, score: Any, inputs: ScoreInputs, now: int) -> N
 
 
 @kernel()
-def arrivals(first: int, ranks: IntArray, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
+def _arrivals(first: int, ranks: IntArray, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
     """Return the jobs that arrive together, `first` and those after it, in queue order."""
     new = first + np.argsort(ranks)
     if inputs is not None:
@@ -137,7 +137,7 @@ def arrivals(first: int, ranks: IntArray, score: Any, inputs: ScoreInputs | None
 
 
 @kernel()
-def _waiting_jobs(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
+def _waiting_jobs(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
     """Return the jobs that wait, in queue order."""
     jobs = np.empty(plan.state.waiting, np.int64)
     count, slot = 0, np.int64(plan.slots.state.head)
@@ -158,7 +158,7 @@ def _waiting_jobs(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) 
 
 
 @kernel()
-def _hold(plan: Plan, job: int, begin: int) -> None:
+def _hold(plan: _Plan, job: int, begin: int) -> None:
     """Reserve for a waiting job from a slot on."""
     slots = plan.slots
     place(plan.movers, slots, job, begin)
@@ -171,7 +171,7 @@ def _hold(plan: Plan, job: int, begin: int) -> None:
 
 
 @kernel()
-def _book(plan: Plan, job: int, alone: bool, now: int) -> None:
+def _book(plan: _Plan, job: int, alone: bool, now: int) -> None:
     """Reserve for a job at the earliest time; `alone` says that the bound of its shape is not kept."""
     movers, slots, shape = plan.movers, plan.slots, plan.movers.shape[job]
     since = np.int64(slots.state.head)
@@ -183,7 +183,7 @@ def _book(plan: Plan, job: int, alone: bool, now: int) -> None:
 
 
 @kernel()
-def _admit(plan: Plan, job: int, now: int) -> int:
+def _admit(plan: _Plan, job: int, now: int) -> int:
     """Reserve for a job that arrives; return the start that it is promised."""
     alone = enter(plan.movers, job) or not plan.compress
     plan.state.waiting += 1
@@ -193,7 +193,7 @@ def _admit(plan: Plan, job: int, now: int) -> int:
 
 
 @kernel()
-def _extend(plan: Plan, job: int, now: int) -> int:
+def _extend(plan: _Plan, job: int, now: int) -> int:
     """Extend the reservation of a job that runs on now that it ends; return its new end."""
     slots, head = plan.slots, plan.slots.state.head
     extended = plan.start[job] + 2 * (now - plan.start[job])
@@ -216,7 +216,7 @@ def _lowest_free(slots: Slots, until: int) -> int:
 
 
 @kernel()
-def complete(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> tuple[bool, bool]:
+def _complete(plan: _Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> tuple[bool, bool]:
     """End the jobs that end now, and extend those that reach their requested end.
 
     Returns
@@ -238,9 +238,8 @@ def complete(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) 
             heappush(running, (min(extended, ends), job))
             continue
         width, head, end = plan.processors[job], slots.state.head, plan.last[job]
-        if inputs is not None:
-            charge(inputs, job, -width, now)
-            note_end(inputs, job, plan.run[job])
+        charge(inputs, job, -width, now)
+        note_end(inputs, job, plan.run[job])
         vacate(plan.nodes, job, now)
         if end != head:
             early = True
@@ -252,7 +251,7 @@ def complete(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) 
 
 
 @kernel()
-def _move_up(plan: Plan, job: int, now: int) -> None:
+def _move_up(plan: _Plan, job: int, now: int) -> None:
     """Move a job to the earliest time, if that is before its reservation."""
     slots, movers = plan.slots, plan.movers
     time, free, before = slots.time, slots.free, slots.before
@@ -286,7 +285,7 @@ def _move_up(plan: Plan, job: int, now: int) -> None:
 
 
 @kernel()
-def _compress_plan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
+def _compress_plan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
     """Move each job that waits, in queue order, to the earliest time."""
     movers = plan.movers
     if inputs is not None:
@@ -303,7 +302,7 @@ def _compress_plan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int)
 
 
 @kernel()
-def _replan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
+def _replan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
     """Plan the jobs that wait again, in queue order, around the running ones; no job can move up then."""
     slots, movers = plan.slots, plan.movers
     jobs = _waiting_jobs(plan, score, inputs, now)
@@ -320,7 +319,7 @@ def _replan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> Non
 
 
 @kernel()
-def _find_soonest(plan: Plan) -> None:
+def _find_soonest(plan: _Plan) -> None:
     slot = np.int64(plan.slots.state.head)
     plan.state.soonest = NEVER
     if plan.state.waiting == 0:
@@ -331,7 +330,7 @@ def _find_soonest(plan: Plan) -> None:
 
 
 @kernel()
-def _due(plan: Plan) -> IntArray:
+def _due(plan: _Plan) -> IntArray:
     """Return the jobs whose reserved time has come, in order of submission."""
     slots, head = plan.slots, plan.slots.state.head
     count, job = 0, np.int64(slots.starter[head])
@@ -346,7 +345,7 @@ def _due(plan: Plan) -> IntArray:
 
 
 @kernel()
-def _start_due(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> None:
+def _start_due(plan: _Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> None:
     """Start the jobs whose reserved time has come."""
     if plan.state.soonest != now:
         return
@@ -355,8 +354,7 @@ def _start_due(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int
         leave(plan.movers, job)
         slots.uses[head] -= 1
         plan.start[job] = now
-        if inputs is not None:
-            charge(inputs, job, plan.processors[job], now)
+        charge(inputs, job, plan.processors[job], now)
         begin = claim(plan.nodes, job, plan.processors[job], now)
         heappush(running, (min(now + plan.length[job], begin + plan.run[job]), job))
         plan.state.waiting -= 1
@@ -365,7 +363,7 @@ def _start_due(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int
 
 
 @kernel()
-def reserve(plan: Plan, begin: int, end: int, width: int, now: int) -> None:
+def _reserve(plan: _Plan, begin: int, end: int, width: int, now: int) -> None:
     """Make an advance reservation of some processors over [begin, end), which never moves."""
     slots = plan.slots
     if begin < now or end <= begin:
@@ -402,10 +400,10 @@ class Advance(NamedTuple):
 
 
 @kernel()
-def _reserve_in_advance(plan: Plan, advance: Advance, first: int, now: int) -> int:
+def _reserve_in_advance(plan: _Plan, advance: Advance, first: int, now: int) -> int:
     """Make the advance reservations of this instant; return the number made so far."""
     while first < len(advance.made) and advance.made[first] == now:
-        reserve(plan, advance.begin[first], advance.end[first], advance.processors[first], now)
+        _reserve(plan, advance.begin[first], advance.end[first], advance.processors[first], now)
         first += 1
     return first
 
@@ -415,7 +413,7 @@ def _run(
     submit: IntArray,
     promise: IntArray,
     rank: IntArray,
-    columns: Plan,
+    columns: _Plan,
     score: Any,
     inputs: ScoreInputs | None,
     advance: Advance | None,
@@ -434,7 +432,7 @@ def _run(
         arrival = submit[arrived] if arrived < n else NEVER
         now = min(plan.state.soonest, running[0][0], arrival, agreement)
         move_to(plan.slots, now)
-        early, conflict = complete(plan, running, inputs, now)
+        early, conflict = _complete(plan, running, inputs, now)
         if conflict:
             replans += 1
             _replan(plan, score, inputs, now)
@@ -447,7 +445,7 @@ def _run(
         if arrived == first + 1:
             promise[first] = _admit(plan, first, now)
         elif arrived > first:
-            for job in arrivals(first, rank[first:arrived], score, inputs, now):
+            for job in _arrivals(first, rank[first:arrived], score, inputs, now):
                 promise[job] = _admit(plan, job, now)
         if advance is not None:
             agreements = _reserve_in_advance(plan, advance, agreements, now)
@@ -528,7 +526,7 @@ def conservative_schedule(
     slots = new_slots(intervals, machine, min(origins, default=0))
     start, promise = np.full(n, NEVER), np.empty(n, np.int64)
     movers = new_movers(position, processors, length, len(slots.time))
-    plan = Plan(
+    plan = _Plan(
         run, length, processors, start, np.empty(n, np.int64), slots, movers, compress, queue, nodes,
         np.array((0, NEVER), _STATE),
     )  # fmt: skip

@@ -25,15 +25,15 @@ from gridtune.batch.simulator.tournament import (
     USERS,
     WAIT,
     Classes,
-    Columns,
     Shapes,
+    Tournament,
     new_classes,
     new_columns,
     number_rows,
 )
 from gridtune.types import FloatArray
 
-__all__ = ["Bounds", "group_jobs", "nobody", "score_bounds"]
+__all__ = ["group_jobs", "nobody", "score_bounds"]
 
 
 #: Half the distance of the lines, as a share of the largest number that occurs in computing the score:
@@ -52,7 +52,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 _INEXACT = {"log", "log2", "log10", "exp", "**"}
 
 
-class Bounds(NamedTuple):
+class _Bounds(NamedTuple):
     """Lines below and above the scores of all jobs, or the `root`-th power of them.
 
     `lines[job]` has the factors of wait and use and the constant of the lower line, then those of the upper
@@ -87,7 +87,9 @@ class _Line(NamedTuple):
 _Value = _Constant | _Line
 
 
-def score_bounds(expression: Expression, columns: Mapping[str, npt.NDArray[Any]], jobs: int) -> Bounds | None:
+def score_bounds(
+    expression: Expression, columns: Mapping[str, npt.NDArray[Any]], jobs: int
+) -> _Bounds | None:
     """Return bounds of an expression's value, or None if it is no line and no power of one.
 
     Parameters
@@ -239,7 +241,7 @@ def _moderate(values: FloatArray) -> bool:
     return bool(((sizes == 0) | ((sizes > _SMALL) & (sizes < _LARGE))).all())
 
 
-def _finish(value: _Value, jobs: int) -> Bounds:
+def _finish(value: _Value, jobs: int) -> _Bounds:
     if isinstance(value, _Constant):
         value = _Line((_ZERO, _ZERO, value.value), (_ZERO, _ZERO, value.size))
     lines = np.empty((jobs, 6))
@@ -249,27 +251,20 @@ def _finish(value: _Value, jobs: int) -> Bounds:
     # A tournament expects the same factor of the use for all jobs.
     if not np.isfinite(lines).all() or (lines[:, [1, 4]] != lines[0, [1, 4]]).any():
         raise _NoLineError
-    return Bounds(lines, 1.0 / value.power)
+    return _Bounds(lines, 1.0 / value.power)
 
 
 #: The accounts whose use a score may read, and the basis of its bounds then.
 _USAGES = {"user_usage": ("user", USERS), "group_usage": ("group", GROUPS)}
 
 
-class Rule(NamedTuple):
-    """What a tournament needs of an order: what the bounds of its score depend on, and their `root`."""
-
-    basis: int
-    root: float
-    columns: Columns
-
-
 class _Entrants(NamedTuple):
-    """The jobs in their classes, with the rules of the queue's order and, if it differs, of backfilling's."""
+    """The jobs in their classes, with tournaments under the queue's order and that of backfilling."""
 
     classes: Classes
     shapes: Shapes
-    rules: tuple[Rule, ...]
+    first: Tournament
+    fill: Tournament
 
 
 class _Order(NamedTuple):
@@ -277,29 +272,40 @@ class _Order(NamedTuple):
 
     fields: frozenset[str]
     basis: int
-    bounds: Bounds
+    bounds: _Bounds
     account: str | None = None
 
 
 @cache
-def nobody() -> _Entrants:
-    """Return what tournaments need in which no job will ever be."""
+def _no_classes() -> tuple[Classes, Any, Shapes]:
     none = np.empty(0, np.int64)
-    classes, places, shapes = new_classes([], none.astype(np.int32), none, none)
-    kind, lines = np.zeros(places.leaves, np.int32), np.zeros((places.leaves, 6))
-    rule = Rule(WAIT, 1.0, new_columns(kind, lines, places.top, 0))
-    return _Entrants(classes, shapes, (rule,))
+    return new_classes([], none.astype(np.int32), none, none)
 
 
-def group_jobs(orders: Sequence[QueueOrder], inputs: ScoreInputs) -> _Entrants | None:
+def nobody(scores: Sequence[Any], inputs: ScoreInputs, machine: int) -> _Entrants:
+    """Return tournaments in which no job will ever be; the arguments are as of `group_jobs`."""
+    classes, places, shapes = _no_classes()
+    columns = new_columns(np.zeros(places.leaves, np.int32), np.zeros((places.leaves, 6)), places.top, 0)
+    first, fill = (
+        Tournament(places.leaves, machine, WAIT, 1.0, score, inputs, classes, columns)
+        for score in (scores[0], scores[-1])
+    )
+    return _Entrants(classes, shapes, first, fill)
+
+
+def group_jobs(
+    orders: Sequence[QueueOrder], scores: Sequence[Any], inputs: ScoreInputs, machine: int
+) -> _Entrants | None:
     """Group the jobs of a log for tournaments under some orders; None if nothing bounds the scores of one.
 
     Parameters
     ----------
-    orders
-        One, or the queue's and the backfilling's.
+    orders, scores
+        One, or the queue's and the backfilling's; and their compiled scores.
     inputs
-        What their scores depend on.
+        What the scores depend on.
+    machine
+        The number of processors.
     """
     facts, jobs = inputs.facts, len(inputs.submit)
     columns = {
@@ -317,15 +323,16 @@ def group_jobs(orders: Sequence[QueueOrder], inputs: ScoreInputs) -> _Entrants |
     classes, places, shapes = new_classes(
         [columns[field] for field in fields], account, inputs.processors, inputs.walltime
     )
-    rules = []
-    for order in read:
+    made = []
+    for order, score in zip(read, scores, strict=True):
         kind = np.zeros(places.leaves, np.int32)
         if order.fields:
             kind[places.number] = number_rows([columns[field][places.first] for field in order.fields])[0]
         lines = np.zeros((places.leaves, 6))
         lines[places.number] = order.bounds.lines[places.first]
-        rules.append(Rule(order.basis, order.bounds.root, new_columns(kind, lines, places.top, jobs)))
-    return _Entrants(classes, shapes, tuple(rules))
+        arrays, root = new_columns(kind, lines, places.top, jobs), order.bounds.root
+        made.append(Tournament(places.leaves, machine, order.basis, root, score, inputs, classes, arrays))
+    return _Entrants(classes, shapes, made[0], made[-1])
 
 
 def _read_order(order: QueueOrder, columns: Mapping[str, npt.NDArray[Any]], jobs: int) -> _Order | None:

@@ -153,34 +153,11 @@ def _link_all(nodes):
 
 
 @kernel()
-def claim(nodes, job, width, now):
-    """Let a job hold cores from now on; return when it starts: now, or when its nodes are on."""
-    if nodes is None:
-        return now
-    return _claim(nodes, job, width, now)
-
-
-@kernel()
-def vacate(nodes, job, now):
-    """Free the cores of a job that ends now."""
-    if nodes is not None:
-        _vacate(nodes, job, now)
-
-
-@kernel()
 def boot_wait(nodes, job):
     """Return for how many seconds a job has held cores before its start."""
     if nodes is None:
         return 0
     return nodes.boot_wait[job]
-
-
-@kernel()
-def start_of(nodes, width, now):
-    """Return when a job that gets `width` cores now starts; so many are free."""
-    if nodes is None:
-        return now
-    return _start_of(nodes, width, now)
 
 
 @kernel(inline="always")
@@ -283,7 +260,10 @@ def _begin(nodes, job, at):
 
 
 @kernel()
-def _claim(nodes, job, width, now):
+def claim(nodes, job, width, now):
+    """Let a job hold cores from now on; return when it starts: now, or when its nodes are on."""
+    if nodes is None:
+        return now
     _settle(nodes, now)
     state, left, start = nodes.state, width, now
     for line in range(LISTS):
@@ -326,7 +306,10 @@ def _wake(nodes, node, line, now):
 
 
 @kernel()
-def _vacate(nodes, job, now):
+def vacate(nodes, job, now):
+    """Free the cores of a job that ends now."""
+    if nodes is None:
+        return
     _settle(nodes, now)
     state = nodes.state
     piece = nodes.first_piece[job]
@@ -350,7 +333,10 @@ def _vacate(nodes, job, now):
 
 
 @kernel()
-def _start_of(nodes, width, now):
+def start_of(nodes, width, now):
+    """Return when a job that gets `width` cores now starts; so many are free."""
+    if nodes is None:
+        return now
     _expire(nodes, now)
     state, cores_in = nodes.state, nodes.cores_in
     left = width - cores_in[PARTLY_USED] - cores_in[KEPT] - cores_in[IDLE]

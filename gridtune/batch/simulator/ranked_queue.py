@@ -16,33 +16,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.marks import bit, lowest
+from gridtune.batch.simulator.marks import Marks, lowest, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.nodes import NEVER
 from gridtune.batch.simulator.running import insert_row, remove_row, some_within
 from gridtune.core.compiled import kernel
-from gridtune.types import Int8Array, Int32Array, IntArray, UInt64Array
+from gridtune.types import Int8Array, Int32Array, IntArray
 
 __all__ = [
     "Queue",
     "any_fits",
     "enter",
-    "first",
     "foremost",
-    "insert",
     "leave",
     "new_queue",
     "next_candidate",
-    "remove",
     "size_classes",
-    "something_fits",
 ]
 
 
 class _Index(NamedTuple):
     """The waiting jobs, over ranks.
 
-    `bits0[b]` has a bit for each of 64 ranks, `bits1[b]` for each non-empty word of `bits0`, `bits2[b]`
-    for each of `bits1`, which has `words2` words. `least0[b * classes + c]` is the shortest walltime of
+    `marks` has the ranks that wait. `least0[b * classes + c]` is the shortest walltime of
     the jobs of size class c that wait in block b, `NEVER` if none does; `least1` and `least2` are the same
     for larger blocks. `narrowest[c]` is the least size of class c, `tally[c]` how many of it wait;
     `jobs[r]` is the job of rank r, of `ranks`; `sizes[j]` is job j's size class.
@@ -50,13 +45,10 @@ class _Index(NamedTuple):
 
     ranks: int
     classes: int
-    words2: int
+    marks: Marks
     narrowest: IntArray
     jobs: Int32Array
     sizes: Int8Array
-    bits0: UInt64Array
-    bits1: UInt64Array
-    bits2: UInt64Array
     least0: IntArray
     least1: IntArray
     least2: IntArray
@@ -126,14 +118,12 @@ def _class_of(index, processors):
 
 
 @kernel()
-def insert(index, rank, walltimes):
+def _insert(index, rank, walltimes):
     """Add the job of a rank."""
     job = index.jobs[rank]
     size, walltime = index.sizes[job], walltimes[job]
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
-    index.bits0[block0] |= bit(rank)
-    index.bits1[block1] |= bit(block0)
-    index.bits2[block2] |= bit(block1)
+    mark(index.marks, rank)
     index.tally[size] += 1
     cell = block0 * index.classes + size
     if index.least0[cell] <= walltime:
@@ -148,18 +138,14 @@ def insert(index, rank, walltimes):
 
 
 @kernel()
-def remove(index, rank, walltimes):
+def _remove(index, rank, walltimes):
     """Remove the job of a rank."""
     job = index.jobs[rank]
     size, walltime = index.sizes[job], walltimes[job]
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
     index.tally[size] -= 1
-    word = index.bits0[block0] & ~bit(rank)
-    index.bits0[block0] = word
-    if word == 0:
-        index.bits1[block1] &= ~bit(block0)
-        if index.bits1[block1] == 0:
-            index.bits2[block2] &= ~bit(block1)
+    unmark(index.marks, rank)
+    word = index.marks.bits0[block0]
     cell = block0 * index.classes + size
     if index.least0[cell] < walltime:
         return
@@ -175,11 +161,11 @@ def remove(index, rank, walltimes):
     cell = block1 * index.classes + size
     if index.least1[cell] < walltime:
         return
-    least = _least_of(index.least0, index.bits1[block1], block1, index.classes, size, walltime)
+    least = _least_of(index.least0, index.marks.bits1[block1], block1, index.classes, size, walltime)
     index.least1[cell] = least
     cell = block2 * index.classes + size
     if least > walltime and index.least2[cell] >= walltime:
-        below, word = index.least1, index.bits2[block2]
+        below, word = index.least1, index.marks.bits2[block2]
         index.least2[cell] = _least_of(below, word, block2, index.classes, size, walltime)
 
 
@@ -193,17 +179,6 @@ def _least_of(below, word, block, classes, size, floor):
             break
         word &= word - np.uint64(1)
     return least
-
-
-@kernel()
-def first(index):
-    """Return the lowest waiting rank; something must wait."""
-    block2 = 0
-    while index.bits2[block2] == 0:
-        block2 += 1
-    block1 = (block2 << 6) + lowest(index.bits2[block2])
-    block0 = (block1 << 6) + lowest(index.bits1[block1])
-    return (block0 << 6) + lowest(index.bits0[block0])
 
 
 @kernel(inline="always")
@@ -228,7 +203,7 @@ def _set_longest(index, longest, free, extra, window):
 
 
 @kernel()
-def something_fits(index, free):
+def _something_fits(index, free):
     """Tell whether a job of a size class whose narrowest member fits is waiting."""
     for size in range(index.classes):
         if index.narrowest[size] > free:
@@ -249,8 +224,8 @@ def _next_fit(index, start, free, extra, window, longest, processors, walltimes)
     classes = index.classes
     _set_longest(index, longest, free, extra, window)
     everything = ~np.uint64(0)
-    for block2 in range(start >> 18, index.words2):
-        word2 = index.bits2[block2]
+    for block2 in range(start >> 18, index.marks.words2):
+        word2 = index.marks.bits2[block2]
         if block2 == start >> 18:
             word2 &= everything << np.uint64((start >> 12) & 63)
         if word2 == 0 or not _possible(index.least2, block2, classes, longest):
@@ -258,7 +233,7 @@ def _next_fit(index, start, free, extra, window, longest, processors, walltimes)
         while word2 != 0:
             block1 = (block2 << 6) + lowest(word2)
             word2 &= word2 - np.uint64(1)
-            word1 = index.bits1[block1]
+            word1 = index.marks.bits1[block1]
             if block1 == start >> 12:
                 word1 &= everything << np.uint64((start >> 6) & 63)
             if word1 == 0 or not _possible(index.least1, block1, classes, longest):
@@ -266,7 +241,7 @@ def _next_fit(index, start, free, extra, window, longest, processors, walltimes)
             while word1 != 0:
                 block0 = (block1 << 6) + lowest(word1)
                 word1 &= word1 - np.uint64(1)
-                word0 = index.bits0[block0]
+                word0 = index.marks.bits0[block0]
                 if block0 == start >> 6:
                     word0 &= everything << np.uint64(start & 63)
                 if word0 == 0 or not _possible(index.least0, block0, classes, longest):
@@ -306,18 +281,14 @@ def new_queue(rank: Int32Array, narrowest: IntArray) -> Queue:
     jobs, classes = np.empty(len(rank), np.int32), len(narrowest)
     jobs[rank] = np.arange(len(rank), dtype=np.int32)
     words = _index_words(len(rank))
-    bits = [np.zeros(count, np.uint64) for count in words]
     least = [np.empty(count * classes, np.int64) for count in words]
     index = _Index(
         ranks=len(rank),
         classes=classes,
-        words2=words[2],
+        marks=new_marks(len(rank)),
         narrowest=narrowest,
         jobs=jobs,
         sizes=np.empty(len(rank), np.int8),
-        bits0=bits[0],
-        bits1=bits[1],
-        bits2=bits[2],
         least0=least[0],
         least1=least[1],
         least2=least[2],
@@ -340,7 +311,7 @@ def _move_to_index(queue, log):
         queue.state.indexed = 1
         _fill_index(queue.many, log.processors)
     for place in range(queue.state.length):
-        insert(queue.many, queue.rank[place], log.walltime)
+        _insert(queue.many, queue.rank[place], log.walltime)
     queue.state.length = _IN_INDEX
 
 
@@ -349,9 +320,9 @@ def _move_to_list(queue, log, waiting):
     index = queue.many
     queue.state.length = 0
     for _ in range(waiting):
-        rank = first(index)
+        rank = next_marked(index.marks, 0)
         job = index.jobs[rank]
-        remove(index, rank, log.walltime)
+        _remove(index, rank, log.walltime)
         _list(queue, rank, log.processors[job], log.walltime[job])
 
 
@@ -361,7 +332,7 @@ def enter(queue, rank, job, log):
     if queue.state.length == MOST:
         _move_to_index(queue, log)
     if queue.state.length == _IN_INDEX:
-        insert(queue.many, rank, log.walltime)
+        _insert(queue.many, rank, log.walltime)
     else:
         _list(queue, rank, log.processors[job], log.walltime[job])
 
@@ -370,7 +341,7 @@ def enter(queue, rank, job, log):
 def leave(queue, rank, log, waiting):
     """Let a job wait no more; `waiting` jobs are left."""
     if queue.state.length == _IN_INDEX:
-        remove(queue.many, rank, log.walltime)
+        _remove(queue.many, rank, log.walltime)
         if waiting == FEW:
             _move_to_list(queue, log, waiting)
         return
@@ -384,14 +355,14 @@ def leave(queue, rank, log, waiting):
 @kernel(forceinline=True)
 def foremost(queue):
     """Return the lowest waiting rank; something must wait."""
-    return queue.rank[0] if queue.state.length != _IN_INDEX else np.int32(first(queue.many))
+    return queue.rank[0] if queue.state.length != _IN_INDEX else np.int32(next_marked(queue.many.marks, 0))
 
 
 @kernel(forceinline=True)
 def any_fits(queue, free):
     """Tell whether a job may wait that needs no more than `free` processors; False is sure."""
     if queue.state.length == _IN_INDEX:
-        return something_fits(queue.many, free)
+        return _something_fits(queue.many, free)
     return some_within(queue.processors, queue.state.length, free)
 
 

@@ -133,15 +133,15 @@ def add_running(running, end, turn, requested_end, job, width):
 
 
 @kernel()
-def _list_requests(running, start, walltime, processors):
-    """Make the list of the jobs in the heap from their starts, walltimes and processors (by job)."""
+def _list_requests(running, log):
+    """Make the list of the jobs in the heap."""
     count = running.state.count
     running.state.listed = count
     gap = count
     for place in range(count):
         job = running.job[place]
-        running.requested_end[place] = start[job] + walltime[job]
-        running.listed_job[place], running.listed_width[place] = job, processors[job]
+        running.requested_end[place] = log.start[job] + log.walltime[job]
+        running.listed_job[place], running.listed_width[place] = job, log.processors[job]
     while gap > 1:  # Shell's sort
         gap = 1 if gap < 5 else gap * 5 // 11
         for moved in range(gap, count):
@@ -209,14 +209,11 @@ def release_request(running, requested_end, job, keep):
 
 
 @kernel(forceinline=True)
-def read_requests(running, jobs, start):
-    """Make the list if there is none.
-
-    `jobs` has the walltimes and processors of all jobs, `start` the starts of those that have started.
-    """
+def read_requests(running, log):
+    """Make the list if there is none; `log` has the walltimes, processors and starts of the jobs."""
     running.state.left = 0
     if running.state.listed == UNLISTED:
-        _list_requests(running, start, jobs.walltime, jobs.processors)
+        _list_requests(running, log)
 
 
 @kernel()
@@ -234,7 +231,7 @@ def reservation(running, now, free, needed):
 
 
 @kernel(forceinline=True)
-def overstayed(running, jobs, start, now):
-    """Tell whether some job runs past its requested end; `jobs` and `start` as for `read_requests`."""
-    read_requests(running, jobs, start)
+def overstayed(running, log, now):
+    """Tell whether some job runs past its requested end; `log` as for `read_requests`."""
+    read_requests(running, log)
     return running.state.listed > 0 and running.requested_end[0] < now

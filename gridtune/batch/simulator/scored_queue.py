@@ -98,9 +98,11 @@ def prepare(listed: _Listed, possible: bool) -> None:
     listed.state["prepared"] = possible
 
 
-@kernel(inline="always")
+@kernel(forceinline=True)
 def too_many(queue):
     """Tell whether more wait than the list should have, and tournaments have to be prepared."""
+    if queue is None:
+        return False
     state = queue.listed.state
     return state.length > state.most and not state.prepared
 
@@ -196,6 +198,8 @@ def leave(queue, job, now):
 @kernel(forceinline=True)
 def charged(queue, job, now):
     """Take note that the use by a job's accounts grows at another rate from now on."""
+    if queue is None:
+        return
     if queue.listed.state.length == _IN_TREES:
         replay_account(queue.first, job, now)
         if not queue.shared:

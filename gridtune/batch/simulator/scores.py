@@ -21,16 +21,16 @@ from gridtune.batch.policies.expression import BLOCK, OPERATIONS, Expression, Jo
 from gridtune.core.compiled import _pointer, address, array_at, handles_of, kernel
 from gridtune.errors import PolicyError
 from gridtune.types import FloatArray, Int32Array, IntArray
+from gridtune.workload.workload import Workload
 
 __all__ = [
     "SCORE",
     "Facts",
     "ScoreInputs",
-    "Usage",
     "charge",
     "compile_score",
+    "facts_of",
     "note_end",
-    "prediction",
     "score_inputs",
     "score_job",
     "score_jobs",
@@ -49,7 +49,16 @@ class Facts(NamedTuple):
     lot: FloatArray
 
 
-class Usage(NamedTuple):
+def facts_of(workload: Workload, lots: FloatArray) -> Facts:
+    """Return the facts of a workload's jobs; unknown where the log lacks a column."""
+    owners = [np.ascontiguousarray(workload.column(name)) for name in Facts._fields[:4]]
+    for column in owners:
+        # Also where the log lacks the column: kernels are compiled for one type of each.
+        column.setflags(write=False)
+    return Facts._make([*owners, lots])
+
+
+class _Usage(NamedTuple):
     """Processor-seconds used by each account (a user or a group).
 
     An account has used `used` until second `since`, and `rate` more in every second after it. `account[job]`
@@ -74,8 +83,8 @@ class ScoreInputs(NamedTuple):
     walltime: IntArray
     processors: IntArray
     facts: Facts
-    users: Usage
-    groups: Usage
+    users: _Usage
+    groups: _Usage
     last: IntArray
     half_life: FloatArray
     handles: IntArray
@@ -94,7 +103,7 @@ def score_inputs(
     return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, handles, *scratch)
 
 
-def _new_usage(owner: IntArray) -> Usage:
+def _new_usage(owner: IntArray) -> _Usage:
     least, most = int(owner.min(initial=0)), int(owner.max(initial=0))
     count = most - least + 1
     account = owner - least
@@ -102,12 +111,12 @@ def _new_usage(owner: IntArray) -> Usage:
         numbers, account = np.unique(owner, return_inverse=True)
         count = len(numbers)
     zeros = np.zeros(count, np.int64)
-    return Usage(account.astype(np.int32), np.zeros(count), zeros, zeros.copy())
+    return _Usage(account.astype(np.int32), np.zeros(count), zeros, zeros.copy())
 
 
 @kernel()
 def _usage_at(handles, place):
-    return Usage(
+    return _Usage(
         array_at(handles, place, np.int32),
         array_at(handles, place + 1, np.float64),
         array_at(handles, place + 2, np.int64),
@@ -153,6 +162,8 @@ def _charge(usage, job, width, now, half_life):
 @kernel()
 def charge(inputs, job, width, now):
     """Charge a job's accounts for `width` more processors from now on; a negative width ends the charge."""
+    if inputs is None:
+        return
     _charge(inputs.users, job, width, now, inputs.half_life[0])
     _charge(inputs.groups, job, width, now, inputs.half_life[0])
 
@@ -160,13 +171,15 @@ def charge(inputs, job, width, now):
 @kernel()
 def note_end(inputs, job, run):
     """Note how long a job has run, for what is expected of its user's next."""
+    if inputs is None:
+        return
     place = 2 * inputs.users.account[job]
     inputs.last[place + 1] = inputs.last[place]
     inputs.last[place] = run
 
 
 @kernel()
-def prediction(inputs, job):
+def _prediction(inputs, job):
     """Return how many seconds a job may be expected to run (see `JobView`)."""
     place, longest = 2 * inputs.users.account[job], float(inputs.walltime[job])
     if inputs.last[place] < 0:
@@ -184,7 +197,7 @@ def _view_of(inputs, job, now):
         inputs.submit[job], inputs.walltime[job], inputs.processors[job], facts.user[job], facts.group[job],
         facts.queue[job], facts.partition[job], now - inputs.submit[job], now,
         used(users, users.account[job], now, half_life), used(groups, groups.account[job], now, half_life),
-        facts.lot[job], prediction(inputs, job),
+        facts.lot[job], _prediction(inputs, job),
     )  # fmt: skip
 
 
@@ -244,7 +257,7 @@ def _field(inputs, field, job, now):  # noqa: PLR0911
         return used(users, users.account[job], now, half_life)
     if field == GROUP_USAGE:
         return used(groups, groups.account[job], now, half_life)
-    return facts.lot[job] if field == LOT else prediction(inputs, job)
+    return facts.lot[job] if field == LOT else _prediction(inputs, job)
 
 
 @kernel(inline="always")

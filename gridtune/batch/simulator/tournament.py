@@ -224,8 +224,8 @@ class Columns(NamedTuple):
     """The arrays of a tournament.
 
     Jobs of classes of one `kind[c]` are alike to the order: the one submitted first is first. Six `lines` of
-    a class bound its score (`Bounds`). `top[account]` is the root of the subtree of an account's classes.
-    `key[job]` is a score, computed at time `keyed[job]`.
+    a class bound its score (`score_bounds`). `top[account]` is the root of the subtree of an account's
+    classes. `key[job]` is a score, computed at time `keyed[job]`.
     """
 
     kind: Int32Array

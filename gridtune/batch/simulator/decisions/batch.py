@@ -5,6 +5,7 @@ Metrics that are sums over jobs can reward single steps, as costs that grow whil
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,16 +34,15 @@ from gridtune.batch.simulator.decisions.machine import (
     machine_at,
     new_arena,
     observe,
-    on_log_scale,
     reset,
     run_first_choices,
     whole_length,
 )
-from gridtune.batch.simulator.scores import Facts, static_ranks
+from gridtune.batch.simulator.scores import facts_of, static_ranks
 from gridtune.core.compiled import bare, kernel
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
-from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, Int32Array, IntArray
+from gridtune.types import AnyArray, BoolArray, Float32Array, FloatArray, Int8Array, Int32Array, IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -53,39 +53,21 @@ __all__ = [
 ]
 
 
-#: The metrics that `_job_costs` knows.
-STEPWISE = (
-    "wait_mean",
-    "response_mean",
-    "slowdown_mean",
-    "bounded_slowdown_mean",
-    "processor_bounded_slowdown_mean",
-    "stretch_mean",
-    "area_weighted_response",
-    "area_weighted_slowdown",
-    "area_weighted_bounded_slowdown",
-)
-
-
-def _job_costs(metric: str | None, run: IntArray, requested: IntArray, processors: IntArray) -> Costs:
-    """Return the costs whose sum over a window's jobs, once all have started, is the metric.
+def _job_costs(run: IntArray, requested: IntArray, processors: IntArray) -> dict[str, tuple[AnyArray, ...]]:
+    """Return costs whose sum over a window's jobs, once all have started, is a metric: `Costs` by its name.
 
     Parameters
     ----------
-    metric
-        One of `STEPWISE`; None for no costs at all.
     run
         Shape (n,), int64: seconds that each job really takes.
     requested, processors
         Shape (n,), int64: seconds that its user asked for, and its width.
     """
     one, none = np.ones(len(run)), np.zeros(len(run))
-    if metric is None:
-        return Costs(none, none.copy(), none.copy(), none.copy())
     length, width = run.astype(np.float64), processors.astype(np.float64)
     bounded, area = np.maximum(length, TAU), length * width
     ran, stated = length > 0, requested > 0
-    columns = {
+    return {
         "wait_mean": (one, none, none, one),
         "response_mean": (one, length, none, one),
         "slowdown_mean": (np.where(ran, 1 / np.maximum(length, 1), 0), length, none, 1.0 * ran),
@@ -96,9 +78,10 @@ def _job_costs(metric: str | None, run: IntArray, requested: IntArray, processor
         "area_weighted_slowdown": (np.where(ran, width, 0), length, none, area),
         "area_weighted_bounded_slowdown": (area / bounded, length, bounded, area),
     }
-    # Each its own writable array: kernels are compiled for those.
-    return Costs(*(np.array(column, np.float64) for column in columns[metric]))
 
+
+#: The metrics that costs of jobs add up to.
+STEPWISE = tuple(_job_costs(*np.ones((3, 1), np.int64)))
 
 #: What is decided: which waiting job comes first, or which one is backfilled behind the first.
 Mode = Literal["pick", "backfill"]
@@ -239,6 +222,8 @@ class DecisionBatch:
         flags = _flags(mode, backfill, protect) | (BY_SUBMISSION if self._order.name == "fcfs" else 0)
         room = min(size, self.jobs) + 1
         self._settings = settings = Settings(size, flags, self.jobs, candidates, room)
+        costs = _job_costs(self._run, workload.requested_time, width)
+        none = np.zeros(len(workload))
         self._batch = _Batch(
             settings,
             Jobs(
@@ -246,10 +231,11 @@ class DecisionBatch:
                 self._run,
                 np.array(self._walltime),
                 width,
-                on_log_scale(self._walltime, LONGEST),
-                on_log_scale(self._walltime * width, size * LONGEST),
+                _on_log_scale(self._walltime, LONGEST),
+                _on_log_scale(self._walltime * width, size * LONGEST),
             ),
-            _job_costs(reward if self._stepwise else None, self._run, workload.requested_time, width),
+            # Each its own writable array: kernels are compiled for those.
+            Costs(*(np.array(column, np.float64) for column in costs.get(reward, (none,) * 4))),
             new_arena(settings, count),
             np.zeros((count, STATE + self.actions * ROW), np.float32),
             np.zeros((count, self.actions), np.int8),
@@ -319,11 +305,9 @@ class DecisionBatch:
     def _ranks(self, first: int) -> Int32Array:
         """Return the places of a window's jobs in the environment's own order."""
         rows, jobs = slice(first, first + self.jobs), self._batch.jobs
-        owners = ("user", "group", "queue", "partition")
-        user, group, queue, part = (np.array(self.workload.column(name)[rows]) for name in owners)
-        facts = Facts(user, group, queue, part, np.zeros(self.jobs))
         submit = jobs.submit[rows] - jobs.submit[first]
-        return static_ranks(self._order, submit, jobs.walltime[rows], jobs.processors[rows], lambda: facts)
+        facts = partial(facts_of, self.workload.take(rows), np.zeros(self.jobs))
+        return static_ranks(self._order, submit, jobs.walltime[rows], jobs.processors[rows], facts)
 
     def _value(self, index: int) -> float:
         return float(self.metric.function(JobColumns.trimmed(self.schedule(index))))
@@ -334,6 +318,11 @@ class DecisionBatch:
         sign = 1.0 if self.metric.direction == "max" else -1.0
         gain = sign * (self._value(index) - base) / (abs(base) or 1.0)
         return gain if np.isfinite(gain) else 0.0
+
+
+def _on_log_scale(values: IntArray, largest: float) -> Float32Array:
+    """Return ln(1 + value) / ln(1 + largest), at most 1."""
+    return np.minimum(np.log1p(values) / np.log1p(largest), 1.0).astype(np.float32)
 
 
 def _flags(mode: Mode, backfill: str, protect: bool) -> int:

@@ -31,14 +31,12 @@ __all__ = [
     "Arena",
     "Costs",
     "Jobs",
-    "Machine",
     "Settings",
     "advance",
     "choose",
     "cost_so_far",
     "machine_at",
     "observe",
-    "on_log_scale",
     "reset",
     "run_first_choices",
     "whole_length",
@@ -105,7 +103,7 @@ class Arena(NamedTuple):
     whole: IntArray
 
 
-class Machine(NamedTuple):
+class _Machine(NamedTuple):
     """One machine, as bare columns.
 
     `start[j]` is the start of the window's job j, `rank[j]` its place in the order that the environment uses
@@ -143,7 +141,7 @@ def machine_at(settings, arena, index):
     start = index * whole_length(settings)
     shown = start + 3 * jobs
     first = shown + settings.candidates
-    return Machine(
+    return _Machine(
         settings,
         record_at(bare(arena.states), index),
         section(arena.whole, start, jobs),
@@ -406,11 +404,6 @@ STATE, ROW = 11, 10
 HOUR, DAY = 3600.0, 86400.0
 #: The walltime whose feature is 1: thirty days.
 LONGEST = 30 * DAY
-
-
-def on_log_scale(values: IntArray, largest: float) -> Float32Array:
-    """Return ln(1 + value) / ln(1 + largest), at most 1."""
-    return np.minimum(np.log1p(values) / np.log1p(largest), 1.0).astype(np.float32)
 
 
 @kernel(inline="always", error_model="numpy")

@@ -1,0 +1,234 @@
+"""Plain queueing and EASY backfilling from event to event, compiled: what all queue orders have in common.
+
+A kernel (`ranked`, `scored`) hands `advance` its queue's part: the arrival of a job, the begin of its wait
+and a scheduling pass. The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are stated in
+`docs/simulation.md`, and in plain Python in `tests/batch/simulator/reference.py`, which shares no code with
+this file.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridtune.batch.simulator.nodes import NEVER, Nodes, claim, start_of, vacate
+from gridtune.batch.simulator.running import (
+    Running,
+    add_running,
+    empty_running,
+    overstayed,
+    pop_ended,
+    read_requests,
+    release_request,
+    reservation,
+)
+from gridtune.batch.simulator.scored_queue import ScoredQueue, charged, too_many
+from gridtune.batch.simulator.scores import ScoreInputs, charge, note_end
+from gridtune.core.compiled import kernel
+from gridtune.types import IntArray
+
+__all__ = [
+    "BACKFILL",
+    "EXTRA",
+    "FROZEN",
+    "PASS_PER_EVENT",
+    "STRICT",
+    "Log",
+    "advance",
+    "in_time",
+    "launch",
+    "new_replay",
+    "reserve_for_head",
+    "window",
+]
+
+#: Flags of a run, or-ed together.
+BACKFILL, EXTRA, STRICT, FROZEN, PASS_PER_EVENT = 1, 2, 4, 8, 16
+
+#: The state of a run: free processors; waiting jobs; the head, a rank or a job (-1: none valid), with its
+#: reservation's shadow time and extra; the instant whose expected ends have been released (see `_complete`);
+#: starts so far; submissions so far; whether a score has been out of its bounds.
+_STATE = np.dtype(
+    [
+        (name, np.int64)
+        for name in ("free", "waiting", "head", "shadow", "spare", "released", "turn", "arrived", "astray")
+    ]
+)
+
+
+class Log(NamedTuple):
+    """The jobs in submit order, shape (n,) each. A run fills in `start`.
+
+    `run` is the time a job really takes, already cut where it is killed, `walltime` the scheduler's estimate.
+    """
+
+    submit: IntArray
+    run: IntArray
+    walltime: IntArray
+    processors: IntArray
+    start: IntArray
+
+
+class _Replay(NamedTuple):
+    """The data of a run. The jobs wait in `ranked`; or in `scored`, and `inputs` are those of the scores."""
+
+    jobs: int
+    flags: int
+    log: Log
+    running: Running
+    state: Any
+    nodes: Nodes | None
+    ranked: Any
+    scored: ScoredQueue | None
+    inputs: ScoreInputs | None
+
+
+def new_replay(
+    log: Log, machine: int, flags: int, nodes: Nodes | None, *, ranked: Any = None, scored: Any = None
+) -> _Replay:
+    """Return a run of which nothing has happened yet."""
+    jobs = len(log.submit)
+    state = np.array((machine, 0, -1, 0, 0, -1, 0, 0, 0), _STATE)
+    running, inputs = empty_running(min(machine, jobs) + 1), None if scored is None else scored.inputs
+    return _Replay(jobs, flags, log, running, state, nodes, ranked, scored, inputs)
+
+
+@kernel(forceinline=True)
+def launch(replay, job, now):
+    """Start a job, which waits no more."""
+    log, state, width = replay.log, replay.state, replay.log.processors[job]
+    start = claim(replay.nodes, job, width, now)
+    log.start[job] = start
+    state.free -= width
+    state.turn += 1
+    add_running(replay.running, start + log.run[job], state.turn, start + log.walltime[job], job, width)
+    charge(replay.inputs, job, width, now)
+    charged(replay.scored, job, now)
+
+
+@kernel(inline="always")
+def window(replay, now):
+    """Return the longest walltime that does not reach beyond the head's reservation."""
+    return replay.state.shadow - now - (1 if replay.flags & STRICT else 0)
+
+
+@kernel(inline="always")
+def in_time(replay, job, now):
+    """Tell whether a job that fits would end by the head's reservation, were it started now."""
+    start = start_of(replay.nodes, replay.log.processors[job], now)
+    return replay.log.walltime[job] <= window(replay, start)
+
+
+@kernel(forceinline=True)
+def reserve_for_head(replay, head, job, now):
+    """Reserve for the job at the queue's head, unless its reservation still holds; return whether it does."""
+    log, state = replay.log, replay.state
+    frozen = replay.flags & FROZEN != 0
+    if head == state.head and (frozen or not overstayed(replay.running, log, now)):
+        return True
+    read_requests(replay.running, log)
+    shadow, spare = reservation(replay.running, now, state.free, log.processors[job])
+    state.head, state.shadow = head, shadow
+    state.spare = spare if replay.flags & EXTRA else 0
+    return False
+
+
+@kernel(forceinline=True)
+def _release(replay, job, now):
+    log, width = replay.log, replay.log.processors[job]
+    keep = replay.flags & PASS_PER_EVENT != 0  # jobs that are expected to end now are not in it
+    release_request(replay.running, log.start[job] + log.walltime[job], job, keep)
+    replay.state.free += width
+    charge(replay.inputs, job, -width, now)
+    charged(replay.scored, job, now)
+    note_end(replay.inputs, job, log.run[job])
+    vacate(replay.nodes, job, now)
+
+
+@kernel(forceinline=True)
+def _release_expected(replay, now):
+    """Let the jobs that end now, exactly when requested, release their processors.
+
+    With a pass per event, unless the shadow is frozen, this comes before the first pass of the instant;
+    `state.released` is the last instant so treated.
+    """
+    running, state = replay.running, replay.state
+    if state.released == now or running.state.count == 0 or running.end[0] != now:
+        return
+    state.released = now
+    state.head = -1
+    for place in range(running.state.count):
+        job = running.job[place]
+        if running.end[place] == now and replay.log.run[job] == replay.log.walltime[job]:
+            _release(replay, job, now)
+
+
+@kernel(forceinline=True)
+def _complete(replay, now):
+    """Take the completions of an instant; with a pass per event, the first one only."""
+    log, running = replay.log, replay.running
+    if not replay.flags & FROZEN:
+        replay.state.head = -1
+    if not replay.flags & PASS_PER_EVENT:
+        while running.state.count > 0 and running.end[0] == now:
+            _release(replay, pop_ended(running), now)
+        return
+    if replay.flags & FROZEN:
+        _release(replay, pop_ended(running), now)
+        return
+    _release_expected(replay, now)
+    job = pop_ended(running)
+    if log.run[job] != log.walltime[job] or log.start[job] == now:
+        _release(replay, job, now)
+
+
+@kernel(inline="always")
+def advance(replay, arrive, enqueue, run_pass):
+    """Run the log: at an instant all completions, then all submissions, then one pass.
+
+    With a pass per event, unless the shadow is frozen, submissions come before completions.
+
+    Parameters
+    ----------
+    replay
+        The data of the run.
+    arrive, enqueue
+        Called with the run, a job and the time: let a job arrive at an instant of its own, and return whether
+        it takes a pass; let a job wait.
+    run_pass
+        Called with the run, the job that has just arrived by itself (-1: none), and the time.
+
+    Returns
+    -------
+    Whether the log has come to its end. It has not where too many wait for the list of a scored queue, and
+    tournaments have to be prepared.
+    """
+    submit, running, state = replay.log.submit, replay.running, replay.state
+    per_event = replay.flags & PASS_PER_EVENT != 0
+    submits_first = per_event and replay.flags & FROZEN == 0
+    while (state.arrived < replay.jobs or running.state.count > 0) and not too_many(replay.scored):
+        following = state.arrived
+        arrival = submit[following] if following < replay.jobs else NEVER
+        newest = -1
+        if running.state.count > 0 and running.end[0] <= arrival - submits_first:
+            now = running.end[0]
+            _complete(replay, now)
+            alone = per_event or arrival != now
+            full = not alone or state.waiting > 0
+        else:
+            now = arrival
+            if submits_first:
+                _release_expected(replay, now)
+            alone = per_event or following + 1 == replay.jobs or submit[following + 1] != now
+            full = True
+            if alone:
+                state.arrived += 1
+                newest = following
+                full = arrive(replay, newest, now)
+        while not alone and state.arrived < replay.jobs and submit[state.arrived] == now:
+            enqueue(replay, state.arrived, now)
+            state.arrived += 1
+        if full:
+            run_pass(replay, newest, now)
+    return state.arrived == replay.jobs and running.state.count == 0
