@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridtune as gt
-from gridtune.batch.dependencies import follow_ups
 from gridtune.batch.power import PowerPolicy
+from gridtune.batch.replay import follow_ups
 from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 from gridtune.sweep import run_cell

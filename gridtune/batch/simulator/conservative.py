@@ -61,7 +61,7 @@ from gridtune.batch.simulator.reservations import (
     refresh,
     unplace,
 )
-from gridtune.batch.simulator.scores import ScoreInputs, charge, note_end, score_job
+from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, score_job
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
 
@@ -239,7 +239,7 @@ def _complete(plan: _Plan, running: Agenda, inputs: ScoreInputs | None, now: int
             continue
         width, head, end = plan.processors[job], slots.state.head, plan.last[job]
         charge(inputs, job, -width, now)
-        note_end(inputs, job, plan.run[job])
+        note_run_time(inputs, job, plan.run[job])
         vacate(plan.nodes, job, now)
         if end != head:
             early = True

@@ -1,9 +1,9 @@
 """Plain queueing and EASY backfilling from event to event, compiled: what all queue orders have in common.
 
-A kernel (`ranked`, `scored`) hands `advance` its queue's part: the arrival of a job, the begin of its wait
-and a scheduling pass. The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are stated in
-`docs/simulation.md`, and in plain Python in `tests/batch/simulator/reference.py`, which shares no code with
-this file.
+A kernel (`ranked`, `scored`) hands `advance` its queue's part: the arrival of a job, the begin of its wait,
+a scheduling pass and the end of a job's use. The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are
+stated in `docs/simulation.md`, and in plain Python in `tests/batch/simulator/reference.py`, which shares no
+code with this file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from gridtune.batch.simulator.running import (
     release_request,
     reservation,
 )
-from gridtune.batch.simulator.scored_queue import ScoredQueue, charged, too_many
-from gridtune.batch.simulator.scores import ScoreInputs, charge, note_end
 from gridtune.core.compiled import kernel
 from gridtune.types import IntArray
 
@@ -71,7 +69,7 @@ class Log(NamedTuple):
 
 
 class _Replay(NamedTuple):
-    """The data of a run. The jobs wait in `ranked`; or in `scored`, and `inputs` are those of the scores."""
+    """The data of a run. The jobs wait in `queue`, which is the kernel's own."""
 
     jobs: int
     flags: int
@@ -79,19 +77,14 @@ class _Replay(NamedTuple):
     running: Running
     state: Any
     nodes: Nodes | None
-    ranked: Any
-    scored: ScoredQueue | None
-    inputs: ScoreInputs | None
+    queue: Any
 
 
-def new_replay(
-    log: Log, machine: int, flags: int, nodes: Nodes | None, *, ranked: Any = None, scored: Any = None
-) -> _Replay:
+def new_replay(log: Log, machine: int, flags: int, nodes: Nodes | None, queue: Any) -> _Replay:
     """Return a run of which nothing has happened yet."""
     jobs = len(log.submit)
     state = np.array((machine, 0, -1, 0, 0, -1, 0, 0, 0), _STATE)
-    running, inputs = empty_running(min(machine, jobs) + 1), None if scored is None else scored.inputs
-    return _Replay(jobs, flags, log, running, state, nodes, ranked, scored, inputs)
+    return _Replay(jobs, flags, log, empty_running(min(machine, jobs) + 1), state, nodes, queue)
 
 
 @kernel(forceinline=True)
@@ -103,8 +96,6 @@ def launch(replay, job, now):
     state.free -= width
     state.turn += 1
     add_running(replay.running, start + log.run[job], state.turn, start + log.walltime[job], job, width)
-    charge(replay.inputs, job, width, now)
-    charged(replay.scored, job, now)
 
 
 @kernel(inline="always")
@@ -135,19 +126,17 @@ def reserve_for_head(replay, head, job, now):
 
 
 @kernel(forceinline=True)
-def _release(replay, job, now):
+def _release(replay, job, now, note_end):
     log, width = replay.log, replay.log.processors[job]
     keep = replay.flags & PASS_PER_EVENT != 0  # jobs that are expected to end now are not in it
     release_request(replay.running, log.start[job] + log.walltime[job], job, keep)
     replay.state.free += width
-    charge(replay.inputs, job, -width, now)
-    charged(replay.scored, job, now)
-    note_end(replay.inputs, job, log.run[job])
+    note_end(replay, job, now)
     vacate(replay.nodes, job, now)
 
 
 @kernel(forceinline=True)
-def _release_expected(replay, now):
+def _release_expected(replay, now, note_end):
     """Let the jobs that end now, exactly when requested, release their processors.
 
     With a pass per event, unless the shadow is frozen, this comes before the first pass of the instant;
@@ -161,30 +150,30 @@ def _release_expected(replay, now):
     for place in range(running.state.count):
         job = running.job[place]
         if running.end[place] == now and replay.log.run[job] == replay.log.walltime[job]:
-            _release(replay, job, now)
+            _release(replay, job, now, note_end)
 
 
 @kernel(forceinline=True)
-def _complete(replay, now):
+def _complete(replay, now, note_end):
     """Take the completions of an instant; with a pass per event, the first one only."""
     log, running = replay.log, replay.running
     if not replay.flags & FROZEN:
         replay.state.head = -1
     if not replay.flags & PASS_PER_EVENT:
         while running.state.count > 0 and running.end[0] == now:
-            _release(replay, pop_ended(running), now)
+            _release(replay, pop_ended(running), now, note_end)
         return
     if replay.flags & FROZEN:
-        _release(replay, pop_ended(running), now)
+        _release(replay, pop_ended(running), now, note_end)
         return
-    _release_expected(replay, now)
+    _release_expected(replay, now, note_end)
     job = pop_ended(running)
     if log.run[job] != log.walltime[job] or log.start[job] == now:
-        _release(replay, job, now)
+        _release(replay, job, now, note_end)
 
 
 @kernel(inline="always")
-def advance(replay, arrive, enqueue, run_pass):
+def advance(replay, arrive, enqueue, run_pass, note_end, is_overfull):
     """Run the log: at an instant all completions, then all submissions, then one pass.
 
     With a pass per event, unless the shadow is frozen, submissions come before completions.
@@ -198,28 +187,31 @@ def advance(replay, arrive, enqueue, run_pass):
         it takes a pass; let a job wait.
     run_pass
         Called with the run, the job that has just arrived by itself (-1: none), and the time.
+    note_end
+        Called with the run, a job that has released its processors, and the time.
+    is_overfull
+        Called with the run: tell whether the queue must be prepared for so many waiting jobs.
 
     Returns
     -------
-    Whether the log has come to its end. It has not where too many wait for the list of a scored queue, and
-    tournaments have to be prepared.
+    Whether the log has come to its end. It has not where the queue is overfull.
     """
     submit, running, state = replay.log.submit, replay.running, replay.state
     per_event = replay.flags & PASS_PER_EVENT != 0
     submits_first = per_event and replay.flags & FROZEN == 0
-    while (state.arrived < replay.jobs or running.state.count > 0) and not too_many(replay.scored):
+    while (state.arrived < replay.jobs or running.state.count > 0) and not is_overfull(replay):
         following = state.arrived
         arrival = submit[following] if following < replay.jobs else NEVER
         newest = -1
         if running.state.count > 0 and running.end[0] <= arrival - submits_first:
             now = running.end[0]
-            _complete(replay, now)
+            _complete(replay, now, note_end)
             alone = per_event or arrival != now
             full = not alone or state.waiting > 0
         else:
             now = arrival
             if submits_first:
-                _release_expected(replay, now)
+                _release_expected(replay, now, note_end)
             alone = per_event or following + 1 == replay.jobs or submit[following + 1] != now
             full = True
             if alone:

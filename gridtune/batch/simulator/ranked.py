@@ -55,7 +55,7 @@ class _Ranked(NamedTuple):
 
 @kernel(forceinline=True)
 def _enqueue(replay, job, now):
-    log, ranked = replay.log, replay.ranked
+    log, ranked = replay.log, replay.queue
     replay.state.waiting += 1
     enter(ranked.queue, ranked.rank[job], job, log)
     if not ranked.shared:
@@ -65,7 +65,7 @@ def _enqueue(replay, job, now):
 @kernel(forceinline=True)
 def _start(replay, job, now):
     """Start a job that waits."""
-    log, ranked, waiting = replay.log, replay.ranked, replay.state.waiting - 1
+    log, ranked, waiting = replay.log, replay.queue, replay.state.waiting - 1
     replay.state.waiting = waiting
     leave(ranked.queue, ranked.rank[job], log, waiting)
     if not ranked.shared:
@@ -76,7 +76,7 @@ def _start(replay, job, now):
 @kernel(forceinline=True)
 def _pass(replay, newest, now):
     """One scheduling pass: start the queue's head while it fits, then backfill behind it."""
-    ranked, log, state, flags = replay.ranked, replay.log, replay.state, replay.flags
+    ranked, log, state, flags = replay.queue, replay.log, replay.state, replay.flags
     frozen = flags & FROZEN != 0
     head = -1
     while state.waiting > 0:
@@ -99,14 +99,14 @@ def _pass(replay, newest, now):
 
 @kernel(inline="always")
 def _next_fill(replay, start, seconds):
-    state, ranked = replay.state, replay.ranked
+    state, ranked = replay.state, replay.queue
     free, extra = state.free, state.spare
     return next_candidate(ranked.fill, start, free, extra, seconds, ranked.longest, replay.log)
 
 
 @kernel(forceinline=True)
 def _backfill(replay, now):
-    log, state, fill = replay.log, replay.state, replay.ranked.fill
+    log, state, fill = replay.log, replay.state, replay.queue.fill
     seconds = window(replay, now)
     rank = _next_fill(replay, 0, seconds)
     while rank >= 0:
@@ -131,7 +131,7 @@ def _arrive(replay, job, now):
     log, state, flags = replay.log, replay.state, replay.flags
     width = log.processors[job]
     starts = fits = width <= state.free
-    stands = state.waiting > 0 and state.head >= 0 and replay.ranked.rank[job] > state.head
+    stands = state.waiting > 0 and state.head >= 0 and replay.queue.rank[job] > state.head
     stands = stands and (flags & FROZEN != 0 or not overstayed(replay.running, log, now))
     if stands and fits:
         ends_in_time = in_time(replay, job, now)
@@ -147,10 +147,21 @@ def _arrive(replay, job, now):
     return not (starts or stands)
 
 
+@kernel(inline="always")
+def _note_end(replay, job, now):
+    """Do nothing: ranks do not depend on the ends of jobs."""
+
+
+@kernel(inline="always")
+def _is_overfull(replay):
+    """Return False: the queue has room for all jobs."""
+    return False
+
+
 @kernel()
 def _run(replay):
     """Replay the log, by the bare columns of the caller's arrays."""
-    return advance(bare(replay), _arrive, _enqueue, _pass)
+    return advance(bare(replay), _arrive, _enqueue, _pass, _note_end, _is_overfull)
 
 
 def ranked_schedule(
@@ -188,5 +199,5 @@ def ranked_schedule(
     ranked = _Ranked(
         len(ranks) == 1, ranks[0], ranks[-1], queues[0], queues[-1], np.empty(len(narrowest), np.int64)
     )
-    _run(new_replay(log, machine, flags, nodes, ranked=ranked))
+    _run(new_replay(log, machine, flags, nodes, ranked))
     return log.start

@@ -34,12 +34,14 @@ from gridtune.batch.simulator.scored_queue import (
     empty_list,
     enter,
     head_of,
+    is_overfull,
     leave,
     may_fill,
+    note_charge,
     prepare,
     surely_best,
 )
-from gridtune.batch.simulator.scores import Facts, compile_score, score_inputs
+from gridtune.batch.simulator.scores import Facts, charge, compile_score, note_run_time, score_inputs
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
 
@@ -49,24 +51,46 @@ __all__ = ["scored_schedule"]
 @kernel(forceinline=True)
 def _enqueue(replay, job, now):
     replay.state.waiting += 1
-    enter(replay.scored, job, now)
+    enter(replay.queue, job, now)
+
+
+@kernel(forceinline=True)
+def _launch(replay, job, now):
+    """Start a job, which waits no more, and charge its accounts."""
+    launch(replay, job, now)
+    charge(replay.queue.inputs, job, replay.log.processors[job], now)
+    note_charge(replay.queue, job, now)
+
+
+@kernel(forceinline=True)
+def _note_end(replay, job, now):
+    """End the charge of a job's accounts, and note how long it has run."""
+    queue, log = replay.queue, replay.log
+    charge(queue.inputs, job, -log.processors[job], now)
+    note_charge(queue, job, now)
+    note_run_time(queue.inputs, job, log.run[job])
+
+
+@kernel(inline="always")
+def _is_overfull(replay):
+    return is_overfull(replay.queue)
 
 
 @kernel(forceinline=True)
 def _start(replay, job, now):
     """Start a job that the queue has returned."""
-    if not surely_best(replay.scored, job, now):
+    if not surely_best(replay.queue, job, now):
         replay.state.astray = 1
     replay.state.waiting -= 1
-    leave(replay.scored, job, now)
-    launch(replay, job, now)
+    leave(replay.queue, job, now)
+    _launch(replay, job, now)
 
 
 @kernel(forceinline=True)
 def _arrive(replay, job, now):
     """Let one job arrive at an instant of its own; it takes a pass, unless it starts at once."""
     if replay.state.waiting == 0 and replay.log.processors[job] <= replay.state.free:
-        launch(replay, job, now)
+        _launch(replay, job, now)
     else:
         _enqueue(replay, job, now)
     return replay.state.waiting > 0
@@ -79,7 +103,7 @@ def _pass(replay, newest, now):
     If nothing but the arrival of a job has happened since the last pass, `newest` is that job, else -1: while
     the head's reservation holds, no other job can be backfilled.
     """
-    queue, state, flags, width = replay.scored, replay.state, replay.flags, replay.log.processors
+    queue, state, flags, width = replay.queue, replay.state, replay.flags, replay.log.processors
     frozen = flags & FROZEN != 0
     if state.waiting == 0 or (not frozen and not any_fits(queue, state.free)):
         return
@@ -103,7 +127,7 @@ def _pass(replay, newest, now):
 @kernel(forceinline=True)
 def _backfill(replay, newest, now):
     """Start what may be backfilled, or only the newest job if one is given."""
-    state, width, queue = replay.state, replay.log.processors, replay.scored
+    state, width, queue = replay.state, replay.log.processors, replay.queue
     seconds = window(replay, now)
     if newest < 0 and may_fill(queue, state.free, state.spare, seconds):
         begin_filling(queue, now)
@@ -128,7 +152,7 @@ def _backfill(replay, newest, now):
 @kernel()
 def _run(replay):
     """Replay the log as far as it goes, by the bare columns of the caller's arrays."""
-    return advance(bare(replay), _arrive, _enqueue, _pass)
+    return advance(bare(replay), _arrive, _enqueue, _pass, _note_end, _is_overfull)
 
 
 def scored_schedule(
@@ -166,11 +190,11 @@ def scored_schedule(
         inputs = score_inputs(submit, walltime, processors, facts, half_life)
         listed, entrants = empty_list(len(submit), bounded), nobody(scores, inputs, machine)
         queue = ScoredQueue(shared, inputs, listed, *entrants)
-        replay = new_replay(log, machine, flags, deepcopy(nodes), scored=queue)
+        replay = new_replay(log, machine, flags, deepcopy(nodes), queue)
         while not _run(replay):
             grouped = group_jobs(orders, scores, inputs, machine)
             prepare(listed, grouped is not None)
-            replay = replay._replace(scored=ScoredQueue(shared, inputs, listed, *(grouped or entrants)))
+            replay = replay._replace(queue=ScoredQueue(shared, inputs, listed, *(grouped or entrants)))
         if not replay.state["astray"]:
             break
     if nodes is not None and replay.nodes is not None:

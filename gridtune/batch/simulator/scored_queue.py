@@ -38,15 +38,15 @@ __all__ = [
     "begin_filling",
     "begin_pass",
     "best_candidate",
-    "charged",
     "empty_list",
     "enter",
     "head_of",
+    "is_overfull",
     "leave",
     "may_fill",
+    "note_charge",
     "prepare",
     "surely_best",
-    "too_many",
 ]
 
 #: The longest list that is scanned if there are tournaments; of a third of that in these, all move back.
@@ -99,10 +99,8 @@ def prepare(listed: _Listed, possible: bool) -> None:
 
 
 @kernel(forceinline=True)
-def too_many(queue):
+def is_overfull(queue):
     """Tell whether more wait than the list should have, and tournaments have to be prepared."""
-    if queue is None:
-        return False
     state = queue.listed.state
     return state.length > state.most and not state.prepared
 
@@ -196,10 +194,8 @@ def leave(queue, job, now):
 
 
 @kernel(forceinline=True)
-def charged(queue, job, now):
+def note_charge(queue, job, now):
     """Take note that the use by a job's accounts grows at another rate from now on."""
-    if queue is None:
-        return
     if queue.listed.state.length == _IN_TREES:
         replay_account(queue.first, job, now)
         if not queue.shared:

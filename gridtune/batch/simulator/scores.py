@@ -30,7 +30,7 @@ __all__ = [
     "charge",
     "compile_score",
     "facts_of",
-    "note_end",
+    "note_run_time",
     "score_inputs",
     "score_job",
     "score_jobs",
@@ -169,7 +169,7 @@ def charge(inputs, job, width, now):
 
 
 @kernel()
-def note_end(inputs, job, run):
+def note_run_time(inputs, job, run):
     """Note how long a job has run, for what is expected of its user's next."""
     if inputs is None:
         return

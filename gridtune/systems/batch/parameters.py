@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from gridtune.batch.dependencies import Dependencies
 from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.batch.power import PowerPolicy, power_policy
+from gridtune.batch.replay import Dependencies
 from gridtune.core.system import LogParameters, Partition, Window
 from gridtune.errors import PolicyError, SimulationError
 from gridtune.workload.cleaning import clean

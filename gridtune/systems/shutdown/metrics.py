@@ -28,7 +28,6 @@ from gridtune.types import BoolArray, FloatArray, IntArray
 __all__ = [
     "RENAMED_METRICS",
     "SHUTDOWN_METRICS",
-    "ShutdownMeasure",
     "combine_days",
     "day_tables",
     "measure_days",
@@ -38,7 +37,7 @@ Columns = dict[str, FloatArray | IntArray]
 
 
 @dataclass(frozen=True)
-class ShutdownMeasure(Measure):
+class _ShutdownMeasure(Measure):
     """A measure of a set of days.
 
     Attributes
@@ -73,13 +72,13 @@ def _measure(
     source: str = "gridtune",
     column: str | None = None,
     factor: float = 1.0,
-) -> ShutdownMeasure:
+) -> _ShutdownMeasure:
     """Return a measure; where days are averaged, the formula is a day's."""
     text = f"mean over days of {formula}" if over_days == "mean" else formula
-    return ShutdownMeasure(unit, direction, text, over_days, column, factor, source=source)
+    return _ShutdownMeasure(unit, direction, text, over_days, column, factor, source=source)
 
 
-def _measures() -> dict[str, ShutdownMeasure]:
+def _measures() -> dict[str, _ShutdownMeasure]:
     waste, cycles = f"{PAPER}, equation 4", f"{PAPER}, section 5.1, “on-off cycles per node”"
     stretch, slowdown, delay = (f"{PAPER}, equation {number}" for number in (2, 9, 10))
     reward, model = f"{PAPER}, equation 3", f"{PAPER}, section 3.3"
@@ -167,7 +166,7 @@ def _measures() -> dict[str, ShutdownMeasure]:
 
 
 #: Every measure of a set of days, by name.
-SHUTDOWN_METRICS: Mapping[str, ShutdownMeasure] = MappingProxyType(_measures())
+SHUTDOWN_METRICS: Mapping[str, _ShutdownMeasure] = MappingProxyType(_measures())
 #: Old names of metrics: means were called `mean_…`, and times were in minutes.
 RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
     {
