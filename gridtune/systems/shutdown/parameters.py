@@ -128,7 +128,8 @@ class ShutdownParameters(LogParameters):
     checkpoint: str | None = Field(
         None,
         description="with policy=ppo: the trained policy: the folder of a training, a file, an MLflow run "
-        "(its id, or runs:/ID/PATH), or the name of a bundled one",
+        "(its id, or runs:/ID/PATH), or the name of a bundled one, which wastes no less than policy=adaptive "
+        "and makes more jobs late",
         examples=["results/taurus", "taurus"],
     )
     greedy: bool = Field(
