@@ -94,7 +94,38 @@ def _begin(machines: DecisionBatch, begins: BoolArray, rngs: Sequence[np.random.
 
 
 class BatchOptions(TypedDict, total=False):
-    """The options of `BatchEnv`; those that are left out are as `DecisionBatch` has them."""
+    """The options of `BatchEnv`; those that are left out are as `DecisionBatch` has them.
+
+    Attributes
+    ----------
+    part, load
+        With a trace, see `read_jobs`.
+    processors
+        Size of the machine; by default what the log says.
+    jobs, candidates
+        Jobs of an episode; the number of waiting jobs, the oldest, that can be chosen.
+    mode
+        `pick`: choose the job that comes first; if it does not fit, the pass ends. `backfill`: choose the
+        next job to be backfilled behind the first of the queue, or, by the last action, none.
+    backfill
+        With `pick`: `easy` reserves for a chosen job that does not fit, and backfills behind it.
+    order
+        A queue order that does not change while jobs wait: with `pick`, that of backfilling; with `backfill`,
+        that of the queue.
+    protect
+        With `backfill`: offer only jobs that do not delay the reservation of the queue's first one.
+    reward
+        A metric of schedules. Larger rewards are better: what is better small is taken as its negative.
+    pay
+        `step`: a step is rewarded with the costs that have arisen since the last one, for metrics that are
+        sums over jobs (`gridtune.batch.simulator.decisions.batch.STEPWISE`); `end`: all at the end. By
+        default `step` where there is a choice. Both come to the same sum.
+    relative
+        The sum of an episode's rewards is the share by which the metric is better than with the first
+        candidate at every decision (first come, first served), instead of the metric.
+    kill
+        Whether jobs are killed at their walltime; "auto": as the log has it.
+    """
 
     part: str
     load: float
@@ -124,38 +155,11 @@ class BatchEnv(CompiledEnv):
     ----------
     trace
         A log, the name of a bundled one, or a workload that is clean.
-    part, load
-        With a trace, see `read_jobs`.
-    processors
-        Size of the machine; by default what the log says.
-    jobs, candidates
-        Jobs of an episode; the number of waiting jobs, the oldest, that can be chosen.
-    mode
-        `pick`: choose the job that comes first; if it does not fit, the pass ends. `backfill`: choose the
-        next job to be backfilled behind the first of the queue, or, by the last action, none.
-    backfill
-        With `pick`: `easy` reserves for a chosen job that does not fit, and backfills behind it.
-    order
-        A queue order that does not change while jobs wait: with `pick`, that of backfilling; with `backfill`,
-        that of the queue.
-    protect
-        With `backfill`: offer only jobs that do not delay the reservation of the queue's first one.
-    reward
-        A metric of schedules. Larger rewards are better: what is better small is taken as its negative.
-    pay
-        `step`: a step is rewarded with the costs that have arisen since the last one, for metrics that are
-        sums over jobs (`gridtune.batch.simulator.decisions.batch.STEPWISE`); `end`: all at the end. By
-        default `step` where there is a choice. Both come to the same sum.
-    relative
-        The sum of an episode's rewards is the share by which the metric is better than with the first
-        candidate at every decision (first come, first served), instead of the metric.
-    kill
-        Whether jobs are killed at their walltime; "auto": as the log has it.
     flat
         Observations are one row of numbers: `state`, then all of `observations`. The first number of a slot
         says whether it holds a choice.
     options
-        All of these but `trace` and `flat`, by name: `BatchOptions`.
+        See `BatchOptions`.
 
     Examples
     --------
