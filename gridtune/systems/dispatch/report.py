@@ -292,7 +292,8 @@ class Method:
         if self.learner == "none":
             return self._rule
         if self.of("mode") == "direct":
-            return f"{name}, {_ORDERS[str(self.of('order', 'fifo'))]}"
+            only = ", candidates in time" if self.of("candidates") == "in_time" else ""
+            return f"{name}, {_ORDERS[str(self.of('order', 'fifo'))]}{only}"
         selects = ", attributes selected" if self.of("select_attributes") else ""
         return name + selects + (", sets aside" if self.of("set_aside") else "")
 
