@@ -215,9 +215,10 @@ class BatchVectorEnv(CompiledVectorEnv):
         _begin_at(self.machines, numbers)
         self._numbers[:] = self.machines.first
 
-    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
         self._actions[:] = actions
-        self.machines.step(self._actions, ~begins)
+        self.machines.step(self._actions, self._everywhere if begins is None else ~begins)
+        return {}
 
     def _results(self) -> tuple[FloatArray, BoolArray]:
         return self.machines.rewards, self.machines.over

@@ -153,10 +153,11 @@ class DispatchVectorEnv(CompiledVectorEnv):
         return {}
 
     def _restart(self) -> None:
-        self.brokers.step(np.zeros(self.num_envs, np.int64), ~self._never)
+        self.brokers.step(np.zeros(self.num_envs, np.int64), self._everywhere)
 
-    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
-        self.brokers.step(actions, begins)
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
+        self.brokers.step(actions, self._never if begins is None else begins)
+        return {}
 
     def _results(self) -> tuple[FloatArray, BoolArray]:
         return self.brokers.observed.rewards, self.brokers.observed.over

@@ -134,11 +134,12 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         self._draw_numbers(where, self._batch.starts)
 
     def _restart(self) -> None:
-        self._batch.step(0, ~self._never, self._numbers)
+        self._batch.step(0, self._everywhere, self._numbers)
 
-    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
         pairs = _as_pairs(np.asarray(actions).reshape(self.num_envs, -1))
-        self._batch.step(pairs, begins, self._numbers)
+        self._batch.step(pairs, self._never if begins is None else begins, self._numbers)
+        return {}
 
     def _results(self) -> tuple[FloatArray, BoolArray]:
         return self._batch.observed.rewards, self._batch.observed.over

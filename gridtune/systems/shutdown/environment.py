@@ -169,17 +169,6 @@ class ShutdownVectorEnv(CompiledVectorEnv):
         actions: gym.spaces.Discrete[np.int64] = gym.spaces.Discrete(self.clusters.platform.nodes + 1)
         super().__init__(num_envs, (observations, actions), copy=copy, truncates=chain > 1)
 
-    def step(
-        self, actions: npt.ArrayLike
-    ) -> tuple[Float32Array, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
-        """Reserve `actions[i]` nodes of each cluster i for a minute."""
-        if not self._decisions:
-            return super().step(actions)
-        before, begins = self.clusters.now, self._over
-        *results, info = super().step(actions)
-        minutes = {"minutes": np.where(begins, 0, self.clusters.now - before), "_minutes": ~begins}
-        return *results, {**info, **minutes}
-
     def _draw(self, where: BoolArray) -> None:
         for i in np.flatnonzero(where).tolist():
             rng, groups = self._rngs[i], self._groups
@@ -189,11 +178,13 @@ class ShutdownVectorEnv(CompiledVectorEnv):
     def _restart(self) -> None:
         self.clusters.reset(self._numbers)
 
-    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
-        if begins.any():
-            self.clusters.step(actions, begins, self._numbers)
-        else:
-            self.clusters.step(actions)
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
+        before = self.clusters.now if self._decisions else None
+        self.clusters.step(actions, begins, self._numbers)
+        if before is None:
+            return {}
+        acted = self._everywhere if begins is None else ~begins
+        return {"minutes": np.where(acted, self.clusters.now - before, 0), "_minutes": acted}
 
     def _results(self) -> tuple[FloatArray, BoolArray]:
         return self.clusters.rewards, self.clusters.over

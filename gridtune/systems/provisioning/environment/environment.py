@@ -135,10 +135,12 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
         self._draw_numbers(where, len(self._batch.problems))
 
     def _restart(self) -> None:
-        self._advance(np.ones(self.num_envs, np.int64), ~self._never)
+        self._advance(np.ones(self.num_envs, np.int64), self._everywhere)
 
-    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
+        begins = self._never if begins is None else begins
         self._batch.step(np.ascontiguousarray(actions, np.int64), begins, self._numbers)
+        return {}
 
     def _results(self) -> tuple[FloatArray, BoolArray]:
         return self._batch.state.rewards, self._batch.state.over
