@@ -85,6 +85,25 @@ class Cluster:
                 pytest.fail((self.folder / "head.log").read_text(encoding="utf-8", errors="replace"))
             time.sleep(0.2)
 
+    def add_node(self) -> subprocess.Popen[bytes]:
+        """Start a second node on this machine, and wait until it has joined."""
+        (port,) = (item.partition("=")[2] for item in self.process.args if str(item).startswith("--port="))
+        join = ["ray", "start", f"--address={HERE}:{port}", "--block", "--num-cpus=2"]
+        output = self.folder / "second.log"
+        with output.open("wb") as log:
+            node = subprocess.Popen(
+                [*join, "--node-ip-address", HERE],
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while "Ray runtime started" not in output.read_text(encoding="utf-8", errors="replace"):
+            if time.monotonic() > deadline or node.poll() is not None:
+                pytest.fail(output.read_text(encoding="utf-8", errors="replace"))
+            time.sleep(0.2)
+        return node
+
     def stop(self) -> None:
         """End the head node, then by their numbers whatever of it is left."""
         self.process.terminate()
@@ -170,6 +189,59 @@ def test_a_tune_script_runs_on_the_cluster(cluster: Cluster, repository: Path) -
     home = cluster.folder / "home"
     assert (home / "results" / "tune" / "tune_provisioning_moga").is_dir()
     assert (home / "mlflow.db").exists()
+
+
+def test_a_study_runs_on_two_nodes_of_one_machine(cluster: Cluster, repository: Path, tmp_path: Path) -> None:
+    # The second node unpacks the package again, in the same folder.
+    node = cluster.add_node()
+    try:
+        (tmp_path / "two.yaml").write_text(yaml.safe_dump(toy_space(name="two", plugins=[str(TOY)])))
+        with cluster.submit(repository, str(tmp_path / "two.yaml")) as study:
+            output, _ = study.communicate()
+    finally:
+        node.terminate()
+        node.wait(PATIENCE_S)
+    assert study.returncode == 0, output
+    assert "ModuleNotFoundError" not in output
+
+
+def test_a_plain_job_names_the_folder_that_it_needs(cluster: Cluster, repository: Path) -> None:
+    excludes = '{"excludes": [".venv", ".git", ".cache", "results"]}'
+    command = ["ray", "job", "submit", "--address", cluster.address, "--working-dir", "."]
+    command += ["--runtime-env-json", excludes, "--", "env", "-u", "GRIDTUNE_HOME"]
+    done = subprocess.run(
+        [*command, "python", "scripts/sweep_backfilling.py"],
+        env=cluster.environment,
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "-- env GRIDTUNE_HOME=/FOLDER python scripts/" in done.stdout
+
+
+def test_it_waits_for_a_head_node_that_takes_no_jobs_yet(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "bin").mkdir()
+    shutil.copy(repository / "scripts" / "submit", tmp_path / "scripts")
+    (tmp_path / "space.yaml").touch()
+    ray = tmp_path / "bin" / "ray"
+    ray.write_text(
+        "#!/bin/sh\ncd $(dirname $0)\n[ -f asked ] && echo taken && exit 3\n"
+        "touch asked; echo 'No available agent to submit job' >&2; exit 1\n"
+    )
+    ray.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "scripts" / "submit", tmp_path / "space.yaml"],
+        env={"PATH": f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "taken\n")
+    assert "has no agent for jobs yet: waiting" in done.stderr
+    assert "No available agent" not in done.stderr
 
 
 @pytest.mark.parametrize(
