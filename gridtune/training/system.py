@@ -316,7 +316,7 @@ class TrainingRun:
         return point
 
     def evaluate(self) -> None:
-        """Evaluate the agent, unless that has been done; keep its policy if it is the best so far."""
+        """Evaluate the agent, unless that has been done; keep its policy if none before it was better."""
         point, objective = self.curve[-1], self._training.objective
         if objective in point:
             return
@@ -325,7 +325,7 @@ class TrainingRun:
         point |= {name: float(value) for name, value in metrics.items()}
         sign = 1.0 if self._training.metrics[objective].direction == "max" else -1.0
         score = sign * point[objective]
-        if math.isfinite(score) and (self._best is None or score > self._best):
+        if math.isfinite(score) and (self._best is None or score >= self._best):
             self._best = score
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / self._training.policy_file

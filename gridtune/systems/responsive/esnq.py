@@ -11,12 +11,13 @@ import numpy as np
 from pydantic import Field, create_model, model_validator
 
 from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
+from gridtune.errors import SimulationError
 from gridtune.systems.responsive.learners.inputs import observed_model
 from gridtune.systems.responsive.learners.training import play
-from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, measure_site
+from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, LearnedPolicy, ResponsiveParameters
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.replay import SiteReplay
+from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import SiteModel
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
@@ -25,13 +26,14 @@ from gridtune.systems.responsive.system import (
     split_log,
 )
 from gridtune.training.system import TRAINING_MEASURES, Training, TrainingParameters
+from gridtune.workload.workload import Workload
 
 __all__ = ["ESNQParameters", "ResponsiveESNQ"]
 
 #: Parameters of a cell that a training does not have, or calls otherwise.
 _OTHERS = (
     *("policy", "checkpoint", "patience", "user_cap", *LINEAR_WEIGHTS),
-    *("part", "window", "shake", "sweeps", "iterations"),
+    *("part", "window", "shake", "sweeps", "iterations", "protocol"),
 )
 _OF_CELLS: dict[str, Any] = {
     name: (field.annotation, field)
@@ -54,8 +56,9 @@ class ESNQParameters(_CellParameters):
     )
     held_out: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.2,
-        description="share of the jobs to learn on, the last ones, that is held out for evaluation; 0: none "
-        "is, and those that are learned on are evaluated",
+        description="share of the jobs to learn on, the last ones, that is held out for evaluation; on a rigid "
+        "site, if nobody waits there, the part as long with the longest waits; 0: none is, and those that are "
+        "learned on are evaluated",
     )
     runners: Annotated[int, Field(ge=0)] = Field(
         0, description="processes that run over the jobs; 0: the one that learns"
@@ -105,9 +108,10 @@ class ResponsiveESNQ(Training):
         return self._system.traces(parameters.cell)
 
     def preflight(self, parameters: ESNQParameters, load: WorkloadLoader) -> None:
-        """Refuse what a cell would refuse."""
+        """Refuse what a cell would refuse, and an evaluation on jobs that never wait."""
         super().preflight(parameters, load)
         self._system.preflight(parameters.cell, load)
+        self._site(parameters, load)
 
     def seed(self, streams: Streams) -> int:
         """Return the seed that a cell's learner has."""
@@ -151,13 +155,48 @@ class ResponsiveESNQ(Training):
         policy_of(algorithm).save(path)
 
     def _site(self, parameters: ESNQParameters, load: WorkloadLoader) -> tuple[SiteJobs, SiteJobs, SiteModel]:
-        """Return the jobs to learn on, those to evaluate on, and the site."""
+        """Return the jobs to learn on, those to evaluate on, and the site.
+
+        Raises
+        ------
+        SimulationError
+            If jobs are held out on a rigid site and nobody waits, whichever these are: all orders are alike.
+        """
         cell = parameters.cell
         workload = self._system.selected(cell, load)
         first, _ = split_log(workload, cell)
-        cut = round((1 - parameters.held_out) * len(first))
-        learned_on, held_out = first.take(slice(0, cut)), first.take(slice(cut, None))
-        if len(held_out) == 0:
-            learned_on = held_out = first
-        jobs = site_jobs(learned_on, held_out, cell)
-        return *jobs, parameters_model(cell.size_of(workload.machine_processors), cell, jobs[0])
+        cores, cut = cell.size_of(workload.machine_processors), round((1 - parameters.held_out) * len(first))
+        length = len(first) - cut
+        if length == 0:
+            return _jobs_and_model(first, first, cell, cores)
+        chosen, longest = None, 0.0
+        for begin in range(cut, -1, -length):
+            held_out = np.arange(begin, begin + length)
+            site = _jobs_and_model(
+                first.take(np.delete(np.arange(len(first)), held_out)), first.take(held_out), cell, cores
+            )
+            wait = _mean_wait(*site[1:], cell.left_out) if cell.site == "rigid" else math.inf
+            if wait > longest:
+                chosen, longest = site, wait
+            if chosen is not None and begin == cut:
+                break
+        if chosen is None:
+            raise SimulationError(
+                f"nobody waits in any part of {length} jobs, so that no order is better than another",
+                field="held_out",
+                hint="fewer cores=, or held_out=0 to evaluate nothing apart",
+            )
+        return chosen
+
+
+def _jobs_and_model(
+    learned_on: Workload, held_out: Workload, cell: ResponsiveParameters, cores: int
+) -> tuple[SiteJobs, SiteJobs, SiteModel]:
+    jobs = site_jobs(learned_on, held_out, cell)
+    return *jobs, parameters_model(cores, cell, jobs[0])
+
+
+def _mean_wait(jobs: SiteJobs, model: SiteModel, left_out: int | None) -> float:
+    """Return the mean wait for a core under first come, first served, of the jobs that metrics count."""
+    wait = replay(jobs, model, "fcfs").start - jobs.submit - model.start_latency
+    return float(wait[counted_jobs(len(jobs), left_out)].mean())

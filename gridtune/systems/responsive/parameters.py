@@ -124,7 +124,7 @@ class ResponsiveParameters(LogParameters):
             *("drain", "headroom", "jobs_per_core", "utilisation", "tolerance", "resume_rate"),
             *("suspend_rate", "quantile", "step", "period"),
         ),
-        "Learners": ("variant", *LEARNING),
+        "Learners": ("variant", "protocol", *LEARNING),
     }
 
     pool: PoolRule = Field(
@@ -191,7 +191,9 @@ class ResponsiveParameters(LogParameters):
     split: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.5, description="share of the jobs to learn on; the first ones"
     )
-    part: Literal["train", "test", "all"] = Field("test", description="part of the log to report on")
+    part: Literal["train", "test", "all"] = Field(
+        "test", description="part of the log to report on; default: test, with protocol=online all"
+    )
     window: Window | None = Field(
         None, description="report only on the i-th of n windows of the part, with about as many jobs each"
     )
@@ -288,6 +290,12 @@ class ResponsiveParameters(LogParameters):
     variant: Literal["paper", "improved"] = Field(
         "paper", description="learners: as in the papers, or improved"
     )
+    protocol: Literal["frozen", "online"] = Field(
+        "frozen",
+        description="frozen: learners learn on the first part of the log (`split`), and decide by what they "
+        "have learned; online: as in the paper of 2009, the run that is measured is the one that learns, after "
+        "pre-training under EDF on the first part (esn-sarsa and ffnn-sarsa)",
+    )
     inputs: Literal["paper", "extended", "relative"] | None = Field(
         None, description="learners: inputs of the network"
     )
@@ -334,6 +342,13 @@ class ResponsiveParameters(LogParameters):
             values["site"] = _SITE_IN_IDS.get(self.site, self.site)
         return values
 
+    @model_validator(mode="before")
+    @classmethod
+    def _online_is_the_whole_log(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and values.get("protocol") == "online":
+            return {"part": "all", **values}
+        return values
+
     @field_validator("shares")
     @classmethod
     def _shares_are_sound(cls, value: str | None) -> str | None:
@@ -352,6 +367,8 @@ class ResponsiveParameters(LogParameters):
         if (self.checkpoint is None) == (self.policy == "learned"):
             missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
             raise ValueError(f"policy={self.policy} {missing}")
+        if self.protocol == "online" and LEARNED.get(self.policy, ("",))[0] != "sarsa":
+            raise ValueError("protocol=online learns during the run: policy must be esn-sarsa or ffnn-sarsa")
         if self.policy in LEARNED:
             try:
                 self.learner()
@@ -385,6 +402,8 @@ class ResponsiveParameters(LogParameters):
             yield (*LEARNING, "variant"), policy
             return
         method, regressor = LEARNED[self.policy]
+        if self.protocol == "online":
+            yield ("sweeps",), "protocol=online"
         yield _OF_OTHER_METHODS[method], policy
         yield _OF_THE_OTHER_NETWORK[regressor], policy
         if method == "counterfactual" and not self.learner().sweeps:
@@ -431,6 +450,8 @@ class ResponsiveParameters(LogParameters):
         changes = {name: value for name, value in values.items() if value is not None}
         if regressor == "ffnn" and method == "sarsa":
             changes.setdefault("relearn", _FEED_FORWARD_RELEARN)
+        if self.protocol == "online":
+            changes["sweeps"] = 1
         base = PAPER if self.variant == "paper" else IMPROVED
         return replace(base, method=method, regressor=regressor, **changes)
 

@@ -25,7 +25,7 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError, require_module
-from gridtune.systems.responsive.learners.training import load_policy, play, train
+from gridtune.systems.responsive.learners.training import learn_online, load_policy, play, train
 from gridtune.systems.responsive.metrics import (
     RENAMED_METRICS,
     RESPONSIVE_METRICS,
@@ -312,10 +312,12 @@ def _run_learner(
     parameters: ResponsiveParameters,
     rng: np.random.Generator,
 ) -> tuple[SiteReplay, dict[str, Any]]:
-    """Train a policy on one part and run it on the other; return the outcome and the learner's settings."""
-    settings = parameters.learner()
-    policy = train(training, model, settings, weight=parameters.weight, rng=rng)
-    site = play(policy, jobs, model, headroom=parameters.asked_headroom)
+    """Train a policy and run it, one after the other or at once; return the outcome and the settings."""
+    settings, weight, headroom = parameters.learner(), parameters.weight, parameters.asked_headroom
+    if parameters.protocol == "online":
+        site = learn_online(training, jobs, model, settings, weight=weight, headroom=headroom, rng=rng)
+    else:
+        site = play(train(training, model, settings, weight=weight, rng=rng), jobs, model, headroom=headroom)
     return SiteReplay.of(site), settings.to_dict()
 
 

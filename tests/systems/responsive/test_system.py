@@ -199,6 +199,26 @@ def test_weeks_follow_one_another(tmp_path):
     assert 0 <= begin - alone[-1] <= week
 
 
+ONLINE = {"policy": "esn-sarsa", "site": "elastic-paper", "first": 400, "input_scale": 0.1, "protocol": "online"}
+
+
+def test_learning_online_is_a_run_over_the_whole_log():
+    outcome = run(**ONLINE)
+    assert outcome.metrics["jobs"] == 400 - 2 * 50
+    assert outcome.notes["training_jobs"] == 200
+    assert outcome.notes["learner"]["sweeps"] == 1
+    assert run(**ONLINE, part="test").metrics["jobs"] == 200 - 2 * 25
+    assert outcome.metrics == run(**ONLINE).metrics != run(seed=2, **ONLINE).metrics
+    golden = {}
+    assert {name: outcome.metrics[name] for name in golden} == pytest.approx(golden, rel=1e-9)
+
+
+def test_frozen_is_the_protocol_by_default():
+    learner = {"system": "responsive", "trace": "egee", "policy": "esn-sarsa"}
+    plain, frozen = (ResponsiveParameters(**{**learner, **more}) for more in ({}, {"protocol": "frozen"}))
+    assert plain.identity() == frozen.identity()
+
+
 def test_a_learner_is_one_more_policy():
     """Few jobs, one short training: reproducible by its seed, and the settings are noted."""
     small = {"first": 400, "cores": 8, "neurons": 10, "pretraining_sweeps": 1, "sweeps": 1, "iterations": 1}

@@ -130,6 +130,8 @@ class Sampler:
         The seed of all random numbers.
     number
         The number of this sampler, if there are several; each draws different numbers.
+    headroom
+        Of learned values, see `run_site`.
     """
 
     def __init__(
@@ -140,10 +142,11 @@ class Sampler:
         weight: float,
         seed: int,
         number: int = 0,
+        headroom: float = 0.0,
     ) -> None:
         self._jobs, self._model = jobs, observed_model(model, settings.inputs)
         self._settings, self._weight = settings, weight
-        self._seed, self._number = seed, number
+        self._seed, self._number, self._headroom = seed, number, headroom
         self._over = True
 
     @property
@@ -151,10 +154,16 @@ class Sampler:
         """True if the sweep has ended."""
         return self._over
 
+    @property
+    def site(self) -> Site:
+        """The site of the sweep, as far as its run has come."""
+        return self._site
+
     def begin(self, sweep: int, arrays: ReservoirArrays) -> None:
         """Begin a sweep."""
         self._sweep, self._rule = sweep, EDF if sweep == 0 else BY_VALUE
         self._epsilon = 0.0 if sweep == 0 else self._settings.epsilon
+        self._asked = 0.0 if sweep == 0 else self._headroom
         self._rng = np.random.default_rng((self._seed, sweep, self._number))
         self._site, self._learner_state = self._new(arrays, len(self._jobs))
         self._pending, self._completed = np.zeros(0, np.int64), 0
@@ -181,7 +190,7 @@ class Sampler:
 
     def _run_until(self, stop: int) -> None:
         run = (self._site, self._learner_state, self._rule)
-        more = run_site(*run, self._epsilon, 0.0, stop, NEVER, self._rng)
+        more = run_site(*run, self._epsilon, self._asked, stop, NEVER, self._rng)
         # After the last decision, jobs are still running: let them complete.
         if more and self._site.state.memory["decided"][0] == len(self._jobs):
             run_site(*run, 0.0, 0.0, stop + 1, NEVER, self._rng)

@@ -24,7 +24,7 @@ from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import NEVER, Site
 
-__all__ = ["QPolicy", "Trainer", "load_policy", "new_learner", "play", "train"]
+__all__ = ["QPolicy", "Trainer", "learn_online", "load_policy", "new_learner", "play", "train"]
 
 
 #: What the file of a policy holds, for messages.
@@ -141,11 +141,18 @@ class Trainer:
         λ of the reward.
     seed
         The seed of the networks' weights and of every sweep.
+
+    Raises
+    ------
+    PolicyError
+        If λ is not in [0, 1].
     """
 
     def __init__(
         self, jobs: SiteJobs, model: SiteModel, settings: LearnerSettings, weight: float, seed: int
     ) -> None:
+        if not 0 <= weight <= 1:
+            raise PolicyError(f"must be in [0, 1], but got {weight}", field="weight")
         self._model, self._settings = model, settings
         self._weight, self._seed = weight, seed
         self._organisations = len(jobs.shares)
@@ -168,10 +175,22 @@ class Trainer:
 
     def step(self) -> dict[str, float]:
         """Run a sweep and learn from it; return the statistics of the last update."""
+        return self._run(self._sampler)
+
+    def live(self, jobs: SiteJobs, *, headroom: float = 0.0) -> Site:
+        """Run the next sweep over other jobs, learning all the while; return the site at its end.
+
+        `headroom` is that of `play`.
+        """
+        sampler = Sampler(jobs, self._model, self._settings, self._weight, self._seed, headroom=headroom)
+        self._run(sampler)
+        return sampler.site
+
+    def _run(self, sampler: Sampler) -> dict[str, float]:
         statistics: dict[str, float] = {}
-        self._sampler.begin(self.sweep, self._learner.arrays)
-        while not self._sampler.over:
-            samples = self._sampler.sample(self._learner.arrays)
+        sampler.begin(self.sweep, self._learner.arrays)
+        while not sampler.over:
+            samples = sampler.sample(self._learner.arrays)
             statistics = self._learner.update(self.sweep, [samples])
         self.sweep += 1
         return statistics
@@ -229,8 +248,6 @@ def train(
     PolicyError
         If λ is not in [0, 1], or the checkpoint belongs to another training.
     """
-    if not 0 <= weight <= 1:
-        raise PolicyError(f"must be in [0, 1], but got {weight}", field="weight")
     trainer = Trainer(jobs, model, settings, weight, int(rng.integers(2**62)))
     if checkpoint is not None and Path(checkpoint).exists():
         trainer.restore(checkpoint)
@@ -241,3 +258,42 @@ def train(
         if progress is not None:
             progress(sweep, statistics)
     return trainer.policy
+
+
+def learn_online(
+    first: SiteJobs,
+    jobs: SiteJobs,
+    model: SiteModel,
+    settings: LearnerSettings,
+    *,
+    weight: float = 0.5,
+    headroom: float = 0.0,
+    rng: np.random.Generator,
+) -> Site:
+    """Learn in the very run that counts, decision by decision, as in Perez et al. 2009, algorithm 1.
+
+    Parameters
+    ----------
+    first
+        The jobs of the pre-training, off-line and under earliest deadline first.
+    jobs
+        The jobs of the run. A decision depends on `first`, and on what has happened in the run before it.
+    model, settings, weight, headroom, rng
+        See `train` and `play`; the method must be `sarsa`.
+
+    Returns
+    -------
+    Site
+        The site at the end of the run.
+
+    Raises
+    ------
+    PolicyError
+        If the method does not learn during a run, or λ is not in [0, 1].
+    """
+    if settings.method != "sarsa":
+        raise PolicyError(f"only 'sarsa' learns during a run, but got {settings.method!r}", field="method")
+    trainer = Trainer(first, model, settings, weight, int(rng.integers(2**62)))
+    if trainer.sweep == 0:
+        trainer.step()
+    return trainer.live(jobs, headroom=headroom)

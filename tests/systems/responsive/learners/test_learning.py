@@ -21,7 +21,14 @@ from gridtune.systems.responsive.learners.runs import (
 )
 from gridtune.systems.responsive.learners.sampling import Branches, Sampler
 from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER
-from gridtune.systems.responsive.learners.training import Trainer, load_policy, new_learner, play, train
+from gridtune.systems.responsive.learners.training import (
+    Trainer,
+    learn_online,
+    load_policy,
+    new_learner,
+    play,
+    train,
+)
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import new_site
@@ -242,6 +249,83 @@ def test_a_training_that_was_killed_comes_to_the_same(settings, model, tmp_path)
     one, other = (play(policy, some_jobs(seed=1), model) for policy in (whole, loaded))
     assert_array_equal(one.state.start, other.state.start)
     assert_array_equal(one.state.decisions["pool"], other.state.decisions["pool"])
+
+
+def online_run(jobs, model, **changes):
+    """Return the site after a run that learns, after pre-training on other jobs."""
+    settings = replace(SMALL, relearn=1, **changes)
+    rng = np.random.default_rng(3)
+    return learn_online(some_jobs(64, seed=4), jobs, model, settings, weight=WEIGHT, rng=rng)
+
+
+@pytest.mark.parametrize("model", [RIGID, ELASTIC])
+def test_the_run_that_is_measured_is_the_one_that_learns(model, monkeypatch) -> None:
+    """Its decisions are those of the readout of the time, which changes as jobs complete."""
+    jobs, settings = some_jobs(), replace(SMALL, relearn=1, epsilon=0.0)
+    trainer = Trainer(some_jobs(64, seed=4), model, settings, WEIGHT, 7)
+    trainer.step()
+    before, taken, sample = trainer.policy, [], Sampler.sample
+
+    def noted(sampler, arrays):
+        begin = int(sampler.site.state.memory["decided"][0])
+        samples = sample(sampler, arrays)
+        taken.extend([arrays] * (int(sampler.site.state.memory["decided"][0]) - begin))
+        return samples
+
+    monkeypatch.setattr(Sampler, "sample", noted)
+    site = trainer.live(jobs)
+    assert len(taken) == len(jobs)
+    readouts = {arrays.readout.tobytes() for arrays in taken}
+    assert len(readouts) > 10
+    assert_array_equal(taken[0].readout, before.arrays.readout)
+    # The same decisions again, each by the readout that was the present one.
+    again, rng = new_site(jobs, model), np.random.default_rng(0)
+    learner = new_learner_state(taken[0], "paper")
+    for decision, arrays in enumerate(taken):
+        run_site(again, learner._replace(arrays=arrays), BY_VALUE, 0.0, 0.0, decision + 1, NEVER, rng)
+    for name in ("job", "time", "pool"):
+        assert_array_equal(again.state.decisions[name], site.state.decisions[name])
+    for policy in (before, trainer.policy):
+        frozen = play(policy, jobs, model)
+        assert (frozen.state.decisions["job"] != site.state.decisions["job"]).any()
+
+
+@pytest.mark.parametrize("model", [RIGID, ELASTIC])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_a_run_that_learns_never_sees_later_jobs(model, epsilon) -> None:
+    jobs = some_jobs(96)
+    later = np.arange(len(jobs)) >= 60
+    moment, rng = jobs.submit[60], np.random.default_rng(1)
+    other = replace(
+        jobs,
+        run=np.where(later, rng.permutation(jobs.run), jobs.run),
+        vo=np.where(later, rng.permutation(jobs.vo), jobs.vo),
+    )
+    one, two = (online_run(each, model, epsilon=epsilon).state for each in (jobs, other))
+    earlier = one.decisions["time"] < moment
+    assert earlier.sum() > 20
+    for name in ("job", "time", "pool"):
+        assert_array_equal(one.decisions[name][earlier], two.decisions[name][earlier])
+        assert_array_equal(two.decisions["time"] < moment, earlier)
+    assert (one.decisions["time"][~earlier] != two.decisions["time"][~earlier]).any()
+
+
+def test_only_sarsa_learns_during_a_run() -> None:
+    with pytest.raises(PolicyError, match="sarsa"):
+        online_run(some_jobs(), RIGID, method="fitted_q")
+
+
+def test_a_run_that_learns_may_leave_the_pool_to_demand() -> None:
+    """With random decisions alone, headroom sizes the pool, and values do without it."""
+    sizes = []
+    for headroom in (0.0, 2.0):
+        rng, jobs = np.random.default_rng(3), some_jobs()
+        settings = replace(SMALL, epsilon=0.0)
+        site = learn_online(jobs, jobs, ELASTIC, settings, weight=0.0, headroom=headroom, rng=rng)
+        sizes.append(site.state.decisions["pool"])
+    ruled = replay(some_jobs(), ELASTIC, "fcfs", headroom=2.0).pool
+    assert sizes[1].mean() == pytest.approx(ruled.mean(), rel=0.2)
+    assert (sizes[0] != sizes[1]).any()
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path) -> None:
