@@ -56,9 +56,9 @@ class ESNQParameters(_CellParameters):
     )
     held_out: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.2,
-        description="share of the jobs to learn on, the last ones, that is held out for evaluation; on a rigid "
-        "site, if nobody waits there, the part as long with the longest waits; 0: none is, and those that are "
-        "learned on are evaluated",
+        description="share of the jobs to learn on, the last ones, that is held out for evaluation; on a "
+        "rigid site, if nobody waits there, the part as long with the longest waits; 0: none is, and those "
+        "that are learned on are evaluated",
     )
     runners: Annotated[int, Field(ge=0)] = Field(
         0, description="processes that run over the jobs; 0: the one that learns"
@@ -111,7 +111,13 @@ class ResponsiveESNQ(Training):
         """Refuse what a cell would refuse, and an evaluation on jobs that never wait."""
         super().preflight(parameters, load)
         self._system.preflight(parameters.cell, load)
-        self._site(parameters, load)
+        _, held_out, model = self._site(parameters, load)
+        if parameters.held_out and not model.elastic and not _mean_wait(held_out, model, parameters.left_out):
+            raise SimulationError(
+                f"nobody waits in any part of {len(held_out)} jobs, so no policy is better than another",
+                field="held_out",
+                hint="fewer cores=, or held_out=0 to evaluate on the jobs that are learned on",
+            )
 
     def seed(self, streams: Streams) -> int:
         """Return the seed that a cell's learner has."""
@@ -155,13 +161,7 @@ class ResponsiveESNQ(Training):
         policy_of(algorithm).save(path)
 
     def _site(self, parameters: ESNQParameters, load: WorkloadLoader) -> tuple[SiteJobs, SiteJobs, SiteModel]:
-        """Return the jobs to learn on, those to evaluate on, and the site.
-
-        Raises
-        ------
-        SimulationError
-            If jobs are held out on a rigid site and nobody waits, whichever these are: all orders are alike.
-        """
+        """Return the jobs to learn on, those to evaluate on, and the site."""
         cell = parameters.cell
         workload = self._system.selected(cell, load)
         first, _ = split_log(workload, cell)
@@ -169,24 +169,16 @@ class ResponsiveESNQ(Training):
         length = len(first) - cut
         if length == 0:
             return _jobs_and_model(first, first, cell, cores)
-        chosen, longest = None, 0.0
+        every, parts = np.arange(len(first)), []
         for begin in range(cut, -1, -length):
-            held_out = np.arange(begin, begin + length)
-            site = _jobs_and_model(
-                first.take(np.delete(np.arange(len(first)), held_out)), first.take(held_out), cell, cores
-            )
-            wait = _mean_wait(*site[1:], cell.left_out) if cell.site == "rigid" else math.inf
-            if wait > longest:
-                chosen, longest = site, wait
-            if chosen is not None and begin == cut:
+            held_out = every[begin : begin + length]
+            part = _jobs_and_model(first.take(np.delete(every, held_out)), first.take(held_out), cell, cores)
+            # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
+            wait = math.inf if part[2].elastic else _mean_wait(*part[1:], cell.left_out)
+            parts.append((wait, part))
+            if parts[0][0] > 0:
                 break
-        if chosen is None:
-            raise SimulationError(
-                f"nobody waits in any part of {length} jobs, so that no order is better than another",
-                field="held_out",
-                hint="fewer cores=, or held_out=0 to evaluate nothing apart",
-            )
-        return chosen
+        return max(parts, key=lambda each: each[0])[1]
 
 
 def _jobs_and_model(

@@ -293,8 +293,8 @@ class ResponsiveParameters(LogParameters):
     protocol: Literal["frozen", "online"] = Field(
         "frozen",
         description="frozen: learners learn on the first part of the log (`split`), and decide by what they "
-        "have learned; online: as in the paper of 2009, the run that is measured is the one that learns, after "
-        "pre-training under EDF on the first part (esn-sarsa and ffnn-sarsa)",
+        "have learned; online: as in the paper of 2009, the run that is measured is the one that learns, "
+        "after pre-training under EDF on the first part (esn-sarsa and ffnn-sarsa)",
     )
     inputs: Literal["paper", "extended", "relative"] | None = Field(
         None, description="learners: inputs of the network"

@@ -323,9 +323,10 @@ _CLAIMS = (
                 at_least=0,
             ),
         ],
-        "Here the learner goes to the smallest pool or to the largest, by the draw of its network: its "
-        "reward does not say that the queue behind grows. The tables have the rule that asks for twice the "
-        "demand.",
+        "A learner frozen after the first half goes to the smallest pool or to the largest, by the draw "
+        "of its network: its reward does not say that the queue behind grows. The paper's learner goes on "
+        "learning; the study of the site has it beside this one (protocol=online). The tables have the rule "
+        "that asks for twice the demand.",
     ),
 )
 
