@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
@@ -121,6 +121,7 @@ def test_notes_are_short_for_people_and_whole_in_json(gridtune) -> None:
 
     class Noted(BatchSystem):
         name = "noted"
+        reproductions: ClassVar[dict[str, Any]] = {}
 
         def run(self, *args: Any, **options: Any) -> Outcome:
             return replace(super().run(*args, **options), notes=notes)

@@ -65,7 +65,12 @@ FAULTS = {
     "no value": (changed("word: [a, b]", "word: []"), 8, "dimensions.word.grid", "at least 1 value"),
     "value twice": (changed("[a, b]", "[a, a]"), 8, "dimensions.word.grid", "twice"),
     "reversed range": (changed("[0, 6]", "[6, 0]"), 7, "dimensions.x.uniform", "`low < high`"),
-    "logarithm of zero": (changed("[1e-3, 1]", "[0, 1]"), 12, "dimensions.rate.loguniform", "low > 0"),
+    "logarithm of zero": (
+        changed("[1e-3, 1]", "[0, 1]"),
+        12,
+        "dimensions.rate.loguniform.0",
+        "greater than 0",
+    ),
     "unknown system": (changed("system: toy", "system: toi"), 2, "system", "did you mean 'toy'?"),
     "unknown parameter": (changed("  word: [a, b]", "  wrd: [a, b]"), 8, "dimensions.wrd", "'word'"),
     "unknown fixed parameter": (changed("nap: 0.0", "nab: 0.0"), 5, "fixed.nab", "did you mean 'nap'?"),

@@ -165,7 +165,11 @@ def _checked(added: Format) -> Format:
         raise WorkloadError(f"a format is a gridtune.workload.formats.Format, not {added!r}")
     if not added.suffix.startswith(".") or added.suffix != added.suffix.lower():
         raise WorkloadError(f"a suffix is lower-case and starts with a dot, but got {added.suffix!r}")
-    others = (other for other in FORMATS.imported.values() if other.name != added.name)
+    if added.name in _OWN:
+        return added
+    # Gridtune's own are imported when asked for: no other may take their suffixes before.
+    own = [FORMATS.find(name) for name in _OWN]
+    others = [*own, *(other for other in FORMATS.imported.values() if other.name != added.name)]
     if any(added.suffix == other.suffix for other in others):
         raise WorkloadError(f"a format for {added.suffix!r} is registered already")
     return added
@@ -189,8 +193,6 @@ FORMATS: Registry[Format] = Registry(
 
 def register_format(added: Format) -> None:
     """Add a format; neither name nor suffix is ever overwritten."""
-    for name in _OWN:
-        FORMATS.find(name)
     FORMATS.register(_checked(added).name, added)
 
 

@@ -56,7 +56,7 @@ def _is_foreign(schema: Any) -> bool:
         return False
     column = quantities_of(schema.names).get("submit")
     if column == "submit_time":
-        return bool(pa.types.is_temporal(schema.field(column).type))
+        return bool(pa.types.is_temporal(schema.types[schema.names.index(column)]))
     return column is not None
 
 
