@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ __all__ = [
     "read_place",
     "read_settings",
     "system_help",
+    "track_options",
 ]
 
 #: A path of a file.
@@ -50,6 +51,15 @@ _WIDTH = 100
 _BETTER = {"min": "; less is better", "max": "; more is better", "none": ""}
 _KINDS: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _MANY: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "words"}
+
+
+def track_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command of one cell the options that track it."""
+    uri = "The MLflow store; implies --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]"
+    command = click.option("--tracking-uri", help=uri)(command)
+    return click.option("--track", is_flag=True, help="Keep parameters, metrics and files in MLflow.")(
+        command
+    )
 
 
 class DefaultSystemCommand(click.Command):

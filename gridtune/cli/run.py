@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from gridtune.cli.parameters import (
     complete_sweeps,
     complete_systems,
     read_place,
+    track_options,
 )
 from gridtune.cli.tables import new_table, print_json, print_tracked
 
@@ -29,19 +30,10 @@ if TYPE_CHECKING:
     from gridtune.study.stored import CellAgain
     from gridtune.sweep.execution.runner import CellRun
 
-__all__ = ["parse_parameters", "rerun", "run", "tell_tracked", "track_options"]
+__all__ = ["parse_parameters", "rerun", "run", "tell_tracked"]
 
 #: Items of a note that are shown.
 _SHOWN = 5
-
-
-def track_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command of one cell the options that track it."""
-    uri = "The MLflow store; implies --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]"
-    command = click.option("--tracking-uri", help=uri)(command)
-    return click.option("--track", is_flag=True, help="Keep parameters, metrics and files in MLflow.")(
-        command
-    )
 
 
 def tell_tracked(

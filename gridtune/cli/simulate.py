@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import FILE, PLUGINS, DefaultSystemCommand
-from gridtune.cli.run import tell_tracked, track_options
+from gridtune.cli.parameters import FILE, PLUGINS, DefaultSystemCommand, track_options
+from gridtune.cli.run import tell_tracked
 from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError
 
