@@ -85,7 +85,7 @@ class ResponsiveESNQ(Training):
     """
 
     name: ClassVar[str] = "responsive/esnq"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = ESNQParameters
     objective: ClassVar[str] = "reward_mean"
     policy_file: ClassVar[str] = "best.npz"
