@@ -12,6 +12,7 @@ import pytest
 from gridtune.errors import WorkloadError
 from gridtune.workload import SWF_FIELDS, read_workload, read_workloads, write_workload
 from gridtune.workload.formats import FORMATS, Format, find_format, register_format
+from gridtune.workload.formats.records import quantities_of
 
 from .sample_logs import GOOD, job_line, make_workload
 
@@ -385,3 +386,23 @@ def test_natural_order(tmp_path):
         write_workload(make_workload(submit_time=[0]), tmp_path / f"{name}.swf")
     read = [workload.name for workload in read_workloads(tmp_path)]
     assert read == ["9", "10", "a-9", "a-9b", "a-10", "a", "b-1"]
+
+
+def test_a_table_of_numbers_may_be_separated_by_semicolons(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("submit_time;run_time;requested_processors\n0;10;1\n5;20;2\n")
+    assert read_workload(path).run_time.tolist() == [10, 20]
+
+
+def test_columns_are_chosen_by_the_names_of_fields_too():
+    assert quantities_of(["A", "B"], "submit_time=A,run_time=B") == {"submit": "A", "elapsed": "B"}
+    with pytest.raises(WorkloadError, match="did you mean 'elapsed'"):
+        quantities_of(["A"], "elapse=A")
+    assert quantities_of(["A"], "run=A") == {"elapsed": "A"}
+
+
+def test_columns_of_plain_names_are_found(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("submit;run;processors\n0;10;2\n5;20;3\n")
+    log = read_workload(path)
+    assert (log.run_time.tolist(), log.columns["requested_processors"].tolist()) == ([10, 20], [2, 3])

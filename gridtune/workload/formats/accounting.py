@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from gridtune.errors import WorkloadError
-from gridtune.types import BoolArray, IntArray
+from gridtune.types import AnyArray, BoolArray, IntArray
+from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.log import RawLog
-from gridtune.workload.formats.records import Records, quantities_of
+from gridtune.workload.formats.records import Records, Texts, quantities_of
 
-__all__ = ["log_of_records"]
+__all__ = ["ALLOCATED_TO_REQUESTED", "LOOKED_AT", "log_of_records"]
 
 _T = TypeVar("_T")
 
+
+#: The header's key for how many times as many processors jobs got as they asked for, where these differ.
+ALLOCATED_TO_REQUESTED = "AllocatedToRequested"
 
 #: What stands where there is no value.
 UNKNOWN_TEXTS = frozenset(
@@ -37,6 +42,9 @@ _UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
 
 #: States of jobs that had not ended.
 _RUNNING = ("RUNNING", "PENDING", "SUSPENDED")
+
+#: States of attempts at a job that another followed.
+_ATTEMPTS = ("REQUEUED", "PREEMPTED")
 
 #: Quantities of which one tells a job's processors.
 _COUNTING_PROCESSORS = frozenset(
@@ -50,6 +58,9 @@ _DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?")
 _SPELT_DAYS = re.compile(r" days? \+?(?=\d+:\d+:\d+)")
 #: Seconds since 1970 up to the last day but one of the year 9999.
 _LAST_MOMENT = 253_402_214_400
+#: From here on, a time is in milliseconds since 1970.
+_MILLISECONDS = 10**11
+_DOTTED = re.compile(r"(\d\d)\.(\d\d)\.(\d{4})((?:[T ].*)?)")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _MEMORY = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGTP]?)i?B?([cn]?)", re.IGNORECASE)
 _GPU = "gres/gpu:"
@@ -108,22 +119,49 @@ def _moment_seconds(text: str, zone: tzinfo) -> int:
     ----------
     text
         ISO 8601 with a date and a time, such as `2024-05-01T13:00:00`, with a blank for the `T`, a fraction
-        or an offset; or a number of seconds.
+        or an offset; `01.05.2024 13:00:00`; or a number of seconds or, from 10^11 on, of milliseconds.
     zone
         The zone of times without an offset. Where clocks are set back, an hour that comes twice is taken the
         first time.
     """
     if _NUMBER.fullmatch(text):
-        if abs(float(text)) > _LAST_MOMENT:
+        seconds = float(text) if abs(float(text)) < _MILLISECONDS else float(text) / 1000
+        if abs(seconds) > _LAST_MOMENT:
             raise ValueError("is no time: it is beyond the year 9999")
-        return int(float(text) // 1)
+        return int(seconds // 1)
+    dotted = _DOTTED.fullmatch(text)
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(f"{dotted[3]}-{dotted[2]}-{dotted[1]}{dotted[4]}" if dotted else text)
     except ValueError:
         raise ValueError("is no time: 2024-05-01T13:00:00, or seconds since 1970") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=zone)
     return int(moment.timestamp() // 1)
+
+
+def _clock_seconds(values: Any, zone: tzinfo) -> IntArray:
+    """Return what `_moment_seconds` does for texts that are all such as `2024-05-01T13:00:00`.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If one of them is no time.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+
+    seconds: IntArray = values.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
+    if zone is UTC:
+        return seconds
+    # Clocks are set at full quarters of an hour.
+    quarters, of = np.unique(seconds // 900, return_inverse=True)
+    beside = [
+        datetime.fromtimestamp(900 * quarter, UTC).replace(tzinfo=zone).utcoffset()
+        for quarter in quarters.tolist()
+    ]
+    offsets = np.array(
+        [0 if offset is None else offset // timedelta(seconds=1) for offset in beside], np.int64
+    )
+    return seconds - offsets[of]
 
 
 def _kilobytes(text: str) -> tuple[int, str]:
@@ -166,11 +204,34 @@ _STATUS = {
     **dict.fromkeys(("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL"), 0),
     **dict.fromkeys(("DEADLINE", "LAUNCH_FAILED"), 0),
     **dict.fromkeys(("CANCELLED", "REVOKED"), 5),
-    **dict.fromkeys(("REQUEUED", "PREEMPTED"), 2),
+    **dict.fromkeys(_ATTEMPTS, 2),
 }
 
 
-def log_of_records(records: Records, *, columns: str | None = None, timezone: str | None = None) -> RawLog:
+#: What the columns of a table may say that no field of a job holds, by the fact of `LogContents` that it is:
+#: names of columns, in small letters, and what their values look like where they say it.
+_BESIDE = (
+    ("reservations", ("reservation",), r"\S"),
+    ("licences", ("licenses",), r"\S"),
+    ("licences", ("alloctres", "reqtres"), r"license/"),
+    ("preemption", ("state",), r"(?i)^(PREEMPTED|REQUEUED)"),
+    ("dependencies", ("submitline",), r" (--dependency|-d)[ =]"),
+    ("node_wishes", ("submitline",), r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
+    ("nice", ("submitline",), r" --nice"),
+    ("deadlines", ("submitline",), r" --(begin|deadline)[ =]"),
+)
+#: Columns that are looked at beside those of quantities, in small letters.
+LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(*(names for _, names, _ in _BESIDE)))
+
+_COMPONENT = re.compile(r"(\d+)\+\d+")
+#: How the components of a heterogeneous job make up one.
+_SUMMED = ("processors", "nodes", "gpus")
+_LONGEST = ("run_time", "requested_time")
+
+
+def log_of_records(
+    records: Records, *, columns: str | None = None, timezone: str | None = None, requested: bool = False
+) -> RawLog:
     """Return the jobs of a table.
 
     Parameters
@@ -181,6 +242,8 @@ def log_of_records(records: Records, *, columns: str | None = None, timezone: st
         The column of each quantity, as `submit=Submitted,…`; the others are found by their names.
     timezone
         The zone of times without an offset, such as `Europe/Berlin`; UTC by default.
+    requested
+        Whether jobs have the processors that they asked for; by default, those they got, where that is known.
 
     Raises
     ------
@@ -189,7 +252,7 @@ def log_of_records(records: Records, *, columns: str | None = None, timezone: st
     """
     chosen = quantities_of(list(records.columns), columns or "")
     if "submit" not in chosen:
-        there = ", ".join(list(records.columns)[:20])
+        there = ", ".join([*records.columns, *records.unread][:20])
         raise WorkloadError(
             f"no column says when jobs were submitted; there are {there}",
             path=records.path,
@@ -201,76 +264,132 @@ def log_of_records(records: Records, *, columns: str | None = None, timezone: st
     except (KeyError, ValueError, OSError):
         hint = "a name of the time zone database, such as Europe/Berlin"
         raise WorkloadError(f"there is no time zone {timezone!r}", field="timezone", hint=hint) from None
-    return _Jobs(records, chosen, zone).log()
+    return _Jobs(_once(records, chosen), chosen, zone).log(requested)
+
+
+def _once(records: Records, chosen: Mapping[str, str]) -> Records:
+    """Return the rows without jobs that are recorded twice, as in dumps that overlap: the last counts.
+
+    A row of a job that had not ended yet gives way to one that has.
+    """
+    if not records.key or len(records) == 0:
+        return records
+    own = [chosen[quantity] for quantity in records.key if quantity in chosen]
+    own += [name for name in records.columns if name.lower() == "cluster"]
+    job = np.zeros(len(records), np.int64)
+    for name in own:
+        texts = records.columns[name]
+        # Numbers stay small: those of the pairs that there are.
+        _, job = np.unique(job * len(texts.values) + texts.codes, return_inverse=True)
+    ended = np.zeros(len(records), np.bool_)
+    if "state" in chosen:
+        texts = records.columns[chosen["state"]]
+        states = texts.values.to_pylist()
+        # An attempt is no older record of the one that followed.
+        attempt = np.array([state.startswith(_ATTEMPTS) for state in states], np.bool_)[texts.codes]
+        _, job = np.unique(2 * job + attempt, return_inverse=True)
+        ended = ~np.array([state.startswith(_RUNNING) for state in states], np.bool_)[texts.codes]
+    if job.max() + 1 == len(records):
+        return records
+    order = np.lexsort((np.arange(len(records)), ended, job))
+    last = np.append(np.diff(job[order]) != 0, True)
+    kept = np.sort(order[last])
+    notes = {**records.notes, "records of jobs that are there already": len(records) - len(kept)}
+    return replace(records.take(kept), notes=notes)
 
 
 class _Jobs:
     def __init__(self, records: Records, chosen: Mapping[str, str], zone: tzinfo) -> None:
         self.records, self.chosen, self.zone = records, chosen, zone
         self.notes: Counter[str] = Counter(records.notes)
+        self.by_name = {name.lower(): name for name in reversed(list(records.columns))}
         # `CANCELLED by 1001` is CANCELLED, `RUNNING+` RUNNING.
-        words = [text.split()[:1] for text in self._texts("state")]
-        self.states = [word[0].rstrip("+").upper() if word else "" for word in words]
+        texts = self._texts("state")
+        words = [text.split()[:1] for text in texts.values.to_pylist()]
+        self.states = Texts.of([word[0].rstrip("+").upper() if word else "" for word in words])
+        self.states = Texts(self.states.codes[texts.codes], self.states.values)
 
-    def log(self) -> RawLog:
+    def log(self, requested: bool) -> RawLog:
         """Return the columns, names and header."""
         columns, origin = self._times()
         columns["job_id"] = self._job_numbers()
-        columns |= self._sizes()
-        columns["status"] = np.array([_STATUS.get(state, UNKNOWN) for state in self.states], np.int64)
+        columns |= self._sizes(requested)
+        statuses = [_STATUS.get(state, UNKNOWN) for state in self.states.values.to_pylist()]
+        columns["status"] = np.array(statuses, np.int64)[self.states.codes]
         names: dict[str, dict[int, str]] = {}
         for field in NAMED_FIELDS:
             texts = self._named(field)
-            if any(texts):
+            if any(texts.values.to_pylist()):
                 columns[field], names[field] = _numbered(texts)
-        self._count_oddities(columns)
+        header = self._header(origin, columns, requested)
+        used = self._used(columns)
+        columns, rows = self._with_components_joined(columns)
+        if notes := tuple(f"{count} {what}" for what, count in self.notes.items() if count):
+            header["Import"] = (*notes, *header.get("Import", ()))
         kept = {name: column for name, column in columns.items() if (column != UNKNOWN).any()}
         kept.setdefault("submit_time", columns["submit_time"])
         kept.setdefault("run_time", columns["run_time"])
         lines = self.records.lines
         return RawLog(
             columns=kept,
-            line_of=lambda row, _: None if lines is None else lines[row],
-            header=self._header(origin),
+            line_of=lambda row, _: None if lines is None else lines[int(rows[row])],
+            header={**header},
             names=names,
+            cleaning=used,
+            path_of=lambda row: self.records.path_of(int(rows[row])),
         )
 
-    def _named(self, field: str) -> list[str]:
+    def _named(self, field: str) -> Texts:
         if field == "state":
             return self.states
         texts = self._texts("name" if field == "executable" else field)
-        if field == "gpu_type" and not any(texts):
+        if field == "gpu_type" and not any(texts.values.to_pylist()):
             types = (
-                {name.partition(":")[2] for name in asked if name.startswith(_GPU)} for asked in self.asked
+                {name.partition(":")[2] for name in asked if name.startswith(_GPU)}
+                for asked in self.asked.values
             )
-            return ["+".join(sorted(names)) for names in types]
+            return Texts(self.asked.codes, _strings("+".join(sorted(names)) for names in types))
         return texts
 
-    def _texts(self, quantity: str) -> list[str]:
+    def _texts(self, quantity: str) -> Texts:
         """Return the texts of a column without blanks around them, empty where nothing is known."""
+        import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+        from pyarrow import compute  # noqa: PLC0415
+
         column = self.chosen.get(quantity)
         if column is None:
-            return [""] * len(self.records)
-        texts = (text.strip() for text in self.records.columns[column])
-        return ["" if text.lower() in UNKNOWN_TEXTS else text for text in texts]
+            return Texts(np.zeros(len(self.records), np.int64), _strings([""]))
+        codes, values = self.records.columns[column]
+        values = compute.utf8_trim_whitespace(values)
+        unknown = compute.is_in(compute.utf8_lower(values), value_set=pa.array(sorted(UNKNOWN_TEXTS)))
+        return Texts(codes, compute.if_else(unknown, "", values))
 
-    def _read(
-        self, quantity: str, read: Callable[[str], _T], texts: list[str] | None = None
-    ) -> list[_T | None]:
-        """Return the values of a column or of other texts, each distinct one read once; None for unknown."""
-        texts = self._texts(quantity) if texts is None else texts
-        values: dict[str, _T | None] = {"": None}
-        for row, text in enumerate(texts):
-            if text not in values:
-                try:
-                    values[text] = read(text)
-                except ValueError as error:
-                    column = self.chosen.get(quantity, quantity)
-                    raise self.records.fault(row, column, f"{text[:40]!r} {error}") from None
-        return [values[text] for text in texts]
+    def _read(self, quantity: str, read: Callable[[str], _T], texts: Texts | None = None) -> list[_T | None]:
+        """Return the value of each distinct text of a column, or of other texts; None for unknown."""
+        codes, distinct = self._texts(quantity) if texts is None else texts
+        values: list[_T | None] = []
+        for code, text in enumerate(distinct.to_pylist()):
+            try:
+                values.append(read(text) if text else None)
+            except ValueError as error:
+                column = self.chosen.get(quantity, quantity)
+                row = int(np.argmax(codes == code))
+                raise self.records.fault(row, column, f"{text[:40]!r} {error}") from None
+        return values
 
-    def _numbers(self, quantity: str, read: Callable[[str], int | None] = _whole_number) -> IntArray:
-        """Return a column of whole numbers; `UNKNOWN` where there is none."""
+    def _numbers(
+        self,
+        quantity: str,
+        read: Callable[[str], int | None] = _whole_number,
+        shape: str = r"^\d{1,10}$",
+        many: Callable[[Any], IntArray] | None = None,
+    ) -> IntArray:
+        """Return a column of whole numbers; `UNKNOWN` where there is none.
+
+        Texts of a shape are read all at once by `many`, as numbers unless it is given, the others one by one.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+        from pyarrow import compute  # noqa: PLC0415
 
         def number(text: str) -> int | None:
             value = read(text)
@@ -278,15 +397,33 @@ class _Jobs:
                 raise ValueError("is beyond 2**53")
             return value
 
-        values = self._read(quantity, number)
-        return np.array([UNKNOWN if value is None else value for value in values], np.int64)
+        codes, distinct = self._texts(quantity)
+        plain = compute.match_substring_regex(distinct, shape)
+        mask = plain.to_numpy(zero_copy_only=False)
+        numbers = np.full(len(distinct), UNKNOWN)
+        try:
+            shaped = distinct.filter(plain)
+            numbers[mask] = shaped.cast(pa.int64()).to_numpy() if many is None else many(shaped)
+        except pa.ArrowInvalid:
+            mask = np.zeros(len(distinct), np.bool_)
+        if not mask.all():
+            rest = compute.if_else(pa.array(mask), "", distinct)
+            values = self._read(quantity, number, Texts(codes, rest))
+            others = [UNKNOWN if value is None else value for value in values]
+            numbers = np.where(mask, numbers, np.array(others, np.int64))
+        return numbers[codes]
+
+    def _moments(self, quantity: str) -> IntArray:
+        return self._numbers(
+            quantity,
+            lambda text: _moment_seconds(text, self.zone),
+            r"^(19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d$",
+            lambda values: _clock_seconds(values, self.zone),
+        )
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
-        moments = {
-            name: self._numbers(name, lambda text: _moment_seconds(text, self.zone))
-            for name in ("submit", "eligible", "start", "end")
-        }
+        moments = {name: self._moments(name) for name in ("submit", "eligible", "start", "end")}
         submit = moments["submit"]
         if (submit == UNKNOWN).any():
             row = int(np.argmax(submit == UNKNOWN))
@@ -302,8 +439,9 @@ class _Jobs:
         self.notes["jobs that never started"] += int(never.sum())
         self.notes["jobs that had not ended"] += int((running & ~never).sum())
         limit = self._numbers("limit", _duration_seconds)
-        if "limit" not in self.chosen:
-            limit = self._numbers("limit_minutes", lambda text: _duration_seconds(text, 60))
+        # No text is so shaped: minutes are read one by one.
+        minutes = self._numbers("limit_minutes", lambda text: _duration_seconds(text, 60), shape="^$")
+        limit = np.where(limit == UNKNOWN, minutes, limit)
         columns = {
             "submit_time": submit - origin,
             "wait_time": np.maximum(wait, UNKNOWN),
@@ -314,46 +452,59 @@ class _Jobs:
         }
         return columns, origin
 
+    def _in_state(self, *states: str) -> BoolArray:
+        codes, values = self.states
+        return np.isin(values.to_pylist() or [""], states)[codes]
+
     def _unfinished(self, end: IntArray) -> BoolArray:
         """Return which jobs had not ended when the log was written."""
         # Tables without an end, such as durations alone, say nothing of it.
-        return np.isin(self.states, _RUNNING) & (end == UNKNOWN) & ("end" in self.chosen)
+        return self._in_state(*_RUNNING) & (end == UNKNOWN) & ("end" in self.chosen)
 
     def _never_started(self, start: IntArray, run: IntArray) -> BoolArray:
         """Return which jobs ended, or waited, without having started."""
-        placed = [text.lower() != "none assigned" for text in self._texts("placement")]
+        codes, values = self._texts("node_list")
+        nowhere = np.array([text.lower() == "none assigned" for text in values.to_pylist()], np.bool_)[codes]
         unknown = (start == UNKNOWN) & ("start" in self.chosen)
-        return (~np.array(placed, np.bool_) & (run <= 0)) | np.isin(self.states, "PENDING") | unknown
+        return (nowhere & (run <= 0)) | self._in_state("PENDING") | unknown
 
     def _job_numbers(self) -> IntArray:
-        numbers = np.arange(1, len(self.records) + 1)
-        for row, text in enumerate(self._texts("job")):
-            digits = text[: len(text) - len(text.lstrip("0123456789"))]
-            if digits and len(digits) <= 18:
-                numbers[row] = int(digits)
+        """Return the number that each id begins with, or ends with as in job_17; else that of the row."""
+        numbers = self._numbers("job", _leading_number, r"^\d{1,15}$")
+        nameless = numbers == UNKNOWN
+        if nameless.any():
+            codes, values = self._texts("job")
+            ends = [re.search(r"(?<!\d)\d{1,15}$", text) for text in values.to_pylist()]
+            last = np.array([int(end[0]) if end else UNKNOWN for end in ends], np.int64)[codes]
+            own = nameless & (last != UNKNOWN)
+            if len(np.unique(last[own])) < own.sum():
+                own[:] = False
+            numbers = np.where(own, last, np.where(nameless, np.arange(1, len(numbers) + 1), numbers))
         return numbers
 
-    def _sizes(self) -> dict[str, IntArray]:
+    def _sizes(self, requested: bool) -> dict[str, IntArray]:
         """Return processors, nodes, memory and GPUs, asked for and given."""
         asked, given = self.asked, self._resources("allocated_resources")
-        requested = _first_known(self._numbers("processors"), _counted(asked, "cpu"))
-        requested = _first_known(requested, -(-self._numbers("milliprocessors") // 1000))
-        allocated = _first_known(self._numbers("allocated"), _counted(given, "cpu"))
-        nodes = _first_known(self._numbers("nodes"), _counted(asked, "node"))
+        wanted = _first_known(self._numbers("processors"), asked.amount("cpu"))
+        wanted = _first_known(wanted, -(-self._numbers("milliprocessors") // 1000))
+        allocated = _first_known(self._numbers("allocated"), given.amount("cpu"))
+        nodes = _first_known(self._numbers("nodes"), asked.amount("node"))
         allocated_nodes = self._numbers("allocated_nodes")
         gpus = self._numbers("gpus")
-        gpus = np.where(gpus == UNKNOWN, [_gpus_in(resources) for resources in asked], gpus)
+        gpus = np.where(gpus == UNKNOWN, asked.gpus, gpus)
         if not _COUNTING_PROCESSORS & self.chosen.keys():
-            requested = self._stand_in(_first_known(nodes, allocated_nodes), gpus)
+            wanted = self._stand_in(_first_known(nodes, allocated_nodes), gpus)
+        self.wanted = np.where(wanted > 0, wanted, UNKNOWN)
+        size = self.wanted if requested else np.where(allocated > 0, allocated, self.wanted)
         return {
-            "requested_processors": np.where(requested > 0, requested, UNKNOWN),
+            "requested_processors": size,
             "allocated_processors": np.where(allocated > 0, allocated, UNKNOWN),
             "requested_nodes": nodes,
-            "allocated_nodes": _first_known(allocated_nodes, _counted(given, "node")),
+            "allocated_nodes": _first_known(allocated_nodes, given.amount("node")),
             "requested_gpus": gpus,
-            "allocated_gpus": np.array([_gpus_in(resources) for resources in given], np.int64),
+            "allocated_gpus": given.gpus,
             "gpu_share": self._numbers("gpu_share"),
-            "requested_memory": self._memory(requested, nodes),
+            "requested_memory": self._memory(size, nodes),
         }
 
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
@@ -367,42 +518,144 @@ class _Jobs:
         return nodes
 
     @cached_property
-    def asked(self) -> list[dict[str, str]]:
+    def asked(self) -> _Resources:
         """The trackable resources that each job asked for."""
         return self._resources("resources")
 
-    def _resources(self, quantity: str) -> list[dict[str, str]]:
-        return [resources or {} for resources in self._read(quantity, _resources_in)]
+    def _resources(self, quantity: str) -> _Resources:
+        texts = self._texts(quantity)
+        return _Resources(texts.codes, [found or {} for found in self._read(quantity, _resources_in, texts)])
 
     def _memory(self, processors: IntArray, nodes: IntArray) -> IntArray:
         """Return the memory asked for, kilobytes for each processor."""
-        memory = np.full(len(self.records), UNKNOWN)
-        own = zip(self.asked, self._texts("memory"), strict=True)
-        texts = [resources.get("mem") or text for resources, text in own]
-        for row, amount in enumerate(self._read("memory", _kilobytes, texts)):
-            if amount is not None:
-                kilobytes, of = amount
-                width = max(processors[row], 1)
-                share = {"c": 1.0, "n": max(nodes[row], 1) / width}
-                memory[row] = round(kilobytes * share.get(of, 1 / width))
-        return memory
+        listed = Texts(self.asked.codes, _strings(found.get("mem", "") for found in self.asked.values))
+        kilobytes, of = self._amounts(listed)
+        other, other_of = self._amounts(self._texts("memory"))
+        of, kilobytes = np.where(kilobytes < 0, other_of, of), np.where(kilobytes < 0, other, kilobytes)
+        width = np.maximum(processors, 1)
+        share = np.where(of == "c", 1.0, np.where(of == "n", np.maximum(nodes, 1) / width, 1 / width))
+        return np.where(kilobytes < 0, UNKNOWN, np.rint(kilobytes * share)).astype(np.int64)
 
-    def _count_oddities(self, columns: Mapping[str, IntArray]) -> None:
-        requeued = sum(state in ("REQUEUED", "PREEMPTED") for state in self.states)
-        self.notes["attempts that were requeued or preempted"] += requeued
-        arrays = sum("[" in text for text in self.records.columns.get("JobID", ()))
-        self.notes["records of arrays not yet split into tasks"] += arrays
-        size, got = columns["requested_processors"], columns["allocated_processors"]
-        more = (size > 0) & (got > 0) & (got != size)
-        self.notes["jobs that got other than the processors they asked for"] += int(more.sum())
+    def _amounts(self, texts: Texts) -> tuple[AnyArray, AnyArray]:
+        amounts = [amount or (UNKNOWN, "") for amount in self._read("memory", _kilobytes, texts)]
+        kilobytes, of = zip(*amounts, strict=True) if amounts else ((), ())
+        return np.array(kilobytes, np.int64)[texts.codes], np.array(of, "U1")[texts.codes]
 
-    def _header(self, origin: int) -> dict[str, tuple[str, ...]]:
-        notes = tuple(f"{count} {what}" for what, count in self.notes.items() if count)
-        header: dict[str, tuple[str, ...]] = {"Import": notes} if notes else {}
+    def _used(self, columns: Mapping[str, IntArray]) -> dict[str, int]:
+        """Return how many jobs have other processors than they asked for, as the cleaning rule counts it."""
+        size = columns["requested_processors"]
+        other = int(((size > 0) & (size != self.wanted) & (self.wanted > 0)).sum())
+        return {"use_allocated_processors": other} if other else {}
+
+    def _header(
+        self, origin: int, columns: Mapping[str, IntArray], requested: bool
+    ) -> dict[str, tuple[str, ...]]:
+        """Return what is odd, what no field holds, and when the log began."""
+        self.notes["attempts that were requeued or preempted"] += int(self._in_state(*_ATTEMPTS).sum())
+        if "jobid" in self.by_name:
+            arrays = self._matching(self.records.columns[self.by_name["jobid"]], r"\[")
+            self.notes["records of arrays not yet split into tasks"] += int(arrays.sum())
+        got, wanted = columns["allocated_processors"], self.wanted
+        known = (wanted > 0) & (got > 0)
+        header: dict[str, tuple[str, ...]] = {}
+        if differ := int((known & (got != wanted)).sum()):
+            factor = got[known].sum() / wanted[known].sum()
+            header[ALLOCATED_TO_REQUESTED] = (f"{factor:.4g}",)
+            taken = "asked for" if requested else "got"
+            self.notes[
+                f"jobs got other processors than they asked for, in all {factor:.4g} times as many; "
+                f"jobs have those they {taken}"
+            ] = differ
+        if self.records.unread:
+            header["Import"] = (f"columns that are not read: {', '.join(self.records.unread)}",)
+        if facts := self._facts():
+            header[FACTS_KEY] = tuple(f"{name} {count}" for name, count in facts.items())
         if origin > 10**8:
             moment = datetime.fromtimestamp(origin, self.zone)
             header |= {"UnixStartTime": (str(origin),), "StartTime": (moment.isoformat(),)}
         return header
+
+    @staticmethod
+    def _matching(texts: Texts, pattern: str) -> BoolArray:
+        from pyarrow import compute  # noqa: PLC0415 - tables of numbers do without
+
+        mask: BoolArray = compute.match_substring_regex(texts.values, pattern).to_numpy(zero_copy_only=False)
+        return mask[texts.codes]
+
+    def _facts(self) -> dict[str, int]:
+        """Return in how many jobs the table says what no field holds, by the name of the fact."""
+        masks: dict[str, BoolArray] = {}
+        for fact, names, pattern in _BESIDE:
+            for name in names:
+                if name in self.by_name:
+                    texts = self.records.columns[self.by_name[name]]
+                    said = self._matching(texts, pattern) & ~self._matching(
+                        texts, r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
+                    )
+                    masks[fact] = masks[fact] | said if fact in masks else said
+        if "priority" in self.by_name and len(self.records.columns[self.by_name["priority"]].values) > 1:
+            masks["priorities"] = self._matching(self.records.columns[self.by_name["priority"]], r"\S")
+        return {fact: int(mask.sum()) for fact, mask in masks.items() if mask.any()}
+
+    def _with_components_joined(self, columns: dict[str, IntArray]) -> tuple[dict[str, IntArray], IntArray]:
+        """Return the columns with the components of a heterogeneous job as one job, and the rows kept."""
+        rows = np.arange(len(self.records))
+        if "jobid" not in self.by_name:
+            return columns, rows
+        codes, values = self.records.columns[self.by_name["jobid"]]
+        part = self._matching(Texts(codes, values), r"^\s*\d+\+\d+\s*$")
+        groups: dict[tuple[str, int], list[int]] = {}
+        for row in np.flatnonzero(part).tolist():
+            match = _COMPONENT.fullmatch(values[codes[row]].as_py().strip())
+            assert match is not None
+            groups.setdefault((match[1], int(columns["submit_time"][row])), []).append(row)
+        several = [members for members in groups.values() if len(members) > 1]
+        if not several:
+            return columns, rows
+        columns = {name: column.copy() for name, column in columns.items()}
+        gone = []
+        for members in several:
+            width = np.maximum(columns["requested_processors"][members], 0)
+            for name, column in columns.items():
+                own = column[members]
+                if name == "requested_memory" and width.sum():
+                    column[members[0]] = int(np.rint((np.maximum(own, 0) * width).sum() / width.sum()))
+                elif name.endswith(_SUMMED):
+                    column[members[0]] = np.maximum(own, 0).sum() if (own > 0).any() else own[0]
+                elif name in _LONGEST:
+                    column[members[0]] = own.max()
+            gone += members[1:]
+        self.notes["components of heterogeneous jobs, joined to one job each"] += sum(map(len, several))
+        kept = np.delete(rows, gone)
+        return {name: column[kept] for name, column in columns.items()}, kept
+
+
+def _strings(texts: Iterable[str]) -> Any:
+    """Return an array of texts as `Texts` holds it."""
+    import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+
+    return pa.array(list(texts), pa.string())
+
+
+def _leading_number(text: str) -> int | None:
+    digits = text[: len(text) - len(text.lstrip("0123456789"))]
+    return int(digits) if digits and len(digits) <= 15 else None
+
+
+class _Resources(NamedTuple):
+    """Trackable resources by name: those of each row are `values[codes[row]]`."""
+
+    codes: IntArray
+    values: list[dict[str, str]]
+
+    def amount(self, name: str) -> IntArray:
+        """Return how many of a resource each row has."""
+        return np.array([_count_in(resources, name) for resources in self.values], np.int64)[self.codes]
+
+    @property
+    def gpus(self) -> IntArray:
+        """The GPUs of each row."""
+        return np.array([_gpus_in(resources) for resources in self.values], np.int64)[self.codes]
 
 
 def _on_clock(moments: IntArray, origin: int) -> IntArray:
@@ -413,18 +666,15 @@ def _first_known(first: IntArray, second: IntArray) -> IntArray:
     return np.where(first > 0, first, second)
 
 
-def _counted(resources: list[dict[str, str]], name: str) -> IntArray:
-    return np.array([_count_in(tres, name) for tres in resources], np.int64)
-
-
-def _numbered(texts: list[str]) -> tuple[IntArray, dict[int, str]]:
+def _numbered(texts: Texts) -> tuple[IntArray, dict[int, str]]:
     """Return numbers for names, in order of their first appearance, and the names; -1 for none.
 
     Where every name is a number already, it stays what it is.
     """
-    distinct = list(dict.fromkeys(text for text in texts if text))
+    values = texts.values.to_pylist()
+    distinct = list(dict.fromkeys(text for text in values if text))
     if all(text.isdecimal() and len(text) <= 18 for text in distinct):
-        return np.array([int(text) if text else UNKNOWN for text in texts], np.int64), {}
+        return np.array([int(text) if text else UNKNOWN for text in values], np.int64)[texts.codes], {}
     number = {text: position for position, text in enumerate(distinct, start=1)}
-    numbers = np.array([number.get(text, UNKNOWN) for text in texts], np.int64)
+    numbers = np.array([number.get(text, UNKNOWN) for text in values], np.int64)[texts.codes]
     return numbers, {position: text for text, position in number.items()}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 from typing import BinaryIO
 
 from gridtune.errors import WorkloadError
@@ -16,7 +15,7 @@ from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, check_names, quantities_of
+from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 
@@ -26,7 +25,9 @@ __all__ = ["CSV"]
 _DELIMITERS = ",;\t|"
 
 
-def _read(stream: LogStream, columns: str | None = None, timezone: str | None = None) -> RawLog:
+def _read(
+    stream: LogStream, columns: str | None = None, timezone: str | None = None, requested: bool = False
+) -> RawLog:
     """Read a table.
 
     Parameters
@@ -37,10 +38,11 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
         The columns of quantities in a table of other names: `submit=Submitted,processors=Cores`.
     timezone
         The zone of its times, UTC by default.
+    requested
+        Whether jobs of another table have the processors that they asked for, not those they got.
     """
-    if columns is not None or timezone is not None or _is_foreign(stream.peek()):
-        records = _records(decoded(stream.read()), stream.path)
-        return log_of_records(records, columns=columns, timezone=timezone)
+    if columns is not None or timezone is not None or requested or _is_foreign(stream.peek()):
+        return log_of_records(_records(stream), columns=columns, timezone=timezone, requested=requested)
     return _read_own(stream)
 
 
@@ -58,8 +60,9 @@ def _is_foreign(start: bytes) -> bool:
         return True
 
 
-def _records(text: str, path: Path) -> Records:
+def _records(stream: LogStream) -> Records:
     """Read a table with a row of names first, its values quoted where they need it."""
+    text, path = decoded(stream.read()), stream.path
     delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     kept, lines = [], []
@@ -79,7 +82,7 @@ def _records(text: str, path: Path) -> Records:
                 lines.append(begins)
     except csv.Error as error:
         raise WorkloadError(f"is no table: {error}", path=path, line=rows.line_num) from error
-    columns = list(zip(*kept, strict=True)) or [() for _ in names]
+    columns = [Texts.of(column) for column in zip(*kept, strict=True)] or [Texts.of([]) for _ in names]
     return Records(path, dict(zip(names, columns, strict=True)), lines)
 
 
@@ -87,10 +90,12 @@ def _read_own(stream: LogStream) -> RawLog:
     first = stream.read_line().removeprefix(BYTE_ORDER_MARK)
     if not first.strip():
         raise WorkloadError("line 1 should name the fields, but is empty", path=stream.path, line=1)
-    names = first.decode("utf-8", "replace").split(",")
+    header = first.decode("utf-8", "replace")
+    delimiter = max(_DELIMITERS, key=header.count)
+    names = header.split(delimiter)
     fields = tuple(name.strip().strip('"').strip() for name in names)
     check_names(fields, stream.path, 1, own=True)
-    table = parse_table(stream, TableLayout(fields=fields, separator=b",", first_line=2))
+    table = parse_table(stream, TableLayout(fields=fields, separator=delimiter.encode(), first_line=2))
     return RawLog(columns=table.columns, line_of=table.line_of)
 
 
@@ -101,4 +106,11 @@ def _write(workload: Workload, file: BinaryIO) -> None:
         file.write(rows)
 
 
-CSV = Format("csv", ".csv", _read, _write, "the columns alone; other tables are read by their names")
+CSV = Format(
+    "csv",
+    ".csv",
+    _read,
+    _write,
+    "the columns alone; other tables are read by their names",
+    records=_records,
+)

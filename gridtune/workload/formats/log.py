@@ -20,7 +20,8 @@ from gridtune.registry import Registry
 from gridtune.workload.cleaning import Jobs, apply_rules
 from gridtune.workload.contents import LogContents
 from gridtune.workload.fields import FLOAT_FIELDS, find_fault
-from gridtune.workload.formats.compression import split_compression
+from gridtune.workload.formats.compression import LogStream, split_compression
+from gridtune.workload.formats.records import Records
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -85,6 +86,8 @@ class RawLog:
         Gives the line (1-based) of a row (0-based) and field, or None where the format has no lines.
     header, machine_processors, names, cleaning
         As in `Workload`.
+    path_of
+        Gives the file of a row where the rows come from several.
     """
 
     columns: Mapping[str, npt.NDArray[Any]]
@@ -93,6 +96,7 @@ class RawLog:
     machine_processors: int | None = None
     names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     cleaning: Mapping[str, int] = field(default_factory=dict)
+    path_of: Callable[[int], Path] | None = None
 
 
 def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()) -> Workload:
@@ -118,14 +122,15 @@ def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()
         row = int(rows[fault.row])
         line = raw.line_of(row, fault.field)
         message = fault.message if line is not None else f"job {row + 1} of {jobs}: {fault.message}"
-        raise WorkloadError(message, path=path, line=line, field=fault.field, hint=fault.hint)
+        place = path if raw.path_of is None else raw.path_of(row)
+        raise WorkloadError(message, path=place, line=line, field=fault.field, hint=fault.hint)
     typed = {
         key: column if key in FLOAT_FIELDS else column.astype(np.int64, copy=False)
         for key, column in columns.items()
     }
     done = Counter(raw.cleaning)
     done.update(report.counts)
-    header, contents = dict(raw.header), LogContents.of(raw.columns)
+    header, contents = dict(raw.header), LogContents.of(raw.columns, raw.header)
     return Workload(typed, name, path, raw.machine_processors, header, raw.names, dict(done), contents)
 
 
@@ -149,6 +154,8 @@ class Format:
         Names the fields of a workload that the format has no place for.
     recognises
         Returns whether a file begins like this format; for files with a suffix of no format.
+    records
+        Returns the rows of a resource manager's records, so that those of several files can be joined.
     """
 
     name: str
@@ -158,6 +165,7 @@ class Format:
     summary: str
     cannot_hold: Callable[[Workload], list[str]] = lambda workload: []
     recognises: Callable[[bytes], bool] = lambda start: False
+    records: Callable[[LogStream], Records] | None = None
 
 
 def _checked(added: Format) -> Format:
@@ -184,6 +192,7 @@ _OWN = {
     "csv": "gridtune.workload.formats.csv:CSV",
     "sacct": "gridtune.workload.formats.sacct:SACCT",
     "pbs": "gridtune.workload.formats.pbs:PBS",
+    "lsf": "gridtune.workload.formats.lsf:LSF",
 }
 #: All formats by name, those that come with gridtune before those that other packages announce.
 FORMATS: Registry[Format] = Registry(

@@ -15,7 +15,7 @@ from gridtune.workload.fields import FLOAT_FIELDS
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
-from gridtune.workload.formats.records import Records, check_names, quantities_of
+from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.workload import Workload
 
 __all__ = ["PARQUET"]
@@ -23,8 +23,10 @@ __all__ = ["PARQUET"]
 _METADATA = b"gridtune"
 
 
-def _read(stream: LogStream, columns: str | None = None, timezone: str | None = None) -> RawLog:
-    """Read a table; `columns` and `timezone` are for others than gridtune's own, as in CSV."""
+def _read(
+    stream: LogStream, columns: str | None = None, timezone: str | None = None, requested: bool = False
+) -> RawLog:
+    """Read a table; the options are for others than gridtune's own, as in CSV."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -42,8 +44,9 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
         message = f"is not a Parquet file, or it is cut off or damaged ({str(error).partition(chr(10))[0]})"
         raise WorkloadError(message, path=stream.path) from error
     if foreign:
-        texts = {name: _texts(table.column(name)) for name in table.column_names}
-        return log_of_records(Records(stream.path, texts, None), columns=columns, timezone=timezone)
+        texts = {name: Texts.of(_texts(table.column(name))) for name in table.column_names}
+        records = Records(stream.path, texts, None)
+        return log_of_records(records, columns=columns, timezone=timezone, requested=requested)
     own = {name: _column(table.column(name), name, stream) for name in table.column_names}
     return RawLog(columns=own, line_of=lambda *_: None, **_metadata(table.schema.metadata or {}, stream))
 

@@ -17,7 +17,7 @@ from gridtune.errors import WorkloadError
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records
+from gridtune.workload.formats.records import Records, Texts
 from gridtune.workload.formats.table import decoded
 
 __all__ = ["PBS"]
@@ -73,12 +73,13 @@ def _row(job: str, attributes: dict[str, str], line: int, path: Path) -> dict[st
     if "reqmem" in row and row["reqmem"].lower().endswith("b") and row["reqmem"][:-1].isdecimal():
         # A plain number of bytes.
         row["reqmem"] = f"{int(row['reqmem'][:-1]) // 1024}K"
-    nodes, processors = _size(attributes)
-    return row | {"reqnodes": str(nodes or ""), "reqcpus": str(processors or "")}
+    nodes, processors, allocated = _size(attributes)
+    sizes = {"reqnodes": nodes, "reqcpus": processors, "alloccpus": allocated}
+    return row | {name: str(size or "") for name, size in sizes.items()}
 
 
-def _size(attributes: dict[str, str]) -> tuple[int | None, int | None]:
-    """Return nodes and processors: as asked for, else those the job ran on."""
+def _size(attributes: dict[str, str]) -> tuple[int | None, int | None, int | None]:
+    """Return nodes and processors as asked for, and the processors that the job ran on."""
     spec = attributes.get("Resource_List.nodes", "")
     chunks = [_chunk(part) for part in spec.split("+")] if spec else []
     nodes = sum(count for count, _ in chunks) or None
@@ -89,9 +90,11 @@ def _size(attributes: dict[str, str]) -> tuple[int | None, int | None]:
     listed = attributes.get("Resource_List.nodect", "")
     if listed.isdecimal():
         nodes = int(listed)
-    if processors is None and attributes.get("exec_host"):
-        processors = sum(_places(place) for place in attributes["exec_host"].split("+"))
-    return nodes, processors
+    # PBS Professional names the processors of each chunk, others the places on each host.
+    allocated = sum(map(int, re.findall(r":ncpus=(\d{1,9})\b", attributes.get("exec_vnode", "")))) or None
+    if allocated is None and attributes.get("exec_host"):
+        allocated = sum(_places(place) for place in attributes["exec_host"].split("+"))
+    return nodes, processors, allocated
 
 
 def _chunk(part: str) -> tuple[int, int]:
@@ -114,7 +117,12 @@ def _places(place: str) -> int:
     return total
 
 
-def _read(stream: LogStream) -> RawLog:
+def _read(stream: LogStream, requested: bool = False) -> RawLog:
+    """Read a log; `requested` says that jobs have the processors they asked for, not those they got."""
+    return log_of_records(_records(stream), requested=requested)
+
+
+def _records(stream: LogStream) -> Records:
     """Read the jobs that ended; those deleted before they started, or still running, are counted."""
     rows, lines = [], []
     running: set[str] = set()
@@ -132,13 +140,21 @@ def _read(stream: LogStream) -> RawLog:
             notes["attempts that were run again"] += 1
             running.discard(job)
     notes["jobs that had not ended"] = len(running)
-    names = ("jobid", "state", "reqcpus", "reqnodes", *dict.fromkeys(_COLUMNS.values()))
-    columns = {name: [row.get(name, "") for row in rows] for name in names}
-    return log_of_records(Records(stream.path, columns, lines, notes))
+    names = ("jobid", "state", "reqcpus", "alloccpus", "reqnodes", *dict.fromkeys(_COLUMNS.values()))
+    columns = {name: Texts.of([row.get(name, "") for row in rows]) for name in names}
+    return Records(stream.path, columns, lines, dict(notes), key=("job", "submit", "start"))
 
 
 def _recognises(start: bytes) -> bool:
     return bool(_LINE.match(decoded(start).lstrip("\ufeff").split("\n", 1)[0].rstrip("\r")))
 
 
-PBS = Format("pbs", ".pbs", _read, None, "accounting of PBS and Torque: read only", recognises=_recognises)
+PBS = Format(
+    "pbs",
+    ".pbs",
+    _read,
+    None,
+    "accounting of PBS and Torque: read only",
+    recognises=_recognises,
+    records=_records,
+)

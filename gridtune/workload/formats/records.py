@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.registry import name_hint, nearest_name
+from gridtune.types import IntArray
 from gridtune.workload.fields import FIELDS
 
-__all__ = ["Records", "check_names", "quantities_of"]
+__all__ = ["Records", "Texts", "check_names", "quantities_of"]
+
+
+class Texts(NamedTuple):
+    """A column of texts, each distinct one once.
+
+    Attributes
+    ----------
+    codes : shape (rows,)
+        The position of each row's text in `values`.
+    values
+        The distinct texts in the order in which they first appear: a `pyarrow.StringArray`.
+    """
+
+    codes: IntArray
+    values: Any
+
+    @classmethod
+    def of(cls, texts: Any) -> Texts:
+        """Return the column of a sequence of texts, or of a `pyarrow` array of them."""
+        import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+
+        array = texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
+        coded = (array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array).dictionary_encode()
+        return cls(coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary)
+
+    def take(self, rows: IntArray) -> Texts:
+        """Return the texts of some rows."""
+        return Texts.of(self.values.take(self.codes[rows]))
 
 
 @dataclass(frozen=True)
@@ -27,21 +60,83 @@ class Records:
         The line on which each row begins, from 1; None where the format has no lines.
     notes
         Kinds of entries left out in reading, with their number.
+    key
+        Quantities of which no two jobs have all the same: rows that do are one job, recorded twice.
+    unread
+        Columns of the file that are not among these.
+    begins
+        Where rows come from several files: the first row and the path of each.
     """
 
     path: Path
-    columns: Mapping[str, Sequence[str]]
+    columns: Mapping[str, Texts]
     lines: Sequence[int] | None
     notes: dict[str, int] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    begins: tuple[tuple[int, Path], ...] = ()
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values()), ()))
+        return len(next(iter(self.columns.values())).codes) if self.columns else 0
+
+    def take(self, rows: IntArray) -> Records:
+        """Return some rows, which must be in order."""
+        columns = {name: texts.take(rows) for name, texts in self.columns.items()}
+        lines = None if self.lines is None else [self.lines[row] for row in rows]
+        begins = tuple((int(np.searchsorted(rows, first)), path) for first, path in self.begins)
+        return replace(self, columns=columns, lines=lines, begins=begins)
 
     def fault(self, row: int, column: str, message: str, hint: str | None = None) -> WorkloadError:
         """Return the error that names file, line and column."""
         line = None if self.lines is None else self.lines[row]
         where = "" if line is not None else f"row {row + 1}: "
-        return WorkloadError(where + message, path=self.path, line=line, field=column, hint=hint)
+        return WorkloadError(where + message, path=self.path_of(row), line=line, field=column, hint=hint)
+
+    def path_of(self, row: int) -> Path:
+        """Return the file of a row."""
+        return next((path for first, path in reversed(self.begins) if first <= row), self.path)
+
+    def _named_as(self, column_of: dict[str, str]) -> Records:
+        """Return the rows with each quantity in the column that it has in the files before."""
+        renamed = {
+            own: column_of.setdefault(quantity, own)
+            for quantity, own in quantities_of([*self.columns]).items()
+        }
+        columns = {name: texts for name, texts in self.columns.items() if renamed.get(name, name) == name}
+        columns |= {new: self.columns[own] for own, new in renamed.items() if new != own}
+        return replace(self, columns=columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Records:
+        """Return the rows of several files, one after the other; what a file has no column for is empty."""
+        import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+
+        if len(parts) == 1:
+            return parts[0]
+        column_of: dict[str, str] = {}
+        parts = [part._named_as(column_of) for part in parts]
+        names = dict.fromkeys(name for part in parts for name in part.columns)
+        columns = {}
+        for name in names:
+            pieces = [
+                part.columns[name].values.take(part.columns[name].codes)
+                if name in part.columns
+                else pa.repeat("", len(part))
+                for part in parts
+            ]
+            columns[name] = Texts.of(pa.chunked_array(pieces, pa.string()))
+        notes: Counter[str] = Counter()
+        for part in parts:
+            notes.update(part.notes)
+        first = np.cumsum([0, *(len(part) for part in parts)]).tolist()
+        lines = (
+            None
+            if any(part.lines is None for part in parts)
+            else [n for part in parts for n in part.lines or ()]
+        )
+        unread = dict.fromkeys(name for part in parts for name in part.unread)
+        places = tuple(zip(first, (part.path for part in parts), strict=False))
+        return cls(parts[0].path, columns, lines, dict(notes), parts[0].key, tuple(unread), places)
 
 
 #: What can be read from a table, and the names of columns that hold it, in small letters: sacct's, and those
@@ -58,7 +153,7 @@ _NAMES = {
     # When it ended.
     "end": ("end", "end_time", "deletion_time", "ended"),
     # How long it ran: D-HH:MM:SS or seconds.
-    "elapsed": ("elapsedraw", "elapsed", "run_time", "runtime", "duration"),
+    "elapsed": ("elapsedraw", "elapsed", "run_time", "runtime", "duration", "run"),
     # How long it waited: D-HH:MM:SS or seconds.
     "wait": ("wait_time", "queue_wait", "wait"),
     # Its walltime: D-HH:MM:SS or seconds.
@@ -76,6 +171,7 @@ _NAMES = {
         "cores",
         "num_cores",
         "procs",
+        "processors",
     ),
     # Thousandths of processors asked for.
     "milliprocessors": ("cpu_milli",),
@@ -116,7 +212,7 @@ _NAMES = {
     # How it ended, such as COMPLETED.
     "state": ("state", "pod_phase", "status"),
     # The nodes it ran on.
-    "placement": ("nodelist", "exec_host"),
+    "node_list": ("nodelist", "exec_host"),
 }
 
 
@@ -168,16 +264,22 @@ def quantities_of(columns: Sequence[str], chosen: str = "") -> dict[str, str]:
 
 def _chosen(text: str, columns: Sequence[str]) -> dict[str, str]:
     pairs = {}
+    meant = {name: quantity for quantity, names in _NAMES.items() for name in (quantity, *names)}
     for part in text.split(","):
         quantity, equals, column = part.partition("=")
         if not equals or not column.strip():
             hint = "such as submit=Submitted,processors=Cores"
             raise WorkloadError(f"{part!r} does not name a column", field="columns", hint=hint)
-        pairs[quantity.strip()] = column.strip()
-    for quantity, column in pairs.items():
+        # A quantity may also have the name of a field, such as `submit_time`.
+        name = quantity.strip()
+        quantity = meant.get(name, name)
         if quantity not in _NAMES:
-            message, hint = f"{quantity!r} is nothing a job table holds", name_hint(quantity, _NAMES)
+            near = meant.get(nearest_name(name, meant) or "")
+            hint = f"did you mean {near!r}?" if near else name_hint(name, _NAMES)
+            message = f"{name!r} is nothing a job table holds"
             raise WorkloadError(message, field="columns", hint=hint)
+        pairs[quantity] = column.strip()
+    for column in pairs.values():
         if column not in columns:
             message, hint = f"the table has no column {column!r}", name_hint(column, columns)
             raise WorkloadError(message, field="columns", hint=hint)

@@ -13,17 +13,23 @@ used. A record that is cut off or damaged is left out with a warning that names 
 
 from __future__ import annotations
 
+import codecs
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gridtune.errors import GridtuneWarning, WorkloadError
-from gridtune.workload.formats.accounting import log_of_records
+from gridtune.types import IntArray
+from gridtune.workload.formats.accounting import LOOKED_AT, log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, check_names, quantities_of
-from gridtune.workload.formats.table import decoded
+from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
+from gridtune.workload.formats.sacct_json import records_of_json
+from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
 
 __all__ = ["SACCT"]
 
@@ -57,13 +63,53 @@ _SHAPES = {
 }
 
 
+#: The most bytes of text that are split into columns at once.
+_BLOCK = 1 << 24
+#: Lines that are put into a block together.
+_ROWS = 50_000
+
 #: The fewest columns that hold a free text, and the readings of a record that have so many.
 _Likeliest = tuple[int, list[list[str]]]
 
 
+class _Lines:
+    """The lines of a text in UTF-8, decoded when asked for.
+
+    Attributes
+    ----------
+    first : shape (lines + 1,)
+        The position of each line's first byte, and beyond the last of them.
+    bars : shape (lines,)
+        The bars in each line; -1 in one with a return other than at its end.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        view = np.frombuffer(content, np.uint8)
+        ends, bars = [], []
+        for begin in range(0, len(view), _BLOCK):
+            block = view[begin : begin + _BLOCK]
+            ends.append(np.flatnonzero(block == ord("\n")) + begin)
+            bars.append(np.flatnonzero(block == ord("|")) + begin)
+        end = np.concatenate([*ends, [len(view)]])
+        self.first = np.concatenate([[0], end + 1])
+        self.bars = np.diff(np.searchsorted(np.concatenate([*bars, []]), self.first))
+        if b"\r" in content:
+            returns = np.flatnonzero(view == ord("\r"))
+            within = returns[~np.isin(returns + 1, end)]
+            self.bars[np.searchsorted(end, within)] = -1
+
+    def __len__(self) -> int:
+        return len(self.bars)
+
+    def __getitem__(self, line: int) -> str:
+        return self.content[self.first[line] : self.first[line + 1] - 1].decode("utf-8", "replace")
+
+
 class _Reader:
-    def __init__(self, lines: Sequence[str], start: int, path: Path) -> None:
+    def __init__(self, lines: _Lines, start: int, path: Path) -> None:
         self.lines, self.start, self.path = lines, start, path
+        self.header = lines[start].rstrip("\r")
         names = [name.strip() for name in lines[start].rstrip("\r").split("|")]
         # `sacct -p` ends every line with a bar.
         self.trailing = names[-1] == ""
@@ -83,21 +129,83 @@ class _Reader:
         self.decisive = [i for i in sorted(read) if not self.free[i]]
         self.shapes = [re.compile(_SHAPES[name]) if name in _SHAPES else None for name in lower]
 
-    def records(self) -> Iterator[tuple[int, list[str] | WorkloadError]]:
-        """Yield the line, from 1, and the values of each record, or what is wrong with it."""
+    def table(self, wanted: Sequence[str]) -> tuple[Any, IntArray, list[WorkloadError]]:
+        """Return some columns of all records, the line of each from 0, and what is wrong with the others.
+
+        Lines with as many bars as the header are records by themselves, unless one before goes on in them.
+        They are split all at once; the others, one by one.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - other formats do without
+
+        plain = self.lines.bars == len(self.names) - 1 + self.trailing
+        if self.trailing:
+            view, end = np.frombuffer(self.lines.content, np.uint8), self.lines.first[1:] - 1
+            end = end - (view[end - 1] == ord("\r"))
+            plain &= view[end - 1] == ord("|")
+        plain[: self.start + 1] = False
+        single: list[tuple[int, list[str]]] = []
+        damaged: list[WorkloadError] = []
         at = self.start + 1
-        while at < len(self.lines):
-            if not self.lines[at].strip():
-                at += 1
+        for line in np.flatnonzero(~plain).tolist():
+            if line < at or not self.lines[line].strip():
                 continue
             try:
-                values, used = self._record(at)
+                values, used = self._record(line)
             except WorkloadError as error:
-                yield at + 1, error
-                at += 1
-            else:
-                yield at + 1, values
-                at += used
+                damaged.append(error)
+                continue
+            single.append((line, values))
+            plain[line : line + used] = False
+            at = line + used
+        rows = np.flatnonzero(plain)
+        tables = [self._split(rows, wanted)]
+        if single:
+            positions = [self.names.index(name) for name in wanted]
+            texts = {
+                name: pa.array([values[k] for _, values in single], pa.string())
+                for name, k in zip(wanted, positions, strict=True)
+            }
+            tables.append(pa.table(texts))
+        lines = np.concatenate([rows, np.array([line for line, _ in single], np.int64)])
+        table = pa.concat_tables(tables)
+        if single:
+            order = np.argsort(lines)
+            table, lines = table.take(order), lines[order]
+        return table, lines, damaged
+
+    def _split(self, rows: IntArray, wanted: Sequence[str]) -> Any:
+        """Return some columns of lines that are each a record."""
+        import pyarrow as pa  # noqa: PLC0415 - other formats do without
+        from pyarrow import csv  # noqa: PLC0415
+
+        names = [*self.names, ""] if self.trailing else self.names
+        schema = pa.schema([(name, pa.string()) for name in wanted])
+        tables = [schema.empty_table()]
+        begins, ends = self.lines.first[rows], self.lines.first[rows + 1]
+        # Neighbouring lines are taken together.
+        new = np.flatnonzero(np.append(True, begins[1:] != ends[:-1])) if len(rows) else np.zeros(0, np.int64)
+        size, pieces = 0, []
+        for first, beyond in zip(new.tolist(), [*new[1:].tolist(), len(rows)], strict=False):
+            for some in range(first, beyond, _ROWS):
+                last = min(some + _ROWS, beyond) - 1
+                pieces.append(self.lines.content[begins[some] : ends[last]])
+                size += len(pieces[-1])
+                if size < _BLOCK and (beyond < len(rows) or last < beyond - 1):
+                    continue
+                tables.append(
+                    csv.read_csv(
+                        pa.BufferReader(b"".join(pieces)),
+                        csv.ReadOptions(
+                            use_threads=False, column_names=names, block_size=max(2 * size, 1024)
+                        ),
+                        csv.ParseOptions(delimiter="|", quote_char=False, ignore_empty_lines=False),
+                        csv.ConvertOptions(
+                            column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted
+                        ),
+                    )
+                )
+                size, pieces = 0, []
+        return pa.concat_tables(tables)
 
     def _record(self, at: int) -> tuple[list[str], int]:
         """Return the values of the record that begins at a line, and how many lines it takes."""
@@ -180,46 +288,96 @@ class _Reader:
         return known[column, left]
 
 
-def _read(stream: LogStream, timezone: str | None = None) -> RawLog:
-    """Read a dump; `timezone` is that of its times, UTC by default.
+def _read(stream: LogStream, timezone: str | None = None, requested: bool = False) -> RawLog:
+    """Read a dump.
+
+    Parameters
+    ----------
+    stream
+        The file: text with bars, or JSON.
+    timezone
+        That of its times, UTC by default.
+    requested
+        Whether jobs have the processors that they asked for, not those they got.
+    """
+    return log_of_records(_records(stream), timezone=timezone, requested=requested)
+
+
+def _records(stream: LogStream) -> Records:
+    """Return the jobs of a dump.
 
     Steps are left out and counted, and so are damaged records, with a warning. If more records are damaged
     than not, the first of them is an error.
     """
-    lines = decoded(stream.read()).split("\n")
-    start = next((i for i, line in enumerate(lines) if line.strip()), None)
+    if _is_json(stream.peek()):
+        return records_of_json(decoded(stream.read()), stream.path)
+    lines = _Lines(_utf8(stream.read()))
+    start = next((i for i in range(len(lines)) if lines[i].strip()), None)
     if start is None:
         raise WorkloadError("is empty", path=stream.path)
     reader = _Reader(lines, start, stream.path)
-    rows, begins, steps = [], [], 0
-    damaged: list[WorkloadError] = []
-    for line, values in reader.records():
-        if isinstance(values, WorkloadError):
-            damaged.append(values)
-        elif "." in values[reader.job]:
-            steps += 1
-        else:
-            rows.append(values)
-            begins.append(line)
-    if len(damaged) > len(rows) + steps:
+    looked_at = {*quantities_of(reader.names).values(), *(n for n in reader.names if n.lower() in LOOKED_AT)}
+    wanted = [name for name in reader.names if name in looked_at]
+    table, begins, damaged = reader.table(wanted)
+    job = reader.names[reader.job]
+    texts = {name: Texts.of(table.column(name)) for name in table.column_names}
+    del table
+    ids = texts[job].values.to_pylist()
+    step = np.array(["." in text for text in ids], np.bool_)[texts[job].codes]
+    # Dumps put into one file have their headers within.
+    again = np.array([text.strip() == job for text in ids], np.bool_)[texts[job].codes]
+    steps = int(step.sum())
+    if len(damaged) > len(begins):
         raise damaged[0]
     if damaged:
         others = f"; {len(damaged) - 1} more like it" if len(damaged) > 1 else ""
         message = f"left out: {damaged[0].path}:{damaged[0].line} {damaged[0].message}{others}"
         warnings.warn(message, GridtuneWarning, stacklevel=2)
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in reader.names]
-    notes = {"steps of jobs left out": steps, "damaged records left out": len(damaged)}
-    records = Records(stream.path, dict(zip(reader.names, columns, strict=True)), begins, notes)
-    return log_of_records(records, timezone=timezone)
+    notes = {
+        "steps of jobs left out": steps,
+        "damaged records left out": len(damaged),
+        "repeated headers left out": int(again.sum()),
+    }
+    unread = tuple(name for name in reader.names if name not in looked_at)
+    records = Records(stream.path, texts, (begins + 1).tolist(), notes, ("job", "submit"), unread)
+    left = np.flatnonzero(~step & ~again)
+    return records if len(left) == len(begins) else records.take(left)
+
+
+def _utf8(content: bytes) -> bytes:
+    """Return a text in UTF-8, whatever it is in, without a byte order mark."""
+    content = content.removeprefix(BYTE_ORDER_MARK)
+    check = codecs.getincrementaldecoder("utf-8")()
+    try:
+        # Piece by piece: the whole as a text would take as much memory again.
+        for begin in range(0, len(content), _BLOCK):
+            check.decode(content[begin : begin + _BLOCK])
+        check.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return decoded(content).encode()
+    return content
+
+
+def _is_json(start: bytes) -> bool:
+    return decoded(start).lstrip("\ufeff \r\n\t").startswith("{")
 
 
 def _recognises(start: bytes) -> bool:
-    """Return whether a file begins like a dump: a line of names between bars, a job's id among them."""
-    header = decoded(start).lstrip("\ufeff\r\n").split("\n", 1)[0]
+    """Return whether a file begins like a dump: names between bars, or JSON with jobs' associations."""
+    text = decoded(start)
+    if _is_json(start):
+        return '"association"' in text or '"openapi' in text
+    header = text.lstrip("\ufeff\r\n").split("\n", 1)[0]
     names = {name.strip().lower() for name in header.split("|")}
     return "|" in header and bool({"jobid", "jobidraw"} & names)
 
 
 SACCT = Format(
-    "sacct", ".sacct", _read, None, "Slurm's accounting, sacct -P: read only", recognises=_recognises
+    "sacct",
+    ".sacct",
+    _read,
+    None,
+    "Slurm's accounting, sacct -P or sacct --json: read only",
+    recognises=_recognises,
+    records=_records,
 )

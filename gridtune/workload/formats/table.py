@@ -8,6 +8,7 @@ The header's comments are those of the Standard Workload Format: `Key: value` li
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 import warnings
@@ -468,7 +469,9 @@ def rows_of_text(columns: Sequence[npt.NDArray[Any]], separator: str) -> Iterato
 
 
 def decoded(text: bytes) -> str:
-    """Decode UTF-8, else Latin-1, which old logs are written in; without a byte order mark."""
+    """Decode UTF-8, UTF-16 with a byte order mark, else Latin-1; without the mark."""
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return text.decode("utf-16", "replace")
     try:
         return text.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError:

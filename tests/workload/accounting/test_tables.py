@@ -33,7 +33,7 @@ def test_columns_of_ones_own(tmp_path):
     ("columns", "message"),
     [
         ("submit=Submited", "no column 'Submited'"),
-        ("submitted=Submitted", "'submitted' is nothing a job table holds"),
+        ("sent=Submitted", "'sent' is nothing a job table holds"),
         ("Submitted", "'Submitted' does not name a column"),
     ],
 )

@@ -1,0 +1,196 @@
+"""When pending jobs will start: replays from what runs and waits now, with run times drawn from the past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gridtune.errors import WorkloadError
+from gridtune.slurm.agreement import known_at
+from gridtune.slurm.cluster import UNLIMITED, SlurmCluster
+from gridtune.slurm.replay import ClusterState, Phases, replay
+from gridtune.slurm.requests import Request
+from gridtune.slurm.usage import decayed_usage
+from gridtune.slurm.whatif import logged_jobs
+from gridtune.types import FloatArray
+from gridtune.workload.describe import start_instant
+from gridtune.workload.workload import Workload
+
+__all__ = ["INTERVAL", "Past", "forecast", "past_of"]
+
+#: The quantiles of the draws meant to have 80 % of the starts between them, chosen on two recorded runs. They
+#: know run times of the past alone, so ends at 10 and 90 % held only 74 % there.
+INTERVAL = (0.06, 0.94)
+#: The last so many jobs of a user are what run times are drawn from.
+_LATEST = 200
+#: A user's own jobs weigh against so many of everybody's.
+_PRIOR = 5
+#: Arrivals are drawn from the last so many seconds.
+_WINDOW = 7 * 86_400
+
+
+@dataclass(frozen=True)
+class Past:
+    """All that had happened by an instant.
+
+    Attributes
+    ----------
+    now
+        The instant, seconds.
+    ended
+        Jobs that had ended by then, with their run times, in the order of their ends.
+    submitted
+        Jobs submitted before it, in the order of submission: what comes next looks like them. The run time of
+        one that has not ended is not looked at.
+    usage
+        Decayed processor-seconds of each (account, user).
+    """
+
+    now: int
+    ended: Sequence[Request] = ()
+    submitted: Sequence[Request] = ()
+    usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+class _Shares:
+    """Shares of their limits that the jobs of each user, and of all, ran."""
+
+    def __init__(self, cluster: SlurmCluster, ended: Sequence[Request]) -> None:
+        self.cluster = cluster
+        self.of: dict[tuple[str, ...], list[float]] = {}
+        for one in ended:
+            share = min(1.0, one.run_time / self.limit(one))
+            for key in ((), (one.user,)):
+                self.of.setdefault(key, []).append(share)
+
+    def limit(self, request: Request) -> int:
+        """Return a job's limit in its first partition."""
+        return max(1, request.limit_in(self.cluster.partitions[request.partitions[0]]))
+
+    def again(self, stream: np.random.Generator) -> _Shares:
+        """Return shares drawn from these: a few jobs do not say for sure how long a user's jobs run."""
+        other = _Shares(self.cluster, ())
+        for key, some in self.of.items():
+            latest = np.array(some[-_LATEST:])
+            other.of[key] = latest[stream.integers(len(latest), size=len(latest))].tolist()
+        return other
+
+    def draw(self, request: Request, elapsed: int, stream: np.random.Generator) -> int:
+        """Draw a run time above the time that a job has run."""
+        limit = self.limit(request)
+        own, everybody = self.of.get((request.user,), [])[-_LATEST:], self.of.get((), [])[-_LATEST:]
+        left = [[share for share in some if share * limit > elapsed] for some in (own, everybody)]
+        # Nothing is known of the first jobs of all: any share.
+        pools = [some for some in left if some]
+        if not pools:
+            run = stream.uniform(min(elapsed, limit), limit)
+        else:
+            mine = bool(left[0]) and stream.random() * (len(left[0]) + _PRIOR) < len(left[0])
+            some = left[0] if mine or not left[1] else left[1]
+            run = some[int(stream.integers(len(some)))] * limit
+        # A job at its limit goes on until Slurm looks.
+        return max(elapsed + 1, UNLIMITED if run >= limit else int(run), 1)
+
+
+def forecast(
+    cluster: SlurmCluster,
+    pending: Sequence[Request],
+    running: Sequence[tuple[Request, int, tuple[int, ...]]],
+    past: Past,
+    *,
+    draws: int,
+    seed: int,
+) -> FloatArray:
+    """Return starts of pending jobs in seconds, shape (draws, pending).
+
+    Each draw replays the cluster from `past.now` with run times, later arrivals and phases of the clocks of
+    its own. A job that never starts in a draw has an infinite start.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    pending
+        Jobs that wait, in any order; run times are not looked at.
+    running
+        Jobs that run: each, its start, and the numbers of its nodes; run times are not looked at.
+    past
+        All that is known.
+    draws, seed
+        The number of replays, and the seed of all of them.
+    """
+    known, now = _Shares(cluster, past.ended), past.now
+    starts = np.full((draws, len(pending)), np.inf)
+    horizon = 0
+    for draw in range(draws):
+        stream = np.random.default_rng([seed, draw])
+        shares = known.again(stream)
+        drawn = [replace(one, run_time=shares.draw(one, 0, stream)) for one in pending]
+        busy = [replace(one, run_time=shares.draw(one, now - start, stream)) for one, start, _ in running]
+        state = ClusterState(
+            now,
+            {len(drawn) + place: (start, nodes) for place, (_, start, nodes) in enumerate(running)},
+            past.usage,
+        )
+        phases = Phases.draw(cluster, stream)
+        if not horizon:
+            # Later arrivals matter until the last of these jobs starts.
+            first = replay(cluster, [*drawn, *busy], phases, state).start[: len(drawn)]
+            horizon = int(1.5 * max(600, int(first.max(initial=now)) - now))
+        later = _arrivals(past, shares, horizon, stream)
+        result = replay(cluster, [*drawn, *busy, *later], phases, state).start[: len(drawn)]
+        starts[draw] = np.where(result >= 0, result, np.inf)
+    return starts
+
+
+def _arrivals(past: Past, shares: _Shares, horizon: int, stream: np.random.Generator) -> list[Request]:
+    """Draw jobs that come after now: those of a stretch of the past, from a random moment of it on."""
+    now, known = past.now, past.submitted
+    if not known:
+        return []
+    window = min(_WINDOW, now - known[0].submit)
+    if window < 1:
+        return []
+    begin = now - int(stream.integers(1, window + 1))
+    number = 1 << 40
+    drawn: list[Request] = []
+    recent = [one for one in known if one.submit >= now - window]
+    at = now
+    while at < now + horizon:
+        for one in recent:
+            submit = at + one.submit - begin
+            if begin <= one.submit and submit < now + horizon:
+                run = shares.draw(one, 0, stream)
+                drawn.append(replace(one, number=number, submit=submit, run_time=run, array=0, after=()))
+                number += 1
+        at, begin = at + now - begin, now - window
+    return drawn
+
+
+def past_of(cluster: SlurmCluster, workload: Workload, now: int) -> Past:
+    """Return what a log says of the time before an instant, in seconds since 1970; nothing after it is read.
+
+    Raises
+    ------
+    WorkloadError
+        If the log does not say when it began, or nothing of it was before the instant.
+    """
+    origin = start_instant(workload)
+    if origin is None:
+        raise WorkloadError("does not say when it began", path=workload.source, hint="give a dump of sacct")
+    begun = int(origin.timestamp())
+    jobs = logged_jobs(known_at(workload, now - begun), cluster)
+    if not jobs.requests:
+        raise WorkloadError("has no job before the queue", path=workload.source)
+    ran = []
+    for one, wait in zip(jobs.requests, jobs.recorded.tolist(), strict=True):
+        run = min(one.run_time, one.limit_in(cluster.partitions[one.partitions[0]]))
+        if wait >= 0:
+            start = begun + one.submit + wait
+            ran.append((replace(one, run_time=run, submit=begun + one.submit), start, start + run))
+    ended = sorted((one for one in ran if one[2] < now), key=lambda one: one[2])
+    submitted = [replace(one, submit=begun + one.submit) for one in jobs.requests]
+    usage = decayed_usage(cluster.priorities, now, [(one, start, min(end, now)) for one, start, end in ran])
+    return Past(now, [one for one, _, _ in ended], submitted, usage)

@@ -1,0 +1,1 @@
+"""The compiled simulation of a cluster that schedules as Slurm does."""

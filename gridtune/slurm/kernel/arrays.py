@@ -1,0 +1,288 @@
+"""The arrays of a replay: cluster, jobs, limits, what runs and what waits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gridtune.types import AnyArray, FloatArray, IntArray
+
+__all__ = [
+    "RULES",
+    "STATE",
+    "Arrays",
+    "Dependencies",
+    "Free",
+    "Jobs",
+    "Limits",
+    "Nodes",
+    "Outages",
+    "Plans",
+    "Preempting",
+    "Records",
+    "Running",
+    "Scratch",
+    "Slots",
+    "World",
+]
+
+#: Counters of a replay, and its instants: the next default pass, backfill pass and so on.
+STATE = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "running", "started", "waiting", "slots", "slots_made", "arrived", "due", "last_pass",
+            "next_backfill", "touched", "last_tick", "clock", "edge", "passes", "planned", "stuck",
+            "direct", "back", "requeued", "gone",
+        )
+    ]
+)  # fmt: skip
+RULES = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "sched_interval", "batch_sched_delay", "default_queue_depth", "bf_interval", "bf_window",
+            "bf_resolution", "bf_max_job_test", "bf_max_job_start", "bf_max_job_user", "bf_min_age_reserve",
+            "bf_min_prio_reserve", "bf_window_linear", "bf_max_job_array_resv", "most_slots", "backfill",
+            "multifactor", "max_age", "kill_wait", "overtime", "later_rules", "full_phase", "timeout_phase",
+            "nodes", "words", "leaves", "partitions", "users", "assocs", "jobs", "outages", "favor_small",
+            "cpus", "preempting", "youngest_first", "strict_order", "reorder_count", "pause", "groups",
+        )
+    ]
+    + [("age", np.float64), ("fair_share", np.float64), ("size", np.float64), ("rate", np.float64)]
+)  # fmt: skip
+
+
+class Nodes(NamedTuple):
+    """The cluster's nodes, (n,) each; `leaf` is the number of the leaf switch, -1 without one."""
+
+    cpus: IntArray
+    memory: IntArray
+    gpus: IntArray
+    weight: IntArray
+    leaf: IntArray
+    near: IntArray
+
+
+class Jobs(NamedTuple):
+    """Requests of jobs, in the order of submission, (jobs,) each.
+
+    `part` are the processors that each node must give; `records` says where each one's records begin.
+    """
+
+    submit: IntArray
+    run: IntArray
+    nodes: IntArray
+    least: IntArray
+    most: IntArray
+    tasks: IntArray
+    per_node: IntArray
+    per_task: IntArray
+    part: IntArray
+    memory: IntArray
+    gpus: IntArray
+    failed: IntArray
+    requeue: IntArray
+    user: IntArray
+    assoc: IntArray
+    records: IntArray
+
+
+class Records(NamedTuple):
+    """Jobs in each of their partitions, (records,) each; `fixed` is the part of priority that never changes.
+
+    `kind` is where the bitmaps of its nodes begin in `suits` and `able`: the partition's nodes that have the
+    processors, the memory and the features, and those of them that have the GPUs too. `group` is the number
+    of the class that preemption knows, -1 without one.
+    """
+
+    job: IntArray
+    partition: IntArray
+    tier: IntArray
+    limit: IntArray
+    per_cpu: IntArray
+    whole: IntArray
+    fixed: FloatArray
+    kind: IntArray
+    group: IntArray
+    suits: AnyArray
+    able: AnyArray
+
+
+class Outages(NamedTuple):
+    """Times without some nodes, (outages,) each, and the bitmaps of these nodes, one after the other."""
+
+    start: IntArray
+    end: IntArray
+    planned: IntArray
+    nodes: AnyArray
+
+
+class Limits(NamedTuple):
+    """Limits on each job and what counts towards them: entries, those of a job from `begin` on.
+
+    `of` is the place in `AMOUNTS`, `counter` that in `used`.
+    """
+
+    begin: IntArray
+    counter: IntArray
+    of: IntArray
+    most: IntArray
+    used: IntArray
+
+
+class Arrays(NamedTuple):
+    """The array of each job, -1 for none; of each array the most tasks at a time and its place in `used`.
+
+    `rejected` and `planned`, (arrays * partitions,), hold the number of the pass in which a task could not
+    start, and how many were planned in one.
+    """
+
+    array: IntArray
+    most: IntArray
+    counter: IntArray
+    rejected: IntArray
+    planned: IntArray
+
+
+class Dependencies(NamedTuple):
+    """Conditions of jobs on others, each met once the `left` of them have ended as they must.
+
+    Those a job is part of stand in `of` from `begin` on. `unmet` is how many must be met yet, per job.
+    """
+
+    begin: IntArray
+    of: IntArray
+    job: IntArray
+    kind: IntArray
+    left: IntArray
+    unmet: IntArray
+
+
+class Preempting(NamedTuple):
+    """Who makes room for whom. Of each class of jobs, (classes,): mode, rank, seconds of grace and safety.
+
+    `may` is 1 where the first of two classes, (classes * classes,), makes jobs of the second go. Of each job,
+    (jobs,): `since` when it last made others go, `back` when it may start again, `NEVER` if it waits for no
+    such instant, and `warned`, whether its grace has begun. `gone`, `order` and `usable` are room for lists
+    of jobs; `chosen` is a bitmap of nodes.
+    """
+
+    may: IntArray
+    mode: IntArray
+    rank: IntArray
+    grace: IntArray
+    exempt: IntArray
+    since: IntArray
+    back: IntArray
+    warned: IntArray
+    gone: IntArray
+    order: IntArray
+    usable: IntArray
+    chosen: AnyArray
+
+
+class Free(NamedTuple):
+    """Free resources of each node, (n,) each."""
+
+    cpus: IntArray
+    memory: IntArray
+    gpus: IntArray
+
+
+class Scratch(NamedTuple):
+    """Room to work in: what each node can give, what is left of it while nodes are chosen, and the choice."""
+
+    room: IntArray
+    left: IntArray
+    chosen: IntArray
+    cpus: IntArray
+    weight: IntArray
+    leaf_nodes: IntArray
+    leaf_cpus: IntArray
+    leaf_used: IntArray
+    first: IntArray
+    last: IntArray
+    size: IntArray
+
+
+class Running(NamedTuple):
+    """Jobs that run or ran.
+
+    Of each job, (jobs,): its record, start (`NEVER` before it), the end by its limit and the real end; where
+    its parts of nodes begin in `node`, `cpus` and `memory`, and how many they are.
+
+    `by_limit` and `by_end` have the jobs that run, in the order of either end.
+    """
+
+    record: IntArray
+    start: IntArray
+    limit_end: IntArray
+    real_end: IntArray
+    begin: IntArray
+    parts: IntArray
+    node: IntArray
+    cpus: IntArray
+    memory: IntArray
+    by_limit: IntArray
+    by_end: IntArray
+
+
+class Slots(NamedTuple):
+    """Backfill's table of time slices: begin, end, and the bitmap of nodes without a plan."""
+
+    begin: IntArray
+    end: IntArray
+    nodes: AnyArray
+
+
+class Plans(NamedTuple):
+    """Of each job, (jobs,): the start last planned, -1 for none, and that plan's nodes as a bitmap."""
+
+    start: IntArray
+    nodes: AnyArray
+
+
+class World(NamedTuple):
+    """The whole of a replay. `state` is a record of counters, `rules` one of constants; kernels take it bare.
+
+    `partitions` has a bitmap of each one's nodes; `avail`, `usable`, `clear`, `pool` and `completing` are one
+    bitmap each, the last two of nodes in service and of those whose job was killed this second. `empty` is
+    what is free where nothing runs; `intended` are nodes chosen before.
+    `sizes` are the processors of each job that its priority counts: asked for, or given by its last test.
+    """
+
+    nodes: Nodes
+    jobs: Jobs
+    records: Records
+    partitions: AnyArray
+    outages: Outages
+    limits: Limits
+    arrays: Arrays
+    dependencies: Dependencies
+    preemption: Preempting
+    free: Free
+    later: Free
+    empty: Free
+    running: Running
+    slots: Slots
+    plans: Plans
+    scratch: Scratch
+    avail: AnyArray
+    usable: AnyArray
+    clear: AnyArray
+    pool: AnyArray
+    completing: AnyArray
+    intended: IntArray
+    failed: IntArray
+    looked: IntArray
+    waiting: IntArray
+    sizes: IntArray
+    eligible: IntArray
+    order: IntArray
+    priority: IntArray
+    usage: FloatArray
+    factor: FloatArray
+    state: AnyArray
+    rules: AnyArray

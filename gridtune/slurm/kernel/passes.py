@@ -1,0 +1,489 @@
+"""The main pass and the backfill pass, compiled.
+
+The rules are stated, in plain Python, in `tests/slurm/reference.py`; sources are its own and
+`src/slurmctld/job_scheduler.c`, `src/plugins/sched/backfill/backfill.c` and
+`src/plugins/select/cons_common/job_test.c` of Slurm 22.05. Times are seconds.
+"""
+
+from __future__ import annotations
+
+from gridtune.core.compiled import kernel
+from gridtune.slurm.kernel.placing import are_many, choose, drop, has, look, put, room_of, share
+from gridtune.slurm.kernel.preempting import find_victims, free_of_preemptable, goes
+from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
+
+__all__ = ["backfill_pass", "main_pass"]
+
+#: Seconds of the first group of ends that a predicted start looks at.
+_FIRST_WINDOW = 30
+#: What the number of slots made is set to once a plan finds no room in the table: the pass ends.
+_FULL = 1 << 40
+
+
+@kernel()
+def _reject(world, record):
+    """Note that a task could not start in this pass: it stands for all that are left of its array."""
+    array = world.arrays.array[world.records.job[record]]
+    if array >= 0:
+        world.arrays.rejected[array * world.rules.partitions + world.records.partition[record]] = (
+            world.state.passes
+        )
+
+
+@kernel()
+def _rejected(world, record):
+    arrays, array = world.arrays, world.arrays.array[world.records.job[record]]
+    key = array * world.rules.partitions + world.records.partition[record]
+    return array >= 0 and arrays.rejected[key] == world.state.passes
+
+
+@kernel()
+def _note_plan(world, record, planned):
+    """Count a plan of a task; a task without one, or one plan too many, ends those of its array."""
+    arrays, array = world.arrays, world.arrays.array[world.records.job[record]]
+    if array < 0:
+        return
+    key = array * world.rules.partitions + world.records.partition[record]
+    # The number of the pass and, below it, the plans made in it.
+    stamp = world.state.passes << 32
+    arrays.planned[key] = max(arrays.planned[key], stamp) + planned
+    left = world.rules.bf_max_job_array_resv
+    if arrays.most[array] > 0:
+        left = min(left, arrays.most[array] - world.limits.used[arrays.counter[array]])
+    if planned == 0 or arrays.planned[key] - stamp >= left:
+        _reject(world, record)
+
+
+@kernel()
+def _choose_now(world, record, nodes):
+    """Choose nodes to start a job on at once; the favour of GPUs looked at before is forgotten.
+
+    Nodes of a job that was killed this second do not do.
+    """
+    records, clear = world.records, world.clear
+    for node in range(world.rules.nodes):
+        if has(records.suits, records.kind[record], node):
+            world.nodes.near[node] = 0
+    for w in range(world.rules.words):
+        clear[w] = nodes[w] & ~world.completing[w]
+    look(world, world.free, record, clear)
+    return choose(world, records.job[record])
+
+
+@kernel()
+def _make_room(world, record, now):
+    """Make others go for a job that found no place among `clear`; return whether there are such others."""
+    if world.rules.preempting == 0:
+        return False
+    preemption, job = world.preemption, world.records.job[record]
+    victims = find_victims(world, record, world.clear, now)
+    if victims > 0 and now - preemption.since[job] >= world.rules.pause:
+        preemption.since[job] = now
+        for i in range(victims):
+            preempt(world, preemption.order[i], now)
+    return victims > 0
+
+
+@kernel()
+def main_pass(world, now, depth):
+    """Start what can start, in order, until a partition is blocked."""
+    avail, usable, records = world.avail, world.usable, world.records
+    state, words = world.state, world.rules.words
+    for w in range(words):
+        avail[w] = world.pool[w]
+    for partition in range(world.rules.partitions):
+        world.failed[partition] = 0
+    state.passes += 1
+    looked = 0
+    for position in range(state.waiting):
+        record = world.order[position]
+        job, partition = records.job[record], records.partition[record]
+        if not world.waiting[job] or _rejected(world, record):
+            continue
+        if looked > depth:
+            break
+        looked += 1
+        if world.failed[partition] == 0:
+            for w in range(words):
+                usable[w] = avail[w] & world.partitions[partition * words + w]
+            count, held = 0, too_many(world, job)
+            tested = not held and are_many(world, usable, world.jobs.nodes[job])
+            if tested:
+                _drop_reserved(world, usable, now, records.limit[record])
+                count = _choose_now(world, record, usable)
+                if count == 0:
+                    look(world, world.empty, record, usable)
+                    held = choose(world, job) == 0
+            held = held or too_much(world, record, count)
+            if count > 0 and not held:
+                start_job(world, record, count, now, now)
+                continue
+            if tested and not held:
+                _make_room(world, record, now)
+            _reject(world, record)
+            if held:
+                continue
+            world.failed[partition] = 1
+        for w in range(words):
+            avail[w] &= ~world.partitions[partition * words + w]
+
+
+@kernel()
+def _drop_reserved(world, nodes, start, limit):
+    """Take the nodes out whose reservations a job that starts then would run into."""
+    outages, words = world.outages, world.rules.words
+    for i in range(world.rules.outages):
+        if outages.planned[i] and outages.start[i] < start + limit and outages.end[i] > start:
+            for w in range(words):
+                nodes[w] &= ~outages.nodes[i * words + w]
+
+
+@kernel()
+def _reservation_end(world, start):
+    """Return when a later start is tried since a reservation has ended, 0 if never."""
+    first, outages, resolution = 0, world.outages, world.rules.bf_resolution
+    for i in range(world.rules.outages):
+        if outages.planned[i] and start <= outages.end[i]:
+            end = -(-outages.end[i] // resolution) * resolution + 1
+            first = end if first == 0 else min(first, end)
+    return first
+
+
+@kernel()
+def _tell_size(world, free, record, count):
+    """Note the processors that a test gave to a job: its size counts them from then on."""
+    share(world, free, record, count)
+    cpus = 0
+    for i in range(count):
+        cpus += world.scratch.cpus[i]
+    world.sizes[world.records.job[record]] = cpus
+
+
+@kernel()
+def _will_run(world, record, avail, now, now_only):
+    """Return when a job could start, -1 if never, and on how many nodes; they are in `scratch.chosen`."""
+    nodes, jobs, records, running = world.nodes, world.jobs, world.records, world.running
+    job, later, room, rules = records.job[record], world.later, world.scratch.room, world.rules
+    look(world, world.free, record, avail)
+    count = choose(world, job)
+    if count > 0:
+        _tell_size(world, world.free, record, count)
+        return now, count
+    going = free_of_preemptable(world, record, avail, now)
+    if going > 0:
+        look(world, later, record, avail)
+        count = choose(world, job)
+        if count > 0:
+            # Its start lies later, but now is when the others must go.
+            _tell_size(world, later, record, count)
+            return now, count
+    if now_only:
+        return -1, 0
+    cpus, least, gpus, kind = (
+        jobs.tasks[job] * jobs.per_task[job],
+        jobs.least[job],
+        jobs.gpus[job],
+        records.kind[record],
+    )
+    fitting, total, largest, most = 0, 0, 0, jobs.most[job]
+    for node in range(rules.nodes):
+        if room[node] > 0:
+            fitting += 1
+            total += room[node]
+            largest = max(largest, room[node])
+    window, horizon, i, ends = _FIRST_WINDOW, 0, 0, world.state.running
+    while i < ends:
+        last, following = -1, -1
+        while i < ends:
+            other = running.by_limit[i]
+            i += 1
+            begin, stop = running.begin[other], running.begin[other] + running.parts[other]
+            overlaps = False
+            for k in range(begin, stop):
+                if has(avail, 0, running.node[k]):
+                    overlaps = True
+                    break
+            if not overlaps or (going > 0 and goes(world, record, other, now)):
+                continue
+            end = running.limit_end[other]
+            if horizon == 0:
+                horizon = end + _FIRST_WINDOW - end % _FIRST_WINDOW
+            last = other
+            for k in range(begin, stop):
+                node = running.node[k]
+                later.cpus[node] += running.cpus[k]
+                later.memory[node] += running.memory[k]
+                later.gpus[node] += jobs.gpus[other]
+                if has(avail, 0, node) and has(records.able, kind, node):
+                    before = room[node]
+                    room[node] = room_of(world, later, record, node)
+                    total += room[node] - before
+                    largest = max(largest, room[node])
+                    if room[node] > 0:
+                        fitting += before == 0
+                        if gpus > 0:
+                            nodes.near[node] = min(255, later.gpus[node])
+            following = _following(world, record, i, now, going)
+            if following < 0 or following > horizon + window:
+                break
+        if last < 0:
+            break
+        while True:
+            window = window + rules.bf_window_linear if rules.bf_window_linear > 0 else window * 2
+            if following <= horizon + window:
+                break
+        if fitting < least or total < cpus or (most > 0 and most * largest < cpus):
+            continue
+        count = choose(world, job)
+        if count > 0:
+            _tell_size(world, later, record, count)
+            if rules.later_rules:
+                last = _last_on(world, i, count)
+            end = running.limit_end[last]
+            # What has passed its limit will be killed.
+            return end if end > now else max(now + 1, end + rules.kill_wait + rules.overtime), count
+    return -1, 0
+
+
+@kernel()
+def _last_on(world, ends, count):
+    """Return the job that ends last of those taken away that held a node chosen."""
+    running, scratch = world.running, world.scratch
+    for i in range(ends - 1, -1, -1):
+        job = running.by_limit[i]
+        for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+            for c in range(count):
+                if scratch.chosen[c] == running.node[k]:
+                    return job
+    return running.by_limit[ends - 1]
+
+
+@kernel()
+def _following(world, record, place, now, going):
+    """Return the end of the next job by limits that is not gone already, -1 without one."""
+    running = world.running
+    while place < world.state.running:
+        other = running.by_limit[place]
+        if going == 0 or not goes(world, record, other, now):
+            return running.limit_end[other]
+        place += 1
+    return -1
+
+
+@kernel()
+def backfill_pass(world, now):
+    """Start or plan each job in order."""
+    slots, state, rules, records = world.slots, world.state, world.rules, world.records
+    slots.begin[0] = now // rules.bf_resolution * rules.bf_resolution if rules.later_rules else now
+    end = now + rules.bf_window
+    slots.end[0] = end // rules.bf_resolution * rules.bf_resolution if rules.later_rules else end
+    for w in range(rules.words):
+        slots.nodes[w] = world.pool[w]
+    state.slots, state.slots_made = 1, 1
+    for user in range(rules.users):
+        world.looked[user] = 0
+    for position in range(state.waiting):
+        world.plans.start[records.job[world.order[position]]] = -1
+    state.passes += 1
+    tested, before = 0, state.started
+    for position in range(state.waiting):
+        if tested >= rules.bf_max_job_test or state.slots_made >= _FULL:
+            break
+        record = world.order[position]
+        job = records.job[record]
+        if not world.waiting[job] or _rejected(world, record):
+            continue
+        if rules.bf_max_job_user > 0:
+            world.looked[world.jobs.user[job]] += 1
+            if world.looked[world.jobs.user[job]] > rules.bf_max_job_user:
+                continue
+        if too_many(world, job):
+            _reject(world, record)
+            continue
+        planned = state.planned
+        tested += _plan(world, record, now)
+        if world.waiting[job]:
+            _note_plan(world, record, state.planned - planned)
+        if rules.bf_max_job_start > 0 and state.started - before >= rules.bf_max_job_start:
+            break
+
+
+@kernel()
+def _plan(world, record, now):
+    """Start a job, or reserve nodes for it; return whether it was tested."""
+    slots, state, rules, jobs, records = world.slots, world.state, world.rules, world.jobs, world.records
+    job, partition, limit = records.job[record], records.partition[record], records.limit[record]
+    avail, usable, scratch, words = world.avail, world.usable, world.scratch, rules.words
+    now_only = world.priority[record] < rules.bf_min_prio_reserve or (
+        now - world.eligible[job] < rules.bf_min_age_reserve
+    )
+    counted, begin = 0, now
+    while begin <= slots.begin[0] + rules.bf_window:
+        later = _common_nodes(world, partition * words, begin, max(begin, now) + limit)
+        start, count = -1, 0
+        _drop_reserved(world, avail, begin, limit)
+        edge = _reservation_end(world, begin)
+        if 0 < edge < now + rules.bf_window and (later == 0 or edge < later):
+            later = edge
+        if are_many(world, avail, jobs.nodes[job]):
+            counted = 1
+            for w in range(words):
+                usable[w] = avail[w] & records.suits[records.kind[record] + w]
+            start, count = _will_run(world, record, usable, now, now_only)
+        if start < 0:
+            if later > 0 and not now_only:
+                begin = later
+                continue
+            return counted
+        start = max(start, begin)
+        if start <= now and _is_completing(world, count):
+            start, later = now + 1, 0
+        if start <= now:
+            planned_count = count
+            for i in range(count):
+                world.intended[i] = scratch.chosen[i]
+            count = _choose_now(world, record, usable)
+            held = too_much(world, record, count)
+            if count > 0 and not held:
+                start_job(world, record, count, now, now)
+            if count > 0 or held:
+                return counted
+            # Others must go first; the nodes are reserved meanwhile.
+            _make_room(world, record, now)
+            later, count = 0, planned_count
+            for i in range(count):
+                scratch.chosen[i] = world.intended[i]
+        if now_only:
+            return counted
+        if 0 < later < start:
+            begin = later
+            continue
+        low = start // rules.bf_resolution * rules.bf_resolution
+        high = start + limit + (rules.bf_resolution - 1 if rules.later_rules else 0)
+        high = high // rules.bf_resolution * rules.bf_resolution
+        if rules.later_rules:
+            high = max(high, low + rules.bf_resolution)
+        if start <= now + rules.bf_window and _overlaps(world, low, high, count):
+            # Without progress 22.05 would try the same until its time is up; later releases go on like this.
+            begin = start if start > begin else start + rules.bf_resolution
+            continue
+        if start <= now + rules.bf_window and too_much(world, record, 0):
+            return counted
+        state.planned += 1
+        if world.plans.start[job] < 0 or start < world.plans.start[job]:
+            world.plans.start[job] = start
+            for w in range(words):
+                world.plans.nodes[job * words + w] = 0
+            for i in range(count):
+                put(world.plans.nodes, job * words, scratch.chosen[i])
+        if start <= now + rules.bf_window:
+            if state.slots_made >= rules.most_slots:
+                state.slots_made = _FULL
+            else:
+                _reserve(world, low, high, count)
+        return counted
+    return counted
+
+
+@kernel()
+def _is_completing(world, count):
+    """Tell whether a node chosen had a job that was killed this second."""
+    completing = False
+    for i in range(count):
+        completing = completing or has(world.completing, 0, world.scratch.chosen[i])
+    return completing
+
+
+@kernel()
+def _common_nodes(world, pool, begin, end):
+    """Put the partition's nodes without a plan in a time into `avail`; return when others come, or 0.
+
+    The partition's bitmap begins at `pool`.
+    """
+    slots, avail, later, words = world.slots, world.avail, 0, world.rules.words
+    count = world.state.slots
+    for w in range(words):
+        avail[w] = world.partitions[pool + w]
+    for i in range(count):
+        if slots.end[i] > begin and i + 1 < count and later == 0:
+            for w in range(words):
+                others = world.partitions[pool + w] & slots.nodes[(i + 1) * words + w]
+                if others & ~(avail[w] & slots.nodes[i * words + w]) != 0:
+                    later = slots.end[i]
+                    break
+        if slots.end[i] <= begin:
+            continue
+        if slots.begin[i] > end:
+            break
+        for w in range(words):
+            avail[w] &= slots.nodes[i * words + w]
+    return later
+
+
+@kernel()
+def _overlaps(world, start, end, count):
+    """Tell whether a node chosen is planned for another job within a time."""
+    slots, chosen = world.slots, world.scratch.chosen
+    for i in range(world.state.slots):
+        if slots.end[i] > start and slots.begin[i] < end:
+            for k in range(count):
+                if not has(slots.nodes, i * world.rules.words, chosen[k]):
+                    return True
+    return False
+
+
+@kernel()
+def _copy_slot(slots, words, source, target):
+    slots.begin[target], slots.end[target] = slots.begin[source], slots.end[source]
+    for w in range(words):
+        slots.nodes[target * words + w] = slots.nodes[source * words + w]
+
+
+@kernel()
+def _split(world, count, i, instant):
+    """Make two of a slot, the second from an instant on."""
+    slots, words = world.slots, world.rules.words
+    for k in range(count, i, -1):
+        _copy_slot(slots, words, k - 1, k)
+    slots.begin[i + 1], slots.end[i] = instant, instant
+
+
+@kernel()
+def _reserve(world, start, end, chosen):
+    """Take nodes out of all slots between two instants, splitting those that reach over them."""
+    slots, state, scratch, words = world.slots, world.state, world.scratch, world.rules.words
+    start = max(start, slots.begin[0])
+    count, i = state.slots, 0
+    while i < count and slots.end[i] < start:
+        i += 1
+    if i == count:
+        return
+    if slots.end[i] > start:
+        _split(world, count, i, start)
+        count += 1
+    for k in range(i + 1, count):
+        if end < slots.end[k]:
+            _split(world, count, k, end)
+            count += 1
+            break
+        if end == slots.end[k]:
+            break
+    state.slots_made += count - state.slots
+    for k in range(count):
+        if slots.begin[k] >= start and slots.end[k] <= end:
+            for c in range(chosen):
+                drop(slots.nodes, k * words, scratch.chosen[c])
+        if slots.begin[k] >= end:
+            break
+    # Of equal neighbours one pair is merged.
+    for k in range(count - 1):
+        equal = True
+        for w in range(words):
+            equal = equal and slots.nodes[k * words + w] == slots.nodes[(k + 1) * words + w]
+        if equal:
+            slots.end[k] = slots.end[k + 1]
+            for m in range(k + 1, count - 1):
+                _copy_slot(slots, words, m + 1, m)
+            count -= 1
+            break
+    state.slots = count

@@ -1,0 +1,270 @@
+"""The choice of nodes for a job, compiled: Slurm's evaluation of nodes with and without a tree of switches.
+
+The rules are stated, in plain Python, in `tests/slurm/reference.py`; sources are its own and
+`src/plugins/select/cons_tres` of Slurm 22.05. Sets of nodes are bitmaps of 64-bit words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridtune.core.compiled import kernel
+
+__all__ = ["are_many", "choose", "drop", "has", "look", "put", "room_of", "share"]
+
+_ONE, _LOW, _SIX = np.uint64(1), np.int64(63), np.int64(6)
+_HEAVIEST = 1 << 60
+
+
+@kernel()
+def has(bitmaps, begin, node):
+    """Tell whether the bitmap that begins at a word holds a node."""
+    return (bitmaps[begin + (node >> _SIX)] >> np.uint64(node & _LOW)) & _ONE != 0
+
+
+@kernel()
+def put(bitmaps, begin, node):
+    """Add a node to the bitmap that begins at a word."""
+    bitmaps[begin + (node >> _SIX)] |= _ONE << np.uint64(node & _LOW)
+
+
+@kernel()
+def drop(bitmaps, begin, node):
+    """Take a node out of the bitmap that begins at a word."""
+    bitmaps[begin + (node >> _SIX)] &= ~(_ONE << np.uint64(node & _LOW))
+
+
+@kernel()
+def room_of(world, free, record, node):
+    """Return the processors that a node can give to a job; 0 where it cannot take its part."""
+    nodes, jobs, records = world.nodes, world.jobs, world.records
+    job = records.job[record]
+    cpus = free.cpus[node]
+    if records.whole[record]:
+        return cpus if cpus == nodes.cpus[node] else 0
+    if jobs.memory[job] > 0:
+        if free.memory[node] < jobs.memory[job]:
+            return 0
+    elif records.per_cpu[record] > 0:
+        cpus = min(cpus, free.memory[node] // records.per_cpu[record])
+    return cpus if cpus >= jobs.part[job] and free.gpus[node] >= jobs.gpus[job] else 0
+
+
+@kernel()
+def look(world, free, record, nodes):
+    """Fill in `scratch.room` for a job on a bitmap of nodes, of which so much is free."""
+    room, records = world.scratch.room, world.records
+    kind, gpus = records.kind[record], world.jobs.gpus[records.job[record]]
+    for node in range(world.rules.nodes):
+        room[node] = 0
+    for w in range(world.rules.words):
+        word, node = nodes[w] & records.able[kind + w], w * 64
+        while word != 0:
+            if word & _ONE != 0:
+                room[node] = room_of(world, free, record, node)
+                if gpus > 0 and room[node] > 0:
+                    world.nodes.near[node] = min(255, free.gpus[node])
+            word >>= _ONE
+            node += 1
+
+
+@kernel()
+def are_many(world, bitmap, enough):
+    """Tell whether a set has so many nodes."""
+    count = 0
+    for w in range(world.rules.words):
+        word = bitmap[w]
+        while word != 0:
+            word &= word - np.uint64(1)
+            count += 1
+            if count >= enough:
+                return True
+    return count >= enough
+
+
+@kernel()
+def choose(world, job):
+    """Choose nodes by `scratch.room`; return how many `scratch.chosen` has, ascending; 0 if they do not do.
+
+    Where small nodes lead to a dead end, they are left out, the smallest first.
+    """
+    nodes, jobs, scratch = world.nodes, world.jobs, world.scratch
+    left, cpus = scratch.left, jobs.tasks[job] * jobs.per_task[job]
+    count, total, largest, size = 0, 0, 0, world.rules.nodes
+    for node in range(size):
+        left[node] = scratch.room[node]
+        if left[node] > 0:
+            count += 1
+            total += left[node]
+            largest = max(largest, left[node])
+            scratch.weight[node] = (nodes.weight[node] << 8) - nodes.near[node]
+    if jobs.most[job] > 0 and jobs.most[job] * largest < cpus:
+        return 0
+    while count >= jobs.least[job] and total >= cpus:
+        most = jobs.most[job] if jobs.most[job] > 0 else count
+        if world.rules.leaves > 0:
+            taken = _by_switch(world, jobs.least[job], cpus, most)
+        else:
+            taken = _by_order(world, jobs.least[job], cpus, most)
+        if taken > 0:
+            _sort(scratch.chosen, taken)
+            return taken
+        smallest = total
+        for node in range(size):
+            if 0 < left[node] < smallest:
+                smallest = left[node]
+        for node in range(size):
+            if left[node] == smallest:
+                left[node] = 0
+                count -= 1
+                total -= smallest
+    return 0
+
+
+@kernel()
+def _sort(numbers, count):
+    for i in range(1, count):
+        number, k = numbers[i], i
+        while k > 0 and numbers[k - 1] > number:
+            numbers[k] = numbers[k - 1]
+            k -= 1
+        numbers[k] = number
+
+
+@kernel()
+def _by_switch(world, need, cpus, most):
+    """topology/tree: nodes of the lightest weights that do, from the switches with the fewest of them."""
+    nodes, scratch, size, leaves = world.nodes, world.scratch, world.rules.nodes, world.rules.leaves
+    left, chosen, weight = scratch.left, scratch.chosen, scratch.weight
+    leaf_nodes, leaf_cpus, used = scratch.leaf_nodes, scratch.leaf_cpus, scratch.leaf_used
+    taken, before, least = 0, -_HEAVIEST, 0
+    for leaf in range(leaves):
+        used[leaf] = 0
+    while True:
+        least = _HEAVIEST
+        for node in range(size):
+            if left[node] > 0 and before < weight[node] < least:
+                least = weight[node]
+        if least == _HEAVIEST:
+            return 0
+        for leaf in range(leaves):
+            leaf_nodes[leaf] = leaf_cpus[leaf] = 0
+        offered, offered_cpus = 0, 0
+        for node in range(size):
+            if left[node] > 0 and weight[node] == least:
+                offered += 1
+                offered_cpus += left[node]
+                if nodes.leaf[node] >= 0:
+                    leaf_nodes[nodes.leaf[node]] += 1
+                    leaf_cpus[nodes.leaf[node]] += left[node]
+        if offered >= need and offered_cpus >= cpus:
+            break
+        # What is lighter does not do by itself and is taken whole.
+        for node in range(size):
+            if left[node] > 0 and weight[node] == least and most > 0:
+                chosen[taken] = node
+                taken, need, cpus, most = taken + 1, need - 1, cpus - left[node], most - 1
+                if nodes.leaf[node] >= 0:
+                    used[nodes.leaf[node]] = 1
+        before = least
+    while (need > 0 or cpus > 0) and most > 0:
+        best = -1
+        for leaf in range(leaves):
+            if leaf_nodes[leaf] == 0:
+                continue
+            if best < 0:
+                best = leaf
+                continue
+            enough = leaf_nodes[leaf] >= need and leaf_cpus[leaf] >= cpus
+            if used[leaf] != used[best]:
+                better = used[leaf] == 1
+            elif enough != (leaf_nodes[best] >= need and leaf_cpus[best] >= cpus):
+                better = enough
+            elif enough:
+                better = leaf_nodes[leaf] < leaf_nodes[best]
+            else:
+                better = leaf_nodes[leaf] > leaf_nodes[best]
+            if better:
+                best = leaf
+        if best < 0:
+            return 0
+        for node in range(size):
+            inside = left[node] > 0 and weight[node] == least and nodes.leaf[node] == best
+            if inside and (need > 0 or cpus > 0) and most > 0:
+                chosen[taken] = node
+                taken, need, cpus, most = taken + 1, need - 1, cpus - left[node], most - 1
+        leaf_nodes[best] = 0
+        used[best] = 1
+    return taken if need <= 0 and cpus <= 0 else 0
+
+
+@kernel()
+def _by_order(world, need, cpus, most):
+    """No topology: runs of neighbours of one weight, the lightest and then the tightest that suffices."""
+    scratch = world.scratch
+    left, chosen, weight = scratch.left, scratch.chosen, scratch.weight
+    first, last, sizes = scratch.first, scratch.last, scratch.size
+    runs, taken = 0, 0
+    for node in range(world.rules.nodes):
+        if left[node] <= 0:
+            continue
+        if runs > 0 and last[runs - 1] == node - 1 and weight[first[runs - 1]] == weight[node]:
+            last[runs - 1] = node
+            sizes[runs - 1] += left[node]
+        else:
+            first[runs], last[runs], sizes[runs] = node, node, left[node]
+            runs += 1
+    while (need > 0 or cpus > 0) and most > 0:
+        best, best_enough = -1, False
+        for run in range(runs):
+            if sizes[run] == 0:
+                continue
+            enough = sizes[run] >= cpus and last[run] - first[run] + 1 >= need
+            if best < 0 or weight[first[run]] < weight[first[best]]:
+                better = True
+            elif weight[first[run]] > weight[first[best]]:
+                better = False
+            elif enough != best_enough:
+                better = enough
+            elif enough:
+                better = sizes[run] < sizes[best]
+            else:
+                better = sizes[run] > sizes[best]
+            if better:
+                best, best_enough = run, enough
+        if best < 0:
+            return 0
+        single = -1
+        if need <= 1:
+            for node in range(first[best], last[best] + 1):
+                if left[node] >= cpus and (single < 0 or left[node] < left[single]):
+                    single = node
+        for node in range(first[best], last[best] + 1):
+            if (single < 0 or node == single) and (need > 0 or cpus > 0) and most > 0:
+                chosen[taken] = node
+                taken, need, cpus, most = taken + 1, need - 1, cpus - left[node], most - 1
+        sizes[best] = 0
+    return taken if need <= 0 and cpus <= 0 else 0
+
+
+@kernel()
+def share(world, free, record, count):
+    """Fill in `scratch.cpus`, a job's part of each node chosen: tasks go round them, one at a time."""
+    nodes, jobs, records, scratch = world.nodes, world.jobs, world.records, world.scratch
+    job, chosen, cpus = records.job[record], scratch.chosen, scratch.cpus
+    for i in range(count):
+        if records.whole[record]:
+            cpus[i] = nodes.cpus[chosen[i]]
+        else:
+            cpus[i] = jobs.part[job] if jobs.per_node[job] > 0 else 0
+    if records.whole[record] or jobs.per_node[job] > 0:
+        return
+    left, step = jobs.tasks[job], jobs.per_task[job]
+    given = True
+    while left > 0 and given:
+        given = False
+        for i in range(count):
+            if left > 0 and cpus[i] + step <= room_of(world, free, record, chosen[i]):
+                cpus[i] += step
+                left -= 1
+                given = True

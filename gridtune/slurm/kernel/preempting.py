@@ -1,0 +1,187 @@
+"""The choice of jobs that must make room for another one, compiled.
+
+The rules are stated, in plain Python, in `tests/slurm/reference.py`; sources are its own and `_run_now` in
+`src/plugins/select/cons_common/job_test.c` of Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+from gridtune.core.compiled import kernel
+from gridtune.slurm.kernel.placing import choose, has, look, put
+
+__all__ = ["find_victims", "free_of_preemptable", "goes"]
+
+#: Marks of candidates: to be tried first, and not needed.
+_FIRST, _KEPT = 99_999, 1
+
+
+@kernel()
+def goes(world, record, job, now):
+    """Tell whether a job that runs must make room for a record."""
+    preemption, running = world.preemption, world.running
+    kinds = world.rules.groups
+    mine, other = world.records.group[record], world.records.group[running.record[job]]
+    if mine < 0 or other < 0 or not preemption.may[mine * kinds + other]:
+        return False
+    return preemption.mode[other] > 0 and running.start[job] + preemption.exempt[other] <= now
+
+
+@kernel()
+def _overlaps(world, nodes, job):
+    """Return how many nodes of a bitmap a job that runs has."""
+    running, count = world.running, 0
+    for i in range(running.begin[job], running.begin[job] + running.parts[job]):
+        count += has(nodes, 0, running.node[i])
+    return count
+
+
+@kernel()
+def _comes_first(world, job, other):
+    """Tell whether a candidate stands before another in the order in which they go."""
+    running, rank = world.running, world.preemption.rank
+    if world.rules.youngest_first:
+        if running.start[job] != running.start[other]:
+            return running.start[job] > running.start[other]
+        return job < other
+    mine = rank[world.records.group[running.record[job]]]
+    its = rank[world.records.group[running.record[other]]]
+    if mine != its:
+        return mine < its
+    if running.parts[job] != running.parts[other]:
+        return running.parts[job] < running.parts[other]
+    return job < other
+
+
+@kernel()
+def _find_candidates(world, record, now):
+    """Put the jobs that must make room for a record into `preemption.order`; return how many they are."""
+    order, partition, count = world.preemption.order, world.records.partition[record], 0
+    words = world.rules.words
+    for i in range(world.state.running):
+        job = world.running.by_limit[i]
+        if not goes(world, record, job, now):
+            continue
+        inside = False
+        for k in range(world.running.begin[job], world.running.begin[job] + world.running.parts[job]):
+            inside = inside or has(world.partitions, partition * words, world.running.node[k])
+        if not inside:
+            continue
+        place = count
+        while place > 0 and _comes_first(world, job, order[place - 1]):
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = job
+        count += 1
+    return count
+
+
+@kernel()
+def _copy_free(world):
+    free, later = world.free, world.later
+    for node in range(world.rules.nodes):
+        later.cpus[node], later.memory[node], later.gpus[node] = (
+            free.cpus[node], free.memory[node], free.gpus[node],
+        )  # fmt: skip
+
+
+@kernel()
+def _let_go(world, job):
+    """Add what a job has to `world.later`."""
+    running, later = world.running, world.later
+    for i in range(running.begin[job], running.begin[job] + running.parts[job]):
+        node = running.node[i]
+        later.cpus[node] += running.cpus[i]
+        later.memory[node] += running.memory[i]
+        later.gpus[node] += world.jobs.gpus[job]
+
+
+@kernel()
+def free_of_preemptable(world, record, nodes, now):
+    """Make `world.later` what is free once all jobs that must make room have gone; return how many do.
+
+    They are those that have a node of a bitmap, and stand in `preemption.order`.
+    """
+    _copy_free(world)
+    if world.rules.preempting == 0:
+        return 0
+    count, kept, order = _find_candidates(world, record, now), 0, world.preemption.order
+    for i in range(count):
+        if _overlaps(world, nodes, order[i]):
+            _let_go(world, order[i])
+            order[kept] = order[i]
+            kept += 1
+    return kept
+
+
+@kernel()
+def _order_again(world, count, found):
+    """Order candidates anew: the last that was tried first, the others before it by their nodes chosen."""
+    order, usable = world.preemption.order, world.preemption.usable
+    if world.rules.strict_order:
+        last = order[found]
+        for i in range(found, 0, -1):
+            order[i] = order[i - 1]
+        order[0] = last
+        return
+    usable[order[found]] = _FIRST
+    for i in range(found):
+        usable[order[i]] = _overlaps(world, world.preemption.chosen, order[i])
+    for i in range(found + 1, count):
+        usable[order[i]] = 0
+    for i in range(1, count):
+        job, place = order[i], i
+        while place > 0 and usable[order[place - 1]] < usable[job]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = job
+
+
+@kernel()
+def _try_in_order(world, record, nodes, count):
+    """Let candidates go one by one until a record fits; return the place of the last, -1 if it never does."""
+    order, usable, chosen = world.preemption.order, world.preemption.usable, world.preemption.chosen
+    _copy_free(world)
+    for i in range(count):
+        if _overlaps(world, nodes, order[i]) == 0:
+            continue
+        _let_go(world, order[i])
+        look(world, world.later, record, nodes)
+        picked = choose(world, world.records.job[record])
+        usable[order[i]] = 0
+        if picked > 0:
+            for w in range(world.rules.words):
+                chosen[w] = 0
+            for k in range(picked):
+                put(chosen, 0, world.scratch.chosen[k])
+            return i
+    return -1
+
+
+@kernel()
+def find_victims(world, record, nodes, now):
+    """Choose the jobs that must go for a record to fit into a bitmap's nodes.
+
+    They are the first in `preemption.order`; return how many.
+    """
+    order, usable = world.preemption.order, world.preemption.usable
+    count, tries = _find_candidates(world, record, now), 0
+    for i in range(count):
+        usable[order[i]] = 0
+    while True:
+        found = _try_in_order(world, record, nodes, count)
+        if found < 0:
+            return 0
+        tries += 1
+        if tries - 1 > world.rules.reorder_count or count <= tries:
+            for i in range(found + 1, count):
+                usable[order[i]] = _KEPT
+            break
+        _order_again(world, count, found)
+    victims = 0
+    for i in range(count):
+        if _overlaps(world, world.preemption.chosen, order[i]):
+            if usable[order[i]]:
+                break
+            order[victims] = order[i]
+            victims += 1
+    return victims

@@ -1,0 +1,205 @@
+"""Jobs that start, end, or make room for others, and what limits count of them, compiled.
+
+The rules are stated, in plain Python, in `tests/slurm/reference.py`. Times are seconds.
+"""
+
+from __future__ import annotations
+
+from gridtune.core.compiled import kernel
+from gridtune.slurm.kernel.placing import put, share
+
+__all__ = ["NEVER", "end_job", "follow_use", "preempt", "put_back", "start_job", "too_many", "too_much"]
+
+#: An instant after all others.
+NEVER = 1 << 60
+
+#: Seconds until a job that had to make room may start again: those for which its credential holds, and one.
+_BACK = 121
+
+
+@kernel()
+def _insert(order, count, keys, job):
+    """Insert a job into an order by keys, then numbers."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        other = order[middle]
+        if keys[other] < keys[job] or (keys[other] == keys[job] and other < job):
+            low = middle + 1
+        else:
+            high = middle
+    for i in range(count, low, -1):
+        order[i] = order[i - 1]
+    order[low] = job
+
+
+@kernel()
+def _remove(order, count, job):
+    i = 0
+    while order[i] != job:
+        i += 1
+    for k in range(i, count - 1):
+        order[k] = order[k + 1]
+
+
+@kernel()
+def _amount(world, job, of, cpus, memory, nodes):
+    """Return what a limit counts of a job that has so much."""
+    if of == 0:
+        return 1
+    if of == 1:
+        return cpus
+    if of == 2:
+        return memory
+    return nodes if of == 3 else nodes * world.jobs.gpus[job]
+
+
+@kernel()
+def _count(world, job, sign):
+    """Add what a job that runs has to what its limits count, or take it away."""
+    limits, running = world.limits, world.running
+    cpus, memory = 0, 0
+    for i in range(running.begin[job], running.begin[job] + running.parts[job]):
+        cpus += running.cpus[i]
+        memory += running.memory[i]
+    for entry in range(limits.begin[job], limits.begin[job + 1]):
+        amount = _amount(world, job, limits.of[entry], cpus, memory, running.parts[job])
+        limits.used[limits.counter[entry]] += sign * amount
+
+
+@kernel()
+def too_many(world, job):
+    """Tell whether a job would be one too many: looked at before nodes are."""
+    limits = world.limits
+    for entry in range(limits.begin[job], limits.begin[job + 1]):
+        if limits.of[entry] == 0 and limits.used[limits.counter[entry]] >= limits.most[entry]:
+            return True
+    return False
+
+
+@kernel()
+def too_much(world, record, count):
+    """Tell whether a job would take too much on the nodes chosen or, without any, of what it asks for."""
+    limits, jobs, scratch, job = world.limits, world.jobs, world.scratch, world.records.job[record]
+    if limits.begin[job] == limits.begin[job + 1]:
+        return False
+    cpus, memory, nodes = world.sizes[job], jobs.memory[job] * jobs.least[job], jobs.least[job]
+    if count > 0:
+        share(world, world.free, record, count)
+        cpus, memory, nodes = 0, jobs.memory[job] * count, count
+        for i in range(count):
+            cpus += scratch.cpus[i]
+        if jobs.memory[job] == 0:
+            memory = cpus * world.records.per_cpu[record]
+    for entry in range(limits.begin[job], limits.begin[job + 1]):
+        of = limits.of[entry]
+        if of > 0:
+            used = limits.used[limits.counter[entry]]
+            if used + _amount(world, job, of, cpus, memory, nodes) > limits.most[entry]:
+                return True
+    return False
+
+
+@kernel()
+def start_job(world, record, count, began, now):
+    """Put a job that began at an instant, mostly now, on the nodes in `scratch.chosen`."""
+    jobs, running, free, scratch = world.jobs, world.running, world.free, world.scratch
+    state, rules = world.state, world.rules
+    job = world.records.job[record]
+    share(world, free, record, count)
+    begin = running.begin[job]
+    for i in range(count):
+        node, cpus = scratch.chosen[i], scratch.cpus[i]
+        memory = jobs.memory[job] if jobs.memory[job] > 0 else cpus * world.records.per_cpu[record]
+        running.node[begin + i], running.cpus[begin + i], running.memory[begin + i] = node, cpus, memory
+        free.cpus[node] -= cpus
+        free.memory[node] -= memory
+        free.gpus[node] -= jobs.gpus[job]
+    running.record[job], running.start[job], running.parts[job] = record, began, count
+    limit_end = began + world.records.limit[record]
+    running.limit_end[job] = limit_end
+    running.real_end[job] = began + jobs.run[job]
+    overdue = max(limit_end + rules.overtime, now)
+    # Time limits are looked at every 30 s.
+    killed = overdue + (rules.timeout_phase - overdue) % 30
+    if running.real_end[job] > overdue:
+        running.real_end[job] = min(running.real_end[job], killed)
+    _count(world, job, 1)
+    _insert(running.by_limit, state.running, running.limit_end, job)
+    _insert(running.by_end, state.running, running.real_end, job)
+    state.running += 1
+    world.waiting[job] = 0
+    state.started += 1
+
+
+@kernel()
+def follow_use(world, job, now):
+    """Add what a job has used since priorities were last computed to its user."""
+    state, running = world.state, world.running
+    run = now - max(running.start[job], state.last_tick)
+    if run <= 0:
+        return
+    cpus = 0
+    for i in range(running.begin[job], running.begin[job] + running.parts[job]):
+        cpus += running.cpus[i]
+    world.usage[world.jobs.assoc[job]] += cpus * run * world.rules.rate**run
+
+
+@kernel()
+def end_job(world, job, now):
+    """Give back what a job holds; the nodes of one that was killed are not usable until the next second."""
+    running, free, state = world.running, world.free, world.state
+    follow_use(world, job, now)
+    _remove(running.by_limit, state.running, job)
+    _remove(running.by_end, state.running, job)
+    state.running -= 1
+    _count(world, job, -1)
+    killed = now - running.start[job] < world.jobs.run[job]
+    for i in range(running.begin[job], running.begin[job] + running.parts[job]):
+        node = running.node[i]
+        free.cpus[node] += running.cpus[i]
+        free.memory[node] += running.memory[i]
+        free.gpus[node] += world.jobs.gpus[job]
+        if killed:
+            put(world.completing, 0, node)
+    if killed:
+        state.direct = min(state.direct, now + 1)
+
+
+@kernel()
+def put_back(world, job, now):
+    """Let a job that had to make room start again in a while; return whether it may at all."""
+    running, state, preemption = world.running, world.state, world.preemption
+    requeued = preemption.mode[world.records.group[running.record[job]]] == 2 and world.jobs.requeue[job]
+    preemption.warned[job] = 0
+    if requeued:
+        running.start[job] = NEVER
+        preemption.back[job] = now + _BACK
+        state.back = min(state.back, now + _BACK)
+        state.requeued += 1
+    return requeued
+
+
+@kernel()
+def preempt(world, job, now):
+    """Make a job go, now or once its grace has passed; `preemption.gone` has those that do not come back."""
+    running, state, preemption = world.running, world.state, world.preemption
+    grace = preemption.grace[world.records.group[running.record[job]]]
+    if grace > 0 and not preemption.warned[job]:
+        preemption.warned[job] = 1
+        _remove(running.by_limit, state.running, job)
+        running.limit_end[job] = min(running.limit_end[job], now + grace)
+        _insert(running.by_limit, state.running - 1, running.limit_end, job)
+        overdue = running.limit_end[job]
+        _remove(running.by_end, state.running, job)
+        killed = overdue + (world.rules.timeout_phase - overdue) % 30
+        running.real_end[job] = min(running.real_end[job], killed)
+        _insert(running.by_end, state.running - 1, running.real_end, job)
+        return
+    if grace > 0 and now < running.limit_end[job]:
+        return
+    end_job(world, job, now)
+    running.real_end[job] = now
+    if not put_back(world, job, now):
+        preemption.gone[state.gone] = job
+        state.gone += 1

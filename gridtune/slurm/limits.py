@@ -1,0 +1,108 @@
+"""Limits of QOS and accounts on what runs at a time.
+
+Source: https://slurm.schedmd.com/resource_limits.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+
+from gridtune.workload.slurm import SlurmAccounts
+
+__all__ = ["AMOUNTS", "Limit", "limits_of_row", "limits_on"]
+
+#: What limits count: jobs, processors, MB, nodes and GPUs.
+AMOUNTS = ("jobs", "cpu", "mem", "node", "gres/gpu")
+
+#: Columns of sacctmgr's tables: what is counted ("" for a list of TRES), and for whom each.
+_QOS = {
+    "GrpTRES": ("", ""),
+    "GrpJobs": ("jobs", ""),
+    "MaxTRESPU": ("", "user"),
+    "MaxJobsPU": ("jobs", "user"),
+    "MaxTRESPA": ("", "account"),
+    "MaxJobsPA": ("jobs", "account"),
+}
+_ASSOCIATION = {"GrpTRES": ("", ""), "GrpJobs": ("jobs", ""), "MaxJobs": ("jobs", "user")}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most so much at a time for the jobs of a QOS, an account with all below it, or one of its users.
+
+    Attributes
+    ----------
+    of, most
+        One of `AMOUNTS`, and how much of it.
+    qos, account, user
+        Whose jobs count: a QOS, or an account and, where not "", a user in it.
+    each
+        "user" or "account" if each of them may have so much, "" if all together.
+    """
+
+    of: str
+    most: int
+    qos: str = ""
+    account: str = ""
+    user: str = ""
+    each: str = ""
+
+
+def limits_of_row(row: Mapping[str, str]) -> tuple[list[Limit], list[str]]:
+    """Return the limits in a row of `sacctmgr show qos -P` or `show assoc -P`, and the columns not modelled.
+
+    Raises
+    ------
+    ValueError
+        If a limit is no whole number.
+    """
+    qos, account, user = row.get("Name", ""), row.get("Account", "").strip(), row.get("User", "").strip()
+    columns = _QOS if qos else _ASSOCIATION
+    limits, others = [], []
+    for name, text in row.items():
+        if not text or not name.startswith(("Grp", "Max", "Min", "LimitFactor")) or "Submit" in name:
+            continue
+        if name not in columns:
+            others.append(f"{name}={text}")
+            continue
+        of, each = columns[name]
+        for item in [f"{of}={text}"] if of else text.split(","):
+            resource, _, number = item.partition("=")
+            if resource not in AMOUNTS:
+                others.append(f"{name}={item}")
+                continue
+            limits.append(Limit(resource, _amount(number, name), qos, "" if qos else account, user, each))
+    return limits, others
+
+
+def _amount(text: str, name: str) -> int:
+    """Return a whole number, or MB of one with a unit."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "M")
+    if not number.isdecimal() or unit not in "MGT":
+        raise ValueError(f"{name}: {text!r} is no limit; a whole number from 0 on is one")
+    return int(number) * {"M": 1, "G": 1024, "T": 1024**2}[unit]
+
+
+def limits_on(
+    limits: tuple[Limit, ...], accounts: SlurmAccounts, qos: str, account: str, user: str
+) -> Iterator[tuple[Hashable, str, int]]:
+    """Yield the limits that hold for a job: what its use is summed up by, of what, and the most.
+
+    A limit of the QOS hides those of accounts on the same. Of `MaxJobs` the nearest account's holds.
+    """
+    hidden = set()
+    for limit in limits:
+        if limit.qos and limit.qos == qos:
+            hidden.add((limit.of, limit.each != ""))
+            yield (limit, {"user": user, "account": account}.get(limit.each, "")), limit.of, limit.most
+    scopes = [(account, user), (account, "")]
+    while account and account != "root":
+        account = accounts.parent_of.get(account, "root")
+        scopes.append((account, ""))
+    for scope in scopes:
+        here = [limit for limit in limits if not limit.qos and (limit.account, limit.user) == scope]
+        here = [limit for limit in here if (limit.of, limit.each != "") not in hidden]
+        for limit in here:
+            yield (limit, scopes[0] if limit.each else ""), limit.of, limit.most
+        hidden |= {(limit.of, True) for limit in here if limit.each}

@@ -1,0 +1,283 @@
+"""Jobs as they were submitted to a cluster of nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from gridtune.errors import WorkloadError
+from gridtune.slurm.cluster import UNLIMITED, Node, Partition, SlurmCluster
+from gridtune.slurm.limits import limits_on
+from gridtune.types import IntArray
+from gridtune.workload.workload import Workload
+
+__all__ = ["DEPENDENCIES", "Request", "RequestCheck", "kinds_in", "requests_of"]
+
+#: A job can wait for another one to do this: end, end well, fail.
+DEPENDENCIES = ("afterany", "afterok", "afternotok")
+
+#: Fields of a log that requests are made of: names, and numbers.
+_NAMES = ("user", "account", "partition", "qos", "features", "state")
+_COLUMNS = (
+    "job_id",
+    "submit_time",
+    "run_time",
+    "requested_time",
+    "requested_memory",
+    "allocated_processors",
+    "requested_processors",
+    "allocated_nodes",
+    "requested_nodes",
+    "allocated_gpus",
+    "requested_gpus",
+    *_NAMES,
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One job as it was submitted.
+
+    Attributes
+    ----------
+    number
+        Its id; ties of priority go to the lower one.
+    submit, run_time, time_limit
+        Seconds; a job runs for one at least. A run time above the limit is cut when Slurm looks, every 30 s.
+    partitions
+        Names, in the order given.
+    tasks, tasks_per_node, cpus_per_task
+        `-n`, `--ntasks-per-node` (0: not given) and `-c`.
+    nodes, most_nodes
+        `-N`: at least 1, and 0 where no most is given.
+    memory
+        MB per node, 0 for what the partition gives per processor.
+    gpus, gpu_type
+        GPUs per node, of a type or, "", of any.
+    array, task, array_most
+        The array that it is a task of (0: none), its index, and how many tasks may run at a time (0: all).
+    after, after_any
+        Conditions, all or any of them: one of `DEPENDENCIES`, and the number of a job or an array.
+    failed
+        True if it ends with an error.
+    requeue
+        True if it starts again where it had to make room for another; None for what the cluster says.
+    """
+
+    number: int
+    submit: int
+    run_time: int
+    time_limit: int
+    user: str = ""
+    account: str = ""
+    partitions: tuple[str, ...] = ()
+    qos: str = ""
+    tasks: int = 1
+    tasks_per_node: int = 0
+    cpus_per_task: int = 1
+    nodes: int = 1
+    most_nodes: int = 0
+    memory: int = 0
+    gpus: int = 0
+    gpu_type: str = ""
+    features: tuple[str, ...] = ()
+    exclusive: bool = False
+    nice: int = 0
+    array: int = 0
+    task: int = 0
+    array_most: int = 0
+    after: tuple[tuple[str, int], ...] = ()
+    after_any: bool = False
+    failed: bool = False
+    requeue: bool | None = None
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """The order of jobs of equal priority; the tasks of an array stand together."""
+        return self.submit, self.array or self.number, self.task
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """All that decides which nodes suit it and have its GPUs."""
+        return self.features, self.memory, self.cpus_per_node, self.gpus, self.gpu_type
+
+    @property
+    def cpus(self) -> int:
+        """Processors asked for."""
+        return self.tasks * self.cpus_per_task
+
+    @property
+    def cpus_per_node(self) -> int:
+        """Processors that every node must give: those of its tasks, or of one task where none are said."""
+        return min(self.tasks_per_node or 1, self.tasks) * self.cpus_per_task
+
+    @property
+    def least_nodes(self) -> int:
+        """Nodes needed at least: those asked for, and enough for the tasks."""
+        return max(self.nodes, -(-self.tasks // self.tasks_per_node) if self.tasks_per_node else 1)
+
+    def limit_in(self, partition: Partition) -> int:
+        """Return the time limit in a partition."""
+        own = self.time_limit if 0 < self.time_limit < UNLIMITED else partition.default_time
+        return min(own, partition.max_time)
+
+    def suits(self, node: Node, partition: Partition) -> bool:
+        """Tell whether a node has the processors, memory and features; GPUs are another matter to Slurm."""
+        per_cpu = 0 if self.memory else partition.memory_per_cpu
+        return (
+            node.cpus >= self.cpus_per_node
+            and node.memory >= max(self.memory, self.cpus_per_node * per_cpu)
+            and node.features.issuperset(self.features)
+        )
+
+    def has_gpus(self, node: Node) -> bool:
+        """Tell whether a node has the GPUs, of the type asked for."""
+        gpus = node.gpus.get(self.gpu_type, 0) if self.gpu_type else sum(node.gpus.values())
+        return gpus >= self.gpus
+
+
+class RequestCheck:
+    """Refuses jobs that a cluster could never start; nodes of a kind are looked at once."""
+
+    def __init__(self, cluster: SlurmCluster) -> None:
+        self.cluster = cluster
+        self._kinds: dict[str, list[tuple[Node, int]]] = {}
+        self._limits: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
+
+    def check(self, request: Request) -> None:
+        """Refuse a job.
+
+        Raises
+        ------
+        WorkloadError
+            Naming the job: a partition that is not there, more than its nodes could ever hold, more than
+            a limit allows, an unknown dependency.
+        """
+        for kind, _ in request.after:
+            if kind not in DEPENDENCIES:
+                raise WorkloadError(
+                    f"job {request.number}: no dependency {kind!r}", hint=f"one of {', '.join(DEPENDENCIES)}"
+                )
+        amounts = {
+            "jobs": 1,
+            "cpu": request.cpus,
+            "mem": request.memory * request.least_nodes,
+            "node": request.least_nodes,
+            "gres/gpu": request.gpus * request.least_nodes,
+        }
+        for of, most in self._limits_of(request):
+            if amounts[of] > most:
+                raise WorkloadError(
+                    f"job {request.number}: asks for {amounts[of]} of {of}, but a limit allows {most}",
+                    hint="compare it with sacctmgr's lists, or leave such jobs out",
+                )
+        partitions = self.cluster.partitions
+        for name in request.partitions:
+            if name not in partitions:
+                there = ", ".join(partitions)
+                raise WorkloadError(f"job {request.number}: no partition {name!r}", hint=f"there are {there}")
+        if not any(self._can_hold(request, partitions[name]) for name in request.partitions):
+            text = f"{request.least_nodes} nodes, {request.cpus} processors, {request.memory} MB a node"
+            raise WorkloadError(
+                f"job {request.number}: no partition of {', '.join(request.partitions)} can hold it ({text})",
+                hint="compare it with slurm.conf, or leave such jobs out",
+            )
+
+    def can_run(self, request: Request) -> bool:
+        """Tell whether a job is not refused."""
+        try:
+            self.check(request)
+        except WorkloadError:
+            return False
+        return True
+
+    def _limits_of(self, request: Request) -> list[tuple[str, int]]:
+        """Return how much of what a limit allows to jobs of the same QOS, account and user."""
+        whose = request.qos, request.account, request.user
+        if whose not in self._limits:
+            groups = limits_on(self.cluster.limits, self.cluster.accounts, *whose)
+            self._limits[whose] = [(of, most) for _, of, most in groups]
+        return self._limits[whose]
+
+    def _can_hold(self, request: Request, partition: Partition) -> bool:
+        if partition.name not in self._kinds:
+            kinds = ((node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition))
+            self._kinds[partition.name] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
+        nodes, cpus, most = 0, 0, request.most_nodes or len(partition.nodes)
+        for node, count in self._kinds[partition.name]:
+            if request.suits(node, partition) and request.has_gpus(node):
+                # The largest nodes hold the most.
+                cpus += node.cpus * max(0, min(count, most - nodes))
+                nodes += count
+        return nodes >= request.least_nodes and cpus >= request.cpus
+
+
+def kinds_in(cluster: SlurmCluster, partition: Partition) -> list[tuple[Node, list[int]]]:
+    """Return one node of each kind in a partition, and the numbers of all of that kind."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for number in partition.nodes:
+        node = cluster.nodes[number]
+        key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features)
+        kinds.setdefault(key, []).append(number)
+    return [(cluster.nodes[numbers[0]], numbers) for numbers in kinds.values()]
+
+
+def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request], IntArray, dict[str, int]]:
+    """Make requests of a log's jobs, with the processors and nodes allocated or, unknown, requested.
+
+    Returns
+    -------
+    requests
+        Those that the cluster could hold.
+    rows : shape (requests,)
+        Their rows in the log.
+    left_out
+        Numbers of jobs that were left out or taken as something else, by the reason.
+    """
+    columns = {name: workload.column(name).tolist() for name in _COLUMNS}
+    names = {name: workload.names.get(name, {}) for name in _NAMES}
+    default, check = next(iter(cluster.partitions), ""), RequestCheck(cluster)
+    requests: list[Request] = []
+    rows: list[int] = []
+    counts: Counter[str] = Counter()
+    for row in range(len(workload)):
+        job = {name: column[row] for name, column in columns.items()}
+        text = {
+            name: found.get(job[name], str(job[name])) if job[name] >= 0 else ""
+            for name, found in names.items()
+        }
+        cpus = job["allocated_processors"] if job["allocated_processors"] > 0 else job["requested_processors"]
+        nodes = max(1, job["allocated_nodes"] if job["allocated_nodes"] > 0 else job["requested_nodes"])
+        partitions = tuple(name for name in text["partition"].split(",") if name in cluster.partitions)
+        if job["run_time"] < 0 or cpus < 1:
+            counts["never ran, or without processors"] += 1
+            continue
+        if not partitions:
+            counts[f"without a partition of the cluster: taken as {default}"] += 1
+        request = Request(
+            max(0, job["job_id"]),
+            job["submit_time"],
+            # One that was ended at its limit runs until Slurm looks.
+            UNLIMITED if text["state"] == "TIMEOUT" and job["requested_time"] > 0 else job["run_time"],
+            job["requested_time"] if job["requested_time"] > 0 else -1,
+            text["user"],
+            text["account"],
+            partitions or (default,),
+            text["qos"],
+            cpus,
+            cpus // nodes if cpus % nodes == 0 else 0,
+            # The size factor of a priority counts the nodes asked for: fewer than the tasks need, maybe.
+            nodes=min(nodes, job["requested_nodes"]) if job["requested_nodes"] > 0 else nodes,
+            most_nodes=nodes,
+            memory=max(0, job["requested_memory"]) * cpus // nodes // 1024,
+            gpus=max(0, job["allocated_gpus"], job["requested_gpus"]) // nodes,
+            features=tuple(filter(None, text["features"].split("&"))),
+        )
+        if not check.can_run(request):
+            counts["more than the cluster could ever hold"] += 1
+            continue
+        requests.append(request)
+        rows.append(row)
+    return requests, np.array(rows, dtype=np.int64), dict(counts)

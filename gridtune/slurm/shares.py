@@ -1,0 +1,120 @@
+"""Fair share: each user's factor from shares and decayed usage, by the Fair Tree or the classic formula.
+
+Sources: https://slurm.schedmd.com/fair_tree.html, https://slurm.schedmd.com/classic_fair_share.html, and
+`src/plugins/priority/multifactor/fair_tree.c` of Slurm 22.05: accounts that tie are not merged there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from gridtune.slurm.cluster import Priorities
+from gridtune.types import FloatArray
+from gridtune.workload.slurm import SlurmAccounts
+
+__all__ = ["ShareTree"]
+
+
+class ShareTree:
+    """The tree of accounts; users that no file names get one share of their account, and it one of root's.
+
+    Parameters
+    ----------
+    accounts
+        Those of the cluster.
+    users
+        (account, user) of the jobs.
+    """
+
+    def __init__(self, accounts: SlurmAccounts, users: Iterable[tuple[str, str]]) -> None:
+        shares = dict(accounts.users)
+        parent_of, account_shares = dict(accounts.parent_of), dict(accounts.shares_of)
+        for account, user in users:
+            shares.setdefault((account, user), 1)
+            if account != "root" and account not in parent_of:
+                parent_of[account], account_shares[account] = "root", 1
+        self.users = list(shares)
+        below: dict[str, list[tuple[int, str | None, int]]] = defaultdict(list)
+        for account, parent in parent_of.items():
+            below[parent].append((account_shares[account], account, -1))
+        for number, (account, user) in enumerate(self.users):
+            below[account].append((shares[account, user], None, number))
+        #: Below each account: (part of its shares, name or None, number of the user).
+        self.below: dict[str, list[tuple[float, str | None, int]]] = defaultdict(list)
+        for account, members in below.items():
+            total = sum(one for one, _, _ in members)
+            self.below[account] = [
+                (one / total if total else 0.0, name, number) for one, name, number in members
+            ]
+
+    def factors(self, usage: FloatArray, rules: Priorities) -> FloatArray:
+        """Return the factor of each of `users`, from 0 to 1, by their decayed usage."""
+        # Arithmetic is faster with Python's numbers than with numpy's.
+        values, factors = usage.tolist(), [0.0] * len(self.users)
+        used: dict[str, float] = {}
+        self._add("root", values, used)
+        if rules.fair_tree:
+            self._rank("root", values, used, factors, [len(self.users)] * 2, False)
+        else:
+            self._classic("root", values, used, factors, rules, 1.0, 0.0)
+        return np.array(factors)
+
+    def _add(self, account: str, usage: Sequence[float], used: dict[str, float]) -> float:
+        # `sum` rounds in another way from Python 3.12 on.
+        total = 0.0
+        for _, name, number in self.below[account]:
+            total += usage[number] if name is None else self._add(name, usage, used)
+        used[account] = total
+        return total
+
+    def _rank(
+        self,
+        account: str,
+        usage: Sequence[float],
+        used: Mapping[str, float],
+        factors: list[float],
+        ranks: list[int],
+        from_tie: bool,
+    ) -> None:
+        all_used = used[account]
+        levels = []
+        for place, (part, name, number) in enumerate(self.below[account]):
+            own = usage[number] if name is None else used[name]
+            share = own / all_used if all_used else 0.0
+            level = part / share if share else math.inf
+            levels.append((-level if part else 0.0, name is not None, place, name, number))
+        levels.sort()
+        before: float | None = None
+        for first, (value, _, _, name, number) in enumerate(levels):
+            tied = from_tie if first == 0 and from_tie else value == before
+            if name is None:
+                if not tied:
+                    ranks[0] = ranks[1]
+                factors[number] = ranks[0] / len(self.users)
+                ranks[1] -= 1
+            else:
+                self._rank(name, usage, used, factors, ranks, tied)
+            before = value
+
+    def _classic(
+        self,
+        account: str,
+        usage: Sequence[float],
+        used: Mapping[str, float],
+        factors: list[float],
+        rules: Priorities,
+        share: float,
+        effective: float,
+    ) -> None:
+        everything = used["root"]
+        for part, name, number in self.below[account]:
+            own = (usage[number] if name is None else used[name]) / everything if everything else 0.0
+            actual = own if account == "root" else own + (effective - own) * part
+            if name is not None:
+                self._classic(name, usage, used, factors, rules, share * part, actual)
+            elif share * part:
+                factors[number] = 2.0 ** (-actual / (share * part) / max(1, rules.dampening))

@@ -1,0 +1,237 @@
+"""The `slurm` system: a log replayed on a cluster that schedules as Slurm does, under its own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from cachetools import LRUCache
+from pydantic import Field
+
+from gridtune.batch.metrics import METRICS, evaluate
+from gridtune.core.remarks import WALLTIMES, log_remarks
+from gridtune.core.schedules.schedule import JobState, Schedule
+from gridtune.core.sources import file_checksums
+from gridtune.core.system import (
+    CleanRules,
+    LogParameters,
+    Outcome,
+    Streams,
+    System,
+    SystemParameters,
+    Window,
+    WorkloadLoader,
+)
+from gridtune.slurm.cluster import SlurmCluster, read_cluster
+from gridtune.slurm.effective import Effective
+from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.replay import replay
+from gridtune.slurm.requests import Request
+from gridtune.slurm.study import SETTINGS
+from gridtune.slurm.whatif import LoggedJobs, logged_jobs
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workload import Workload
+
+__all__ = ["SlurmParameters", "SlurmSystem"]
+
+#: Files beside a slurm.conf that decide about schedules, where they are there.
+_BESIDE = "*.conf", "sacctmgr*", "sshare.txt", "*.script"
+Setting = Annotated[int, Field(ge=0)] | None
+Interval = Annotated[int, Field(gt=0)] | None
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class SlurmParameters(LogParameters):
+    """The parameters of one replay: a setting that is left open is that of the slurm.conf."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Common": ("trace", "slurm", "window", "bf_interval", "bf_window", "default_queue_depth"),
+        "Scheduler": (
+            *("scheduler", "sched_interval", "bf_resolution", "bf_max_job_test", "bf_max_job_user"),
+            *("changes", "slurm_version"),
+        ),
+        "Priority": tuple(name for name in SETTINGS if name.startswith("weight_")),
+        "As it works": ("nodes_in_service", "release_delay", "user_share"),
+        "Jobs": ("clean", "first", "warmup", "cooldown"),
+    }
+
+    #: Slurm has its own limit for jobs without a walltime.
+    clean: CleanRules = Field(
+        ("sort_submits", "drop_never_started"),
+        description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
+        examples=["sort_submits,drop_never_started,drop_zero_run_time"],
+    )
+    slurm: str = Field(
+        description="folder of slurm.conf and the files beside it, or the slurm.conf", examples=["/etc/slurm"]
+    )
+    window: Window | None = Field(
+        None,
+        description="the i-th of n consecutive windows of about as many jobs, each on an empty cluster",
+        examples=["3/10"],
+    )
+    scheduler: Literal["sched/backfill", "sched/builtin"] | None = Field(
+        None, description="SchedulerType: with or without backfill"
+    )
+    sched_interval: Interval = Field(None, description="seconds between main passes over the whole queue")
+    default_queue_depth: Setting = Field(
+        None, description="jobs that a main pass looks at when a job comes or ends"
+    )
+    bf_interval: Interval = Field(None, description="seconds between backfill passes")
+    bf_window: Interval = Field(None, description="minutes that backfill looks ahead")
+    bf_resolution: Interval = Field(None, description="seconds that backfill rounds its plans to")
+    bf_max_job_test: Interval = Field(None, description="jobs that a backfill pass looks at")
+    bf_max_job_user: Setting = Field(
+        None, description="jobs of one user that a backfill pass looks at; 0 for no limit"
+    )
+    weight_age: Setting = Field(None, description="PriorityWeightAge")
+    weight_fair_share: Setting = Field(None, description="PriorityWeightFairshare")
+    weight_job_size: Setting = Field(None, description="PriorityWeightJobSize")
+    weight_partition: Setting = Field(None, description="PriorityWeightPartition")
+    weight_qos: Setting = Field(None, description="PriorityWeightQOS")
+    changes: str = Field(
+        "",
+        description="further settings in place of those of the slurm.conf, with semicolons between them",
+        examples=["PartitionName=debug PriorityTier=2; PriorityMaxAge=14-0"],
+    )
+    slurm_version: Literal["22.05", "25.11"] = Field(
+        "22.05", description="the release whose rules hold, where releases differ"
+    )
+    nodes_in_service: Share = Field(1.0, description="share of the nodes, of each kind, that jobs get")
+    release_delay: Annotated[int, Field(ge=0)] = Field(
+        0, description="seconds for which nodes are still busy after a job has ended"
+    )
+    user_share: Share = Field(
+        1.0, description="share of all processors that a user may have at a time, his widest job at least"
+    )
+    warmup: Annotated[float, Field(ge=0, lt=0.5)] = Field(
+        0.0, description="fraction of the jobs, the first to be submitted, that metrics leave out"
+    )
+    cooldown: Annotated[float, Field(ge=0, lt=0.5)] = Field(
+        0.0, description="fraction of the jobs, the last to be submitted, that metrics leave out"
+    )
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The changes, as `read_cluster` takes it."""
+        given = {name: getattr(self, parameter) for parameter, name in SETTINGS.items()}
+        more = (change.strip() for change in self.changes.split(";"))
+        return (
+            *(f"{name}={value}" for name, value in given.items() if value is not None),
+            *filter(None, more),
+        )
+
+
+class SlurmSystem(System):
+    """Jobs on the nodes of a cluster, scheduled as Slurm does by its slurm.conf and changes to it.
+
+    Nothing in a log says when the scheduler's clocks strike: their phases are drawn, the same for every
+    configuration of a replicate.
+    """
+
+    name: ClassVar[str] = "slurm"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = SlurmParameters
+    metrics = METRICS
+    watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
+
+    def __init__(self) -> None:
+        self._clusters: LRUCache[Hashable, SlurmCluster] = LRUCache(8)
+        self._jobs: LRUCache[Hashable, tuple[Workload, LoggedJobs]] = LRUCache(4)
+
+    def traces(self, parameters: SlurmParameters) -> Iterable[str]:
+        """Return the log, with the cleaning rules where they were set by name."""
+        return (str(parameters.reference),)
+
+    def file_checksums(self, parameters: SlurmParameters) -> Mapping[str, str]:
+        """Return the checksums of slurm.conf and of what lies beside it."""
+        place = Path(parameters.slurm)
+        folder = place if place.is_dir() else place.parent
+        files = {path for pattern in _BESIDE for path in folder.glob(pattern) if path.is_file()}
+        return file_checksums(
+            {path.name: path for path in sorted(files | ({place} if place.is_file() else set()))}
+        )
+
+    def modelled_features(self, parameters: SlurmParameters) -> Collection[str]:
+        """Return what a replay models; accounts as shares, QOS by their priorities and limits."""
+        return (
+            WALLTIMES,
+            "partitions",
+            "nodes",
+            "memory",
+            "gpus",
+            "features",
+            "qos",
+            "accounts",
+            "priorities",
+        )
+
+    def preflight(self, parameters: SlurmParameters, load: WorkloadLoader) -> None:
+        """Refuse a configuration that cannot be read, and a log of which nothing can run on it."""
+        self._selected(parameters, load)
+
+    def prepare(self, parameters: Iterable[SlurmParameters]) -> None:
+        """Compile the kernels by replaying two jobs."""
+        for cell in parameters:
+            cluster = self._cluster(cell)
+            name = next(name for name, partition in cluster.partitions.items() if partition.nodes)
+            replay(cluster, [Request(k, k, 9, 60, partitions=(name,)) for k in (1, 2)])
+            return
+
+    def run(
+        self, parameters: SlurmParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        """Replay the jobs of a window on the empty cluster; `tables` adds the schedule as a table."""
+        workload, jobs = self._selected(parameters, load)
+        effective = Effective.of(dict(parameters))
+        cluster, requests = effective.applied(self._cluster(parameters), jobs.requests)
+        result = replay(cluster, requests, Phases.draw(cluster, streams("phases")))
+        killed = result.end - result.start < workload.run_time
+        schedule = Schedule(
+            workload,
+            cluster.cpus,
+            result.start,
+            result.end,
+            np.array([request.time_limit for request in jobs.requests], np.int64),
+            np.where(killed, JobState.KILLED, JobState.COMPLETED).astype(np.int8),
+            {"order": "slurm", "backfill": "sched/backfill" if cluster.backfill else "sched/builtin"},
+        )
+        notes = {
+            "jobs": len(workload),
+            "processors": cluster.cpus,
+            "cleaning": dict(workload.cleaning),
+            "left_out": dict(jobs.left_out),
+            "not_modelled": list(cluster.not_modelled),
+            **log_remarks(workload.contents, self.modelled_features(parameters)),
+        }
+        metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
+        return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {}, schedule)
+
+    def _cluster(self, parameters: SlurmParameters) -> SlurmCluster:
+        """Return the cluster. The last eight are cached, by the content of their files."""
+        key = self._key(parameters)
+        if key not in self._clusters:
+            self._clusters[key] = read_cluster(
+                Path(parameters.slurm), parameters.settings, parameters.slurm_version
+            )
+        return self._clusters[key]
+
+    def _key(self, parameters: SlurmParameters) -> Hashable:
+        checksums = tuple(self.file_checksums(parameters).items())
+        return parameters.slurm, parameters.settings, parameters.slurm_version, checksums
+
+    def _selected(self, parameters: SlurmParameters, load: WorkloadLoader) -> tuple[Workload, LoggedJobs]:
+        """Return the jobs of the window that the cluster can run, as in the log and as Slurm sees them."""
+        raw, cluster = load(str(parameters.reference)), self._cluster(parameters)
+        key = (raw.checksum, self._key(parameters), parameters.clean, parameters.first, parameters.window)
+        if key not in self._jobs:
+            workload, _ = clean(raw, parameters.rules)
+            if parameters.window is not None:
+                number, count = map(int, parameters.window.split("/"))
+                workload = workload.windows(count)[number - 1]
+            if parameters.first is not None:
+                workload = workload.first(parameters.first)
+            jobs = logged_jobs(workload, cluster)
+            self._jobs[key] = workload.take(jobs.rows), jobs
+        return self._jobs[key]

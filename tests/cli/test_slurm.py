@@ -1,0 +1,127 @@
+"""`gridtune whatif`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from gridtune.cli.main import cli
+
+SACCT = """\
+JobID|User|Account|Partition|QOS|Submit|Start|End|State|AllocCPUS|ReqCPUS|AllocNodes|ReqNodes|TimelimitRaw|ReqMem
+1|u|a|all|high|2026-01-05T00:00:00|2026-01-05T00:00:00|2026-01-05T00:10:00|COMPLETED|4|4|2|2|20|10M
+2|v|b|all|high|2026-01-05T00:01:00|2026-01-05T00:20:00|2026-01-05T00:25:00|COMPLETED|2|1|1|1|10|10M
+3|v|b|all|high|2026-01-05T00:01:00|2026-01-05T00:20:00|2026-01-05T00:25:00|COMPLETED|64|64|1|1|10|10M
+"""
+CONF = """\
+PriorityType=priority/multifactor
+PriorityWeightQOS=5
+SuspendTime=300
+SlurmctldPort=7000
+NodeName=n[1-2] CPUs=2 RealMemory=1000
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+@pytest.fixture
+def paths(tmp_path):
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    return str(tmp_path / "sacct.txt"), str(tmp_path)
+
+
+def whatif(*arguments: str):
+    return CliRunner().invoke(cli, ["whatif", *arguments])
+
+
+def test_a_change_without_effect_changes_nothing(paths):
+    log, folder = paths
+    result = whatif(log, "--slurm", folder, "--draws", "3", "--change", "PriorityWeightAge=9", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.output)
+    everything = report["classes"]["all jobs"]
+    assert report["jobs"] == everything["jobs"] == 2
+    assert everything["recorded"] == (0 + 19 * 60) / 2
+    # Job 2 waits for the end of job 1, and for the next pass.
+    assert 540 / 2 <= everything["simulated"] <= (540 + 60) / 2
+    assert everything["relative"] == 0
+    assert report["verdict"] == "not sure"
+    assert report["not_modelled"] == ["slurm.conf:3: suspendtime=300"]
+    assert report["slurm_conf"] == ["+PriorityWeightAge=9"]
+    # That of the whole log, with the job that is left out.
+    assert report["processors_allocated_to_requested"] == 1.014
+    assert report["left_out"] == {
+        "more than the cluster could ever hold": 1,
+        "of a QOS that no file describes, taken with priority 0: high": 2,
+    }
+
+
+def test_more_nodes_end_a_wait(paths, tmp_path):
+    log, folder = paths
+    other = tmp_path / "larger"
+    other.mkdir()
+    larger = CONF.replace("n[1-2]", "n[1-3]").replace("7000", "8000").replace("PreemptType", "#PreemptType")
+    (other / "slurm.conf").write_text(larger)
+    command = [log, "--slurm", folder, "--draws", "8", "--to", str(other)]
+    report = json.loads(whatif(*command, "--json").output)
+    changed = report["classes"]["all jobs"]["changed"]
+    # Both start at the next pass.
+    assert changed <= 60
+    assert report["verdict"] == "better"
+    # Ports decide nothing.
+    assert report["slurm_conf"] == [
+        "-PreemptType=preempt/qos",
+        "-NodeName=n[1-2] CPUs=2 RealMemory=1000",
+        "+NodeName=n[1-3] CPUs=2 RealMemory=1000",
+    ]
+    printed = whatif(*command).output
+    assert "They wait less." in printed
+    assert "+NodeName=n[1-3]" in printed
+    assert "account b" in printed
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ("bf_interval=120", "+SchedulerParameters=bf_interval=120"),
+        ("PartitionName=all PriorityTier=2", "+PartitionName=all Nodes=ALL Default=YES PriorityTier=2"),
+        ("priorityweightqos=9", "+priorityweightqos=9"),
+    ],
+)
+def test_the_lines_of_slurm_conf_that_change_are_printed(paths, change, line):
+    log, folder = paths
+    report = json.loads(whatif(log, "--slurm", folder, "--draws", "2", "--change", change, "--json").output)
+    assert line in report["slurm_conf"]
+
+
+def test_weeks_are_what_intervals_are_made_of(paths, tmp_path):
+    _, folder = paths
+    days = "".join(
+        f"{number}|u|a|all||2026-{month:02}-{day:02}T0{hour}:00:00|2026-{month:02}-{day:02}T0{hour}:10:00|"
+        f"2026-{month:02}-{day:02}T0{hour}:50:00|COMPLETED|4|4|2|2|60|10M\n"
+        for number, (month, day, hour) in enumerate(
+            ((month, day, hour) for month in (1, 2) for day in range(1, 29) for hour in (1, 1)), start=1
+        )
+    )
+    log = tmp_path / "weeks.txt"
+    log.write_text(SACCT.partition("\n")[0] + "\n" + days)
+    command = [str(log), "--slurm", folder, "--draws", "2", "--change", "bf_interval=120", "--json"]
+    assert json.loads(whatif(*command).output)["replicate"] == "week"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "nothing to change"),
+        (["--change", "bf_intervall=9"], "did you mean 'bf_interval'"),
+        (["--change", "PartitionName=nowhere PriorityTier=2"], "no partition 'nowhere'"),
+        (["--to", "nowhere"], "does not exist"),
+    ],
+)
+def test_bad_input_is_refused(paths, options, message):
+    log, folder = paths
+    result = whatif(log, "--slurm", folder, *options)
+    assert result.exit_code != 0
+    assert message in result.output + str(result.exception)

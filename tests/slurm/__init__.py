@@ -1,0 +1,1 @@
+"""Tests of the cluster that schedules as Slurm does."""

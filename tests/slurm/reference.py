@@ -1,0 +1,1005 @@
+"""Slurm's rules in plain Python: the specification that the compiled kernel is held against.
+
+Sets of nodes are whole numbers, bit n for node n. Rules: SchedMD's source, release 22.05 unless said
+otherwise, and the runs of a real Slurm 22.05.8 that `benchmarks/slurm_agreement.py` compares with. Nothing is
+shared with the kernel but the descriptions of cluster and jobs.
+"""
+# ruff: noqa: PLR0911, PLR0912, SIM102, E501
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.limits import limits_on
+from gridtune.slurm.requests import Request
+
+#: Seconds of the first group of ends that a predicted start looks at.
+FIRST_WINDOW = 30
+
+
+def amounts_of(part):
+    """Return what limits count of a job that runs."""
+    return {
+        "jobs": 1,
+        "cpu": sum(part.cpus),
+        "mem": sum(part.memory),
+        "node": len(part.nodes),
+        "gres/gpu": part.gpus * len(part.nodes),
+    }
+
+
+def numbers(mask):
+    """Return the numbers of the nodes in a set, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
+
+
+def mask_of(nodes):
+    """Return the set of some numbers of nodes."""
+    return sum(1 << node for node in set(nodes))
+
+
+@dataclass
+class Running:
+    """A job that runs: its part of each node, and when it must have ended."""
+
+    job: int
+    nodes: tuple
+    cpus: tuple
+    memory: tuple
+    gpus: int
+    mask: int
+    start: int
+    end: int
+    partition: str
+    #: Whether it has been told to make room, and its grace runs.
+    warned: bool = False
+
+
+@dataclass
+class Record:
+    """A job waiting in one of its partitions."""
+
+    job: int
+    partition: str
+    priority: float
+
+
+@dataclass
+class Plan:
+    """What a backfill pass reserves for a job: seconds, and a set of nodes."""
+
+    job: int
+    partition: str
+    start: int
+    end: int
+    nodes: int
+
+
+@dataclass
+class Free:
+    """What is free on each node."""
+
+    cpus: list
+    memory: list
+    gpus: list
+
+    def copy(self):
+        return Free(list(self.cpus), list(self.memory), list(self.gpus))
+
+    def take(self, part, sign):
+        for node, cpus, memory in zip(part.nodes, part.cpus, part.memory, strict=True):
+            self.cpus[node] -= sign * cpus
+            self.memory[node] -= sign * memory
+            self.gpus[node] -= sign * part.gpus
+
+
+class Reference:
+    """A cluster at one instant: what runs, what is free, what waits is handed to the passes."""
+
+    def __init__(self, cluster: SlurmCluster, requests: list[Request]):
+        self.cluster, self.requests = cluster, requests
+        nodes = cluster.nodes
+        self.free = Free(
+            [n.cpus for n in nodes], [n.memory for n in nodes], [sum(n.gpus.values()) for n in nodes]
+        )
+        self.running = {}
+        self.completing = 0
+        # GPUs near the processors of each node, as the last test of a GPU job left them: such a node counts as
+        # a little lighter, for every job, until a job that could use it is tried in earnest.
+        self.near_gpus = [0] * len(nodes)
+        self.available = (1 << len(nodes)) - 1
+        self.reserved = [(o.start, o.end, mask_of(o.nodes)) for o in cluster.outages if o.planned]
+        # The processors of each job that its size counts: those asked for, later those of its last test.
+        self.sizes = [request.cpus for request in requests]
+        self.eligible = [request.submit for request in requests]
+        self.limits = [
+            [*limits_on(cluster.limits, cluster.accounts, r.qos, r.account, r.user)]
+            + ([(("array", r.array), "jobs", r.array_most)] if r.array_most else [])
+            for r in requests
+        ]
+        self.used = {}
+        self.part_nodes = {name: mask_of(p.nodes) for name, p in cluster.partitions.items()}
+        self.fitting = {}
+        self.leaves = [mask_of(leaf) for leaf in cluster.leaves]
+        # Jobs that the last pass made go, those it warned, and when each job last made others go.
+        self.preempted, self.warned, self.since = [], [], {}
+
+    def go_to(self, now):
+        """Take nodes that are out of service now out of those available."""
+        self.available = (1 << len(self.cluster.nodes)) - 1
+        for outage in self.cluster.outages:
+            if not outage.planned and outage.start <= now < outage.end:
+                self.available &= ~mask_of(outage.nodes)
+
+    def unreserved(self, start, limit):
+        """Return the nodes whose reservations a job that starts then could not run into."""
+        kept = -1
+        for begin, end, nodes in self.reserved:
+            if begin < start + limit and end > start:
+                kept &= ~nodes
+        return kept
+
+    # Resources
+
+    def candidates(self, job, partition):
+        """Return the nodes of a partition that suit a job; GPUs are not looked at."""
+        key = job, partition
+        if key not in self.fitting:
+            p = self.cluster.partitions[partition]
+            self.fitting[key] = mask_of(
+                n for n in p.nodes if self.requests[job].suits(self.cluster.nodes[n], p)
+            )
+        return self.fitting[key]
+
+    def room(self, free, node, request, partition):
+        """Return the processors that a node can give to a job; 0 where it cannot take its part."""
+        cpus, memory, whole = free.cpus[node], free.memory[node], self.cluster.nodes[node]
+        if request.gpus and not request.has_gpus(whole):
+            return 0
+        if request.exclusive or partition.exclusive:
+            return cpus if cpus == whole.cpus else 0
+        if request.memory:
+            if memory < request.memory:
+                return 0
+        elif partition.memory_per_cpu:
+            cpus = min(cpus, memory // partition.memory_per_cpu)
+        return cpus if cpus >= request.cpus_per_node and free.gpus[node] >= request.gpus else 0
+
+    def weight(self, node):
+        """Return what nodes are taken by, the lightest first."""
+        return (self.cluster.nodes[node].weight << 8) - self.near_gpus[node]
+
+    def place_now(self, job, partition, avail):
+        """Choose nodes to start a job on at once."""
+        for node in numbers(self.candidates(job, partition)):
+            self.near_gpus[node] = 0
+        return self.place(self.free, job, partition, avail)
+
+    def place(self, free, job, partition, avail):
+        """Choose nodes for a job among `avail`; return them in ascending order, or None if they do not do."""
+        request, p = self.requests[job], self.cluster.partitions[partition]
+        room = {}
+        for node in numbers(avail & self.candidates(job, partition)):
+            cpus = self.room(free, node, request, p)
+            if cpus:
+                room[node] = cpus
+                if request.gpus:
+                    self.near_gpus[node] = min(255, free.gpus[node])
+        # Where small nodes lead to a dead end, they are left out, the smallest first.
+        while len(room) >= request.least_nodes:
+            chosen = (
+                self._choose_by_switch(request, room) if self.leaves else self._choose_by_order(request, room)
+            )
+            if chosen is not None:
+                return sorted(chosen)
+            least = min(room.values())
+            room = {node: cpus for node, cpus in room.items() if cpus > least}
+        return None
+
+    def _choose_by_switch(self, request, room):
+        """topology/tree: nodes of the lightest weights that do, from the switches with the fewest of them."""
+        need, cpus, most = request.least_nodes, request.cpus, request.most_nodes or len(room)
+        chosen, offered = [], []
+        for weight in sorted({self.weight(n) for n in room}):
+            # What is lighter does not do by itself and is taken whole.
+            for node in offered:
+                if most:
+                    chosen.append(node)
+                    need, cpus, most = need - 1, cpus - room[node], most - 1
+            offered = [n for n in room if self.weight(n) == weight]
+            if len(offered) >= need and sum(room[n] for n in offered) >= cpus:
+                break
+        else:
+            return None
+        leaves = [[n for n in offered if leaf >> n & 1] for leaf in self.leaves]
+        used = [any(leaf >> n & 1 for n in chosen) for leaf in self.leaves]
+        while (need > 0 or cpus > 0) and most > 0:
+            best = None
+            for i, leaf in enumerate(leaves):
+                if not leaf:
+                    continue
+                if best is None:
+                    best = i
+                    continue
+                enough = [
+                    len(leaves[k]) >= need and sum(room[n] for n in leaves[k]) >= cpus for k in (i, best)
+                ]
+                if used[i] != used[best]:
+                    better = used[i]
+                elif enough[0] != enough[1]:
+                    better = enough[0]
+                else:
+                    a, b = len(leaf), len(leaves[best])
+                    better = a < b if enough[0] else a > b
+                if better:
+                    best = i
+            if best is None:
+                return None
+            for node in leaves[best]:
+                if (need > 0 or cpus > 0) and most > 0:
+                    chosen.append(node)
+                    need, cpus, most = need - 1, cpus - room[node], most - 1
+            leaves[best], used[best] = [], True
+        return chosen if need <= 0 and cpus <= 0 else None
+
+    def _choose_by_order(self, request, room):
+        """No topology: runs of neighbours of one weight, the lightest and then the tightest that suffices."""
+        need, cpus, most = request.least_nodes, request.cpus, request.most_nodes or len(room)
+        runs = []
+        for node in sorted(room):
+            weight = self.weight(node)
+            if runs and runs[-1][1][-1] == node - 1 and runs[-1][0] == weight:
+                runs[-1][1].append(node)
+            else:
+                runs.append((weight, [node]))
+        chosen = []
+        while runs and (need > 0 or cpus > 0) and most > 0:
+            best = None
+            for weight, run in runs:
+                size = sum(room[n] for n in run)
+                suffices = size >= cpus and len(run) >= need
+                if best is None or weight < best[0]:
+                    better = True
+                elif weight > best[0]:
+                    better = False
+                elif suffices != best[2]:
+                    better = suffices
+                else:
+                    better = size < best[1] if suffices else size > best[1]
+                if better:
+                    best = (weight, size, suffices, run)
+            run = best[3]
+            if need <= 1:
+                single = [n for n in run if room[n] >= cpus]
+                order = [min(single, key=lambda n: room[n])] if single else run
+            else:
+                order = run
+            for node in order:
+                if (need > 0 or cpus > 0) and most > 0:
+                    chosen.append(node)
+                    need, cpus, most = need - 1, cpus - room[node], most - 1
+            runs.remove((best[0], run))
+        return chosen if need <= 0 and cpus <= 0 else None
+
+    def share(self, free, job, partition, nodes, now):
+        """Return a job's parts of the nodes chosen: tasks go round the nodes, one at a time."""
+        request, p = self.requests[job], self.cluster.partitions[partition]
+        whole = request.exclusive or p.exclusive
+        if whole:
+            cpus = [self.cluster.nodes[n].cpus for n in nodes]
+        elif request.tasks_per_node:
+            cpus = [request.cpus_per_node] * len(nodes)
+        else:
+            cpus = [0] * len(nodes)
+            room = [self.room(free, n, request, p) for n in nodes]
+            left = request.tasks
+            while left:
+                for i in range(len(nodes)):
+                    if left and cpus[i] + request.cpus_per_task <= room[i]:
+                        cpus[i] += request.cpus_per_task
+                        left -= 1
+                if all(cpus[i] + request.cpus_per_task > room[i] for i in range(len(nodes))):
+                    break
+        memory = [request.memory or c * p.memory_per_cpu for c in cpus]
+        return Running(
+            job, tuple(nodes), tuple(cpus), tuple(memory), request.gpus, mask_of(nodes), now,
+            now + request.limit_in(p), partition,
+        )  # fmt: skip
+
+    def tell_size(self, free, job, partition, chosen):
+        """Note the processors that a test gave to a job: its size counts them from then on."""
+        self.sizes[job] = sum(self.share(free, job, partition, chosen, 0).cpus)
+
+    def begin(self, part):
+        self.free.take(part, 1)
+        self.running[part.job] = part
+        self.count(part, 1)
+
+    def end(self, job):
+        part = self.running.pop(job)
+        self.free.take(part, -1)
+        self.count(part, -1)
+        return part
+
+    # Preemption
+
+    def group(self, job, partition):
+        """Return the class of a job that preemption knows, None without one."""
+        preemption = self.cluster.preemption
+        return preemption.classes.get(preemption.class_of(self.requests[job].qos, partition))
+
+    def preemptable(self, job, partition, now):
+        """Return what runs and must make room for a job, in the order in which it would go."""
+        preemption, mine = self.cluster.preemption, self.group(job, partition)
+        going = []
+        for part in sorted(self.running.values(), key=lambda part: self.requests[part.job].rank):
+            group = self.group(part.job, part.partition)
+            if not mine or not group or not part.mask & self.part_nodes[partition]:
+                continue
+            name = preemption.class_of(self.requests[part.job].qos, part.partition)
+            if name in mine.preempts and group.mode != "off" and part.start + group.exempt <= now:
+                going.append((group.rank, part))
+        if preemption.youngest_first:
+            return sorted((part for _, part in going), key=lambda part: -part.start)
+        return [part for _, part in sorted(going, key=lambda pair: (pair[0], len(pair[1].nodes)))]
+
+    def find_victims(self, job, partition, avail, now):
+        """Return the jobs that must go for another to fit, [] if that would not help.
+
+        They go one by one until it fits. Then those that were not needed are sought: the candidates are ordered
+        anew, the last first, the others by how many of the nodes chosen they have.
+        """
+        order, preemption = self.preemptable(job, partition, now), self.cluster.preemption
+        count, usable, tries = len(order), {part.job: 0 for part in order}, 0
+        while True:
+            free, chosen = self.free.copy(), None
+            for part in order:
+                if not part.mask & avail:
+                    continue
+                free.take(part, -1)
+                chosen = self.place(free, job, partition, avail)
+                usable[part.job] = 0
+                if chosen is not None:
+                    break
+            if chosen is None:
+                return []
+            tries, place = tries + 1, order.index(part)
+            if tries - 1 > preemption.reorder_count or count <= tries:
+                usable.update({part.job: 1 for part in order[place + 1 :]})
+                break
+            if preemption.strict_order:
+                order.insert(0, order.pop(place))
+                continue
+            for other in order[:place]:
+                usable[other.job] = (other.mask & mask_of(chosen)).bit_count()
+            usable[order[place].job] = 99_999
+            usable.update({other.job: 0 for other in order[place + 1 :]})
+            order.sort(key=lambda part: -usable[part.job])
+        victims = []
+        for part in order:
+            if part.mask & mask_of(chosen):
+                if usable[part.job]:
+                    break
+                victims.append(part)
+        return victims
+
+    def make_room(self, job, partition, avail, now):
+        """Make others go for a job that found no place; return whether there are such others."""
+        victims = self.find_victims(job, partition, avail, now)
+        if victims and now - self.since.get(job, -math.inf) >= self.cluster.preemption.pause:
+            self.since[job] = now
+            for part in victims:
+                self.preempt(part, now)
+        return bool(victims)
+
+    def preempt(self, part, now):
+        grace = self.group(part.job, part.partition).grace
+        if grace and not part.warned:
+            part.warned, part.end = True, min(part.end, now + grace)
+            self.warned.append(part)
+        elif not grace or now >= part.end:
+            self.end(part.job)
+            self.completing |= part.mask
+            self.preempted.append(part)
+
+    def requeues(self, part):
+        """Tell whether a job that had to go starts again later."""
+        own = self.requests[part.job].requeue
+        allowed = self.cluster.requeue if own is None else own
+        return self.group(part.job, part.partition).mode == "requeue" and allowed
+
+    # Limits
+
+    def count(self, part, sign):
+        """Add a job's resources to what its limits count, or take them away."""
+        amounts = amounts_of(part)
+        for key, of, _ in self.limits[part.job]:
+            self.used[key, of] = self.used.get((key, of), 0) + sign * amounts[of]
+
+    def too_many(self, job):
+        """Tell whether a job would be one too many: looked at before nodes are."""
+        return any(
+            of == "jobs" and self.used.get((key, of), 0) + 1 > most for key, of, most in self.limits[job]
+        )
+
+    def too_much(self, job, amounts=None):
+        """Tell whether a job would take too much of a resource, by what it asks for or by what it got."""
+        r = self.requests[job]
+        amounts = amounts or {
+            "cpu": self.sizes[job],
+            "mem": r.memory * r.least_nodes,
+            "node": r.least_nodes,
+            "gres/gpu": r.gpus * r.least_nodes,
+        }
+        return any(
+            of != "jobs" and self.used.get((key, of), 0) + amounts[of] > most
+            for key, of, most in self.limits[job]
+        )
+
+    # The main pass
+
+    def main_pass(self, queue, now, depth=math.inf):
+        """Start what can start, in order, until a partition is blocked; return the parts begun."""
+        avail, failed, begun, started, rejected, count = self.available, set(), [], set(), set(), 0
+        self.preempted, self.warned = [], []
+        for record in queue:
+            job, partition = record.job, record.partition
+            request = self.requests[job]
+            # One task that cannot start stands for all that are left of its array.
+            if job in started or (request.array, partition) in rejected:
+                continue
+            if count > depth:
+                break
+            count += 1
+            nodes = self.part_nodes[partition]
+            if partition in failed:
+                avail &= ~nodes
+                continue
+            usable = avail & nodes
+            chosen, held = None, self.too_many(job)
+            if not held and usable.bit_count() >= request.nodes:
+                usable &= self.unreserved(now, request.limit_in(self.cluster.partitions[partition]))
+                chosen = self.place_now(job, partition, usable & ~self.completing)
+                # Its nodes may be drained, reserved or taken out: it blocks nobody.
+                held = chosen is None and not self._could_run(job, partition, usable)
+            if chosen is not None:
+                part = self.share(self.free, job, partition, chosen, now)
+                held = self.too_much(job, amounts_of(part))
+            elif not held:
+                held = self.too_much(job)
+            if chosen is not None and not held:
+                self.begin(part)
+                begun.append(part)
+                started.add(job)
+                continue
+            if not held:
+                self.make_room(job, partition, usable & ~self.completing, now)
+            if request.array:
+                rejected.add((request.array, partition))
+            if not held:
+                failed.add(partition)
+                avail &= ~nodes
+        return begun
+
+    def _could_run(self, job, partition, avail):
+        """Tell whether a job could start on some nodes, were they empty."""
+        nodes = self.cluster.nodes
+        empty = Free(
+            [n.cpus for n in nodes], [n.memory for n in nodes], [sum(n.gpus.values()) for n in nodes]
+        )
+        return self.place(empty, job, partition, avail) is not None
+
+    # The backfill pass
+
+    def backfill_pass(self, queue, now):
+        """Start or plan each job in order; return the parts begun and the plans."""
+        clocks = self.cluster.clocks
+        resolution, window = clocks.bf_resolution, 60 * clocks.bf_window
+        later_rules = self.cluster.version != "22.05"
+        first = now // resolution * resolution if later_rules else now
+        last = (now + window) // resolution * resolution if later_rules else now + window
+        slots = [[first, last, self.available]]
+        self.slots_made = 1
+        self.preempted, self.warned = [], []
+        begun, plans, tested, looked = [], [], 0, {}
+        started, rejected, planned = set(), set(), {}
+        for record in queue:
+            if tested >= clocks.bf_max_job_test or self.slots_made == math.inf:
+                break
+            job = record.job
+            request = self.requests[job]
+            array = request.array, record.partition
+            if job in started or array in rejected:
+                continue
+            if clocks.bf_max_job_user:
+                looked[request.user] = looked.get(request.user, 0) + 1
+                if looked[request.user] > clocks.bf_max_job_user:
+                    continue
+            if self.too_many(job):
+                if request.array:
+                    rejected.add(array)
+                continue
+            before = len(plans)
+            counted, part = self._plan(record, slots, now, plans)
+            tested += counted
+            if request.array and part is None:
+                planned[array] = planned.get(array, 0) + len(plans) - before
+                left = clocks.bf_max_job_array_resv
+                if request.array_most:
+                    running = self.used.get((("array", request.array), "jobs"), 0)
+                    left = min(left, request.array_most - running)
+                if len(plans) == before or planned[array] >= left:
+                    rejected.add(array)
+            if part is not None:
+                begun.append(part)
+                started.add(job)
+                if clocks.bf_max_job_start and len(begun) >= clocks.bf_max_job_start:
+                    break
+        return begun, plans
+
+    def _plan(self, record, slots, now, plans):
+        clocks = self.cluster.clocks
+        resolution, window = clocks.bf_resolution, 60 * clocks.bf_window
+        later_rules = self.cluster.version != "22.05"
+        job, partition = record.job, record.partition
+        request = self.requests[job]
+        limit = request.limit_in(self.cluster.partitions[partition])
+        now_only = (
+            record.priority < clocks.bf_min_prio_reserve
+            or now - self.eligible[job] < clocks.bf_min_age_reserve
+        )
+        counted, begin = 0, now
+        while True:
+            if begin > slots[0][0] + window:
+                return counted, None
+            later, end = 0, max(begin, now) + limit
+            pool = self.part_nodes[partition]
+            avail = pool
+            for i, (slot_begin, slot_end, nodes) in enumerate(slots):
+                if slot_end > begin and i + 1 < len(slots) and not later:
+                    if pool & slots[i + 1][2] & ~(avail & nodes):
+                        later = slot_end
+                if slot_end <= begin:
+                    continue
+                if slot_begin > end:
+                    break
+                avail &= nodes
+            avail &= self.unreserved(max(begin, now), limit)
+            edges = [-(-end // resolution) * resolution + 1 for _, end, _ in self.reserved if begin <= end]
+            if edges and min(edges) < now + window and (not later or min(edges) < later):
+                later = min(edges)
+            usable = avail & self.candidates(job, partition)
+            start = None
+            if avail.bit_count() >= request.nodes:
+                counted = 1
+                start, chosen = self.will_run(job, partition, usable, now, now_only)
+            if start is None:
+                if later and not now_only:
+                    begin = later
+                    continue
+                return counted, None
+            start = max(start, begin)
+            if start <= now and mask_of(chosen) & self.completing:
+                start, later = now + 1, 0
+            if start <= now:
+                nodes = self.place_now(job, partition, usable & ~self.completing)
+                part = nodes and self.share(self.free, job, partition, nodes, now)
+                if self.too_much(job, amounts_of(part) if part else None):
+                    return counted, None
+                if part:
+                    self.begin(part)
+                    return counted, part
+                # Others must go first; the nodes are reserved meanwhile.
+                self.make_room(job, partition, usable & ~self.completing, now)
+                later = 0
+            if now_only:
+                return counted, None
+            if later and start > later:
+                begin = later
+                continue
+            low = start // resolution * resolution
+            high = (start + limit + (resolution - 1 if later_rules else 0)) // resolution * resolution
+            if later_rules:
+                high = max(high, low + resolution)
+            mask = mask_of(chosen)
+            if start > now + window:
+                plans.append(Plan(job, partition, start, high, mask))
+                return counted, None
+            if any(e > low and b < high and mask & ~nodes for b, e, nodes in slots):
+                # Without progress 22.05 would try the same until its time is up; later releases go on like this.
+                begin = start if start > begin else start + resolution
+                continue
+            if self.too_much(job):
+                return counted, None
+            plans.append(Plan(job, partition, start, high, mask))
+            if self.slots_made < (clocks.bf_node_space_size or clocks.bf_max_job_test):
+                self.slots_made += reserve(slots, low, high, mask)
+            else:
+                self.slots_made = math.inf
+            return counted, None
+
+    def will_run(self, job, partition, avail, now, now_only=False):
+        """Return when and where a job could start if running jobs end at their limits; None if never.
+
+        Jobs are taken away in the order of their ends, in groups that reach ever farther; the job starts at
+        the last end of its group.
+        """
+        chosen = self.place(self.free, job, partition, avail)
+        if chosen is not None:
+            self.tell_size(self.free, job, partition, chosen)
+            return now, chosen
+        free, window, horizon = self.free.copy(), FIRST_WINDOW, 0
+        going = [part for part in self.preemptable(job, partition, now) if part.mask & avail]
+        for part in going:
+            free.take(part, -1)
+        if going:
+            chosen = self.place(free, job, partition, avail)
+            if chosen is not None:
+                # Its start lies later, but now is when the others must go.
+                self.tell_size(free, job, partition, chosen)
+                return now, chosen
+        if now_only:
+            return None, None
+        gone = {part.job for part in going}
+        ending = sorted(self.running.values(), key=lambda part: (part.end, self.requests[part.job].rank))
+        ending = [part for part in ending if part.job not in gone]
+        linear = self.cluster.clocks.bf_window_linear
+        i = 0
+        while i < len(ending):
+            last, following = None, None
+            while i < len(ending):
+                part = ending[i]
+                i += 1
+                if not part.mask & avail:
+                    continue
+                if not horizon:
+                    horizon = part.end + FIRST_WINDOW - part.end % FIRST_WINDOW
+                last = part
+                free.take(part, -1)
+                following = ending[i].end if i < len(ending) else None
+                if following is None or following > horizon + window:
+                    break
+            if last is None:
+                break
+            while True:
+                window = window + linear if linear else window * 2
+                if following is None or following <= horizon + window:
+                    break
+            chosen = self.place(free, job, partition, avail)
+            if chosen is not None:
+                self.tell_size(free, job, partition, chosen)
+                if self.cluster.version != "22.05":
+                    mask = mask_of(chosen)
+                    last = [p for p in ending[:i] if p.mask & mask and p.mask & avail][-1]
+                if last.end > now:
+                    return last.end, chosen
+                # It has passed its limit and will be killed.
+                guess = last.end + self.cluster.kill_wait + self.cluster.overtime
+                return (guess if guess > now else now + 1), chosen
+        return None, None
+
+
+def reserve(slots, start, end, mask):
+    """Take nodes out of all slots between two instants, splitting those that reach over them.
+
+    Return the number of slots made. One that is merged away still counts in Slurm's table.
+    """
+    start, before = max(start, slots[0][0]), len(slots)
+    for i, slot in enumerate(slots):
+        if slot[1] > start:
+            slots.insert(i + 1, [start, slot[1], slot[2]])
+            slot[1] = start
+            break
+        if slot[1] == start:
+            break
+    else:
+        return 0
+    for k in range(i + 1, len(slots)):
+        if end < slots[k][1]:
+            slots.insert(k + 1, [end, slots[k][1], slots[k][2]])
+            slots[k][1] = end
+            break
+        if end == slots[k][1]:
+            break
+    made = len(slots) - before
+    for slot in slots:
+        if slot[0] >= start and slot[1] <= end:
+            slot[2] &= ~mask
+        if slot[0] >= end:
+            break
+    for i in range(len(slots) - 1):
+        if slots[i][2] == slots[i + 1][2]:
+            slots[i][1] = slots[i + 1][1]
+            del slots[i + 1]
+            break
+    return made
+
+
+def fair_tree(accounts, usage):
+    """Return the factor of each (account, user); `usage` has each of them and each account, decayed.
+
+    The accounts that tie are not merged: the release's own code stops before (fair_tree.c).
+    """
+    children = {}
+    for account, parent in accounts.parent_of.items():
+        children.setdefault(parent, []).append((account, accounts.shares_of[account], None))
+    for (account, user), shares in accounts.users.items():
+        children.setdefault(account, []).append((account, shares, user))
+    total = len(accounts.users)
+    factors, state = {}, [total, total]
+
+    def visit(parent, used, tied_from_above):
+        siblings = children.get(parent, [])
+        shares = sum(share for _, share, _ in siblings)
+        levels = []
+        for name, share, user in siblings:
+            own = usage.get((name, user) if user is not None else name, 0.0)
+            level = 0.0 if not share else math.inf if not own or not used else (share / shares) / (own / used)
+            levels.append((-level, user is None, name, user, own))
+        levels.sort(key=lambda entry: entry[:2])
+        before = None
+        for i, (level, _, name, user, own) in enumerate(levels):
+            tied = tied_from_above if i == 0 and tied_from_above else before == level
+            if user is not None:
+                if not tied:
+                    state[0] = state[1]
+                factors[name, user] = state[0] / total
+                state[1] -= 1
+            else:
+                visit(name, own, tied)
+            before = level
+
+    visit(
+        "root",
+        sum(usage.get(a, 0.0) for a, p in accounts.parent_of.items() if p == "root")
+        + sum(usage.get(("root", u), 0.0) for a, u in accounts.users if a == "root"),
+        False,
+    )
+    return factors
+
+
+class Priority:
+    """Priorities as they are stored: computed at submission and at each tick of the decay thread."""
+
+    def __init__(self, cluster, requests):
+        self.cluster, self.requests = cluster, requests
+        self.usage, self.last = {}, None
+        self.factors = fair_tree(cluster.accounts, {})
+
+    def tick(self, now, intervals):
+        """Decay usage and add that of the jobs that ran since; `intervals`: (job, cpus, start, end)."""
+        rules = self.cluster.priorities
+        last = self.last if self.last is not None else now
+        rate = 1 - 0.693 / rules.half_life if rules.half_life else 1.0
+        decay = rate ** (now - last)
+        for key in self.usage:
+            self.usage[key] *= decay
+        for job, cpus, start, end in intervals:
+            run = min(now, end) - max(start, self.last if self.last is not None else start)
+            if run > 0:
+                self.add(job, cpus, run)
+        self.last = now
+        self.factors = fair_tree(self.cluster.accounts, self.usage)
+
+    def add(self, job, cpus, run):
+        """Add a run's decayed use to its user and every account above."""
+        rules, request = self.cluster.priorities, self.requests[job]
+        rate = 1 - 0.693 / rules.half_life if rules.half_life else 1.0
+        self.use(request.account, request.user, cpus * run * rate**run)
+
+    def use(self, account, user, used):
+        """Add to a user's usage, and to that of every account above."""
+        self.usage[account, user] = self.usage.get((account, user), 0.0) + used
+        while account != "root":
+            self.usage[account] = self.usage.get(account, 0.0) + used
+            account = self.cluster.accounts.parent_of.get(account, "root")
+
+    def parts(self, job, partition, now, eligible, cpus):
+        """Return age, fair share, size, partition, QOS and TRES of a job, weighted."""
+        cluster, rules, request = self.cluster, self.cluster.priorities, self.requests[job]
+        age = min(1.0, max(0, now - eligible) / rules.max_age) if rules.max_age else 0.0
+        n, c = request.nodes / len(cluster.nodes), cpus / cluster.cpus
+        size = (1 - n + 1 - c) / 2 if rules.favor_small else (n + c) / 2
+        most = max(p.factor for p in cluster.partitions.values()) or 1
+        best = max((q.priority for q in cluster.qos.values()), default=0) or 1
+        qos = cluster.qos[request.qos].priority if request.qos in cluster.qos else 0
+        per_cpu = cluster.partitions[partition].memory_per_cpu
+        amounts = {
+            "cpu": request.cpus,
+            "mem": request.memory * request.least_nodes or request.cpus * per_cpu,
+            "node": request.least_nodes,
+            "gres/gpu": request.gpus * request.least_nodes,
+        }
+        tres = sum(weight * amounts[name] for name, weight in rules.tres.items())
+        return (
+            rules.age * age,
+            rules.fair_share * self.factors.get((request.account, request.user), 0.0),
+            rules.size * min(1.0, max(0.0, size)),
+            rules.partition * cluster.partitions[partition].factor / most,
+            rules.qos * qos / best,
+            tres,
+        )
+
+    def of(self, job, partition, now, eligible, cpus):
+        """Return the priority as a whole number, at least 1; `cpus` are those that its size counts."""
+        age, share, size, *rest = self.parts(job, partition, now, eligible, cpus)
+        return max(1, int(age + share + size + (sum(rest) - self.requests[job].nice)))
+
+
+def reference_replay(cluster, requests, phases, start=None):
+    """Replay jobs second by second; return {job: (start, end, nodes)}."""
+    state, priority = Reference(cluster, requests), Priority(cluster, requests)
+    clocks, rules = cluster.clocks, cluster.priorities
+    order = sorted(range(len(requests)), key=lambda j: requests[j].rank)
+    submitted, waiting, stored, ends, schedule = 0, [], {}, {}, {}
+    now = requests[order[0]].submit if start is None else start.now
+    due, last_pass, touched = math.inf, now - 60, False
+    next_backfill = now + (phases.backfill - now) % clocks.bf_interval
+
+    def value(job, partition):
+        return (
+            priority.of(job, partition, now, state.eligible[job], state.sizes[job])
+            if rules.multifactor
+            else (1 << 32) - order.index(job)
+        )
+
+    def queue():
+        records = [Record(j, name, stored[j, name]) for j in waiting for name in requests[j].partitions]
+        tiers = {name: p.tier for name, p in cluster.partitions.items()}
+        return sorted(records, key=lambda r: (-tiers[r.partition], -r.priority, order.index(r.job)))
+
+    def note(part):
+        job = part.job
+        overdue = max(part.end + cluster.overtime, now)
+        ends[job] = part.start + max(1, requests[job].run_time)
+        if ends[job] > overdue:
+            ends[job] = min(ends[job], overdue + (phases.timeout - overdue) % 30)
+        schedule[job] = (part.start, ends[job], part.nodes)
+
+    if start is not None:
+        for job, (began, nodes) in sorted(start.running.items(), key=lambda item: item[1][0]):
+            partition = next(
+                p for p in requests[job].partitions if set(nodes) <= set(cluster.partitions[p].nodes)
+            )
+            part = state.share(state.free, job, partition, sorted(nodes), began)
+            state.begin(part)
+            note(part)
+        for (account, user), used in start.usage.items():
+            if (account, user) in cluster.accounts.users:
+                priority.use(account, user, used)
+        priority.last = now
+        priority.factors = fair_tree(cluster.accounts, priority.usage)
+
+    held, succeeded = set(), {}
+    members = {}
+    for job, request in enumerate(requests):
+        members.setdefault(request.array or request.number, []).append(job)
+
+    def may_start(job):
+        """Tell whether all or any of what a job waits for has ended as it must; others than in the log have."""
+        request = requests[job]
+        as_it_must = {"afterany": (True, False), "afterok": (True,), "afternotok": (False,)}
+        met = [
+            all(succeeded.get(parent) in as_it_must[kind] for parent in members.get(number, ()))
+            for kind, number in request.after
+        ]
+        return not met or (any(met) if request.after_any else all(met))
+
+    def arrive(job):
+        waiting.append(job)
+        stored.update({(job, name): value(job, name) for name in requests[job].partitions})
+
+    back, direct = {}, math.inf
+
+    def follow_pass():
+        """Note who had to go in a pass."""
+        nonlocal direct, touched
+        for part in state.warned:
+            job = part.job
+            ends[job] = min(ends[job], part.end + (phases.timeout - part.end) % 30)
+        for part in state.preempted:
+            job = part.job
+            use_until_now(part)
+            direct = min(direct, now + 1)
+            if state.requeues(part):
+                back[job] = now + 121
+                schedule.pop(job)
+            else:
+                schedule[job] = (part.start, now, part.nodes)
+                succeeded[job] = False
+                release()
+
+    def use_until_now(part):
+        last = priority.last if priority.last is not None else part.start
+        if now > max(part.start, last):
+            priority.add(part.job, sum(part.cpus), now - max(part.start, last))
+
+    def release():
+        """Let jobs wait for nodes that have waited for the end of others."""
+        for child in sorted((j for j in held if may_start(j)), key=order.index):
+            held.remove(child)
+            state.eligible[child] = now
+            arrive(child)
+
+    def ask(when):
+        """Ask for a main pass."""
+        nonlocal due, touched
+        grid = when - (when - phases.full) % clocks.sched_interval
+        due, touched = min(due, max(when, max(last_pass, grid) + clocks.batch_sched_delay)), True
+
+    edges = {edge for outage in cluster.outages for edge in (outage.start, outage.end)}
+    while submitted < len(order) or waiting or state.running or back:
+        state.go_to(now)
+        state.completing = 0
+        touched = touched or now in edges
+        if rules.multifactor and (now - phases.tick) % rules.period == 0:
+            running = [(part.job, sum(part.cpus), part.start, math.inf) for part in state.running.values()]
+            priority.tick(now, running)
+            state.eligible = [back.get(job, since) for job, since in enumerate(state.eligible)]
+            stored.update(
+                {(j, name): value(j, name) for j in [*waiting, *back] for name in requests[j].partitions}
+            )
+            touched = True
+        for job in sorted(
+            (j for j in state.running if ends[j] <= now), key=lambda j: (ends[j], order.index(j))
+        ):
+            part = state.end(job)
+            use_until_now(part)
+            ask(now + 1)
+            killed = now - part.start < max(1, requests[job].run_time)
+            if killed:
+                # Its nodes are not usable before the message of the last one's epilog, which makes a pass.
+                state.completing |= part.mask
+                direct = min(direct, now + 1)
+            if part.warned and killed and state.requeues(part):
+                back[job] = now + 121
+                schedule.pop(job)
+                continue
+            schedule[job] = (part.start, now, part.nodes)
+            succeeded[job] = not requests[job].failed and not killed
+            release()
+        for job in sorted((j for j in back if back[j] <= now), key=order.index):
+            state.eligible[job] = back.pop(job)
+            waiting.append(job)
+            ask(now)
+        while submitted < len(order) and requests[order[submitted]].submit <= now:
+            job = order[submitted]
+            if job not in schedule:
+                if may_start(job):
+                    arrive(job)
+                else:
+                    held.add(job)
+            submitted += 1
+            ask(now)
+        full = (now - phases.full) % clocks.sched_interval == 0
+        if full or now >= min(due, direct):
+            if full or now >= due:
+                due, last_pass = math.inf, now
+            if now >= direct:
+                direct, touched = math.inf, True
+            begun = state.main_pass(queue(), now, math.inf if full else clocks.default_queue_depth)
+            touched = touched or bool(begun)
+            for part in begun:
+                waiting.remove(part.job)
+                note(part)
+            follow_pass()
+            # Nothing will ever change again where limits hold what is left.
+            ended = submitted == len(order) and not state.running and not back and all(e < now for e in edges)
+            if full and not begun and ended and direct == math.inf and not (touched and cluster.backfill):
+                break
+        if cluster.backfill and touched and now >= next_backfill and (waiting or state.running):
+            begun, _ = state.backfill_pass(queue(), now)
+            for part in begun:
+                waiting.remove(part.job)
+                note(part)
+            follow_pass()
+            touched, next_backfill = bool(begun), now + clocks.bf_interval
+        now += 1
+    return schedule

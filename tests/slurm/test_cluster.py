@@ -1,0 +1,147 @@
+"""What is read of a slurm.conf, and what is said of the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from gridtune.errors import WorkloadError
+from gridtune.slurm.cluster import UNLIMITED, read_cluster
+from gridtune.slurm.limits import Limit
+from gridtune.slurm.preemption import PreemptClass
+
+CONF = """\
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=60,bf_busy_nodes,max_script_size=9
+PriorityType=priority/multifactor
+PriorityWeightAge=1000
+PriorityMaxAge=0-5
+PriorityDecayHalfLife=7-0
+PriorityCalcPeriod=5
+TopologyPlugin=topology/tree
+PreemptType=preempt/qos
+AccountingStorageEnforce=limits,qos
+SlurmctldPort=6817
+NodeName=DEFAULT CPUs=8 RealMemory=1000
+NodeName=n[1-10] Weight=2
+NodeName=g1 Gres=gpu:a100:2 Feature=big,fast
+PartitionName=all Nodes=ALL MaxTime=1-0:0:0 DefMemPerCPU=100 Default=YES
+PartitionName=few Nodes=n[9-10] PriorityTier=3 PriorityJobFactor=7 OverSubscribe=EXCLUSIVE GraceTime=9
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "topology.conf").write_text("SwitchName=a Nodes=n[1-8],gone\nSwitchName=b Nodes=n[9-10],g1\n")
+    qos = "Name|Priority|Preempt|MaxJobsPU|MaxWall\nnormal|0|||\nhigh|7|normal|2|1-0\n"
+    (tmp_path / "sacctmgr_qos.txt").write_text(qos)
+    return tmp_path
+
+
+def test_a_cluster_is_read(folder):
+    cluster = read_cluster(folder)
+    assert [node.name for node in cluster.nodes] == ["g1", *(f"n{k}" for k in range(1, 11))]
+    assert cluster.cpus == 88
+    assert cluster.nodes[0].gpus == {"a100": 2}
+    assert cluster.nodes[0].features == {"big", "fast"}
+    assert cluster.leaves == (tuple(range(1, 9)), (0, 9, 10))
+    few = cluster.partitions["few"]
+    assert (few.nodes, few.tier, few.factor, few.exclusive, few.max_time) == ((9, 10), 3, 7, True, UNLIMITED)
+    assert cluster.partitions["all"].max_time == 86400
+    assert cluster.clocks.bf_interval == 60
+    assert (cluster.priorities.max_age, cluster.priorities.half_life, cluster.priorities.period) == (
+        18000,
+        604800,
+        300,
+    )
+    assert cluster.qos["high"].priority == 7
+    assert cluster.limits == (Limit("jobs", 2, qos="high", each="user"),)
+
+
+def test_what_is_not_simulated_is_listed_with_its_line(folder):
+    assert read_cluster(folder).not_modelled == (
+        "sacctmgr_qos.txt:3: MaxWall=1-0",
+        "slurm.conf:2: SchedulerParameters=bf_busy_nodes",
+    )
+
+
+def test_who_makes_room_for_whom_is_read(folder):
+    (folder / "slurm.conf").write_text(CONF + "PreemptMode=REQUEUE\nPreemptExemptTime=5\nJobRequeue=0\n")
+    cluster = read_cluster(folder)
+    assert not cluster.requeue
+    assert cluster.preemption.by == "qos"
+    assert cluster.preemption.pause == 40
+    assert cluster.preemption.classes == {
+        "normal": PreemptClass(0, "requeue", 0, 300),
+        "high": PreemptClass(7, "requeue", 0, 300, frozenset({"normal"})),
+    }
+    by_partition = read_cluster(
+        folder, ["PreemptType=preempt/partition_prio", "PreemptMode=CANCEL"]
+    ).preemption
+    assert by_partition.classes["few"] == PreemptClass(3, "cancel", 9, 300, frozenset({"all"}))
+
+
+def test_jobs_that_would_be_suspended_stay_and_that_is_said(folder):
+    cluster = read_cluster(folder, ["PreemptMode=SUSPEND,GANG"])
+    assert cluster.preemption.classes["normal"].mode == "off"
+    assert any("PreemptMode=SUSPEND,GANG" in line for line in cluster.not_modelled)
+
+
+def test_changes_take_the_place_of_what_is_written(folder):
+    cluster = read_cluster(
+        folder, ["bf_interval=120", "PriorityWeightAge=5", "PartitionName=few PriorityTier=1"]
+    )
+    assert cluster.clocks.bf_interval == 120
+    assert cluster.priorities.age == 5
+    assert cluster.partitions["few"].tier == 1
+    assert cluster.partitions["few"].factor == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("bf_intervall=3", "did you mean 'bf_interval'"),
+        ("PartitionName=nix PriorityTier=1", "no partition 'nix'"),
+        ("bf_interval=soon", "no whole number"),
+        ("bf_interval", "is no setting"),
+        ("bf_interval=0", "0 is no interval"),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_refused(folder, change, message):
+    with pytest.raises(WorkloadError, match=message):
+        read_cluster(folder, [change])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("PartitionName=x Nodes=n[1-11]", "slurm.conf:17.*'n11', which no line describes"),
+        ("PartitionName=x", r"slurm.conf:17.*'x' has no nodes(.|\n)*name its nodes"),
+        ("PriorityMaxAge=soon", "'soon' is no time"),
+        ("KillWait=-1", "slurm.conf:17.*no whole number"),
+        ("NodeName=z RealMemory=much", "RealMemory"),
+    ],
+)
+def test_a_fault_names_its_line(folder, line, message):
+    (folder / "slurm.conf").write_text(CONF + line + "\n")
+    with pytest.raises(WorkloadError, match=message):
+        read_cluster(folder)
+
+
+def test_a_release_without_rules_is_refused(folder):
+    with pytest.raises(WorkloadError, match=r"22\.05, 25\.11"):
+        read_cluster(folder, version="1.0")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("low|0|none|2|", r"sacctmgr_qos.txt:4.*no QOS 'none' to preempt(.|\n)*there are high, low, normal"),
+        ("low|0||-2|", r"sacctmgr_qos.txt:4.*'-2' is no limit(.|\n)*sacctmgr"),
+    ],
+)
+def test_a_fault_in_a_list_of_sacctmgr_names_its_line(folder, row, message):
+    path = folder / "sacctmgr_qos.txt"
+    path.write_text(path.read_text() + row + "\n")
+    with pytest.raises(WorkloadError, match=message):
+        read_cluster(folder)

@@ -1,0 +1,183 @@
+"""Fitting a cluster to recorded waits: what may be known, what is made of it, and how near it comes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from gridtune.cli.main import cli
+from gridtune.errors import WorkloadError
+from gridtune.slurm.agreement import Agreement, diagnoses, known_at
+from gridtune.slurm.cluster import SlurmCluster, read_cluster
+from gridtune.slurm.effective import Effective
+from gridtune.slurm.replay import Phases, replay
+from gridtune.slurm.requests import Request, RequestCheck
+from gridtune.slurm.whatif import logged_jobs
+from gridtune.workload import Workload, write_workload
+
+CONF = """\
+NodeName=n[01-10] CPUs=4 RealMemory=1000
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> SlurmCluster:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    return read_cluster(tmp_path)
+
+
+def log(**columns: list[int]) -> Workload:
+    return Workload({name: np.array(column) for name, column in columns.items()})
+
+
+def test_a_part_of_a_log_says_nothing_of_later() -> None:
+    """One job has ended, one runs, one waits, one comes later."""
+    whole = log(
+        submit_time=[0, 10, 20, 500],
+        wait_time=[5, 10, 200, 0],
+        run_time=[50, 900, 77, 60],
+        requested_time=[60, 1000, 1200, 60],
+        requested_processors=[1, 1, 1, 1],
+        state=[3, 4, 5, 6],
+        end_time=[55, 920, 297, 560],
+    )
+    part = known_at(whole, 100)
+    assert part.run_time.tolist() == [50, 80, 1200]
+    assert part.wait_time.tolist() == [5, 10, -1]
+    assert part.column("state").tolist() == [3, -1, -1]
+    assert part.column("end_time").tolist() == [55, -1, -1]
+    # Another future is not seen.
+    other = {name: column.copy() for name, column in whole.columns.items()}
+    other["run_time"][1:], other["wait_time"][2:] = 555, [333, 9]
+    other["state"][1:], other["end_time"][1:] = 9, 9999
+    changed = known_at(Workload(other), 100)
+    assert all((changed.column(name) == part.column(name)).all() for name in part.columns)
+
+
+def test_nodes_out_of_service_leave_room_for_the_widest_job(cluster: SlurmCluster) -> None:
+    small = [Request(k, 0, 100, 200, partitions=("all",), tasks=4) for k in range(1, 11)]
+    half, _ = Effective(nodes_in_service=0.5).applied(cluster, small)
+    starts = replay(half, small, Phases()).start
+    assert (starts < 100).sum() == 5
+    wide = [*small, Request(11, 0, 100, 200, partitions=("all",), tasks=40, nodes=10)]
+    whole, _ = Effective(nodes_in_service=0.5).applied(cluster, wide)
+    assert replay(whole, wide, Phases()).start.min() >= 0
+
+
+def test_a_user_gets_his_share_or_his_widest_job(cluster: SlurmCluster) -> None:
+    jobs = [
+        Request(k, 0, 100, 200, user=user, partitions=("all",), tasks=tasks)
+        for k, (user, tasks) in enumerate([("a", 4)] * 4 + [("b", 16)] * 2, start=1)
+    ]
+    limited, same = Effective(user_share=0.2).applied(cluster, jobs)
+    assert all(map(RequestCheck(limited).can_run, same))
+    starts = replay(limited, same, Phases()).start
+    assert (starts[:4] < 100).sum() == 2
+    assert (starts[4:] < 100).sum() == 1
+
+
+def test_waits_count_from_the_release_of_a_job(cluster: SlurmCluster) -> None:
+    jobs = logged_jobs(
+        log(
+            submit_time=[0, 0],
+            eligible_time=[0, 40],
+            wait_time=[10, 100],
+            run_time=[5, 5],
+            requested_processors=[1, 1],
+        ),
+        cluster,
+    )
+    assert [request.submit for request in jobs.requests] == [0, 40]
+    assert jobs.recorded.tolist() == [10, 60]
+
+
+def test_errors_are_those_of_the_middle_draw() -> None:
+    recorded = np.array([100, 200, 400, -1])
+    waits = np.array([[100.0, 200, 500, 9], [100, 220, 400, 9], [110, 230, 600, 9]])
+    agreement = Agreement.of(recorded, waits)
+    assert (agreement.jobs, agreement.recorded_mean, agreement.recorded_median) == (3, 700 / 3, 200)
+    assert agreement.median_error == 20
+    assert agreement.mean_error == pytest.approx(waits[:, :3].mean() / (700 / 3) - 1)
+    assert agreement.rank == pytest.approx(1)
+    assert agreement.trust == "signs only"
+    assert Agreement.of(recorded, np.tile([101.0, 201, 401, 0], (3, 1))).trust == "yes"
+    assert Agreement.of(recorded, np.tile([400.0, 200, 100, 0], (3, 1))).trust == "no"
+
+
+def test_a_log_that_cannot_be_that_of_the_machine_is_named(cluster: SlurmCluster) -> None:
+    """Jobs waited for hours on an idle machine, and asked for minutes in a column of seconds."""
+    count = 60
+    minutes = log(
+        submit_time=[1000 * k for k in range(count)],
+        wait_time=[25_000] * count,
+        run_time=[600] * count,
+        requested_time=[20] * count,
+        requested_processors=[1] * count,
+    )
+    jobs = logged_jobs(minutes, cluster)
+    reasons = " ".join(diagnoses(minutes, jobs, cluster.cpus, np.zeros((2, count)), partial=False))
+    assert "nothing ever waits here" in reasons
+    assert "in minutes" in reasons
+    waits = np.full((2, count), 900.0)
+    assert "% used beside a wait of 6.9 h" in next(diagnoses(minutes, jobs, 40, waits, partial=True))
+
+
+def test_a_file_that_is_no_fit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fit.yaml"
+    for text in ("settings: 3", "settings: {nodes_in_service: 0}", "settings: {nodes: 1}", "[", "other: 1"):
+        path.write_text(text)
+        with pytest.raises(WorkloadError, match=r"fit\.yaml"):
+            Effective.read(path)
+    path.write_text("settings: {nodes_in_service: 0.8, release_delay: 4}")
+    assert Effective.read(path) == Effective(0.8, 4)
+
+
+@pytest.mark.slow
+def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
+    """The log is of a cluster of six nodes, the slurm.conf has ten."""
+    rng = np.random.default_rng(1)
+    submit = np.cumsum(rng.integers(1, 160, 240))
+    run = rng.integers(100, 2000, 240)
+    requests = [
+        Request(k, int(submit[k]), int(run[k]), 2 * int(run[k]), partitions=("all",), tasks=4)
+        for k in range(len(run))
+    ]
+    six, _ = Effective(nodes_in_service=0.6).applied(cluster, requests)
+    start = replay(six, requests, Phases(7, 7, 7, 7)).start
+    recorded = log(
+        submit_time=submit.tolist(),
+        wait_time=(start - submit).tolist(),
+        run_time=run.tolist(),
+        requested_time=(2 * run).tolist(),
+        requested_processors=[4] * len(run),
+    )
+    write_workload(recorded, tmp_path / "log.parquet")
+    command = ["fit", str(tmp_path / "log.parquet"), "--trials", "30", "--draws", "3", "--json"]
+    out = tmp_path / "fit"
+    result = CliRunner().invoke(
+        cli, [*command, "--slurm", str(tmp_path), "--out", str(out)], catch_exceptions=False
+    )
+    report = json.loads(result.stdout)
+    # Slow releases are nearly the same as fewer nodes.
+    assert 0.5 < report["settings"]["nodes_in_service"] < 0.8
+    assert report["trust"] == "yes"
+    assert report["described"]["mean_error"] < -0.5
+    assert (out / "fit.html").read_text().count("<img") == 1
+    settings = Effective.read(out / "fit.yaml")
+    assert settings.nodes_in_service == report["settings"]["nodes_in_service"]
+    whatif = [
+        "whatif",
+        str(tmp_path / "log.parquet"),
+        "--slurm",
+        str(tmp_path),
+        "--fit",
+        str(out / "fit.yaml"),
+    ]
+    answer = CliRunner().invoke(cli, [*whatif, "--draws", "2", "--change", "bf_interval=300", "--json"])
+    everything = json.loads(answer.output)["classes"]["all jobs"]
+    assert everything["simulated"] == pytest.approx(everything["recorded"], rel=0.1)

@@ -1,0 +1,354 @@
+"""The compiled replay against its twin in plain Python, job by job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridtune.errors import WorkloadError
+from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, Qos, SlurmCluster
+from gridtune.slurm.limits import Limit
+from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
+from gridtune.slurm.replay import ClusterState, Phases, replay
+from gridtune.slurm.requests import Request, RequestCheck
+from gridtune.workload.slurm import SlurmAccounts
+from tests.slurm.reference import Record, Reference, reference_replay
+
+NODES = (
+    Node("a1", 4, 400, {}, frozenset(), 1),
+    Node("a2", 8, 400, {"x": 2}, frozenset({"big"}), 1),
+    Node("b1", 4, 800, {}, frozenset(), 2),
+    Node("b2", 4, 400, {"x": 1, "y": 1}, frozenset(), 1),
+    Node("b3", 8, 800, {}, frozenset({"big"}), 1),
+)
+ACCOUNTS = SlurmAccounts(
+    {"p": "root", "q": "root"}, {"p": 3, "q": 1}, {("p", "u"): 1, ("p", "v"): 2, ("q", "w"): 1}
+)
+RULES = Priorities(
+    True, age=100, fair_share=1000, size=300, partition=200, qos=50, max_age=900, half_life=3600
+)
+
+
+LIMITS = (
+    Limit("jobs", 1, qos="hot"),
+    Limit("cpu", 12, account="p"),
+    Limit("cpu", 14, qos="hot", each="user"),
+    Limit("jobs", 2, account="q", each="user"),
+    Limit("mem", 900, account="root"),
+    Limit("node", 3, account="p", user="u"),
+)
+PREEMPTIONS = st.one_of(
+    st.just(Preemption()),
+    st.builds(
+        lambda hot, none, low, youngest, strict, count, pause: Preemption(
+            "qos", {"hot": hot, "low": low, "": none}, youngest, strict, count, pause
+        ),
+        st.builds(
+            PreemptClass, st.just(7), preempts=st.sampled_from([frozenset({"low"}), frozenset({"low", ""})])
+        ),
+        st.builds(PreemptClass, st.just(0), st.sampled_from(MODES), st.sampled_from([0, 40])),
+        st.builds(
+            PreemptClass,
+            st.sampled_from([0, 1]),
+            st.sampled_from(MODES),
+            st.sampled_from([0, 0, 45]),
+            st.sampled_from([0, 100]),
+        ),
+        st.booleans(),
+        st.booleans(),
+        st.sampled_from([0, 1, 3]),
+        st.sampled_from([40, 130]),
+    ),
+    st.builds(
+        lambda mode, grace: Preemption(
+            "partition",
+            {
+                "few": PreemptClass(2, mode, grace, 0, frozenset({"all"})),
+                "all": PreemptClass(1, mode, grace, 0),
+            },
+        ),
+        st.sampled_from(MODES[1:]),
+        st.sampled_from([0, 35]),
+    ),
+)
+OUTAGES = st.builds(
+    lambda start, length, nodes, planned: Outage(start, start + length, tuple(nodes), planned),
+    st.integers(-50, 500),
+    st.integers(1, 900),
+    st.sets(st.integers(0, 4), min_size=1, max_size=3),
+    st.booleans(),
+)
+
+
+@st.composite
+def clusters(draw):
+    partitions = {
+        "all": Partition("all", (0, 1, 2, 3, 4), memory_per_cpu=draw(st.sampled_from([0, 60]))),
+        "few": Partition(
+            "few",
+            (1, 2),
+            tier=draw(st.sampled_from([1, 2])),
+            factor=3,
+            max_time=600,
+            exclusive=draw(st.booleans()),
+        ),
+    }
+    clocks = Clocks(
+        bf_interval=draw(st.sampled_from([20, 45])),
+        bf_resolution=draw(st.sampled_from([10, 60])),
+        bf_window=draw(st.sampled_from([10, 1440])),
+        bf_max_job_test=draw(st.sampled_from([4, 100])),
+        bf_max_job_user=draw(st.sampled_from([0, 2])),
+        bf_max_job_array_resv=draw(st.sampled_from([1, 20])),
+        bf_max_job_start=draw(st.sampled_from([0, 1])),
+        bf_min_age_reserve=draw(st.sampled_from([0, 60])),
+        bf_window_linear=draw(st.sampled_from([0, 40])),
+        default_queue_depth=draw(st.sampled_from([1, 100])),
+    )
+    return SlurmCluster(
+        NODES,
+        partitions,
+        draw(st.sampled_from([(), ((0, 1), (2, 3, 4)), ((0, 2), (1, 3), (4,))])),
+        draw(st.booleans()),
+        clocks,
+        draw(st.sampled_from([RULES, replace(RULES, favor_small=True, tres={"cpu": 2.0}), Priorities()])),
+        {"hot": Qos("hot", 7)},
+        ACCOUNTS,
+        limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=3, unique=True))),
+        outages=tuple(draw(st.lists(OUTAGES, max_size=2))),
+        version=draw(st.sampled_from(["22.05", "25.11"])),
+        preemption=draw(PREEMPTIONS),
+        requeue=draw(st.booleans()),
+    )
+
+
+KINDS = st.sampled_from(["afterok", "afterany", "afternotok"])
+
+
+@st.composite
+def logs(draw):
+    requests = []
+    for number in range(1, draw(st.integers(1, 14)) + 1):
+        partitions = draw(st.sampled_from([("all",), ("all",), ("few", "all"), ("all", "few")]))
+        account, user = draw(st.sampled_from(list(ACCOUNTS.users)))
+        shape = draw(st.sampled_from([(1, 0), (3, 0), (4, 4), (8, 4), (9, 0), (2, 1), (12, 0)]))
+        nodes = draw(st.sampled_from([1, 1, 2]))
+        requests.append(
+            Request(
+                number,
+                draw(st.integers(0, 400)),
+                draw(st.integers(0, 500)),
+                60 * draw(st.integers(1, 9)),
+                user,
+                account,
+                partitions,
+                draw(st.sampled_from(["", "hot", "low", "low"])),
+                *shape,
+                nodes=nodes,
+                most_nodes=draw(st.sampled_from([0, 0, 3])),
+                memory=draw(st.sampled_from([0, 0, 300])),
+                gpus=draw(st.sampled_from([0, 0, 1])) if shape[0] < 4 else 0,
+                features=draw(st.sampled_from([(), (), ("big",)])),
+                nice=draw(st.sampled_from([0, 30])),
+                after=tuple(draw(st.lists(st.tuples(KINDS, st.integers(1, number)), max_size=2))),
+                after_any=draw(st.booleans()),
+                failed=draw(st.booleans()),
+                requeue=draw(st.sampled_from([None, None, False])),
+            )
+        )
+    # Some jobs become arrays of up to four tasks.
+    arrays = draw(st.sets(st.integers(1, len(requests)), max_size=2))
+    for number in arrays:
+        most, head = draw(st.sampled_from([0, 2])), requests[number - 1]
+        requests[number - 1] = replace(head, array=number, array_most=most)
+        requests += [
+            replace(head, number=100 * number + task, array=number, task=task, array_most=most)
+            for task in range(1, draw(st.integers(1, 4)))
+        ]
+    return requests
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    clusters(),
+    logs(),
+    st.tuples(st.integers(0, 59), st.integers(0, 19), st.integers(0, 29), st.integers(0, 299)),
+)
+def test_the_kernel_equals_its_twin(cluster, requests, phases):
+    phases = Phases(*phases)
+    try:
+        result = replay(cluster, requests, phases)
+    except WorkloadError:
+        return
+    schedule = reference_replay(cluster, requests, phases)
+    own = [
+        (int(s), int(e), tuple(map(int, n)))
+        for s, e, n in zip(result.start, result.end, result.nodes, strict=True)
+    ]
+    assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), logs(), st.integers(60, 300), st.integers(0, 10**6))
+def test_a_start_that_is_not_empty_equals_its_twin(cluster, requests, now, used):
+    # What runs is what a replay had running then.
+    requests = [replace(request, partitions=request.partitions[:1]) for request in requests]
+    try:
+        before = replay(cluster, requests)
+    except WorkloadError:
+        return
+    running = {
+        k: (int(before.start[k]), tuple(map(int, before.nodes[k])))
+        for k, request in enumerate(requests)
+        if before.start[k] <= now < min(before.end[k], before.start[k] + max(1, request.run_time))
+    }
+    kept = [k for k in range(len(requests)) if k in running or not 0 <= before.start[k] <= now]
+    requests = [requests[k] for k in kept]
+    running = {kept.index(k): value for k, value in running.items()}
+    if not requests:
+        return
+    start = ClusterState(now, running, {("p", "u"): used})
+    result = replay(cluster, requests, Phases(), start)
+    schedule = reference_replay(cluster, requests, Phases(), start)
+    own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
+    assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
+
+
+@pytest.mark.parametrize(
+    ("running", "message"),
+    [
+        ({0: (5, (0,))}, "job 1 runs at 50, but not by its times"),
+        ({0: (20, (0, 0))}, "outside its partitions"),
+        ({0: (20, (0,)), 1: (20, (0,))}, "job 2 runs at 50, but its nodes cannot hold it"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(running, message):
+    jobs = [request(1, 10, 99, 120, 3), request(2, 10, 99, 120, 3)]
+    with pytest.raises(WorkloadError, match=message):
+        replay(cluster_of(), jobs, start=ClusterState(50, running))
+
+
+def cluster_of(version="22.05", **clocks):
+    nodes = (Node("n1", 4, 100, {}, frozenset(), 1), Node("n2", 4, 100, {}, frozenset(), 1))
+    return SlurmCluster(nodes, {"all": Partition("all", (0, 1))}, clocks=Clocks(**clocks), version=version)
+
+
+def request(number, submit, run, limit, tasks, per_node=0):
+    return Request(number, submit, run, limit, "u", "a", ("all",), "", tasks, per_node)
+
+
+def test_a_job_over_its_limit_ends_when_limits_are_looked_at():
+    result = replay(cluster_of(), [request(1, 0, 999, 60, 1)], Phases(timeout=7))
+    start = int(result.start[0])
+    assert result.end[0] == next(t for t in range(start + 60, start + 91) if t % 30 == 7)
+
+
+def test_a_later_job_that_would_delay_a_plan_waits():
+    # Job 2 needs both nodes at 600; job 3 would hold one until 900, job 4 ends before.
+    jobs = [request(1, 0, 600, 600, 4, 4), request(2, 1, 60, 600, 8, 4), request(3, 2, 900, 900, 4, 4),
+            request(4, 3, 60, 300, 4, 4)]  # fmt: skip
+    start = replay(cluster_of(), jobs).start
+    assert start[3] < 60
+    assert 600 <= start[1] < start[2]
+
+
+def test_a_job_that_no_node_can_hold_is_refused():
+    with pytest.raises(WorkloadError, match="job 1: no partition of all can hold it"):
+        replay(cluster_of(), [request(1, 0, 1, 60, 5, 5)])
+    with pytest.raises(WorkloadError, match="job 1: no partition 'none'"):
+        replay(cluster_of(), [replace(request(1, 0, 1, 60, 1), partitions=("none",))])
+
+
+@pytest.mark.parametrize(
+    ("job", "fits"),
+    [
+        ({"tasks": 28, "nodes": 5}, True),
+        ({"tasks": 29, "nodes": 5}, False),
+        ({"tasks": 16, "most_nodes": 2}, True),
+        ({"tasks": 17, "most_nodes": 2}, False),
+        ({"tasks": 20, "most_nodes": 3}, True),
+        ({"tasks": 21, "most_nodes": 3}, False),
+        ({"features": ("big",), "nodes": 2}, True),
+        ({"features": ("big",), "nodes": 3}, False),
+        ({"gpus": 1, "nodes": 2}, True),
+        ({"gpus": 1, "gpu_type": "y", "nodes": 2}, False),
+        ({"memory": 800, "nodes": 2}, True),
+        ({"memory": 800, "nodes": 3}, False),
+    ],
+)
+def test_a_job_fits_on_the_largest_nodes_that_suit_it(job, fits):
+    cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))})
+    assert RequestCheck(cluster).can_run(Request(1, 0, 10, 60, partitions=("all",), **job)) == fits
+
+
+def test_requests_may_come_in_any_order():
+    jobs = [request(k, 10 * k, 50, 60, 4, 4) for k in range(1, 6)]
+    one, other = replay(cluster_of(), jobs), replay(cluster_of(), jobs[::-1])
+    np.testing.assert_array_equal(one.start, other.start[::-1])
+
+
+def preempting(mode="requeue", **changes):
+    """Return a cluster of two nodes on which `high` takes the place of `low`."""
+    classes = {"low": PreemptClass(0, mode), "high": PreemptClass(9, preempts=frozenset({"low"}))}
+    return replace(cluster_of(), preemption=Preemption("qos", classes, **changes))
+
+
+def of_qos(qos, *values):
+    return replace(request(*values), qos=qos)
+
+
+def test_a_job_that_makes_room_starts_again_two_minutes_later():
+    jobs = [of_qos("low", 1, 0, 500, 600, 4, 4), of_qos("low", 2, 0, 500, 600, 4, 4),
+            of_qos("high", 3, 100, 50, 60, 4, 4)]  # fmt: skip
+    result = replay(preempting(), jobs)
+    # The first of two equal ones goes; its nodes are free a second later.
+    assert result.start[2] - jobs[2].submit <= 4
+    gone = int(result.start[2]) - 1
+    assert gone + 121 <= result.start[0] <= gone + 121 + 5
+    assert result.end[0] - result.start[0] == 500
+    assert result.start[1] == 0
+
+
+def test_a_job_that_may_not_be_requeued_ends():
+    jobs = [replace(of_qos("low", 1, 0, 500, 600, 8, 4), requeue=False), of_qos("high", 2, 100, 50, 60, 8, 4)]
+    result = replay(preempting(), jobs)
+    assert result.start[0] == 0
+    assert result.end[0] == result.start[1] - 1
+
+
+def test_a_small_job_goes_before_a_large_one():
+    # Either one's nodes would do.
+    jobs = [of_qos("low", 1, 0, 500, 600, 4, 2), of_qos("low", 2, 10, 500, 600, 2, 2),
+            of_qos("high", 3, 100, 50, 60, 4, 2)]  # fmt: skip
+    result = replay(preempting("cancel"), jobs)
+    assert result.end[1] == result.start[2] - 1
+    assert result.end[0] == result.start[0] + 500
+
+
+def test_grace_is_kept():
+    cluster = preempting()
+    classes = cluster.preemption.classes | {"low": PreemptClass(0, "cancel", grace=60)}
+    cluster = replace(cluster, preemption=replace(cluster.preemption, classes=classes))
+    jobs = [of_qos("low", 1, 0, 500, 600, 8, 4), of_qos("high", 2, 100, 50, 60, 8, 4)]
+    assert 160 <= replay(cluster, jobs).end[0] <= 195
+
+
+def test_a_main_pass_follows_a_submission_by_three_seconds_after_the_last():
+    # Job 1 starts at once; the next pass is three seconds later, also for what ends in between.
+    jobs = [request(1, 100, 1, 60, 8, 4), request(2, 101, 5, 60, 8, 4)]
+    assert replay(cluster_of(), jobs, Phases(full=50)).start.tolist() == [100, 103]
+
+
+@pytest.mark.parametrize(("version", "end"), [("22.05", 660), ("25.11", 720)])
+def test_plans_end_rounded_as_in_the_release(version, end):
+    # Job 2 is planned from 630 for 39 s.
+    cluster = replace(cluster_of(version), nodes=(Node("n1", 4, 100, {}, frozenset(), 1),))
+    cluster = replace(cluster, partitions={"all": Partition("all", (0,))})
+    twin = Reference(cluster, [request(1, 0, 600, 630, 4), request(2, 1, 60, 39, 4), request(3, 2, 9, 30, 4)])
+    twin.begin(twin.share(twin.free, 0, "all", [0], 0))
+    plans = twin.backfill_pass([Record(1, "all", 9), Record(2, "all", 8)], 30)[1]
+    assert plans[0].end == end

@@ -1,0 +1,110 @@
+"""Predicted starts of pending jobs: what is read, what may be known, and what is drawn."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from gridtune.cli.main import cli
+from gridtune.errors import WorkloadError
+from gridtune.slurm.cluster import SlurmCluster, read_cluster
+from gridtune.slurm.forecast import Past, forecast
+from gridtune.slurm.queue import read_queue
+from gridtune.slurm.requests import Request
+
+CONF = """\
+NodeName=n[1-2] CPUs=4 RealMemory=1000
+PartitionName=all Nodes=ALL Default=YES
+"""
+HEAD = (
+    "JOBID|PARTITION|USER|ACCOUNT|QOS|STATE|SUBMIT_TIME|START_TIME|TIME|TIME_LIMIT|CPUS|NODES|MIN_MEMORY"
+    "|TRES_PER_NODE|FEATURES|NODELIST|REASON\n"
+)
+RUNS = (
+    "7|all|u|a|normal|RUNNING|2026-01-05T00:00:00|2026-01-05T01:00:00|30:00|1:00:00|4|1"
+    "|10M|N/A|(null)|n1|None"
+)
+RUNS_TOO = RUNS.replace("7|", "8|", 1).replace("n1", "n2")
+WAITS = "9_2|all|v|b|normal|PENDING|2026-01-05T00:10:00|N/A|0:00|20:00|8|2|10M|N/A|(null)||Priority"
+HELD = "10|all|v|b|normal|PENDING|2026-01-05T00:10:00|N/A|0:00|20:00|8|2|10M|N/A|(null)||JobHeldUser"
+SACCT = """\
+JobID|User|Account|Partition|QOS|Submit|Start|End|State|AllocCPUS|ReqCPUS|AllocNodes|TimelimitRaw
+1|u|a|all|normal|2026-01-04T00:00:00|2026-01-04T00:00:00|2026-01-04T00:45:00|COMPLETED|4|4|1|60
+2|u|a|all|normal|2026-01-04T01:00:00|2026-01-04T01:00:00|2026-01-04T01:45:00|COMPLETED|4|4|1|60
+3|u|a|all|normal|2026-01-05T01:00:00|2026-01-05T01:10:00|2026-01-05T09:00:00|COMPLETED|4|4|1|600
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> SlurmCluster:
+    (tmp_path / "slurm.conf").write_text(CONF)
+    return read_cluster(tmp_path)
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "squeue.txt"
+    path.write_text(HEAD + "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_squeue_is_read(tmp_path: Path, cluster: SlurmCluster) -> None:
+    queue = read_queue(written(tmp_path, RUNS, RUNS_TOO, WAITS, HELD), cluster)
+    (job,) = queue.pending
+    assert queue.held == {"JobHeldUser": 1}
+    assert (job.cpus, job.nodes, job.memory, job.time_limit) == (8, 2, 10, 1200)
+    (_, start, nodes), _ = queue.running
+    assert nodes == (0,)
+    assert queue.now - start == 1800
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (WAITS[:40], r"squeue\.txt:3: has \d of 17 columns: the file is cut off"),
+        (WAITS.replace("all", "gone"), r"squeue\.txt:3, field PARTITION: no partition 'gone'"),
+        (RUNS.replace("n1", "n9"), r"squeue\.txt:3, field NODELIST: no node 'n9'"),
+        (WAITS.replace("|8|2|", "|80|2|"), r"squeue\.txt:3.* can hold it"),
+        (WAITS.replace("20:00", "soon"), r"squeue\.txt:3, field TIME_LIMIT: 'soon' is no time"),
+        (WAITS.replace("2026-01-05T00:10:00", "now"), r"squeue\.txt:3, field SUBMIT_TIME"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, cluster: SlurmCluster, line: str, message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        read_queue(written(tmp_path, RUNS, line), cluster)
+
+
+def test_the_past_decides_when_a_job_starts(tmp_path: Path, cluster: SlurmCluster) -> None:
+    """Jobs of u ran three quarters of their limits; both that run end after 45 of 60 minutes."""
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    command = ["waits", "--squeue", str(written(tmp_path, RUNS, RUNS_TOO, WAITS)), "--slurm", str(tmp_path)]
+    command += ["--log", str(tmp_path / "sacct.txt"), "--draws", "10", "--json"]
+    report = json.loads(CliRunner().invoke(cli, command, catch_exceptions=False).output)
+    (row,) = report["pending"]
+    assert report["now"] == "2026-01-05T01:30:00"
+    assert row["job"] == "9_2"
+    assert "2026-01-05T01:45:00" <= row["from"] <= row["to"] <= "2026-01-05T01:47:00"
+    # What happens after now makes no difference.
+    later = SACCT.replace("09:00:00", "03:00:00") + SACCT.splitlines()[-1].replace("3|u", "4|u").replace(
+        "-05T01", "-05T02"
+    )
+    (tmp_path / "sacct.txt").write_text(later + "\n")
+    assert json.loads(CliRunner().invoke(cli, command, catch_exceptions=False).output) == report
+
+
+def test_run_times_of_what_runs_and_waits_are_not_looked_at(cluster: SlurmCluster) -> None:
+    ended = [Request(k, 0, 50 * k, 1000, user="u", partitions=("all",)) for k in range(1, 9)]
+    job = Request(20, 500, 7, 1000, user="u", partitions=("all",), tasks=8, nodes=2)
+    running = [(Request(k, 0, 7, 1000, user="u", partitions=("all",), tasks=4), 900, (k,)) for k in (0, 1)]
+
+    def starts(pending: list[Request], busy: list[tuple[Request, int, tuple[int, ...]]]) -> np.ndarray:
+        return forecast(cluster, pending, busy, Past(1000, ended), draws=4, seed=0)
+
+    one = starts([job], running)
+    other = starts([replace(job, run_time=999)], [(replace(r, run_time=9999), s, n) for r, s, n in running])
+    assert (one == other).all()
+    assert len(np.unique(one)) > 1

@@ -1,0 +1,86 @@
+"""The settings of a slurm.conf as the parameters of a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from gridtune.cli.main import cli
+from gridtune.errors import GridtuneError, WorkloadError
+from gridtune.slurm.cluster import read_cluster
+from gridtune.slurm.study import configured
+from gridtune.sweep import run_cell
+from gridtune.testing import SystemConformance
+from gridtune.workload import Workload, write_workload
+
+FOLDER = Path(__file__).parent / "cluster"
+CONF = (FOLDER / "slurm.conf").read_text()
+LOG = "quickstart"
+CELL = {"trace": LOG, "slurm": str(FOLDER), "first": 600}
+
+
+class TestSlurmSystem(SystemConformance):
+    system = "slurm"
+    example: ClassVar[dict[str, Any]] = {**CELL, "bf_interval": 60}
+
+
+def wait_mean(**parameters: Any) -> float:
+    return run_cell("slurm", {**CELL, **parameters}, seed=1).outcome.metrics["wait_mean"]
+
+
+def test_what_is_left_open_is_that_of_the_conf() -> None:
+    now = configured(read_cluster(FOLDER))
+    assert (now["bf_interval"], now["weight_age"], now["scheduler"]) == (45, 1000, "sched/backfill")
+    written = {"bf_interval": 45, "default_queue_depth": 100, "weight_age": 1000}
+    assert wait_mean(**written) == wait_mean()
+    assert wait_mean(bf_interval=1800) > wait_mean()
+    assert wait_mean(changes="SchedulerParameters=bf_interval=1800") == wait_mean(bf_interval=1800)
+
+
+def test_init_writes_a_study_whose_baseline_is_what_runs(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["init", LOG, "--slurm", str(FOLDER), "--out", "study.yaml"])
+    assert result.exit_code == 0, result.output
+    space = yaml.safe_load(Path("study.yaml").read_text())
+    assert space["system"] == "slurm"
+    assert space["fixed"]["slurm"] == str(FOLDER)
+    assert space["baseline"] == {
+        "bf_interval": 45,
+        "bf_window": 1440,
+        "default_queue_depth": 100,
+        "weight_age": 1000,
+    }
+    assert space["dimensions"]["bf_interval"] == [22, 45, 90]
+    dry = CliRunner().invoke(cli, ["sweep", "study.yaml", "--dry-run"])
+    assert dry.exit_code == 0, dry.output
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("PartitionName=x Nodes=n[1-3]", r"slurm\.conf:9.*'n3', which no line describes"),
+        ("PartitionName=x MaxTime=-5", r"slurm\.conf:9.*'-5' is no time"),
+        ("Include gone.conf", r"slurm\.conf:9: includes .*gone\.conf, which is not there"),
+        ("Include slurm.conf", r"slurm\.conf:9: includes slurm\.conf, which includes it"),
+        ("SchedulerParameters=bf_interval=-1", r"slurm\.conf:9.*no whole number"),
+    ],
+)
+def test_a_faulty_configuration_leaves_no_study(tmp_path, line, message) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF + line + "\n")
+    out = tmp_path / "study.yaml"
+    with pytest.raises(WorkloadError, match=message):
+        CliRunner().invoke(
+            cli, ["init", LOG, "--slurm", str(tmp_path), "--out", str(out)], catch_exceptions=False
+        )
+    assert not out.exists()
+
+
+def test_a_log_that_cannot_run_on_the_cluster_is_refused(tmp_path) -> None:
+    log = Workload({"submit_time": [0], "run_time": [9], "requested_processors": [999]})
+    write_workload(log, tmp_path / "wide.swf")
+    with pytest.raises(GridtuneError, match="no job that this cluster could run"):
+        run_cell("slurm", {"trace": str(tmp_path / "wide.swf"), "slurm": str(FOLDER)}, seed=1)
