@@ -17,7 +17,7 @@ __all__ = ["WALLTIMES", "Kill", "estimate_walltimes", "kill_decided", "kills_job
 Kill = bool | Literal["auto"]
 
 #: The kinds of walltimes.
-WALLTIMES = ("log", "exact", "noise")
+WALLTIMES = ("log", "exact", "noise", "predicted")
 
 
 def estimate_walltimes(
@@ -32,7 +32,8 @@ def estimate_walltimes(
     kind
         "log": as requested; where the log has no request, its largest one (or its longest run time), a limit
         that says nothing about the single job. "exact": the run time, a clairvoyant bound. "noise": the
-        log's, each multiplied by exp(`noise` × z), z standard normal.
+        log's, each multiplied by exp(`noise` × z), z standard normal. "predicted": the log's, in whose place
+        the scheduler gets what a predictor says when a job is submitted.
     noise
         The standard deviation of the logarithm, >= 0.
     rng

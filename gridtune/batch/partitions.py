@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from gridtune.batch.policies.queue_order import QueueOrder, fields_read
+from gridtune.batch.policies.queue_order import QueueOrder
+from gridtune.batch.policies.rollout import Rollout
 from gridtune.core.usage import step_function
 from gridtune.errors import SimulationError
 from gridtune.types import IntArray
@@ -21,7 +22,7 @@ Partitions = Literal["pooled", "separate"]
 
 
 #: Fields of a job that depend on what ran in all partitions.
-_SHARED = frozenset({"user_usage", "group_usage", "prediction"})
+_SHARED = frozenset({"user_usage", "group_usage", "prediction", "early_end"})
 
 
 def read_sizes(text: str) -> dict[str, int]:
@@ -110,7 +111,7 @@ def partitions_remark(workload: Workload, sizes: Mapping[int, int]) -> dict[str,
 def separate_starts(
     workload: Workload,
     sizes: Mapping[int, int],
-    orders: Iterable[QueueOrder],
+    orders: Iterable[QueueOrder | Rollout],
     starts: Callable[[IntArray, int], IntArray],
 ) -> IntArray:
     """Return when jobs start if each partition is a machine of its own: shape (n,), int64 seconds.
@@ -130,7 +131,7 @@ def separate_starts(
         For an order that counts what ran in all partitions.
     """
     for order in orders:
-        shared = sorted(fields_read(order) & _SHARED)
+        shared = sorted(order.fields & _SHARED)
         if shared:
             raise SimulationError(
                 f"order {order.label!r} goes by {shared[0]}, which counts over all partitions, but "

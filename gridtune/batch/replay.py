@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
+from types import FunctionType
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -22,19 +23,42 @@ from gridtune.batch.policies import (
     get_backfilling,
     get_queue_order,
 )
-from gridtune.batch.policies.queue_order import fields_read
+from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
+from gridtune.batch.predictors import PREDICTORS, Predictor
+from gridtune.batch.predictors.replayed import PredictedReplay, predicted_replay
 from gridtune.batch.simulator.events import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
 from gridtune.batch.simulator.ranked import ranked_schedule
-from gridtune.batch.simulator.scores import compile_score, facts_of, score_inputs, static_ranks
-from gridtune.core.remarks import WALLTIMES, kill_remarks, log_remarks, lost_work
+from gridtune.batch.simulator.scores import (
+    Facts,
+    ScoreInputs,
+    Undefined,
+    check_scores,
+    compile_score,
+    facts_of,
+    naming_jobs,
+    score_inputs,
+    static_ranks,
+)
+from gridtune.core.remarks import WALLTIMES, doubts, kill_remarks, log_remarks, lost_work
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
-from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.registry import is_ours
+from gridtune.types import BoolArray, FloatArray, Int32Array, IntArray
+from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
 
-__all__ = ["Dependencies", "check_runnable", "follow_ups", "models_of", "schedule_notes", "simulate"]
+__all__ = [
+    "Dependencies",
+    "check_order",
+    "check_policy",
+    "check_runnable",
+    "follow_ups",
+    "models_of",
+    "schedule_notes",
+    "simulate",
+]
 
 #: Whether jobs are submitted as the log has it, or after their predecessors.
 Dependencies = Literal["ignore", "log"]
@@ -52,7 +76,7 @@ def schedule_notes(
     run: IntArray,
     *,
     kill: Kill,
-    orders: Iterable[QueueOrder] = (),
+    orders: Iterable[QueueOrder | Rollout] = (),
     walltime: str = "log",
     models: Collection[str] = (WALLTIMES,),
 ) -> dict[str, Any]:
@@ -76,7 +100,7 @@ def schedule_notes(
     contents = workload.contents
     notes: dict[str, Any] = dict(log_remarks(contents, models))
     if walltime == "log" and contents.equal_requests and contents.jobs:
-        blind = [order.label for order in orders if "walltime" in fields_read(order)]
+        blind = [order.label for order in orders if "walltime" in order.fields]
         notes |= {"orders": blind} if blind else {}
     notes |= kill_remarks(contents, killing=kills_jobs(workload, kill))
     return notes | lost_work(workload.run_time, run, workload.processors)
@@ -86,13 +110,16 @@ def simulate(
     workload: Workload,
     *,
     processors: int | None = None,
-    order: str | QueueOrder | Callable[..., float] = "fcfs",
+    order: str | QueueOrder | Rollout | Callable[..., float] = "fcfs",
     backfill: str | Backfilling = "easy",
     fill_order: str | QueueOrder | Callable[..., float] | None = None,
     walltime: str = "log",
     noise: float = 0.0,
+    predictor: str | Callable[[], Predictor] = "last-two",
     kill: Kill = "auto",
     half_life: float | None = None,
+    guard: int | None = None,
+    undefined_scores: Undefined = "fail",
     rng: np.random.Generator | None = None,
     extra: bool | None = None,
     strict: bool | None = None,
@@ -116,21 +143,31 @@ def simulate(
     processors
         The machine's size; by default what the log says.
     order
-        A queue order's name, with parameters if it has any (`"wfp3(exponent=2)"`), or the function itself.
+        A queue order's name, with parameters if it has any (`"wfp3(exponent=2)"`), or the function itself;
+        or `"rollout"`, the policy that looks ahead (see `Rollout`).
     backfill
         A backfilling variant's name; see `gridtune.batch.policies.backfilling_names`.
     fill_order
         EASY: the order in which candidates are tried, by default the queue's (`"sjf"` gives SJBF).
     walltime
-        "log", "exact" or "noise": the estimates that the scheduler gets (see `estimate_walltimes`).
+        "log", "exact", "noise" or "predicted": the estimates that the scheduler gets (see
+        `estimate_walltimes`). Predicted ones, in orders and reservations, go with EASY or no backfilling.
     noise
         For "noise": the standard deviation of the walltime's logarithm.
+    predictor
+        A predictor's name, or what makes one: what jobs' `prediction` and `early_end` come from, durations of
+        rollouts and predicted walltimes (see `gridtune.batch.predictors`).
     kill
         Whether a job that reaches its walltime is killed. If not, it runs on, and the scheduler expects it to
         end at any moment. "auto" decides from the whole log that the jobs are from: no if more than 1 % of
         its jobs with a requested time outlived it by more than five minutes (`kills_jobs`).
     half_life
         Fair share: seconds after which past use counts half; with None it always counts in full.
+    guard
+        Seconds; jobs that have waited for longer go first under every order, the oldest first.
+    undefined_scores
+        What a score of an expression or a user's function that is infinite or not a number does: "fail" is an
+        error that names the job and the instant, "last" puts such a job last (−∞ first).
     rng
         The run's stream of random numbers; needed for `"random"` and for noise.
     extra, strict, frozen, pass_per_event, compression
@@ -152,7 +189,8 @@ def simulate(
     SimulationError
         If the workload cannot be simulated as it is; the message names the first faulty job and a rule.
     PolicyError
-        If a policy's name or parameter is unknown, or its function does not compile.
+        If a policy's name or parameter is unknown, its function does not compile, it does not score a job, or
+        the predictor fails.
 
     Examples
     --------
@@ -162,19 +200,16 @@ def simulate(
     Schedule('poisson', 100 jobs, 4 processors)
     """
     require(workload, Workload, "workload", error=SimulationError, hint="read_workload(PATH) reads a log")
-    require_number(noise, "noise", error=SimulationError)
-    if rng is not None:
-        hint = "pass numpy.random.default_rng(7)"
-        require(rng, np.random.Generator, "rng", error=SimulationError, hint=hint)
+    _check_numbers(noise, guard, rng)
     switches = {"extra": extra, "strict": strict, "frozen": frozen}
     rule = get_backfilling(backfill, **switches, pass_per_event=pass_per_event, compression=compression)
-    queue = get_queue_order(order)
+    queue = get_order(order)
     fill = None if fill_order is None else get_queue_order(fill_order)
-    if fill is not None and rule.kind != "easy":
-        raise SimulationError(f"fill_order goes with EASY backfilling, not with {rule.kind!r}")
+    check_order(queue, fill, rule, walltime)
     if dependencies not in get_args(Dependencies):
         raise SimulationError(f"dependencies must be 'ignore' or 'log', got {dependencies!r}")
-    orders = [queue] if fill is None else [queue, fill]
+    orders: list[QueueOrder | Rollout] = [queue] if fill is None else [queue, fill]
+    said = _predictor_read(predictor, orders, walltime)
     sizes = _machines(workload, processors, partitions, partition_processors)
     estimates, guessed = estimate_walltimes(workload, walltime, noise, rng)
     killing = kills_jobs(workload, kill)
@@ -189,8 +224,10 @@ def simulate(
         nodes = nodes_of(power, sizes, rule, len(workload))  # each replay begins with all nodes on
 
         def alone(part: Workload, rows: IntArray | slice, size: int) -> IntArray:
-            policy = (queue, fill, rule, size, half_life or 0.0)
-            return _start_times(part, run[rows], estimates[rows], *policy, lots[rows], nodes)
+            policy = (queue, fill, rule, size, half_life or 0.0, guard, undefined_scores, lots[rows])
+            return _start_times(
+                part, run[rows], estimates[rows], *policy, nodes, said, walltime == "predicted"
+            )
 
         if isinstance(sizes, int):
             return alone(jobs, index, sizes)
@@ -212,8 +249,10 @@ def simulate(
         "fill_order": None if fill is None else fill.label,
         "walltime": walltime,
         "noise": noise,
+        "predictor": predictor if isinstance(predictor, str) else predictor.__name__,
         "kill": killing,
         "half_life": half_life,
+        "guard": guard,
         "guessed_walltimes": guessed,
         "guessed_processors": workload.unknown_processors,
         **{name: getattr(rule, name) for name in (*switches, "pass_per_event", "compression")},
@@ -225,6 +264,9 @@ def simulate(
         remark = f"{left_out:,} jobs depend on jobs that are not among those before them"
         notes |= {"dependencies": remark} if left_out else {}
     machine = sizes if isinstance(sizes, int) else sum(sizes.values())
+    waits = bool((start > workload.submit_time).any())
+    stated = workload.machine_processors is not None
+    notes |= doubts(workload.contents, machine, stated=stated, waits=waits)
     if not isinstance(sizes, int):
         settings["partitions"] = {workload.partition_names.get(n, str(n)): size for n, size in sizes.items()}
         notes |= partitions_remark(workload, sizes)
@@ -234,17 +276,75 @@ def simulate(
     return Schedule(workload, machine, start, start + run, estimates, state, settings, notes, states)
 
 
+def check_order(
+    queue: QueueOrder | Rollout, fill: QueueOrder | None, rule: Backfilling, walltime: str = "log"
+) -> None:
+    """Raise a `SimulationError` if these do not go together."""
+    if walltime == "predicted" and rule.kind == "conservative":
+        raise SimulationError("walltime='predicted' goes with EASY or no backfilling, not with conservative")
+    if fill is not None and rule.kind != "easy":
+        raise SimulationError(f"fill_order goes with EASY backfilling, not with {rule.kind!r}")
+    if isinstance(queue, Rollout) and rule.kind != "easy":
+        raise SimulationError(f"order={queue.name} goes with EASY backfilling, not with {rule.kind!r}")
+    if isinstance(queue, Rollout) and fill is not None:
+        raise SimulationError(f"order={queue.name} has no fill_order: it orders candidates too")
+
+
+def _predictor_read(
+    predictor: str | Callable[[], Predictor], orders: Iterable[QueueOrder | Rollout], walltime: str
+) -> str | Callable[[], Predictor] | None:
+    """Return the predictor; None if nothing reads what it says."""
+    if isinstance(predictor, str):
+        PREDICTORS.find(predictor)
+    return predictor if walltime == "predicted" or any(order.predicts for order in orders) else None
+
+
+def check_policy(order: QueueOrder | Rollout, workload: Workload) -> None:
+    """Compile an order of a user's, and refuse one that reads what no job of the log has.
+
+    Raises
+    ------
+    PolicyError
+        If it does not compile; the message names the line.
+    SimulationError
+        If the log has no users, or no groups.
+    """
+    if isinstance(order, Rollout):
+        return
+    for owner in ("user", "group"):
+        if order.fields & {owner, f"{owner}_usage"} and (workload.column(owner) == UNKNOWN).all():
+            raise SimulationError(
+                f"order {order.label!r} goes by the {owner} of jobs, and {workload.name} names none",
+                hint="use another order, or a log with that column",
+            )
+    if isinstance(order.score, FunctionType) and not is_ours(order.score.__module__):
+        compile_score(order)
+
+
+def _check_numbers(noise: float, guard: int | None, rng: np.random.Generator | None) -> None:
+    require_number(noise, "noise", error=SimulationError)
+    if guard is not None:
+        require_number(guard, "guard", whole=True, least=0, error=SimulationError)
+    if rng is not None:
+        hint = "pass numpy.random.default_rng(7)"
+        require(rng, np.random.Generator, "rng", error=SimulationError, hint=hint)
+
+
 def _start_times(
     workload: Workload,
     run: IntArray,
     walltime: IntArray,
-    queue: QueueOrder,
+    queue: QueueOrder | Rollout,
     fill: QueueOrder | None,
     rule: Backfilling,
     machine: int,
     half_life: float,
+    guard: int | None,
+    undefined: Undefined,
     lots: FloatArray,
     nodes: Nodes | None,
+    predictor: str | Callable[[], Predictor] | None,
+    plans: bool,
 ) -> IntArray:
     """Choose the kernel that the policy needs and run it, on a clock that starts at the first submission."""
     if len(workload) == 0:
@@ -253,31 +353,64 @@ def _start_times(
     submit = workload.submit_time - origin
     width = np.ascontiguousarray(workload.processors)
     facts = cache(partial(facts_of, workload, lots))
+    requested, predicted = walltime, walltime.copy() if plans else None
+    if predicted is not None:  # what is predicted takes the place of the requests as jobs are submitted
+        walltime = predicted.view()
+        walltime.setflags(write=requested.flags.writeable)  # kernels are compiled for one type of each
     jobs = (submit, run, walltime, width)
-    ranks = partial(static_ranks, submit=submit, walltime=walltime, processors=width, facts=facts)
-    if rule.kind == "conservative":
-        from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
 
-        # Every job is planned with the longest time that its nodes may need.
-        planned = walltime if nodes is None else walltime + longest_boot_wait(nodes)
-        rank = np.arange(len(submit), dtype=np.int32)
-        changing: dict[str, Any] = {}
-        if queue.static:
-            rank = ranks(queue)
+    def ranks(order: QueueOrder) -> Int32Array:
+        return static_ranks(order, submit, walltime, width, facts, undefined=undefined)
+
+    def new_predictions() -> PredictedReplay:
+        if predictor == "last-two" and not plans and not isinstance(queue, Rollout):
+            from gridtune.batch.simulator.last_two import LastTwoReplay  # noqa: PLC0415 (for this alone)
+
+            return LastTwoReplay(facts().user)
+        asked = {"submit_time": submit, "walltime": requested, "processors": width}
+        asked |= {name: getattr(facts(), name) for name in Facts._fields[:4]}
+        return predicted_replay(predictor, asked, predicted)
+
+    def new_inputs() -> tuple[ScoreInputs, PredictedReplay]:
+        said = new_predictions()
+        return score_inputs(submit, walltime, width, facts(), half_life, guard, said), said
+
+    with naming_jobs(workload.job_id):
+        if isinstance(queue, Rollout):
+            from gridtune.batch.simulator.rollout import rollout_schedule  # noqa: PLC0415 (for this policy alone)
+
+            flags = _flags(rule)
+            said = new_predictions()
+            start, _ = rollout_schedule(*jobs, facts(), queue, machine, flags, half_life, nodes, guard, said)
+        elif rule.kind == "conservative":
+            from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
+
+            # Every job is planned with the longest time that its nodes may need.
+            planned = walltime if nodes is None else walltime + longest_boot_wait(nodes)
+            rank = np.arange(len(submit), dtype=np.int32)
+            changing: dict[str, Any] = {}
+            if queue.static and guard is None:
+                rank = ranks(queue)
+            else:
+                inputs, said = new_inputs()
+                changing = {"score": compile_score(queue), "inputs": inputs}
+            start, *_ = conservative_schedule(
+                submit, run, planned, width, rank, machine, rule.compression, nodes=nodes, **changing
+            )
+            if changing:
+                said.check()
+                check_scores([queue], changing["inputs"], undefined)
+            start += 0 if nodes is None else nodes.boot_wait
+        elif queue.static and (fill is None or fill.static) and not plans:
+            fill_rank = None if fill is None else ranks(fill)
+            start = ranked_schedule(*jobs, ranks(queue), fill_rank, machine, _flags(rule), nodes, guard)
         else:
-            inputs = score_inputs(submit, walltime, width, facts(), half_life)
-            changing = {"score": compile_score(queue), "inputs": inputs}
-        start, *_ = conservative_schedule(
-            submit, run, planned, width, rank, machine, rule.compression, nodes=nodes, **changing
-        )
-        start += 0 if nodes is None else nodes.boot_wait
-    elif queue.static and (fill is None or fill.static):
-        fill_rank = None if fill is None else ranks(fill)
-        start = ranked_schedule(*jobs, ranks(queue), fill_rank, machine, _flags(rule), nodes)
-    else:
-        from gridtune.batch.simulator.scored import scored_schedule  # noqa: PLC0415 (for these orders alone)
+            from gridtune.batch.simulator.scored import scored_schedule  # noqa: PLC0415 (for these orders alone)
 
-        start = scored_schedule(*jobs, facts(), queue, fill, machine, _flags(rule), half_life, nodes)
+            flags = _flags(rule)
+            start = scored_schedule(
+                *jobs, new_inputs, queue, fill, machine, flags, undefined, nodes, guard, plans
+            )
     start += origin
     return start
 
@@ -315,12 +448,15 @@ def _flags(rule: Backfilling) -> int:
 
 
 def _draw_lots(
-    workload: Workload, queue: QueueOrder, fill: QueueOrder | None, rng: np.random.Generator | None
+    workload: Workload,
+    queue: QueueOrder | Rollout,
+    fill: QueueOrder | None,
+    rng: np.random.Generator | None,
 ) -> FloatArray:
     """Draw a number for each job, for the order `random`; zeros without a stream where no order needs it."""
     if rng is not None:
         return rng.random(len(workload))
-    for order in (queue, fill):
+    for order in (*(queue.portfolio if isinstance(queue, Rollout) else [queue]), fill):
         if order is not None and order.name == "random":
             raise SimulationError("order 'random' needs rng=, the stream its lots come from")
     return np.zeros(len(workload))

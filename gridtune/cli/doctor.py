@@ -17,8 +17,8 @@ from urllib.request import urlopen
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.status import check_port
 from gridtune.cli.tables import print_json
-from gridtune.cli.ui import check_port
 from gridtune.errors import GridtuneError, TrackingError, without_secrets
 
 if TYPE_CHECKING:

@@ -29,6 +29,12 @@ __all__ = ["init"]
     shell_complete=complete_systems,
     help="The system to search. [default: that of `gridtune simulate`]",
 )
+@click.option(
+    "--slurm",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FOLDER",
+    help="Search the settings of this folder's slurm.conf; the baseline is what runs.",
+)
 @click.option("--name", help="The study's name. [default: that of the log]")
 @click.option(
     "--out",
@@ -37,7 +43,13 @@ __all__ = ["init"]
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def init(
-    log: str, processors: int | None, system_name: str | None, name: str | None, out: Path | None, force: bool
+    log: str,
+    processors: int | None,
+    system_name: str | None,
+    slurm: Path | None,
+    name: str | None,
+    out: Path | None,
+    force: bool,
 ) -> None:
     """Write a search space for LOG, to be run as it is or to be edited.
 
@@ -50,18 +62,29 @@ def init(
       gridtune init my_log.swf.gz
       gridtune init my_log.swf.gz --processors 512 --out study.yaml
       gridtune init kth-sp2 --system shutdown
+      gridtune init sacct.txt --slurm /etc/slurm
     """
+    from gridtune.core.remarks import doubts, remark_lines
     from gridtune.core.system import default_system, get_system
     from gridtune.sweep.journal.journal import check_writable
     from gridtune.sweep.space.starter import space_name, starter_text
 
+    if slurm is not None and (system_name or processors):
+        raise click.UsageError("--slurm takes neither --system nor --processors: slurm.conf says both.")
+    if slurm is not None:
+        from gridtune.slurm.study import SYSTEM, suggest_study
+
+        system_name = SYSTEM
     system = default_system() if system_name is None else get_system(system_name)
     name = name or space_name(log)
     out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
     check_new(out, force=force)
     check_writable(out.parent)
     workload = _read(log)
-    starter = _starter(system, workload, processors)
+    if slurm is None:
+        starter, size = _starter(system, workload, processors)
+    else:
+        starter, size = suggest_study(slurm, workload), None
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
     given = Path(log).expanduser()
     trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log
@@ -71,6 +94,10 @@ def init(
     out.write_text(text, encoding="utf-8")
     made_of = f"{configurations} configurations with {cells // configurations} replicates each"
     click.echo(f"{out}: {cells:,} cells, {made_of}, on {len(workload):,} jobs")
+    if size is not None:
+        notes = doubts(workload.contents, size, stated=workload.machine_processors is not None)
+        for line in remark_lines(notes):
+            click.echo(line, err=True)
     click.echo(f"next: gridtune sweep {out}")
 
 
@@ -83,8 +110,8 @@ def _read(log: str) -> Workload:
     return WorkloadReference(log, days=file.is_dir() or is_archive(file)).read()
 
 
-def _starter(system: System, workload: Workload, processors: int | None) -> SuggestedSpace:
-    """Return what the system proposes, for a machine whose size is known."""
+def _starter(system: System, workload: Workload, processors: int | None) -> tuple[SuggestedSpace, int | None]:
+    """Return what the system proposes, and the machine's size where it is known."""
     from gridtune.errors import SweepError
 
     size = processors or workload.machine_processors
@@ -95,10 +122,11 @@ def _starter(system: System, workload: Workload, processors: int | None) -> Sugg
             hint=f"copy one of those that `gridtune list spaces --system {system.name}` shows",
         )
     if size is not None or not starter.needs_size:
-        return starter
-    asked = system.suggest_space(workload, _ask_for_size(workload))
+        return starter, size
+    size = _ask_for_size(workload)
+    asked = system.suggest_space(workload, size)
     assert asked is not None
-    return asked
+    return asked, size
 
 
 def _ask_for_size(workload: Workload) -> int:

@@ -7,28 +7,31 @@ import importlib
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from gridtune import __version__
-from gridtune.errors import GridtuneError
+from gridtune.errors import GridtuneError, GridtuneWarning
 from gridtune.registry import is_ours, name_hint
 
-__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED_CELLS", "EXIT_INTERRUPTED", "cli", "main"]
+__all__ = ["EXIT_FAILED_CELLS", "cli", "main"]
 
 #: What exit codes mean, beside 0.
 EXIT_FAILED_CELLS = 1
-EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
+_EXIT_BAD_INPUT = 2
+_EXIT_INTERRUPTED = 130
+#: How Python writes a warning.
+_USUAL_TEXT = warnings.formatwarning
 #: What to do about what the operating system refuses.
 _HINTS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "give a place that you may read and write"),
     errno.ENOSPC: "make room on this disk, or give a place on another",
 }
-#: What to do about a package that cannot be imported.
-_INSTALL = "gridtune doctor checks the installation; pip install 'gridtune[agents]' brings torch and RLlib"
+#: Packages that are not installed by default, by what brings them.
+_EXTRAS = {"torch": "gridtune[agents]", "gymnasium": "gridtune[agents]"}
 
 #: Commands by what they are for: each with the module that defines it, and its line in the help, which is
 #: shown without importing it. `module:name` is for a command whose name means something else in Python.
@@ -36,27 +39,39 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Prepare": {
         "init": ("gridtune.cli.init", "Write a search space for a log of your own."),
         "list": (
-            "gridtune.cli.listing:list_command",
-            "List systems, queue orders, metrics, spaces or traces.",
+            "gridtune.cli.help:list_command",
+            "List systems, queue orders, predictors, metrics, spaces or traces.",
         ),
-        "systems": ("gridtune.cli.listing", "Show one system: metrics, search spaces, published figures."),
+        "systems": ("gridtune.cli.help", "Show one system: metrics, search spaces, published figures."),
         "traces": ("gridtune.cli.traces", "Find, look at, convert, make and fetch workloads."),
     },
     "Run": {
+        "choose": ("gridtune.cli.policies.choose", "Find the policy for a log; judge it on later jobs."),
         "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
         "run": ("gridtune.cli.run", "Run one cell of a registered system."),
+        "predict": (
+            "gridtune.cli.policies.predict",
+            "Say how well run times are foreseen, and what it gains.",
+        ),
+        "score": ("gridtune.cli.policies.score", "Check a policy for leaks; compare it with simple rules."),
         "sweep": ("gridtune.cli.sweep", "Run a search space; rank, plot and track it."),
-        "reproduce": ("gridtune.cli.reproduce", "Run a paper's experiments again, with a verdict per claim."),
+        "reproduce": ("gridtune.cli.run", "Run a paper's experiments again, with a verdict per claim."),
         "merge": ("gridtune.cli.sweep", "Put the shards of a sweep together."),
         "train": ("gridtune.cli.train", "Train an agent for a system with RLlib, under Tune."),
         "status": ("gridtune.cli.status", "See what a sweep is doing, also after its driver died."),
+        "repair": ("gridtune.cli.status", "Set broken lines of a sweep's journal aside."),
         "rerun": ("gridtune.cli.run", "Run a sweep's cell again and compare it, bit by bit."),
+    },
+    "Advise on Slurm": {
+        "fit": ("gridtune.cli.slurm", "How near a simulated cluster comes to recorded waits."),
+        "waits": ("gridtune.cli.slurm", "When pending jobs will start, with intervals."),
+        "whatif": ("gridtune.cli.slurm", "What jobs would wait under another slurm.conf, and who pays."),
     },
     "Look at results": {
         "report": ("gridtune.cli.report", "Tables and figures of a sweep that has been run."),
-        "compare": ("gridtune.cli.compare", "Compare two sweeps, or two configurations of one."),
+        "compare": ("gridtune.cli.report", "Compare two sweeps, or two configurations of one."),
         "export": ("gridtune.cli.report", "Write the best configuration as YAML or JSON."),
-        "ui": ("gridtune.cli.ui", "Open the MLflow UI on the right store."),
+        "ui": ("gridtune.cli.status", "Open the MLflow UI on the right store."),
     },
     "Set up": {
         "doctor": ("gridtune.cli.doctor", "Check the installation and this machine."),
@@ -126,32 +141,51 @@ def cli() -> None:
 def main(args: Sequence[str] | None = None, **extra: Any) -> None:
     """Run the command line; gridtune's own errors are printed without a traceback."""
     _end_at_sigterm()
+    warnings.formatwarning = _warning_text
     try:
         code = cli.main(args=args, prog_name="gridtune", standalone_mode=False, **extra)
     except GridtuneError as fault:
         click.echo(f"error: {fault}", err=True)
-        code = EXIT_BAD_INPUT
+        code = _EXIT_BAD_INPUT
     except click.ClickException as fault:
         click.echo(_usage_error(fault), err=True)
         code = fault.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
-        code = EXIT_INTERRUPTED
+        code = _EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has closed it (`| head`): print nothing more, not even at exit.
         sys.stderr.close()
         code = 0
     except OSError as fault:
         click.echo(f"error: {_reason(fault)}", err=True)
-        code = EXIT_BAD_INPUT
+        code = _EXIT_BAD_INPUT
     except ImportError as fault:
         if is_ours(fault.name or __name__):
             raise
         absent = isinstance(fault, ModuleNotFoundError)
         state = "is not installed" if absent else f"cannot be imported: {fault}"
-        click.echo(f"error: {fault.name or 'a package'} {state}\n  hint: {_INSTALL}", err=True)
-        code = EXIT_BAD_INPUT
+        click.echo(
+            f"error: {fault.name or 'a package'} {state}\n  hint: {_install_hint(fault.name)}", err=True
+        )
+        code = _EXIT_BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _warning_text(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning as a line; of others than gridtune's with its place in the code."""
+    if issubclass(category, GridtuneWarning):
+        return f"warning: {message}\n"
+    return _USUAL_TEXT(message, category, filename, lineno, line)
+
+
+def _install_hint(module: str | None) -> str:
+    """Return how the package of a module that cannot be imported is installed."""
+    package = (module or "gridtune").partition(".")[0]
+    install = f"pip install '{_EXTRAS.get(package, package)}'"
+    return f"{install} brings it; gridtune doctor checks the installation"
 
 
 def _end_at_sigterm() -> None:

@@ -1,25 +1,37 @@
-"""`gridtune report` and `gridtune export`: the tables, figures and best configuration of a sweep, again."""
+"""`gridtune report`, `gridtune compare` and `gridtune export`: results of sweeps that have been run."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import FILE, check_new, complete_sweeps, read_parameters, read_place
-from gridtune.cli.tables import print_json
+from gridtune.cli.tables import new_table, print_json, print_tables
 
-__all__ = ["export", "report"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gridtune.report.comparison import Comparison, Side
+
+__all__ = ["compare", "export", "report"]
 
 
 @click.command()
 @click.argument("results", type=read_place, shell_complete=complete_sweeps)
-@click.option("--objective", metavar="METRIC", help="Rank by another metric than the sweep's own.")
+@click.option(
+    "--objective",
+    multiple=True,
+    metavar="METRIC",
+    help="Rank by another metric than the sweep's own; may be repeated.",
+)
 @click.option(
     "--baseline",
     "baseline",
@@ -27,6 +39,7 @@ __all__ = ["export", "report"]
     metavar="NAME=VALUE",
     help="Compare with the configuration of these parameters; may be given several times.",
 )
+@click.option("--together", is_flag=True, help="Hold the verdicts of all tables together to an error of 5 %.")
 @click.option(
     "--power", is_flag=True, help="Say how many replicates each comparison needs, and what more would show."
 )
@@ -47,8 +60,9 @@ __all__ = ["export", "report"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def report(
     results: str | Path,
-    objective: str | None,
+    objective: tuple[str, ...],
     baseline: tuple[str, ...],
+    together: bool,
     power: bool,
     effects: tuple[float, ...],
     every: bool,
@@ -59,8 +73,8 @@ def report(
     """Print the ranking of a sweep that has been run, and write its tables and figures again.
 
     RESULTS is a sweep's folder, such as results/quickstart, or its URL, where nothing is changed: the
-    report is made in a copy here. No cell is run. With --objective or
-    --baseline the rankings go into a folder of their own in it, such as
+    report is made in a copy here. No cell is run. With --objective, --baseline or
+    --together the rankings go into a folder of their own in it, such as
     results/quickstart/report-utilisation, and the sweep's own stay as they are.
 
     \b
@@ -68,23 +82,33 @@ def report(
       gridtune report results/quickstart
       gridtune report results/quickstart --objective utilisation
       gridtune report results/quickstart --baseline order=sjf --baseline backfill=easy
+      gridtune report results/quickstart --together
       gridtune report results/quickstart --power
       gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
     from gridtune.report.sample_size import EFFECTS, print_power
-    from gridtune.study import print_study, report_study
-    from gridtune.study.report import print_errors, write_power
+    from gridtune.report.tables import report_console
+    from gridtune.study import Study, report_study
+    from gridtune.study.report import print_errors, print_places, print_rankings, write_power
 
     if effects and not power:
         raise click.UsageError("--effect goes with --power")
 
+    console, limit = report_console(), None if every else 30
+
+    def show(study: Study) -> None:
+        if not as_json:
+            print_rankings(study, console, limit=limit, rankings=not power)
+
     study = report_study(
         results,
-        objective=objective,
+        objective=objective or None,
         baseline=read_parameters(baseline, "--baseline") if baseline else None,
+        together=together,
         tracking=track or tracking_uri is not None,
         tracking_uri=tracking_uri,
+        show=show,
     )
     tables: dict[str, Any] = {}
     if power:
@@ -96,13 +120,9 @@ def report(
         print_json(content)
         print_errors(study)
     else:
-        from gridtune.report.tables import report_console
-
-        console = report_console()
-        limit = None if every else 30
         for table in tables.values():
             print_power(table, console, limit=limit)
-        print_study(study, console, limit=limit, rankings=not power)
+        print_places(study, console)
         if isinstance(results, str):
             console.print(f"made in a copy; nothing was changed at {results}", markup=False, soft_wrap=True)
     untracked = study.tracking is not None and not study.tracking.complete
@@ -207,3 +227,159 @@ def _command(content: Mapping[str, Any], out: Path | None) -> str:
     log = "" if "trace" in content["parameters"] or not content["provenance"]["traces"] else " trace=LOG"
     plugins = "".join(f" --plugin {path}" for path in content["provenance"]["plugins"])
     return f"gridtune run {content['system']} --parameters {out or 'FILE'}{log}{plugins}"
+
+
+@click.command()
+@click.argument(
+    "folders",
+    nargs=-1,
+    required=True,
+    type=read_place,
+    metavar="A [B]",
+    shell_complete=complete_sweeps,
+)
+@click.option(
+    "--configuration",
+    "configurations",
+    multiple=True,
+    metavar="NAME=VALUE[,NAME=VALUE]",
+    help="Parameters of the configurations to compare: the first time for A, the second for B (or for the "
+    "other side of A).",
+)
+@click.option("--objective", metavar="METRIC", help="Compare by another metric than the first sweep's own.")
+@click.option("--csv", "csv_path", type=FILE, help="Write the rows as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def compare(
+    folders: tuple[str | Path, ...],
+    configurations: tuple[str, ...],
+    objective: str | None,
+    csv_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare the sweep B with the sweep A, or two configurations of the sweep A with each other.
+
+    A and B are sweeps' folders, such as results/quickstart, or their URLs. Compared are the configurations
+    that both have, on the replicates that both have, pair by pair, for each workload: the difference (second
+    minus first) with its interval, p-value and verdict. "better" means that the second is. p-values and
+    verdicts are of all comparisons of a workload together.
+
+    \b
+    With --configuration given twice, the first names one side and the second the other. Parameters that
+    are not named are the same on both sides, and each of their values makes a comparison of its own.
+    Given once with two sweeps, it narrows both.
+
+    Refused are other logs, other replicates and other systems: their values are not paired.
+
+    \b
+    Examples:
+      gridtune compare results/before results/after
+      gridtune compare results/quickstart --configuration order=fcfs --configuration order=saf
+      gridtune compare results/a results/b --configuration order=sjf,backfill=easy --objective utilisation
+      gridtune compare results/a results/b --csv differences.csv
+    """
+    from gridtune.report.comparison import compare as compare_sides
+
+    first, second, system = _sides(folders, configurations)
+    comparison = compare_sides(first, second, system, objective=objective)
+    if csv_path is not None:
+        from gridtune.report.tables import table_csv
+
+        csv_path.write_text(table_csv(comparison.table()), "utf-8")
+    if as_json:
+        print_json(comparison.as_dict())
+        return
+    _print_comparison(comparison)
+    if csv_path is not None:
+        click.echo(f"rows: {csv_path}")
+
+
+def _sides(folders: Sequence[str | Path], configurations: Sequence[str]) -> tuple[Side, Side, Any]:
+    from gridtune.report.comparison import Side
+    from gridtune.study.stored import read_sweep
+
+    if len(folders) > 2 or len(configurations) > 2:
+        raise click.UsageError("Two are compared: give at most two folders and two --configuration.")
+    if len(folders) == 1 and len(configurations) != 2:
+        raise click.UsageError(
+            "Give a second folder, or --configuration twice to compare two configurations of this sweep."
+        )
+    # A comma separates where a name follows.
+    parts = [re.split(r",(?=[A-Za-z_]\w*=)", text) for text in configurations]
+    selections = [read_parameters(part, "--configuration") for part in parts]
+    # One selection is for both sides.
+    selections = (selections * 2)[:2] if selections else [{}, {}]
+    sweeps = [read_sweep(folder) for folder in folders]
+    names = [str(folder) for folder in folders] if len(folders) == 2 else list(configurations)
+    if names[0] == names[1]:
+        raise click.UsageError(f"Both sides are {names[0]}.")
+    sides = [
+        Side(name, sweep.facts, sweep.table, selection, sweep.results)
+        for name, sweep, selection in zip(names, (sweeps * 2)[:2], selections, strict=True)
+    ]
+    return sides[0], sides[1], sweeps[0].system
+
+
+def _print_comparison(comparison: Comparison) -> None:
+    from gridtune.report.labels import value_text
+
+    objective = comparison.objective
+    unit = f" ({objective.unit})" if objective.unit else ""
+    better = "smaller" if objective.direction == "min" else "larger"
+    click.echo(
+        f"{comparison.second} compared with {comparison.first}: {objective.metric}{unit}, {better} is better"
+    )
+    for name, (first, second) in comparison.differs.items():
+        click.echo(f"  {name}: {value_text(first)} in the first, {value_text(second)} in the second")
+    click.echo()
+    by_workload: dict[str, list[Mapping[str, Any]]] = {}
+    for row in comparison.rows:
+        by_workload.setdefault(row["workload"], []).append(row)
+    tables = [
+        _comparison_table(workload, rows, comparison.parameters, means=True)
+        for workload, rows in by_workload.items()
+    ]
+    if comparison.overall:
+        title = "all workloads: mean of the relative differences"
+        tables.append(_comparison_table(title, comparison.overall, comparison.parameters, means=False))
+    print_tables(tables)
+    for note in comparison.notes:
+        click.echo(f"note: {note}")
+    for rows, where in ((comparison.rows, ""), (comparison.overall, " over all workloads")):
+        if rows:
+            click.echo(_conclusion(rows, where))
+
+
+def _conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
+    from gridtune.report.ranking import Verdict
+
+    verdicts = Counter(row["verdict"] or "without a common value" for row in rows)
+    counts = ", ".join(f"{word} in {verdicts[word]}" for word in Verdict if verdicts[word])
+    number = f"{len(rows)} comparison{'s' if len(rows) > 1 else ''}"
+    return f"verdicts on the second: {counts or 'not comparable'} of {number}{where}"
+
+
+def _comparison_table(
+    title: str, rows: Sequence[Mapping[str, Any]], parameters: Sequence[str], *, means: bool
+) -> Table:
+    from gridtune.report.labels import number_text, percent_text, value_text
+
+    numbers = ["n", *(["first", "second", "difference", "95 %"] if means else []), "relative", "95 % ", "p"]
+    table = new_table(title, *parameters, *numbers, "verdict", right=numbers)
+    for row in rows:
+        cells = [value_text(row[name]) for name in parameters]
+        cells.append(str(row["n"]))
+        if means:
+            cells += [number_text(row[name]) for name in ("first_mean", "second_mean", "diff")]
+            cells.append(_interval(row, "diff", number_text))
+        cells += [
+            percent_text(row["relative"]),
+            _interval(row, "relative", percent_text),
+            "–" if row["p_value"] is None else f"{row['p_value']:.2g}",
+        ]
+        table.add_row(*cells, row["verdict"])
+    return table
+
+
+def _interval(row: Mapping[str, Any], name: str, write: Any) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return "–" if low is None else f"{write(low)} … {write(high)}"

@@ -1,8 +1,10 @@
-"""`gridtune run` and `gridtune rerun`: one cell of a registered system, or one of a sweep again."""
+"""`gridtune run` and `gridtune reproduce`: a cell of a system, and the experiments of a paper."""
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gridtune.core.system import System
+    from gridtune.report.reproduction import Reproduced
     from gridtune.study.stored import CellAgain
     from gridtune.sweep.execution.runner import CellRun
 
-__all__ = ["parse_parameters", "rerun", "run", "tell_tracked"]
+__all__ = ["parse_parameters", "reproduce", "rerun", "run", "tell_tracked"]
 
 #: Items of a note that are shown.
 _SHOWN = 5
@@ -321,9 +324,29 @@ _SHOWN_DIFFERENCES = 20
     help="Write the cell's tables (its schedule) as Parquet: FILE.parquet or a folder; with several cells a "
     "folder with one for each.",
 )
+@click.option(
+    "--add-metric",
+    "metrics",
+    multiple=True,
+    metavar="METRIC",
+    help="Add a metric to all cells of the sweep in the folder CELL; may be repeated.",
+)
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    type=FILE,
+    help="With --add-metric: a Python file that defines the metric.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def rerun(
-    cell: str, folder: str | Path | None, tracking_uri: str | None, out: Path | None, as_json: bool
+    cell: str,
+    folder: str | Path | None,
+    tracking_uri: str | None,
+    out: Path | None,
+    metrics: tuple[str, ...],
+    plugins: tuple[Path, ...],
+    as_json: bool,
 ) -> None:
     """Run a cell of a sweep again, and say whether every metric is the same number, to the last bit.
 
@@ -332,17 +355,29 @@ def rerun(
     configuration's run in MLflow, whose cells are then all run again: that works on any machine that has
     the log.
 
+    With --add-metric, CELL is a sweep's folder: its cells are run again and get the metric, under the ids
+    and with the values that they have. After a kill the same command goes on.
+
     The exit code is 0 if everything is identical, and 1 otherwise.
 
     \b
     Examples:
       gridtune rerun 3f9c02 results/quickstart
+      gridtune rerun results/quickstart --add-metric stretch_p99
+      gridtune rerun results/quickstart --add-metric night_wait --plugin night.py
       gridtune rerun 3f9c02 --out schedule.parquet
       gridtune rerun 0f3b9c1e5d7a4b62a8c4e6f0123456ab --tracking-uri http://mlflow:5000
     """
-    from gridtune.study.stored import find_cells, rerun_cells
+    from gridtune.study.stored import add_metrics, find_cells, rerun_cells
     from gridtune.sweep.journal.journal import sweep_folders
 
+    if plugins and not metrics:
+        raise click.UsageError("--plugin goes with --add-metric")
+    if metrics:
+        added = sum(1 for _ in add_metrics(Path(cell), metrics, plugins))
+        click.echo(f"{added:,} cells have {', '.join(metrics)} now; to rank by it:")
+        click.echo(shlex.join(["gridtune", "report", cell, "--objective", metrics[0]]))
+        return
     if out is not None:
         _check_out(out)
     folders: list[str | Path] = [folder] if folder is not None else [*sweep_folders()]
@@ -386,3 +421,83 @@ def _print_again(again: CellAgain) -> None:
             click.echo(f"    {name}: {old!r} then, {new!r} now")
         if len(differences) > _SHOWN_DIFFERENCES:
             click.echo(f"    … and {len(differences) - _SHOWN_DIFFERENCES} more; --json lists all")
+
+
+def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from gridtune.study.reproduction import reproduction_names
+
+    return [name for name in reproduction_names() if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("paper", metavar="PAPER", shell_complete=_complete_names)
+@click.option(
+    "--quick/--full",
+    default=True,
+    help="Parts of the experiments in minutes, or the whole experiments with the real logs. [default: quick]",
+)
+@click.option(
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where everything goes. [default: results/reproduce-PAPER-quick or -full]",
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
+@click.option(
+    "--track", "tracking", is_flag=True, help="Keep the sweeps, the verdicts and the page in MLflow."
+)
+@click.option(
+    "--tracking-uri",
+    help="The MLflow store; implies --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]",
+)
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
+def reproduce(paper: str, quick: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Run the experiments of PAPER again, and say of each of its claims whether it holds here.
+
+    PAPER is responsive, provisioning, dispatch, shutdown or batch_learning, or a reproduction of a
+    plug-in's. Its experiments are sweeps, and go on where they were if killed. One HTML page holds every
+    table and figure, our numbers beside the published ones, with the logs, their checksums and the
+    commands; verdicts.json beside it has the same for machines.
+
+    With --full, logs that are not here stop it before anything is run: `gridtune traces fetch NAME` gets
+    public ones. With --quick generated logs stand in for them.
+
+    \b
+    Examples:
+      gridtune reproduce shutdown
+      gridtune reproduce provisioning --full --output results/singh2007
+      gridtune reproduce dispatch --json
+    """
+    from gridtune.study.reproduction import reproduce as run_reproduction
+
+    silent = quiet or as_json
+    done = run_reproduction(
+        paper,
+        full=not quick,
+        output="quiet" if silent else "progress",
+        say=(lambda _: None) if silent else click.echo,
+        **options,
+    )
+    if as_json:
+        content = json.loads(done.verdicts.read_text(encoding="utf-8"))
+        print_json({**content, "page": done.page.resolve().as_uri()})
+    elif not quiet:
+        _print_verdicts(done.reproduced)
+        click.echo(f"the page: {done.page.resolve().as_uri()}")
+        click.echo(f"the verdicts: {done.verdicts}")
+    if done.tracking is not None and not quiet:
+        print_tracked(done.tracking)
+    if not done.complete:
+        sys.exit(EXIT_FAILED_CELLS)
+
+
+def _print_verdicts(reproduced: Reproduced) -> None:
+    from gridtune.report.tables import report_console
+
+    table = new_table(reproduced.title, "verdict", "claim", "criteria that hold")
+    for claim in reproduced.claims:
+        holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
+        table.add_row(str(claim.verdict), claim.text, f"{holds} of {len(claim.criteria)}")
+    report_console().print(table)

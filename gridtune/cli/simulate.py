@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["simulate"]
 
-#: Seconds of silence after which a person wants to know what is going on.
-_MOMENT_SECONDS = 1.5
 
 #: Characters of a line that intervals need.
 _WIDE = 120
@@ -49,7 +46,7 @@ SHOWN = (
 )
 
 #: Assumptions about the log's jobs, by the setting that counts them.
-GUESSED = {
+_GUESSED = {
     "guessed_walltimes": "no requested time in the log: taken as the longest request",
     "guessed_processors": "no processors in the log: taken as 1",
 }
@@ -155,6 +152,7 @@ def _run(
 ) -> tuple[Outcome, float, dict[str, Spread]]:
     """Run a cell as it is, and again with submissions shaken; return its outcome, its seconds and spreads."""
     from gridtune.core.cells import replicate_streams, validated
+    from gridtune.core.compiled import telling_of_compilation
     from gridtune.workload.files import WorkloadReference
 
     @cache
@@ -165,9 +163,9 @@ def _run(
     streams = replicate_streams(seed, {trace: load(trace).checksum for trace in system.traces(checked)})
     # Kernels are compiled before, so that the time is that of the simulation. What is wrong with the log
     # shows, with its numbers, when all of it is run.
-    notice = _notice_after_wait("compiling the simulator: once, it can take a minute")
+    text = "compiling the simulator: once, it can take a minute"
     system.preflight(checked, load)
-    with notice, contextlib.suppress(GridtuneError):
+    with telling_of_compilation(lambda: click.echo(text, err=True)), contextlib.suppress(GridtuneError):
         system.prepare([checked])
     began = time.perf_counter()
     outcome = system.run(checked, streams=streams, load=load, tables=False)
@@ -183,18 +181,6 @@ def _run(
         seed=seed,
     )
     return outcome, seconds, spreads
-
-
-@contextlib.contextmanager
-def _notice_after_wait(text: str) -> Iterator[None]:
-    """Print a text to the standard error if what is done within takes more than a moment."""
-    timer = threading.Timer(_MOMENT_SECONDS, click.echo, [text], {"err": True})
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _report(
@@ -249,7 +235,7 @@ def _print(
     for parameter, warnings in system.value_warnings.items():
         if warning := warnings.get(settings[parameter]):
             console.print(f"  [yellow]{settings[parameter]}: {warning}[/]", highlight=False)
-    for key, meaning in GUESSED.items():
+    for key, meaning in _GUESSED.items():
         if settings[key]:
             console.print(f"  {settings[key]:,} × {meaning}", highlight=False)
     for line in remark_lines(schedule.notes):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["merge", "sweep"]
 
 #: States of cells that `--retry all` runs again.
-RETRIED = frozenset({"failed", "timed_out", "lost"})
+_RETRIED = frozenset({"failed", "timed_out", "lost"})
 
 
 @click.command()
@@ -61,6 +61,13 @@ RETRIED = frozenset({"failed", "timed_out", "lost"})
 )
 @click.option("--objective", metavar="METRIC", help="Rank by this metric instead of the space's.")
 @click.option(
+    "--schedules",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Keep a schedule of the N best configurations of each workload. [default: the best alone]",
+)
+@click.option(
     "--retry",
     multiple=True,
     type=click.Choice(["failed", "timed_out", "lost", "all"]),
@@ -85,6 +92,7 @@ def sweep(
     no_tracking: bool,
     settings: tuple[str, ...],
     objective: str | None,
+    schedules: int,
     retry: tuple[str, ...],
     retry_failed: bool,
     shard: str | None,
@@ -126,7 +134,7 @@ def sweep(
     if settings or objective is not None:
         plan = override(plan, read_settings(settings, "--set"), objective=objective)
     directory: str | Path | None = options["directory"]
-    again = RETRIED if retry_failed or "all" in retry else frozenset(retry)
+    again = _RETRIED if retry_failed or "all" in retry else frozenset(retry)
     if dry_run:
         if shard is not None:
             raise click.UsageError("--dry-run counts the cells of the whole space: leave --shard out.")
@@ -142,7 +150,8 @@ def sweep(
 
     began = time.monotonic()
     answer = None
-    if not isinstance(directory, str):
+    # Other schedules than the usual ones are written anew.
+    if not isinstance(directory, str) and schedules == 1:
         answer = finished_answer(plan, directory, tracking=not no_tracking, uri=tracking_uri)
     if answer is not None:
         screen, content = answer
@@ -153,7 +162,8 @@ def sweep(
         return
     from gridtune.study import run_sweep
 
-    study = run_sweep(plan, tracking=not no_tracking, tracking_uri=tracking_uri, **options)
+    options |= {"tracking": not no_tracking, "tracking_uri": tracking_uri, "schedules": schedules}
+    study = run_sweep(plan, **options)
     if as_json:
         print_json(study.as_dict())
     if not study.complete:
@@ -237,12 +247,18 @@ def _print_plan(
     click.echo(f"{space.name}: {space.description}" if space.description else space.name)
     click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
     click.echo(_progress_text(summary, folder))
-    for cell in islice(plan.iterate(), _SHOWN):
+    shown = list(islice((cell for cell in plan.iterate() if not _is_finished(cell, results, retry)), _SHOWN))
+    for cell in shown:
         parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
         click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
-    most = summary.get("most_cells", count)
-    if most > (shown := min(_SHOWN, count)):
-        click.echo(f"  … and {'up to ' if 'most_cells' in summary else ''}{most - shown:,} more")
+    if summary["missing"] > len(shown):
+        up_to = "up to " if "most_cells" in summary else ""
+        click.echo(f"  … and {up_to}{summary['missing'] - len(shown):,} more")
+
+
+def _is_finished(cell: Cell, results: Mapping[str, CellResult], retry: Collection[str]) -> bool:
+    result = results.get(cell.cell_id)
+    return result is not None and result.state not in retry
 
 
 def _progress(
@@ -252,7 +268,7 @@ def _progress(
     workers: int | None,
 ) -> dict[str, Any]:
     """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
-    from gridtune.sweep.journal.results import estimate_seconds
+    from gridtune.sweep.journal.results import CellCosts
 
     space = plan.space
     own: dict[str, CellResult] = dict(results)
@@ -272,7 +288,9 @@ def _progress(
         kept = sum(result.state not in retry for result in own.values())
         workload = next((one.stratum.label for one in plan.configurations.values()), "")
         missing = {(workload, ""): max(0, plan.most - kept)}
-    left, seconds = sum(missing.values()), estimate_seconds(missing, own.values())
+    costs = CellCosts()
+    costs.add(own.values())
+    left, seconds = sum(missing.values()), costs.seconds(missing)
     states = Counter(result.state for result in own.values())
     resources = space.resources
     at_once = workers or resources.workers or int((os.cpu_count() or 1) / (resources.cpus or 1))

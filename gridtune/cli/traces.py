@@ -235,12 +235,17 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
 
 
 @traces.command("import")
-@click.argument("source")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.argument("target", type=FILE)
 @click.option("--format", "format_name", help="What SOURCE is, such as sacct, pbs or csv, if nothing tells.")
 @click.option("--columns", help="What a table's columns are, such as submit=Submitted,processors=Cores.")
 @click.option("--timezone", help="The zone of SOURCE's times, such as Europe/Berlin.  [default: UTC]")
 @click.option("--processors", type=click.IntRange(1), help="The machine's size.")
+@click.option(
+    "--requested",
+    is_flag=True,
+    help="Take the processors that jobs asked for.  [default: those they got, where they are known]",
+)
 @click.option(
     "--slurm-conf",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -258,29 +263,31 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
 )
 @click.option("--anonymise", is_flag=True, help="Take out who was who.")
 @click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
-def _import(source: str, target: Path, format_name: str | None, **options: Any) -> None:
+def _import(sources: tuple[str, ...], target: Path, format_name: str | None, **options: Any) -> None:
     """Read the records of a resource manager and write TARGET, which every command reads.
 
-    SOURCE is the output of Slurm's "sacct --allusers --parsable2 --format=ALL" (or fewer columns), an
-    accounting log of PBS or Torque, a CSV or Parquet table with a job a row, or a log in any other format.
-    A TARGET with the suffix .parquet keeps everything. What was left out or looks odd is listed.
+    SOURCE is the output of Slurm's "sacct --allusers --parsable2 --format=ALL" (or fewer columns, or --json),
+    an accounting log of PBS, Torque or LSF, a CSV or Parquet table with a job a row, or a log in any other
+    format. Several SOURCEs, or a pattern of names in quotes, become one log; a job that is in two of them
+    counts once. A TARGET with the suffix .parquet keeps everything. What was left out or looks odd is listed.
 
     \b
     Examples:
       gridtune traces import sacct.txt cluster.parquet --slurm-conf slurm.conf --timezone Europe/Paris
       gridtune traces import jobs.csv cluster.parquet --columns submit=Submitted,processors=Cores
-      gridtune traces import 20240501 may.parquet --format pbs --processors 4096 --anonymise
+      gridtune traces import "accounting/202405*" may.parquet --format pbs --processors 4096 --anonymise
     """
     from gridtune.workload import write_workload
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.cleaning import anonymised
-    from gridtune.workload.files import read_workload
+    from gridtune.workload.files import read_dumps
 
     check_new(target, force=options["force"])
-    given = {name: options[name] for name in ("columns", "timezone") if options[name] is not None}
+    given = {name: options[name] for name in ("columns", "timezone", "requested") if options[name]}
+    files = [resolve_trace(name) for source in sources for name in _matching(source)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        workload = read_workload(resolve_trace(source), format=format_name, **given)
+        workload = read_dumps(files, format=format_name, **given)
         workload = _with_machine(workload, options["slurm_conf"], options["gres_conf"])
         if options["processors"] is not None:
             workload = replace(workload, machine_processors=options["processors"])
@@ -289,6 +296,19 @@ def _import(source: str, target: Path, format_name: str | None, **options: Any) 
             workload = anonymised(workload)
         write_workload(workload, target)
     _print_report(workload, target, [str(warning.message) for warning in caught])
+
+
+def _matching(source: str) -> list[str]:
+    """Return the files that a pattern stands for, in order of their names; a name stands for itself."""
+    from glob import has_magic
+
+    if not has_magic(source) or Path(source).exists():
+        return [source]
+    start = Path(Path(source).anchor)
+    names = sorted(str(file) for file in start.glob(str(Path(source).relative_to(start))) if file.is_file())
+    if not names:
+        raise click.BadParameter(f"no file matches {source!r}", param_hint="SOURCE")
+    return names
 
 
 def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path | None) -> Workload:

@@ -60,6 +60,9 @@ class _TrainCommand(SystemCommand):
     metavar="DIR",
     help="The training's folder; called again, it goes on there.  [default: results/train-SYSTEM]",
 )
+@click.option(
+    "--resume", metavar="RUN", help="Go on with the training of this MLflow run, from its last checkpoint."
+)
 @click.option("--address", help="A running Ray cluster to join.")
 @click.option("--track/--no-track", "tracking", default=True, help="Track in MLflow.  [default: track]")
 @click.option("--tracking-uri", help="The MLflow store.  [default: MLFLOW_TRACKING_URI, else ./mlflow.db]")

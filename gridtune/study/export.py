@@ -14,6 +14,8 @@ import gridtune
 from gridtune.core.cells import CellResult, canonical_json, finite_json
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
+from gridtune.report.answers import answer_of
+from gridtune.report.card import Card
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.ranking import LEVEL, strata
@@ -99,10 +101,18 @@ def exported_configuration(
             "replicates": row["n"],
         },
         "baseline": against,
+        "card": _card(summary, goal.metric, row).as_dict(),
         "remarks": list(summary.remarks),
         "provenance": _provenance(sweep, row),
     }
     return dict(finite_json(content))
+
+
+def _card(summary: Summary, metric: str, row: Mapping[str, Any]) -> Card:
+    """Return the card of a row of a ranking, whatever its rank."""
+    ranking = summary.rankings[metric] if row["configuration_id"] is not None else summary.overall[metric]
+    assert summary.material is not None
+    return summary.material.card(answer_of(ranking, summary.rankings[metric], row), ranking)
 
 
 def _stratum(summary: Summary, metric: str, workload: str | None) -> tuple[str, Sequence[Mapping[str, Any]]]:

@@ -2,9 +2,10 @@
 
 A finished sweep leaves in `finished.json` what it printed, a checksum of everything that went into it (the
 search space, the ids of its configurations, which hold logs and user code, the sources of gridtune and of the
-system) and one of every file it wrote, the journal among them. Where all are as they were, and its run
-is in the tracking store, running the sweep again would come to the same, and is left out. Anything else, and
-the sweep does all its work; so does an adaptive one, whose configurations are not known beforehand.
+system) and one of every file that it wrote, the journal among them, or that code of users read in a call.
+Where all are as they were, and its run is in the tracking store, running the sweep again would come to the
+same, and is left out. Anything else, and the sweep does all its work; so does an adaptive one, whose
+configurations are not known beforehand.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridtune.core.cells import canonical_json
+from gridtune.core.remarks import READ_FILES
 from gridtune.core.sources import code_checksums
 from gridtune.errors import GridtuneError, without_secrets
 from gridtune.report.facts import FACTS_FILE, write_json
@@ -47,7 +49,14 @@ def remember_answer(study: Study, plan: PlannedSpace) -> None:
         return
     if study.tracking is not None and not study.tracking.complete:
         return
-    names = {*study.files, *(study.directory / name for name in (JOURNAL_NAME, RESULTS_NAME, FACTS_FILE))}
+    read = {Path(file) for result in study.results for file in result.notes.get(READ_FILES, ())}
+    if not all(file.is_file() for file in read):
+        return
+    names = {
+        *study.files,
+        *read,
+        *(study.directory / name for name in (JOURNAL_NAME, RESULTS_NAME, FACTS_FILE)),
+    }
     answer = {
         "schema": _SCHEMA,
         "inputs": _inputs(plan),

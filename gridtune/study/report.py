@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,13 @@ import pyarrow.csv as pa_csv
 
 from gridtune.core.system import get_system
 from gridtune.errors import SweepError
+from gridtune.report.card import print_cards
 from gridtune.report.facts import FACTS_FILE
+from gridtune.report.labels import file_text
 from gridtune.report.page import PAGE_FILE, trial_order, write_page
 from gridtune.report.sample_size import EFFECTS, power_table
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
-from gridtune.report.summary import Summary, list_derived, summarise, write_report
+from gridtune.report.summary import list_derived, summarise, write_report
 from gridtune.report.tables import print_ranking
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
@@ -30,7 +32,6 @@ from gridtune.sweep.run import RESULTS_NAME
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gridtune.core.cells import CellResult
     from gridtune.tracking.tracker import Artefact, MlflowTracker
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "artefacts",
     "make_tracker",
     "print_errors",
+    "print_places",
+    "print_rankings",
     "print_study",
     "report_study",
     "schedule_paths",
@@ -52,10 +55,12 @@ SCHEDULES = "schedules"
 def report_study(
     results: Place,
     *,
-    objective: str | None = None,
+    objective: str | Sequence[str] | None = None,
     baseline: Mapping[str, Any] | None = None,
+    together: bool = False,
     tracking: bool = False,
     tracking_uri: str | None = None,
+    show: Callable[[Study], None] = lambda _: None,
 ) -> Study:
     """Make the report of a sweep again from what is stored, without running a cell.
 
@@ -68,11 +73,15 @@ def report_study(
         A sweep's folder or its `results.parquet`; or its URL, where nothing is changed: the report is made in
         a copy, the study's `directory`.
     objective
-        Another metric to rank by.
+        Another metric to rank by, or several.
     baseline
         Other parameters of the configuration to compare with.
+    together
+        Hold the verdicts of all tables together to an error of 5 %, in a folder of their own too.
     tracking, tracking_uri
         Send what the store does not have yet, as in `run_sweep`.
+    show
+        Called with the study before its files are written, which takes longer than its rankings.
 
     Raises
     ------
@@ -85,24 +94,30 @@ def report_study(
     folder, table, cells = sweep.directory, sweep.table, sweep.results
     facts = sweep.facts.for_report(table, objective=objective, baseline=baseline)
     other = sweep.facts.folder_of(facts)
+    if together:
+        other = f"{other or 'report'}-together"
     if other and tracking:
         raise SweepError(
-            "the store holds the sweep's own report, not one of another objective or baseline",
-            hint="track without --objective and --baseline",
+            "the store holds the sweep's own report, not one of another objective, baseline or error",
+            hint="track without --objective, --baseline and --together",
         )
     other_code = find_other_code(sweep.journal, cells)
     schedules = [] if other else read_schedules(folder / SCHEDULES)
-    study = write_study(
+    summary = summarise(table, facts, cells)
+    study = Study(
         folder,
-        summarise(table, facts, cells),
+        facts,
         cells,
         table,
-        schedules,
+        summary.sharing_error() if together else summary,
+        files=[],
         report=folder / other if other else None,
         earlier=len(sweep.journal) - len(cells) - (0 if other_code is None else other_code.cells),
         renaming=sweep.renaming.message,
         other_code=other_code,
     )
+    show(study)
+    study = write_study(study, schedules)
     list_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
     if not tracking:
         return study
@@ -119,38 +134,23 @@ def report_study(
     return replace(study, tracking=outcome)
 
 
-def write_study(
-    folder: Path,
-    summary: Summary,
-    results: Sequence[CellResult],
-    table: pa.Table,
-    schedules: Sequence[ScheduleFiles],
-    report: Path | None = None,
-    **found: Any,
-) -> Study:
-    """Write the tables and figures of a sweep and of its system, and its page.
+def write_study(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
+    """Write the tables and figures of a sweep and of its system, and its page; return the study with them.
 
     Parameters
     ----------
-    folder
-        The sweep's folder.
-    summary, results, table
-        The rankings, and the cells they are made of.
+    study
+        The study; with a `report` folder, the rankings of another objective or baseline alone are written.
     schedules
         The files of schedules that the page shows.
-    report
-        A folder for the rankings of another objective or baseline alone; None for the sweep's own report.
-    found
-        Attributes of the study: `earlier`, `renaming`, `other_code`.
     """
-    files, error = list(write_report(summary, report or folder)), None
-    if report is None:
+    folder, facts, results, table = study.directory, study.facts, study.results, study.table
+    files, error = list(write_report(study.summary, study.report_folder)), None
+    if study.report is None:
         csv_path = folder / "results.csv"
         pa_csv.write_csv(table, csv_path)
-        system_files, error = _system_report(ReportMaterial(summary, table, results, folder))
+        system_files, error = _system_report(ReportMaterial(study.summary, table, results, folder))
         files = [csv_path, *files, *system_files]
-    facts = summary.facts
-    study = Study(folder, facts, results, table, summary, files, report=report, report_error=error, **found)
     order: list[str] = []
     strategy = facts.space.get("strategy")
     options = strategy.values() if isinstance(strategy, Mapping) else ()
@@ -158,9 +158,9 @@ def write_study(
         # Configurations were chosen by the results before.
         journal = folder / JOURNAL_NAME
         order = trial_order(results, read_journal(journal), read_proposals(journal))
-    material = ReportMaterial(summary, table, results, folder, schedules, order, study.notes)
+    material = ReportMaterial(study.summary, table, results, folder, schedules, order, study.notes)
     page = write_page(material, study.report_folder / PAGE_FILE)
-    return replace(study, files=[*files, page], page=page)
+    return replace(study, files=[*files, page], page=page, report_error=error)
 
 
 def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
@@ -176,8 +176,12 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
 
 def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:
     """Return the files of a sweep's schedules, with their index."""
-    files = [path for schedule in schedules for path in (*schedule.tables.values(), schedule.figure)]
-    paths = [path for path in files if path is not None]
+    paths = [
+        path
+        for files in schedules
+        for path in (*files.tables.values(), *files.others.values(), files.figure)
+        if path is not None
+    ]
     return [*paths, folder / SCHEDULES / INDEX_FILE] if paths else []
 
 
@@ -192,6 +196,7 @@ def artefacts(study: Study, schedules: Sequence[ScheduleFiles]) -> list[Artefact
         files += [Artefact(figure, "schedules") for figure in figures]
         for key, table in schedule.tables.items():
             files += [Artefact(path, "", key) for path in (table, *figures)]
+        files += [Artefact(table, "", key) for key, table in schedule.others.items()]
     return files
 
 
@@ -226,7 +231,7 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
     tables, files = {}, []
     for name, ranking in study.summary.rankings.items():
         tables[name] = power_table(study.table, ranking, effects=effects)
-        files.append(study.report_folder / f"power-{name}.csv")
+        files.append(study.report_folder / f"power-{file_text(name)}.csv")
         pa_csv.write_csv(tables[name], files[-1])
     list_derived(study.directory, files)
     return replace(study, files=[*study.files, *files]), tables
@@ -234,6 +239,8 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
 
 def print_study(study: Study, console: Console, *, limit: int | None = 30, rankings: bool = True) -> None:
     """Print the tables of a study and where everything is.
+
+    It is `print_rankings` and `print_places` one after the other.
 
     Parameters
     ----------
@@ -246,8 +253,16 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30, ranki
     rankings
         Whether to print the tables, or only what else is to be said.
     """
+    print_rankings(study, console, limit=limit, rankings=rankings)
+    print_places(study, console)
+
+
+def print_rankings(study: Study, console: Console, *, limit: int | None = 30, rankings: bool = True) -> None:
+    """Print the remarks and the tables of a study, as `print_study` does."""
     summary = study.summary
-    for note in (*study.notes, *summary.remarks):
+    shown = [text for card in summary.cards for text in card.not_modelled] if rankings else []
+    remarks = [line for line in summary.remarks if not line.endswith(tuple(shown or ["\0"]))]
+    for note in (*study.notes, *remarks):
         console.print(note, style="yellow", markup=False, soft_wrap=True)
     if not summary.rankings:
         console.print("no cell has a result to rank", style="red")
@@ -257,6 +272,12 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30, ranki
             print_ranking(summary.overall[objective], console=console, limit=limit)
     for front in summary.fronts if rankings else ():
         console.print(str(front), markup=False, soft_wrap=True)
+    if rankings:
+        print_cards(summary.cards, console)
+
+
+def print_places(study: Study, console: Console) -> None:
+    """Print the errors of a study and where its files and its page are."""
     for error in study.errors:
         console.print(error, style="red", markup=False)
     lines = [f"tables and figures: {study.report_folder}/"]

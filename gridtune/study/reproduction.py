@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from gridtune.core.cells import content_id
-from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reproduction
+from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reading, Reproduction
 from gridtune.core.sources import software_versions
 from gridtune.core.system import SYSTEMS, System, get_system, system_names
 from gridtune.errors import SweepError, TraceError
@@ -279,7 +279,9 @@ def _written(
     texts = {key: path.read_text(encoding="utf-8") for key, path in spaces.items()}
     files = {f"{key}/{file}": home / key / file for key, file in reproduction.documents}
     documents = {label: path.read_text(encoding="utf-8") for label, path in files.items() if path.is_file()}
-    page = write_reproduction_page(reproduced, drawn, documents, texts, home / REPRODUCTION_PAGE)
+    page = write_reproduction_page(
+        *(reproduced, drawn, documents, texts, home / REPRODUCTION_PAGE), deviations=reproduction.deviations
+    )
     return _Reproducing(reproduced, page, reproduced.write(home))
 
 
@@ -291,7 +293,7 @@ def _numbers(table: PaperTable, system: System, results: Results) -> TableNumber
         cells: list[tuple[float | None, Estimate | None]] = []
         for figure, ours in row.cells:
             published = system.published[figure].value if isinstance(figure, str) else figure
-            if ours is not None:
+            if isinstance(ours, Reading):
                 experiments[ours.experiment] = None
             here = None if ours is None else estimate(ours, results)
             cells.append((None if published is None else float(published), here))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gridtune.sweep.execution.executors import Executor
     from gridtune.tracking.tracker import MlflowTracker
 
-__all__ = ["merge_shards", "run_shard", "run_sweep"]
+__all__ = ["FactsWriter", "merge_shards", "run_shard", "run_sweep"]
 
 #: What a study prints.
 Output = Literal["screen", "progress", "quiet", "json"]
@@ -62,6 +62,7 @@ def run_sweep(
     output: Output = "screen",
     shuffle: int | None = None,
     executor: Executor | None = None,
+    schedules: int = 1,
 ) -> Study:
     """Run a search space, rank its configurations, write the report and track everything.
 
@@ -83,6 +84,8 @@ def run_sweep(
     tracking_uri
         The tracking store; by default that of `MLFLOW_TRACKING_URI`, else SQLite (`mlflow.db`) in the
         working directory.
+    schedules
+        How many of the best configurations of each workload leave a schedule, beside the baseline.
     output
         "screen": show progress, then the tables and where everything is; "progress": no tables; "quiet" or
         "json": print only errors and warnings, to the standard error.
@@ -119,7 +122,7 @@ def run_sweep(
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
             options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
-            study = _run(plan, tracker, progress, remote, show, **options)
+            study = _run(plan, tracker, progress, remote, show, best=schedules, **options)
         if console is not None and output == "screen":
             for line in () if study.tracking is None else study.tracking.lines:
                 console.print(line, markup=False, soft_wrap=True)
@@ -131,8 +134,8 @@ def run_sweep(
     return study
 
 
-class _FactsWriter(SweepObserver):
-    """Writes what the sweep is about into its folder before the first cell runs."""
+class FactsWriter(SweepObserver):
+    """Writes what the sweep is about into its folder before the first cell runs; keeps it as `facts`."""
 
     facts: SweepFacts | None = None
 
@@ -189,9 +192,11 @@ def _run(
     progress: Progress,
     remote: RemoteResults | None,
     show: Callable[[Study], None],
+    *,
+    best: int,
     **options: Any,
 ) -> Study:
-    writer = _FactsWriter()
+    writer = FactsWriter()
     status = "FAILED"
     with _observed(progress, remote, writer, *([tracker] if tracker else [])) as observed:
         stage = observed["stage"]
@@ -205,7 +210,7 @@ def _run(
                 # The runs are sent while the figures are drawn.
                 tracker.publish(summary, sweep.table, seconds=sweep.seconds)
             study, schedules, files = when_there_is_room(
-                partial(_write_report, sweep, summary), sweep.path.parent, _warn
+                partial(_write_report, sweep, summary, best), sweep.path.parent, _warn
             )
             if remote is not None:
                 stage("storing the report", 0)
@@ -226,12 +231,15 @@ def _run(
     return replace(study, tracking=outcome)
 
 
-def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[ScheduleFiles], list[Path]]:
+def _write_report(
+    sweep: SweepResult, summary: Summary, best: int
+) -> tuple[Study, list[ScheduleFiles], list[Path]]:
     """Write the tables and figures of a sweep; return the study, its schedules and all files."""
     folder = sweep.path.parent
-    schedules = write_schedules(summary, sweep.results, folder / SCHEDULES)
+    schedules = write_schedules(summary, sweep.results, folder / SCHEDULES, best)
     found = {name: getattr(sweep, name) for name in ("earlier", "renaming", "other_code")}
-    study = write_study(folder, summary, sweep.results, sweep.table, schedules, **found)
+    study = Study(folder, summary.facts, sweep.results, sweep.table, summary, [], **found)
+    study = write_study(study, schedules)
     files = [*study.files, *schedule_paths(schedules, folder)]
     # What an earlier space of the same name left would pass for this one's.
     list_derived(folder, files, remove_others=True)
@@ -268,7 +276,7 @@ def run_shard(
     with (
         results_at(directory, _warn) as (folder, remote),
         Progress(console) as progress,
-        _observed(progress, remote, _FactsWriter()) as observed,
+        _observed(progress, remote, FactsWriter()) as observed,
     ):
         result = run_space(
             plan, shard=shard, directory=folder, retry_failed=retry_failed, **observed, **options

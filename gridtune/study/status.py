@@ -25,9 +25,6 @@ __all__ = ["SweepState", "SweepStatus", "sweep_status"]
 #: being of an earlier gridtune.
 SweepState = Literal["running", "finished", "interrupted", "stopped", "died", "unknown"]
 
-#: Seconds of results that a guess at the time left needs.
-_SURE_SECONDS = 2.0
-
 
 @dataclass(frozen=True)
 class SweepStatus:
@@ -158,7 +155,7 @@ def _status(view: SweepView, best: bool) -> SweepStatus:
             silent=driver.silent,
             at_most=driver.at_most,
             error=None if driver.ended in {"finished", "interrupted"} else driver.ended,
-            seconds_left=_seconds_left(driver, status),
+            seconds_left=driver.seconds_left if status.left else None,
         )
         if driver.ended is None:
             status = replace(status, stage=driver.stage, busy=driver.busy)
@@ -194,14 +191,6 @@ def _state(
         return "running" if driver.silent is None else "died"
     # Without a word from its driver: one of an earlier gridtune, or of Python's `run_space`.
     return "finished" if driver is None and total is not None and finished >= total else "died"
-
-
-def _seconds_left(driver: DriverStatus, status: SweepStatus) -> float | None:
-    if driver.running_since is None or status.last_result is None or not status.left:
-        return None
-    ran = sum(status.counts.values()) - driver.before
-    seconds = status.last_result - driver.running_since
-    return status.left * seconds / ran if ran > 0 and seconds >= _SURE_SECONDS else None
 
 
 def _with_most_replicates(results: Mapping[str, CellResult]) -> dict[str, CellResult]:

@@ -7,7 +7,7 @@ import math
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,20 @@ import pyarrow.compute as pc
 
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.core.plugins import load_plugins
-from gridtune.core.system import System, get_system, system_names
-from gridtune.errors import GridtuneError, SweepError
+from gridtune.core.system import System, get_system, metric_hint, system_names
+from gridtune.errors import GridtuneError, MetricError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.execution.runner import error_text, run_cell
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
-from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
-from gridtune.sweep.journal.results import read_table, results_of
+from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal
+from gridtune.sweep.journal.results import read_table, results_of, results_table, write_table
 from gridtune.sweep.remote.results import Place, SweepView, view_sweep
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import parse_space
 
-__all__ = ["CellAgain", "StoredSweep", "find_cells", "read_sweep", "rerun_cells"]
+__all__ = ["CellAgain", "StoredSweep", "add_metrics", "find_cells", "read_sweep", "rerun_cells"]
 
 
 @dataclass(frozen=True)
@@ -321,6 +321,65 @@ def rerun_cells(facts: SweepFacts, results: Sequence[CellResult], *, tables: boo
         metrics = {name: float(value) for name, value in run.outcome.metrics.items()}
         changed = () if run.cell.cell_id == result.cell_id else _changes(result, run.cell)
         yield CellAgain(result, metrics, None, run.seconds, changed, run.outcome.tables)
+
+
+def add_metrics(folder: Path, names: Sequence[str], plugins: Sequence[Path] = ()) -> Iterator[CellResult]:
+    """Add metrics to the cells of a finished sweep, which keep their ids and all values they have.
+
+    Every cell that lacks one of them is run again and must give the values it has, to the last bit. Each is
+    written to the journal as soon as it is done: after a kill the same call goes on with the rest.
+
+    Parameters
+    ----------
+    folder
+        The sweep's folder.
+    names
+        Metrics of its system.
+    plugins
+        Files that define them.
+
+    Yields
+    ------
+    CellResult
+        Each cell with its new metrics.
+
+    Raises
+    ------
+    GridtuneError
+        If the system has no such metric, or a cell is not what it was; no other value is touched.
+    """
+    sweep = read_sweep(folder)
+    load_plugins(plugins)
+    system = _loaded_system(sweep.facts)
+    for name in names:
+        if name not in system.metrics:
+            message = f"the system {sweep.facts.system!r} has no metric {name!r}"
+            raise MetricError(message, hint=metric_hint(system, name))
+    path = sweep.directory / JOURNAL_NAME
+    with Journal(path) as journal:
+        stored = read_journal(path)
+        lacking = [
+            result
+            for result in sweep.results
+            if result.state == "done" and not set(names) <= stored[result.cell_id].metrics.keys()
+        ]
+        for again in rerun_cells(sweep.facts, lacking, tables=False):
+            before = stored[again.before.cell_id]
+            if again.error is not None or not again.differences.keys().isdisjoint(again.before.metrics):
+                changes = "; ".join(again.changed) or "its values differ"
+                raise SweepError(
+                    f"the cell {before.cell_id} is not what it was: {again.error or changes}",
+                    path=sweep.directory,
+                    hint="run the sweep again: it computes what has changed",
+                )
+            added = {name: again.metrics.get(name, math.nan) for name in names}
+            stored[before.cell_id] = replace(before, metrics={**added, **before.metrics})
+            journal.append([stored[before.cell_id]])
+            yield stored[before.cell_id]
+        results = [stored[result.cell_id] for result in sweep.results]
+        write_table(results_table(results), sweep.directory / RESULTS_NAME)
+        kept = dict.fromkeys([*sweep.facts.plugins, *(str(plugin.resolve()) for plugin in plugins)])
+        replace(sweep.facts, plugins=tuple(kept)).write(sweep.directory)
 
 
 def _changes(result: CellResult, cell: Cell) -> Sequence[str]:

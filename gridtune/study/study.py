@@ -286,6 +286,7 @@ class Study:
                 best.stratum: {"configuration": best.label, **{name: best.row[name] for name in _BEST}}
                 for best in self.summary.best
             },
+            "cards": [card.as_dict() for card in self.summary.cards],
             "fronts": {
                 front.stratum: {
                     "size": front.size,

@@ -1,4 +1,4 @@
-"""Conformance suites: what every system, environment, trace format, metric and queue order must do.
+"""Conformance suites: what systems, environments, formats, metrics, orders and predictors must do.
 
 Each suite is a class of pytest tests, one rule a test. A package that adds something to gridtune derives from
 the suite of its kind in its own tests:
@@ -12,8 +12,8 @@ the suite of its kind in its own tests:
     class TestOrders(QueueOrderConformance):
         names = ("aged-area",)
 
-Suites of metrics, formats and orders that are given no `names` test everything that is registered. The suites
-need pytest; `EnvironmentConformance` needs Gymnasium too.
+Suites of metrics, formats, orders and predictors that are given no `names` test all that is registered. The
+suites need pytest; `EnvironmentConformance` needs Gymnasium too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _PUBLIC = {
     "EnvironmentConformance": "gridtune.testing.environments",
     "FormatConformance": "gridtune.testing.registries",
     "MetricConformance": "gridtune.testing.registries",
+    "PredictorConformance": "gridtune.testing.predictors",
     "QueueOrderConformance": "gridtune.testing.registries",
     "SystemConformance": "gridtune.testing.systems",
 }

@@ -111,6 +111,8 @@ def _sample_schedule(jobs: int = len(_ROWS)) -> Schedule:
     workload = Workload(
         {
             "submit_time": submit,
+            # On the machine of the log each job waited a little longer.
+            "wait_time": start - submit + 5,
             "run_time": np.where(killed, run + 10, run),
             "requested_processors": width,
             "requested_time": requested,
@@ -285,7 +287,7 @@ class FormatConformance(RegistryConformance):
         assert str(_RUN_TIME) in text.splitlines()[refused.value.line - 1]
 
 
-def _value(name: str, schedule: Schedule, **trimming: float) -> float:
+def _value(name: str, schedule: Schedule, **trimming: Any) -> float:
     return evaluate(schedule, only=[name], **trimming)[name]
 
 
@@ -355,7 +357,7 @@ def _views() -> Iterator[JobView]:
         used = float(wait * processors)
         facts = owner, owner, 1, 1
         changing = wait, submit + wait, used, 2 * used
-        yield JobView(submit, walltime, processors, *facts, *changing, 0.25, walltime / 2)
+        yield JobView(submit, walltime, processors, *facts, *changing, 0.25, walltime / 2, 0.375)
 
 
 def _inputs(views: list[JobView]) -> ScoreInputs:
@@ -365,7 +367,7 @@ def _inputs(views: list[JobView]) -> ScoreInputs:
     inputs = score_inputs(column["submit_time"], column["walltime"], column["processors"], facts, 0.0)
     for usage, used in ((inputs.users, "user_usage"), (inputs.groups, "group_usage")):
         usage.used[:], usage.since[:] = column[used], column["now"]
-    inputs.last[::2], inputs.last[1::2] = column["walltime"], 0  # a mean of half the walltime
+    inputs.predicted[:], inputs.early[:] = column["prediction"], column["early_end"]
     return inputs
 
 

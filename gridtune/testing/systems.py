@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import json
 import math
@@ -41,7 +42,29 @@ from gridtune.sweep.space.starter import starter_text
 from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload
 
-__all__ = ["SystemConformance", "configurations", "named_numbers", "selected"]
+__all__ = ["SystemConformance", "configurations", "named_numbers", "selected", "value_in_code"]
+
+
+def value_in_code(system: System, place: str) -> Any:
+    """Return the value at a place that a `Deviation` names; True for a function or class.
+
+    Raises
+    ------
+    KeyError, AttributeError, ImportError, FileNotFoundError
+        If there is no such place.
+    """
+    file, _, name = place.partition(":")
+    if not name:
+        return system.Parameters.model_fields[place].get_default(call_default_factory=True)
+    if file.endswith(".yaml"):
+        value: Any = trimmed_space(Experiment(file), quick=False).space.source.content
+        for key in name.split("."):
+            value = value[int(key)] if isinstance(value, list) else (value or {}).get(key)
+        return value
+    value = importlib.import_module(file)
+    for attribute in name.split("."):
+        value = getattr(value, attribute)
+    return True if callable(value) else value
 
 
 def configurations(experiment: Experiment, system: System) -> list[tuple[str, dict[str, Any]]]:
@@ -280,6 +303,16 @@ class SystemConformance:
             for table in reproduction.tables:
                 assert {len(row.cells) for row in table.rows} == {len(table.columns)}, table.title
 
+    def test_deviations_are_those_of_the_code(self) -> None:
+        """Parameters, constants and spaces that a deviation rests on have the values that it states."""
+        for name, reproduction in self.subject.reproductions.items():
+            elements = [deviation.element for deviation in reproduction.deviations]
+            assert len(set(elements)) == len(elements), name
+            for deviation in reproduction.deviations:
+                assert deviation.code, deviation.element
+                for place, value in deviation.code.items():
+                    assert value_in_code(self.subject, place) == value, (deviation.element, place)
+
     def test_search_spaces_are_its_own(self) -> None:
         """Each search space that comes with it loads, and searches it."""
         folder = self.subject.search_spaces
@@ -338,7 +371,7 @@ class SystemConformance:
     def test_metrics_are_those_declared(self) -> None:
         """A run gives metrics, and none that the system does not declare."""
         assert self.first.outcome.metrics
-        assert set(self.first.outcome.metrics) <= set(self.subject.metrics)
+        assert [name for name in self.first.outcome.metrics if name not in self.subject.metrics] == []
 
     def test_metrics_are_numbers(self) -> None:
         """Metrics are numbers; one that is not defined is NaN, and none is infinite unless it may be."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import strategies as st
 
 from gridtune.batch.estimates import estimate_walltimes
 from gridtune.batch.policies import get_backfilling, get_queue_order
+from gridtune.batch.policies.rollout import Rollout, get_order
+from gridtune.batch.predictors import PREDICTORS
 from gridtune.workload.workload import Workload
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
+from tests.batch.simulator.prediction_twin import PredictionTwin
 from tests.batch.simulator.reference import ReferenceJob, ReferenceOrder, reference_schedule
+from tests.batch.simulator.rollout_twin import RolloutTwin
 
 
 def make_log(rows, machine=None, origin=0):
@@ -37,6 +43,11 @@ def logs(draw, machine=8, jobs=24, overrun=True):
     return make_log(rows, machine, origin=draw(st.sampled_from([0, 5, 1_000_000])))
 
 
+def guarded(order, guard):
+    """Return the order under which jobs that have waited for longer than the guard go first."""
+    return lambda job: -math.inf if guard is not None and job.wait > guard else order(job)
+
+
 def reference_starts(
     workload,
     *,
@@ -48,6 +59,8 @@ def reference_starts(
     lots=None,
     walltime="log",
     nodes=None,
+    guard=None,
+    predictor=None,
 ):
     """Return the start times of the plain-Python twins for arguments of `simulate`."""
     estimates, _ = estimate_walltimes(workload, walltime, 0.0, None)
@@ -72,19 +85,25 @@ def reference_starts(
         columns = (
             [getattr(job, name) for job in jobs] for name in ("submit", "run", "walltime", "processors")
         )
-        changing = ReferenceOrder(jobs, get_queue_order(order), half_life)
+        changing = ReferenceOrder(jobs, guarded(get_queue_order(order), guard), half_life)
         ranks = range(len(jobs))
         starts, _, _ = conservative_schedule_twin(
             *columns, ranks, workload.machine_processors, rule.compression, order=changing
         )
         return np.array(starts) + origin
+    for job in jobs:
+        job.requested = job.walltime
+    policy = get_order(order)
+    rollout = RolloutTwin(policy, guard) if isinstance(policy, Rollout) else None
     starts = reference_schedule(
         jobs,
         workload.machine_processors,
         rule,
-        get_queue_order(order),
-        None if fill_order is None else get_queue_order(fill_order),
+        None if rollout else guarded(policy, guard),
+        None if fill_order is None else guarded(get_queue_order(fill_order), guard),
         half_life,
         nodes,
+        rollout,
+        None if predictor is None else PredictionTwin(PREDICTORS.find(predictor)(), jobs, walltime),
     )
     return np.array(starts) + origin

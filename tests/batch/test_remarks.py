@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import gridtune as gt
 from gridtune.core.remarks import merged_remarks, remark_lines
+from gridtune.core.usage import step_function
 from gridtune.errors import SimulationError
 from gridtune.sweep import CellResult, results_table, run_cell, space_cells
 
@@ -96,6 +99,59 @@ def test_orders_that_cannot_work_without_walltimes_are_named():
     assert "orders" not in gt.simulate(log, order="sjf", walltime="exact").notes
     assert gt.simulate(log, backfill="easy", fill_order="sjf").notes["orders"] == ["sjf"]
     assert "missing in 200 of the log's 200 jobs" in gt.simulate(log).notes["walltimes"]
+
+
+def fitting(**columns: object) -> gt.Workload:
+    count = np.arange(300)
+    plain = {
+        "submit_time": count * 600,
+        "run_time": count % 7 * 100 + 60,
+        "requested_processors": count % 3 + 1,
+    }
+    return gt.Workload({**plain, **columns}, machine_processors=64)
+
+
+def test_a_machine_on_which_nothing_waits_is_named():
+    log = fitting()
+    alone = gt.simulate(log).notes["machine"]
+    use = step_function(log.submit_time, log.submit_time + log.run_time, log.processors)
+    peak = int(use.values.max())
+    assert alone.startswith("nothing ever waits in this log on 64 processors")
+    assert f"never need more than {peak} at once" in alone
+    assert "machine" in gt.simulate(log, processors=peak).notes
+    assert "machine" not in gt.simulate(log, processors=peak - 1).notes
+    # The log as it is never waits; a run under ten times its load does.
+    assert "machine" not in gt.simulate(log.scale_load(100), processors=peak).notes
+
+
+def test_recorded_waits_that_the_machine_cannot_explain_are_named():
+    log = fitting(wait_time=np.full(300, 7200))
+    use = (log.run_time * log.processors).sum() / (64 * ((log.submit_time + 7200 + log.run_time).max()))
+    assert (
+        f"the log uses {100 * use:.0f} % of 64 processors, but its jobs waited 2.0 h"
+        in (gt.simulate(log).notes["machine"])
+    )
+    # All windows agree, and short waits and a busy machine are no reason to doubt.
+    assert "the log uses" in gt.simulate(log.windows(3)[1]).notes["machine"]
+    assert "the log uses" not in gt.simulate(fitting(wait_time=np.full(300, 600))).notes["machine"]
+    assert "machine" not in gt.simulate(log, processors=3).notes
+
+
+def test_a_machine_as_large_as_the_widest_job_is_named_unless_the_log_says_it():
+    log = overrunning(share=0)
+    unknown = replace(log, machine_processors=None)
+    assert gt.simulate(unknown, processors=4).notes["machine"].startswith("4 processors is the width of the")
+    assert "machine" not in gt.simulate(unknown, processors=5).notes
+    assert "machine" not in gt.simulate(log, processors=4).notes
+
+
+def test_walltimes_in_minutes_are_named():
+    run = np.arange(300) % 50 * 60 + 600
+    notes = gt.simulate(overrunning(300, run_time=run, requested_time=run // 30)).notes
+    assert notes["units"].startswith("walltimes look like minutes, but count as seconds: 300 of 300 jobs")
+    assert notes["kill"].endswith("its walltimes look like minutes")
+    for fit in (run + 60, run // 2, run // 200):
+        assert "units" not in gt.simulate(overrunning(300, run_time=run, requested_time=fit)).notes
 
 
 def test_many_results_are_summed_up():

@@ -13,13 +13,14 @@ trimming, the time in which the machine fills and drains has no effect.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
+from gridtune.batch.metrics.classes import class_members
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import MetricError
 from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -79,11 +80,17 @@ class JobColumns:
         All jobs, also those that are left out.
     first, last
         The kept jobs are those from `first` up to, not including, `last` in order of submission.
+    classes
+        Classes of jobs, name to condition (`gridtune.batch.metrics.classes`).
+    members
+        Which of these jobs are kept, shape (last - first,); None for all of them.
     """
 
     schedule: Schedule
     first: int
     last: int
+    classes: Mapping[str, str] = field(default_factory=dict)
+    members: BoolArray | None = None
 
     @classmethod
     def trimmed(cls, schedule: Schedule, warmup: float = 0.0, cooldown: float = 0.0) -> JobColumns:
@@ -113,7 +120,21 @@ class JobColumns:
         return cls(schedule, min(first, n), min(last, n))
 
     def __len__(self) -> int:
+        if self.members is not None:
+            return int(np.count_nonzero(self.members))
         return max(0, self.last - self.first)
+
+    def of_class(self, name: str) -> JobColumns:
+        """Return the kept jobs of a class; without any where the log has no such class."""
+
+        def members(jobs: JobColumns) -> JobColumns:
+            condition = jobs.classes.get(name)
+            inside = np.zeros(len(jobs.schedule), dtype=np.bool_)
+            if condition is not None:
+                inside = class_members(condition, jobs.schedule.workload)
+            return replace(jobs, members=jobs.kept(inside))
+
+        return self._cached(("class", name), members)
 
     @cached_property
     def order(self) -> IntArray | None:
@@ -127,7 +148,12 @@ class JobColumns:
 
     def kept(self, column: AnyArray) -> AnyArray:
         """Return a column of the schedule for the kept jobs, in order of submission."""
-        return self.ordered(column)[self.first : self.last]
+        return self._selected(self.ordered(column))
+
+    def _selected(self, column: AnyArray) -> AnyArray:
+        """Return a column in order of submission for the kept jobs."""
+        within = column[self.first : self.last]
+        return within if self.members is None else within[self.members]
 
     @cached_property
     def all_submit(self) -> IntArray:
@@ -157,27 +183,27 @@ class JobColumns:
     @cached_property
     def submit(self) -> IntArray:
         """Submit times, s."""
-        return self.all_submit[self.first : self.last]
+        return self._selected(self.all_submit)
 
     @cached_property
     def start(self) -> IntArray:
         """Start times, s."""
-        return self.all_start[self.first : self.last]
+        return self._selected(self.all_start)
 
     @cached_property
     def end(self) -> IntArray:
         """End times, s."""
-        return self.all_end[self.first : self.last]
+        return self._selected(self.all_end)
 
     @cached_property
     def processors(self) -> IntArray:
         """Processors."""
-        return self.all_processors[self.first : self.last]
+        return self._selected(self.all_processors)
 
     @cached_property
     def area(self) -> IntArray:
         """Processor-seconds used: aᵢ = pᵢ rᵢ."""
-        return self.all_area[self.first : self.last]
+        return self._selected(self.all_area)
 
     @property
     def wait(self) -> IntArray:
@@ -262,9 +288,12 @@ class JobColumns:
 
     def once(self, compute: Callable[[JobColumns], Result]) -> Result:
         """Return `compute(self)`, computed at the first call: for results that several metrics share."""
-        if compute not in self._cache:
-            self._cache[compute] = compute(self)
-        result: Result = self._cache[compute]
+        return self._cached(compute, compute)
+
+    def _cached(self, key: Hashable, compute: Callable[[JobColumns], Result]) -> Result:
+        if key not in self._cache:
+            self._cache[key] = compute(self)
+        result: Result = self._cache[key]
         return result
 
     @cached_property

@@ -42,12 +42,12 @@ class _UserMeans(NamedTuple):
 
 def _user_means(jobs: JobColumns) -> _UserMeans:
     """Return the users' means; empty columns where no job has a user number."""
-    user, known = jobs.user, jobs.user >= 0
+    user, has_user = jobs.user, jobs.user >= 0
     # Counting by user number is faster than sorting, unless the numbers are large.
     if user.max(initial=-1) > 4 * len(user) + 1000:
         user = np.unique(user, return_inverse=True)[1]
-    count = np.bincount(user[known])
-    sums = (np.bincount(user[known], column[known]) for column in (jobs.wait, jobs.bounded_slowdown))
+    count = np.bincount(user[has_user])
+    sums = (np.bincount(user[has_user], column[has_user]) for column in (jobs.wait, jobs.bounded_slowdown))
     return _UserMeans(*(total[count > 0] / count[count > 0] for total in sums))
 
 
@@ -147,8 +147,8 @@ _STATISTICS: tuple[tuple[str, str, Direction, str, str, _Values, _Statistic, str
 
 def _statistic_of(values: _Values, statistic: _Statistic, description: str) -> MetricFunction:
     def function(jobs: JobColumns) -> float:
-        found = jobs.once(values)
-        return float(statistic(found)) if len(found) else math.nan
+        numbers = jobs.once(values)
+        return float(statistic(numbers)) if len(numbers) else math.nan
 
     function.__doc__ = description
     return function

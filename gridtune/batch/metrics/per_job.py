@@ -8,6 +8,7 @@ as plain means can.
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from functools import partial
 
@@ -183,3 +184,41 @@ def _area_weighted_slowdown(jobs: JobColumns) -> float:
 def _area_weighted_bounded_slowdown(jobs: JobColumns) -> float:
     """Mean bounded slowdown in which a job counts by its processor-seconds."""
     return _weighted(jobs, jobs.area, jobs.bounded_slowdown)
+
+
+@metric(
+    "delay_index",
+    unit="s^(2/3)",
+    direction="min",
+    family="Several at once",
+    formula="∛(bounded_slowdown_mean · area_weighted_response · wait_mean)",
+    source="gridtune, 2026",
+)
+def _delay_index(jobs: JobColumns) -> float:
+    """Geometric mean of slowdown, area-weighted response and mean wait.
+
+    An order that lowers one of them by a tenth and raises another by as much leaves it nearly as it is. It is
+    to compare policies on one log; the number by itself says nothing.
+    """
+    if not len(jobs):
+        return math.nan
+    slowdown, wait = jobs.bounded_slowdown.mean(), jobs.wait.mean()
+    return float(np.cbrt(slowdown * _area_weighted_response(jobs) * wait))
+
+
+@metric(
+    "recorded_misfit",
+    unit="1",
+    direction="min",
+    family="Against the record",
+    formula="(|Σ (wᵢ − oᵢ)| + Σ |wᵢ − oᵢ|) / Σ oᵢ; oᵢ: the recorded wait",
+    source="gridtune, 2026",
+)
+def _recorded_misfit(jobs: JobColumns) -> float:
+    """Errors of single waits and of their mean, against those that the log records; NaN where it has none."""
+    recorded = jobs.kept(jobs.schedule.workload.wait_time)
+    stated = recorded >= 0
+    if not stated.any():
+        return math.nan
+    error = jobs.wait[stated] - recorded[stated]
+    return share(float(abs(error.sum()) + np.abs(error).sum()), float(recorded[stated].sum()))

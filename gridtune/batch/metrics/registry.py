@@ -7,17 +7,22 @@ computes them.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import get_args
 
 from gridtune.arguments import require
+from gridtune.batch.metrics.classes import BY_CLASS, default_classes, split_name
 from gridtune.batch.metrics.columns import JobColumns
+from gridtune.core.opened_files import declare_files
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.system import Direction, Measure
-from gridtune.errors import MetricError
-from gridtune.registry import Registry
+from gridtune.errors import GridtuneError, MetricError
+from gridtune.registry import NamedValues, Registry, is_ours
 
 __all__ = [
     "FEITELSON_1997",
@@ -93,7 +98,9 @@ ZOTKIN_1999 = (
 #: Computes a metric from the kept jobs; NaN where it is not defined.
 MetricFunction = Callable[[JobColumns], float]
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\[[a-z][a-z0-9_-]*\])?")
+#: Families of metrics that are not about single jobs.
+_OF_SYSTEM = frozenset({"System", "Energy", "Bounds"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +129,11 @@ class Metric(Measure):
     family: str
     needs_nodes: bool = False
 
+    @property
+    def of_jobs(self) -> bool:
+        """Whether it is about the kept jobs alone, and so may be given for a class of them."""
+        return self.family not in _OF_SYSTEM
+
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise MetricError(
@@ -145,8 +157,33 @@ class Metric(Measure):
         )
 
 
+class _Metrics(Registry[Metric]):
+    """The registry of metrics, which has every metric of jobs also for a class: `wait_mean[wide]`."""
+
+    def __getitem__(self, name: str) -> Metric:
+        base, class_name = split_name(name)
+        return super().__getitem__(base) if class_name is None else _of_class(self[base], class_name)
+
+    def __contains__(self, name: object) -> bool:
+        base, class_name = split_name(name) if isinstance(name, str) else (name, None)
+        return super().__contains__(base) and (class_name is None or METRICS[str(base)].of_jobs)
+
+
+def _of_class(entry: Metric, name: str) -> Metric:
+    """Return a metric of jobs for a class of them."""
+    if not entry.of_jobs:
+        raise KeyError(f"{entry.name}[{name}]")
+    return replace(
+        entry,
+        name=f"{entry.name}[{name}]",
+        formula=f"{entry.formula}; i in the class {name}",
+        description=f"{entry.description} Of the class {name}.",
+        function=lambda jobs: entry.function(jobs.of_class(name)),
+    )
+
+
 #: All metrics by name, in the order of registration, followed by those of installed packages.
-METRICS: Registry[Metric] = Registry(
+METRICS: Registry[Metric] = _Metrics(
     "metric", "gridtune.metrics", MetricError, code=lambda entry: entry.function
 )
 
@@ -160,6 +197,7 @@ def metric(
     source: str,
     family: str = "own",
     needs_nodes: bool = False,
+    files: Iterable[str | Path] = (),
 ) -> Callable[[MetricFunction], MetricFunction]:
     """Register the decorated function as a metric; its docstring is the description.
 
@@ -167,11 +205,13 @@ def metric(
     ----------
     name, unit, direction, formula, source, family, needs_nodes
         As in `Metric`.
+    files
+        Other files that it reads, relative to its own: their content is part of the ids of its cells.
 
     Raises
     ------
     MetricError
-        If the name is taken or not a name, or if something is left empty.
+        If the name is taken or not a name, if something is left empty, or a file is missing.
 
     Examples
     --------
@@ -196,6 +236,7 @@ def metric(
             family=family,
             needs_nodes=needs_nodes,
         )
+        declare_files(function, files, f"@metric({name!r})", MetricError)
         METRICS.register(name, entry)
         function.__doc__ = entry.documentation
         return function
@@ -220,6 +261,8 @@ def evaluate(
     warmup: float = 0.0,
     cooldown: float = 0.0,
     only: Iterable[str] | None = None,
+    classes: Mapping[str, str] | None = None,
+    by_class: Iterable[str] = BY_CLASS,
 ) -> dict[str, float]:
     """Return the metrics of a schedule, by name.
 
@@ -234,6 +277,11 @@ def evaluate(
     only
         Names of the metrics to compute; by default all there are, those of installed packages included, but
         those of energy only if the schedule's nodes have power states.
+    classes
+        Classes of jobs, name to condition, such as `{"wide": "processors >= 32"}`. By default those of
+        `default_classes`, which `only` may name.
+    by_class
+        With `classes`: the metrics of jobs that each class gets beside, as `wait_mean[wide]`.
 
     Returns
     -------
@@ -245,8 +293,8 @@ def evaluate(
     Raises
     ------
     MetricError
-        For an unknown metric, a warm-up or cool-down that is neither a fraction nor a number of jobs, or two
-        fractions that leave out every job.
+        For an unknown metric, one that raises an error, one of the user's that is infinite, a warm-up or
+        cool-down that is neither a fraction nor a number of jobs, or two fractions that leave out every job.
 
     Examples
     --------
@@ -254,7 +302,33 @@ def evaluate(
     """
     require(schedule, Schedule, "schedule", error=MetricError, hint="simulate(workload) makes one")
     jobs = JobColumns.trimmed(schedule, warmup, cooldown)
+    stated = default_classes(schedule.workload) if classes is None and only is not None else classes or {}
+    jobs = replace(jobs, classes=stated)
     selected = [entry for entry in METRICS.values() if schedule.nodes is not None or not entry.needs_nodes]
     if only is not None:
         selected = [get_metric(name) for name in only]
-    return {metric.name: float(metric.function(jobs)) for metric in selected}
+    selected += [get_metric(f"{metric}[{name}]") for name in classes or () for metric in by_class]
+    return NamedValues({metric.name: _value(metric, jobs) for metric in selected})
+
+
+def _value(entry: Metric, jobs: JobColumns) -> float:
+    """Return a metric's value.
+
+    Raises
+    ------
+    MetricError
+        If a metric raises an error, or one of the user's is infinite.
+    """
+    try:
+        value = float(entry.function(jobs))
+    except GridtuneError:
+        raise
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
+        raise MetricError(f"metric {entry.name!r} fails: {text}") from error
+    function = METRICS[split_name(entry.name)[0]].function
+    if math.isinf(value) and not is_ours(getattr(function, "__module__", "")):
+        hint = "NaN says that there is nothing to measure"
+        raise MetricError(f"metric {entry.name!r} gives {value} and no finite number", hint=hint)
+    return value

@@ -26,6 +26,7 @@ __all__ = [
     "CHANGING_FIELDS",
     "FIELDS",
     "OPERATIONS",
+    "PREDICTED_FIELDS",
     "Expression",
     "JobView",
     "instead_of",
@@ -35,35 +36,42 @@ __all__ = [
 
 
 class JobView(NamedTuple):
-    """A waiting job as a queue order sees it. It does not have the run time, which no scheduler knows."""
+    """A waiting job as a queue order sees it. It does not have the run time, which no scheduler knows.
+
+    Numbers are in floating point, so that products cannot overflow. A function that does not compile so,
+    because of an index or a bit, gets whole ones.
+    """
 
     #: Seconds from the workload's first submission to this one.
-    submit_time: int
+    submit_time: float
     #: The run-time estimate that the scheduler got, seconds.
-    walltime: int
-    processors: int
+    walltime: float
+    processors: float
     #: Numbers of the user, group, queue and partition, as in the log.
-    user: int
-    group: int
-    queue: int
-    partition: int
+    user: float
+    group: float
+    queue: float
+    partition: float
     #: Seconds waited so far.
-    wait: int
+    wait: float
     #: Seconds from the workload's first submission to this decision.
-    now: int
+    now: float
     #: Processor-seconds the job's user and group have used so far, running jobs included.
     user_usage: float
     group_usage: float
     #: A number drawn for the job at submission, uniform in [0, 1), from the run's own stream.
     lot: float
-    #: Seconds it may be expected to run: the mean run time of its user's last two jobs that have ended, at
-    #: most its walltime; its walltime before one has ended (Tsafrir, Etsion and Feitelson 2007).
+    #: Seconds that the predictor expects it to run, at most its walltime (`gridtune.batch.predictors`).
     prediction: float = 0.0
+    #: The probability, by the predictor, that it ends before a tenth of its walltime.
+    early_end: float = 0.0
 
 
 #: Fields that change while a job waits. An order that reads none of them is static: each job is scored once,
 #: and the waiting jobs are kept in an index.
-CHANGING_FIELDS = frozenset({"wait", "now", "user_usage", "group_usage", "prediction"})
+CHANGING_FIELDS = frozenset({"wait", "now", "user_usage", "group_usage", "prediction", "early_end"})
+#: Fields that a predictor fills in.
+PREDICTED_FIELDS = frozenset({"prediction", "early_end"})
 
 
 #: Fields that expressions may name. A lot is left out: it is no property of the job.

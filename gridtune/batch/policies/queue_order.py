@@ -7,26 +7,28 @@ import builtins
 import inspect
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from gridtune.arguments import require
 from gridtune.batch.policies.expression import (
     CHANGING_FIELDS,
+    PREDICTED_FIELDS,
     Expression,
     JobView,
     instead_of,
     looks_like_expression,
     read_expression,
 )
+from gridtune.core.opened_files import declare_files
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 
 __all__ = [
     "QueueOrder",
-    "fields_read",
     "formula_of",
     "get_queue_order",
     "order_of_function",
@@ -65,6 +67,20 @@ class QueueOrder:
         return float(self.score(job, *self.parameters.values()))
 
     @property
+    def fields(self) -> frozenset[str]:
+        """The fields of a job that it names in its source; none for one without source."""
+        if isinstance(self.score, Expression):
+            return self.score.names & {*JobView._fields}
+        return _fields_named(self.score)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether its score may depend on a predictor: unless its source shows that it does not."""
+        if isinstance(self.score, Expression):
+            return bool(self.score.names & PREDICTED_FIELDS)
+        return not _reads_only(self.score, frozenset(JobView._fields) - PREDICTED_FIELDS)
+
+    @property
     def label(self) -> str:
         """The name with the parameters, as `get_queue_order` reads it."""
         if not self.parameters:
@@ -72,6 +88,8 @@ class QueueOrder:
         return f"{self.name}({', '.join(f'{key}={value:g}' for key, value in self.parameters.items())})"
 
 
+#: The name of the policy that looks ahead (`gridtune.batch.policies.rollout`), which no order can have.
+ROLLOUT = "rollout"
 #: Other names of orders.
 _ALIASES = {"swf": "sjf", "lwf": "ljf"}
 #: All queue orders by name, those that come with gridtune first.
@@ -80,17 +98,20 @@ ORDERS: Registry[QueueOrder] = Registry(
 )
 
 
-def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
+def queue_order(
+    name: str, *, files: Iterable[str | Path] = ()
+) -> Callable[[Callable[..., float]], Callable[..., float]]:
     """Register a function as the queue order of that name.
 
     The function takes a `JobView` and, optionally, numeric parameters with defaults, which a sweep can
-    vary: `order: "aged(weight=2.5)"`.
+    vary: `order: "aged(weight=2.5)"`. The content of `files`, other files that its module reads, is part of
+    the ids of its cells; relative paths are relative to the function's file.
 
     Raises
     ------
     PolicyError
-        If the name is taken by another function, a parameter has no numeric default, or the function
-        reads a field that a job does not have.
+        If the name is taken by another function, a parameter has no numeric default, the function reads a
+        field that a job does not have, or a file is missing.
 
     Examples
     --------
@@ -108,9 +129,13 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
             raise PolicyError(
                 f"{name!r} is not a valid name of a queue order", hint="letters, digits, '-' and '_'"
             )
+        if name == ROLLOUT:
+            raise PolicyError(f"{name!r} is the name of the policy that looks ahead", hint="take another one")
         _check_fields(function)
         text = (inspect.getdoc(function) or "").split("\n")[0]
-        order = QueueOrder(name, function, text, _defaults(name, function), _is_static(function))
+        static = _reads_only(function, frozenset(JobView._fields) - CHANGING_FIELDS)
+        order = QueueOrder(name, function, text, _defaults(name, function), static)
+        declare_files(function, files, f"@queue_order({name!r})", PolicyError)
         ORDERS.register(name, order)
         return function
 
@@ -164,17 +189,12 @@ def get_queue_order(
     if name in ("run_time", "runtime") and name not in ORDERS:
         message = f"no queue order is named {name!r}: a policy never sees run times"
         raise PolicyError(message, hint="sjf has the shortest walltime first")
+    if name == ROLLOUT:
+        raise PolicyError("'rollout' orders the queue as a whole", hint="it goes as order=, with EASY")
     order = ORDERS.find(name)
     if not rest:
         return order
     return replace(order, parameters={**order.parameters, **_parse_parameters(order, text, rest)})
-
-
-def fields_read(order: QueueOrder) -> frozenset[str]:
-    """Return the fields of a job that an order names in its source; none for one without source."""
-    if isinstance(order.score, Expression):
-        return order.score.names & {*JobView._fields}
-    return _fields_named(order.score)
 
 
 @lru_cache(maxsize=256)
@@ -209,8 +229,10 @@ def _parse_parameters(order: QueueOrder, reference: str, rest: str) -> dict[str,
         try:
             values[key] = float(value)
         except ValueError:
+            values[key] = math.nan
+        if not math.isfinite(values[key]):
             shown = value if sign else "nothing"
-            raise PolicyError(f"parameter {key!r} of {order.name!r} must be a number, got {shown}") from None
+            raise PolicyError(f"parameter {key!r} of {order.name!r} must be a number, got {shown}")
     return values
 
 
@@ -254,19 +276,19 @@ def _source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
         return None, 1
 
 
-def _is_static(function: Callable[..., float]) -> bool:
-    """Tell whether a function provably reads only what does not change while a job waits.
+@lru_cache(maxsize=256)
+def _reads_only(function: Callable[..., float], fields: frozenset[str]) -> bool:
+    """Tell whether a function provably reads only these fields of the job.
 
-    It does if every use of the job in its source is `job.FIELD` with an unchanging field. Without source, or
-    if the job is passed on, the order counts as changing, which is only slower.
+    It does if every use of the job in its source is `job.FIELD` with such a field; not without source, or if
+    the job is passed on.
     """
     tree, _ = _source_tree(function)
     if tree is None:
         return False
     job = next(iter(inspect.signature(function).parameters))
-    fixed = set(JobView._fields) - CHANGING_FIELDS
     nodes = list(ast.walk(tree))
-    reads = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in fixed}
+    reads = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in fields}
     return all(node in reads for node in nodes if isinstance(node, ast.Name) and node.id == job)
 
 

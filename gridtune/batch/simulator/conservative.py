@@ -61,7 +61,7 @@ from gridtune.batch.simulator.reservations import (
     refresh,
     unplace,
 )
-from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, score_job
+from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, note_submission, score_job
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
 
@@ -239,7 +239,7 @@ def _complete(plan: _Plan, running: Agenda, inputs: ScoreInputs | None, now: int
             continue
         width, head, end = plan.processors[job], slots.state.head, plan.last[job]
         charge(inputs, job, -width, now)
-        note_run_time(inputs, job, plan.run[job])
+        note_run_time(inputs, job, plan.run[job], now)
         vacate(plan.nodes, job, now)
         if end != head:
             early = True
@@ -419,7 +419,7 @@ def _run(
     advance: Advance | None,
 ) -> int:
     """Replay the log: fill in `columns.start` and `promise`, and return the number of replans."""
-    plan, n = bare(columns), len(submit)
+    plan, inputs, n = bare(columns), bare(inputs), len(submit)
     running = [(NEVER, -1)]
     arrived = replans = agreements = 0
     while True:
@@ -441,6 +441,7 @@ def _run(
 
         first = arrived
         while arrived < n and submit[arrived] == now:
+            note_submission(inputs, arrived, now)
             arrived += 1
         if arrived == first + 1:
             promise[first] = _admit(plan, first, now)

@@ -39,6 +39,7 @@ __all__ = [
     "new_replay",
     "reserve_for_head",
     "window",
+    "with_queue",
 ]
 
 #: Flags of a run, or-ed together.
@@ -85,6 +86,13 @@ def new_replay(log: Log, machine: int, flags: int, nodes: Nodes | None, queue: A
     jobs = len(log.submit)
     state = np.array((machine, 0, -1, 0, 0, -1, 0, 0, 0), _STATE)
     return _Replay(jobs, flags, log, empty_running(min(machine, jobs) + 1), state, nodes, queue)
+
+
+@kernel(inline="always")
+def with_queue(replay, queue):
+    """Return a run with another queue."""
+    log, running, state = replay.log, replay.running, replay.state
+    return _Replay(replay.jobs, replay.flags, log, running, state, replay.nodes, queue)
 
 
 @kernel(forceinline=True)
@@ -148,7 +156,7 @@ def _release_expected(replay, now, note_end):
     state.released = now
     state.head = -1
     for place in range(running.state.count):
-        job = running.job[place]
+        job = np.int64(running.job[place])
         if running.end[place] == now and replay.log.run[job] == replay.log.walltime[job]:
             _release(replay, job, now, note_end)
 

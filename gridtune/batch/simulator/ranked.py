@@ -6,7 +6,7 @@ the order (`ranked_queue`), and the cost of a scheduling pass hardly grows with 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from gridtune.batch.simulator.events import (
     reserve_for_head,
     window,
 )
-from gridtune.batch.simulator.nodes import Nodes
+from gridtune.batch.simulator.nodes import NEVER, Nodes
 from gridtune.batch.simulator.ranked_queue import (
     Queue,
     any_fits,
@@ -39,13 +39,19 @@ from gridtune.types import Int32Array, IntArray
 __all__ = ["ranked_schedule"]
 
 
+#: The start of a job that has not started.
+_WAITS = -1
+
+
 class _Ranked(NamedTuple):
     """The waiting jobs by both ranks. `fill` is the queue in backfilling order, the same where `shared`.
 
-    `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled.
+    `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled. Jobs that
+    have waited for more than `guard.seconds` go first; the first `guard.passed` jobs have been looked at.
     """
 
     shared: bool
+    guard: Any
     rank: Int32Array
     fill_rank: Int32Array
     queue: Queue
@@ -53,13 +59,44 @@ class _Ranked(NamedTuple):
     longest: IntArray
 
 
+_GUARD = np.dtype([("seconds", np.int64), ("passed", np.int64)])
+
+
+@kernel()
+def _promote(replay, job):
+    """Let a waiting job go before all that are not guarded, and behind the guarded that were there before."""
+    log, ranked, state = replay.log, replay.queue, replay.state
+    left = state.waiting - 1
+    leave(ranked.queue, np.int64(ranked.rank[job]), log, left)
+    if state.head == ranked.rank[job]:
+        state.head = job
+    elif state.head > job:
+        state.head = -1
+    ranked.rank[job] = job
+    enter(ranked.queue, job, job, log)
+    if not ranked.shared:
+        leave(ranked.fill, np.int64(ranked.fill_rank[job]), log, left)
+        ranked.fill_rank[job] = job
+        enter(ranked.fill, job, job, log)
+
+
+@kernel(forceinline=True)
+def _keep_guard(replay, now):
+    """Let jobs that have waited for longer than the guard allows go first."""
+    log, guard = replay.log, replay.queue.guard
+    while guard.passed < replay.jobs and now - log.submit[guard.passed] > guard.seconds:
+        if log.start[guard.passed] == _WAITS:
+            _promote(replay, guard.passed)
+        guard.passed += 1
+
+
 @kernel(forceinline=True)
 def _enqueue(replay, job, now):
     log, ranked = replay.log, replay.queue
     replay.state.waiting += 1
-    enter(ranked.queue, ranked.rank[job], job, log)
+    enter(ranked.queue, np.int64(ranked.rank[job]), job, log)
     if not ranked.shared:
-        enter(ranked.fill, ranked.fill_rank[job], job, log)
+        enter(ranked.fill, np.int64(ranked.fill_rank[job]), job, log)
 
 
 @kernel(forceinline=True)
@@ -67,9 +104,9 @@ def _start(replay, job, now):
     """Start a job that waits."""
     log, ranked, waiting = replay.log, replay.queue, replay.state.waiting - 1
     replay.state.waiting = waiting
-    leave(ranked.queue, ranked.rank[job], log, waiting)
+    leave(ranked.queue, np.int64(ranked.rank[job]), log, waiting)
     if not ranked.shared:
-        leave(ranked.fill, ranked.fill_rank[job], log, waiting)
+        leave(ranked.fill, np.int64(ranked.fill_rank[job]), log, waiting)
     launch(replay, job, now)
 
 
@@ -79,9 +116,10 @@ def _pass(replay, newest, now):
     ranked, log, state, flags = replay.queue, replay.log, replay.state, replay.flags
     frozen = flags & FROZEN != 0
     head = -1
+    _keep_guard(replay, now)
     while state.waiting > 0:
         head = foremost(ranked.queue)
-        job = ranked.queue.many.jobs[head]
+        job = np.int64(ranked.queue.many.jobs[head])
         if log.processors[job] > state.free:
             break
         _start(replay, job, now)
@@ -108,9 +146,9 @@ def _next_fill(replay, start, seconds):
 def _backfill(replay, now):
     log, state, fill = replay.log, replay.state, replay.queue.fill
     seconds = window(replay, now)
-    rank = _next_fill(replay, 0, seconds)
+    rank = _next_fill(replay, np.int64(0), seconds)
     while rank >= 0:
-        job = fill.many.jobs[rank]
+        job = np.int64(fill.many.jobs[rank])
         ends_in_time = in_time(replay, job, now)
         if ends_in_time or log.processors[job] <= state.spare:
             _start(replay, job, now)
@@ -130,6 +168,7 @@ def _arrive(replay, job, now):
     """
     log, state, flags = replay.log, replay.state, replay.flags
     width = log.processors[job]
+    _keep_guard(replay, now)
     starts = fits = width <= state.free
     stands = state.waiting > 0 and state.head >= 0 and replay.queue.rank[job] > state.head
     stands = stands and (flags & FROZEN != 0 or not overstayed(replay.running, log, now))
@@ -174,6 +213,7 @@ def ranked_schedule(
     machine: int,
     flags: int,
     nodes: Nodes | None = None,
+    guard: int | None = None,
 ) -> IntArray:
     """Replay a log under a static order and return the start times, shape (n,), int64.
 
@@ -191,13 +231,17 @@ def ranked_schedule(
         `BACKFILL`, `EXTRA`, `STRICT`, `FROZEN`, `PASS_PER_EVENT`, or-ed; 0 is plain queueing.
     nodes
         The nodes and their power states; None: every processor is on.
+    guard
+        Seconds; jobs that have waited for longer go first, the oldest first.
     """
+    guarded = guard is not None
     ranks = [rank] if fill_rank is None else [rank, fill_rank]
+    ranks = [places + np.int32(len(submit)) for places in ranks] if guarded else ranks
     narrowest = size_classes(processors)
-    log = Log(submit, run, walltime, processors, np.empty(len(submit), np.int64))
-    queues = [new_queue(places, narrowest) for places in ranks]
-    ranked = _Ranked(
-        len(ranks) == 1, ranks[0], ranks[-1], queues[0], queues[-1], np.empty(len(narrowest), np.int64)
-    )
+    log = Log(submit, run, walltime, processors, np.full(len(submit), _WAITS))
+    queues = [new_queue(places, narrowest, guarded) for places in ranks]
+    watch = np.array((NEVER if guard is None else guard, 0), _GUARD)
+    scratch = np.empty(len(narrowest), np.int64)
+    ranked = _Ranked(len(ranks) == 1, watch, ranks[0], ranks[-1], queues[0], queues[-1], scratch)
     _run(new_replay(log, machine, flags, nodes, ranked))
     return log.start

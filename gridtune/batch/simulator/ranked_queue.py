@@ -40,10 +40,11 @@ class _Index(NamedTuple):
     `marks` has the ranks that wait. `least0[b * classes + c]` is the shortest walltime of
     the jobs of size class c that wait in block b, `NEVER` if none does; `least1` and `least2` are the same
     for larger blocks. `narrowest[c]` is the least size of class c, `tally[c]` how many of it wait;
-    `jobs[r]` is the job of rank r, of `ranks`; `sizes[j]` is job j's size class.
+    `jobs[r]` is the job of rank r, of `ranks`; `sizes[j]` is the size class of job j, of `size`.
     """
 
     ranks: int
+    size: int
     classes: int
     marks: Marks
     narrowest: IntArray
@@ -94,7 +95,7 @@ def _fill_index(index, processors):
 
     Where few jobs ever wait this is not called, and the memory is not used.
     """
-    for job in range(index.ranks):
+    for job in range(index.size):
         index.sizes[job] = _class_of(index, processors[job])
     words0, words1, words2 = _index_words(index.ranks)
     for cell in range(words0 * index.classes):
@@ -276,16 +277,21 @@ class Queue(NamedTuple):
     many: _Index
 
 
-def new_queue(rank: Int32Array, narrowest: IntArray) -> Queue:
-    """Return an empty queue for jobs of these ranks, in size classes with these narrowest sizes."""
-    jobs, classes = np.empty(len(rank), np.int32), len(narrowest)
-    jobs[rank] = np.arange(len(rank), dtype=np.int32)
-    words = _index_words(len(rank))
+def new_queue(rank: Int32Array, narrowest: IntArray, guarded: bool) -> Queue:
+    """Return an empty queue for jobs of these ranks, in size classes with these narrowest sizes.
+
+    Where jobs are guarded, ranks begin behind the number of jobs, and job j may take rank j instead.
+    """
+    rows, classes = np.arange(len(rank), dtype=np.int32), len(narrowest)
+    jobs = np.concatenate([rows, rows]) if guarded else np.empty_like(rows)
+    jobs[rank] = rows
+    words = _index_words(len(jobs))
     least = [np.empty(count * classes, np.int64) for count in words]
     index = _Index(
-        ranks=len(rank),
+        ranks=len(jobs),
+        size=len(rank),
         classes=classes,
-        marks=new_marks(len(rank)),
+        marks=new_marks(len(jobs)),
         narrowest=narrowest,
         jobs=jobs,
         sizes=np.empty(len(rank), np.int8),
@@ -311,7 +317,7 @@ def _move_to_index(queue, log):
         queue.state.indexed = 1
         _fill_index(queue.many, log.processors)
     for place in range(queue.state.length):
-        _insert(queue.many, queue.rank[place], log.walltime)
+        _insert(queue.many, np.int64(queue.rank[place]), log.walltime)
     queue.state.length = _IN_INDEX
 
 
@@ -321,7 +327,7 @@ def _move_to_list(queue, log, waiting):
     queue.state.length = 0
     for _ in range(waiting):
         rank = next_marked(index.marks, 0)
-        job = index.jobs[rank]
+        job = np.int64(index.jobs[rank])
         _remove(index, rank, log.walltime)
         _list(queue, rank, log.processors[job], log.walltime[job])
 

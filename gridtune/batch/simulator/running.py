@@ -174,7 +174,7 @@ def pop_ended(running):
         _move(running, child, hole)
         hole = child
     _move(running, last, hole)
-    return first
+    return np.int64(first)
 
 
 @kernel()

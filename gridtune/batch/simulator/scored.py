@@ -7,11 +7,13 @@ keeps the result of a comparison for as long as it is sure to hold (`scored_queu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 
 import numpy as np
 
 from gridtune.batch.policies import QueueOrder
+from gridtune.batch.predictors.replayed import PredictedReplay
 from gridtune.batch.simulator.events import (
     BACKFILL,
     FROZEN,
@@ -22,6 +24,7 @@ from gridtune.batch.simulator.events import (
     new_replay,
     reserve_for_head,
     window,
+    with_queue,
 )
 from gridtune.batch.simulator.grouping import group_jobs, nobody
 from gridtune.batch.simulator.nodes import Nodes
@@ -40,8 +43,17 @@ from gridtune.batch.simulator.scored_queue import (
     note_charge,
     prepare,
     surely_best,
+    with_references,
 )
-from gridtune.batch.simulator.scores import Facts, charge, compile_score, note_run_time, score_inputs
+from gridtune.batch.simulator.scores import (
+    ScoreInputs,
+    Undefined,
+    charge,
+    check_scores,
+    compile_score,
+    note_run_time,
+    note_submission,
+)
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
 
@@ -50,6 +62,7 @@ __all__ = ["scored_schedule"]
 
 @kernel(forceinline=True)
 def _enqueue(replay, job, now):
+    note_submission(replay.queue.inputs, job, now)
     replay.state.waiting += 1
     enter(replay.queue, job, now)
 
@@ -68,7 +81,7 @@ def _note_end(replay, job, now):
     queue, log = replay.queue, replay.log
     charge(queue.inputs, job, -log.processors[job], now)
     note_charge(queue, job, now)
-    note_run_time(queue.inputs, job, log.run[job])
+    note_run_time(queue.inputs, job, log.run[job], now)
 
 
 @kernel(inline="always")
@@ -90,6 +103,7 @@ def _start(replay, job, now):
 def _arrive(replay, job, now):
     """Let one job arrive at an instant of its own; it takes a pass, unless it starts at once."""
     if replay.state.waiting == 0 and replay.log.processors[job] <= replay.state.free:
+        note_submission(replay.queue.inputs, job, now)
         _launch(replay, job, now)
     else:
         _enqueue(replay, job, now)
@@ -152,7 +166,10 @@ def _backfill(replay, newest, now):
 @kernel()
 def _run(replay):
     """Replay the log as far as it goes, by the bare columns of the caller's arrays."""
-    return advance(bare(replay), _arrive, _enqueue, _pass, _note_end, _is_overfull)
+    columns = bare(replay)
+    return advance(
+        with_queue(columns, with_references(columns.queue)), _arrive, _enqueue, _pass, _note_end, _is_overfull
+    )
 
 
 def scored_schedule(
@@ -160,13 +177,15 @@ def scored_schedule(
     run: IntArray,
     walltime: IntArray,
     processors: IntArray,
-    facts: Facts,
+    new_inputs: Callable[[], tuple[ScoreInputs, PredictedReplay]],
     order: QueueOrder,
     fill_order: QueueOrder | None,
     machine: int,
     flags: int,
-    half_life: float,
+    undefined: Undefined = "fail",
     nodes: Nodes | None = None,
+    guard: int | None = None,
+    planned: bool = False,
 ) -> IntArray:
     """Replay a log under orders that may change, and return the start times, shape (n,), int64.
 
@@ -174,20 +193,29 @@ def scored_schedule(
     ----------
     submit, run, walltime, processors, machine, flags
         As for `ranked_schedule`; submit times count from the log's first.
-    facts
-        The other columns that orders may read.
+    new_inputs
+        Returns what scores depend on, before the first job arrives, and the predictions among it.
     order, fill_order
         The queue's and the backfilling's order (None: the same).
-    half_life
-        Seconds in which past use counts half for fair share; 0: use never fades.
+    undefined
+        What an infinite score, or one that is not a number, does.
     nodes
         The nodes and their power states; None: every processor is on.
+    guard
+        Seconds; jobs that have waited for longer go first, the oldest first.
+    planned
+        Whether the walltimes are those of a predictor, entered when jobs are submitted.
+
+    Raises
+    ------
+    PolicyError
+        If an order of the user's, or an expression, does not score a job.
     """
     orders = [order] if fill_order is None else [order, fill_order]
     scores = [compile_score(one) for one in orders]
     log, shared = Log(submit, run, walltime, processors, np.empty(len(submit), np.int64)), len(orders) == 1
-    for bounded in (True, False):
-        inputs = score_inputs(submit, walltime, processors, facts, half_life)
+    for bounded in (guard is None and not planned, False):  # a guard lets scores leave their bounds
+        inputs, predictions = new_inputs()
         listed, entrants = empty_list(len(submit), bounded), nobody(scores, inputs, machine)
         queue = ScoredQueue(shared, inputs, listed, *entrants)
         replay = new_replay(log, machine, flags, deepcopy(nodes), queue)
@@ -197,6 +225,8 @@ def scored_schedule(
             replay = replay._replace(queue=ScoredQueue(shared, inputs, listed, *(grouped or entrants)))
         if not replay.state["astray"]:
             break
+    predictions.check()
+    check_scores(orders, inputs, undefined)
     if nodes is not None and replay.nodes is not None:
         for field, column in zip(nodes, replay.nodes, strict=True):
             field[...] = column

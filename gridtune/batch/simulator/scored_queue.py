@@ -17,7 +17,6 @@ from gridtune.batch.simulator.scores import ScoreInputs, score_jobs
 from gridtune.batch.simulator.tournament import (
     Classes,
     Shapes,
-    Tournament,
     add_shape,
     best_fit,
     can_start,
@@ -29,7 +28,7 @@ from gridtune.batch.simulator.tournament import (
     something_fits,
     within_bounds,
 )
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import dereference, kernel, reference
 from gridtune.types import FloatArray, Int32Array, IntArray
 
 __all__ = [
@@ -47,6 +46,7 @@ __all__ = [
     "note_charge",
     "prepare",
     "surely_best",
+    "with_references",
 ]
 
 #: The longest list that is scanned if there are tournaments; of a third of that in these, all move back.
@@ -73,7 +73,7 @@ class _Listed(NamedTuple):
 class ScoredQueue(NamedTuple):
     """The waiting jobs: `listed`, or the tournaments `first` and `fill` over `classes`.
 
-    `fill`, in backfilling order, is the same as `first` where `shared`.
+    `fill`, in backfilling order, is the same as `first` where `shared`. Kernels get both as references.
     """
 
     shared: bool
@@ -81,8 +81,8 @@ class ScoredQueue(NamedTuple):
     listed: _Listed
     classes: Classes
     shapes: Shapes
-    first: Tournament
-    fill: Tournament
+    first: Any
+    fill: Any
 
 
 def empty_list(jobs: int, short: bool) -> _Listed:
@@ -96,6 +96,13 @@ def prepare(listed: _Listed, possible: bool) -> None:
     """Note that there are tournaments now, or that there will be none, so that the list may be long."""
     listed.state["most"] = MOST if possible else len(listed.job)
     listed.state["prepared"] = possible
+
+
+@kernel(inline="always")
+def with_references(queue):
+    """Return a bare queue as the functions below take it."""
+    first, fill = reference(queue.first), reference(queue.fill)
+    return ScoredQueue(queue.shared, queue.inputs, queue.listed, queue.classes, queue.shapes, first, fill)
 
 
 @kernel(forceinline=True)
@@ -144,15 +151,15 @@ def _list(queue, job):
     insert_row(listed.job, listed.processors, listed.walltime, count, job, width, walltime)
 
 
-@kernel()
+@kernel(apart=True)
 def _move_to_trees(queue, now):
     count = queue.listed.state.length
     queue.listed.state.length = _IN_TREES
     for place in range(count):
-        _enter_trees(queue, queue.listed.job[place], now)
+        _enter_trees(queue, np.int64(queue.listed.job[place]), now)
 
 
-@kernel()
+@kernel(apart=True)
 def _move_to_list(queue, now):
     queue.listed.state.length = 0
     job = foremost(queue.first)
@@ -223,7 +230,9 @@ def begin_pass(queue, waiting, now):
         refresh(queue.first, now)
     else:
         listed = queue.listed
-        score_jobs(queue.first.score, queue.inputs, listed.job, listed.state.length, now, listed.score)
+        score_jobs(
+            dereference(queue.first).score, queue.inputs, listed.job, listed.state.length, now, listed.score
+        )
 
 
 @kernel(forceinline=True)
@@ -250,7 +259,14 @@ def begin_filling(queue, now):
         refresh(queue.fill, now)
     else:
         listed = queue.listed
-        score_jobs(queue.fill.score, queue.inputs, listed.job, listed.state.length, now, listed.fill_score)
+        score_jobs(
+            dereference(queue.fill).score,
+            queue.inputs,
+            listed.job,
+            listed.state.length,
+            now,
+            listed.fill_score,
+        )
 
 
 @kernel(forceinline=True)

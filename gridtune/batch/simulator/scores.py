@@ -6,11 +6,14 @@ compiled function for all of them. Under an order that never changes, scores bec
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import cfunc, njit, types
@@ -18,8 +21,17 @@ from numba.core.errors import NumbaError
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.expression import BLOCK, OPERATIONS, Expression, JobView
+from gridtune.batch.predictors.replayed import (
+    ENDED,
+    STARTED,
+    SUBMITTED,
+    JobError,
+    PredictedReplay,
+)
+from gridtune.batch.simulator.nodes import NEVER
 from gridtune.core.compiled import _pointer, address, array_at, handles_of, kernel
 from gridtune.errors import PolicyError
+from gridtune.registry import is_ours
 from gridtune.types import FloatArray, Int32Array, IntArray
 from gridtune.workload.workload import Workload
 
@@ -27,16 +39,24 @@ __all__ = [
     "SCORE",
     "Facts",
     "ScoreInputs",
+    "Undefined",
     "charge",
+    "check_scores",
     "compile_score",
     "facts_of",
+    "naming_jobs",
     "note_run_time",
+    "note_submission",
     "score_inputs",
     "score_job",
     "score_jobs",
     "static_ranks",
     "used",
 ]
+
+
+#: What an infinite score, or one that is not a number, does: it fails the run, or the job goes last.
+Undefined = Literal["fail", "last"]
 
 
 class Facts(NamedTuple):
@@ -71,12 +91,21 @@ class _Usage(NamedTuple):
     rate: IntArray
 
 
+#: Kinds of failure: a score that is infinite or not a number, and an exception. The larger one is kept.
+_NOT_FINITE, _RAISED = 1, 2
+#: Where a failure has the fields of its job: behind the half-life, its kind, the job and the time.
+_FIELDS_FROM = 4
+
+
 class ScoreInputs(NamedTuple):
     """All that scores depend on.
 
-    `last[2 * user]` and the one after it are the run times of the user's last jobs that have ended, the
-    latest first; -1: none. `half_life[0]` is in seconds; 0: use never fades. `handles` are those of all the
-    arrays before it; `job` and `score` have one cell each, for `score_job`.
+    `predicted` and `early` are the predictions of jobs that have been submitted (`PredictedReplay`, with
+    `watch` and `tell`). `half_life[0]` is in seconds; 0: use never fades. The cells behind it note the
+    first score that could not be used: the kind of failure, the job, the time, and the job's fields (a column
+    of its own slows kernels that pass these on). `handles` are those of all the arrays before it; `job` and
+    `score` have one cell each, for `score_job`. Jobs that have waited for more than `guard[0]` seconds score
+    lowest.
     """
 
     submit: IntArray
@@ -85,22 +114,36 @@ class ScoreInputs(NamedTuple):
     facts: Facts
     users: _Usage
     groups: _Usage
-    last: IntArray
+    predicted: FloatArray
+    early: FloatArray
     half_life: FloatArray
     handles: IntArray
     job: Int32Array
     score: FloatArray
+    guard: IntArray
+    watch: IntArray
+    tell: Any
 
 
 def score_inputs(
-    submit: IntArray, walltime: IntArray, processors: IntArray, facts: Facts, half_life: float
+    submit: IntArray,
+    walltime: IntArray,
+    processors: IntArray,
+    facts: Facts,
+    half_life: float,
+    guard: int | None = None,
+    predictions: PredictedReplay | None = None,
 ) -> ScoreInputs:
     """Return the inputs before the first job arrives, when nothing has been used."""
     users, groups = _new_usage(facts.user), _new_usage(facts.group)
-    last, fading = np.full(2 * len(users.used), -1, np.int64), np.array([half_life], np.float64)
-    handles = handles_of([submit, walltime, processors, *facts, *users, *groups, last, fading])
-    scratch = np.empty(1, np.int32), np.empty(1)
-    return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, handles, *scratch)
+    said = PredictedReplay(len(submit)) if predictions is None else predictions
+    fading = np.zeros(_FIELDS_FROM + len(JobView._fields))
+    fading[0] = half_life
+    columns = (submit, walltime, processors, facts, users, groups, said.mean, said.early_end, fading)
+    flat: list[Any] = [submit, walltime, processors, *facts, *users, *groups]
+    flat += [said.mean, said.early_end, fading, *said.memory]
+    scratch = np.empty(1, np.int32), np.empty(1), np.array([NEVER if guard is None else guard])
+    return ScoreInputs(*columns, handles_of(flat), *scratch, said.watch, said.tell)
 
 
 def _new_usage(owner: IntArray) -> _Usage:
@@ -135,12 +178,13 @@ def _inputs_at(handles):
         array_at(handles, 6, np.int64), array_at(handles, 7, np.float64),
     )  # fmt: skip
     users, groups = _usage_at(handles, 8), _usage_at(handles, 12)
-    last, fading = array_at(handles, 16, np.int64), array_at(handles, 17, np.float64)
-    scratch = handles, users.account, fading  # not used
-    return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, *scratch)
+    predicted, early = array_at(handles, 16, np.float64), array_at(handles, 17, np.float64)
+    fading = array_at(handles, 18, np.float64)
+    scratch = handles, users.account, fading, handles, handles, 0  # not used
+    return ScoreInputs(submit, walltime, processors, facts, users, groups, predicted, early, fading, *scratch)
 
 
-@kernel()
+@kernel(forceinline=True)
 def used(usage, account, now, half_life):
     """Return an account's use until now; with a half-life, older use counts less."""
     seconds = now - usage.since[account]
@@ -151,7 +195,7 @@ def used(usage, account, now, half_life):
     return usage.used[account] * remaining + usage.rate[account] * (1.0 - remaining) / rate
 
 
-@kernel()
+@kernel(forceinline=True)
 def _charge(usage, job, width, now, half_life):
     account = usage.account[job]
     usage.used[account] = used(usage, account, now, half_life)
@@ -159,34 +203,33 @@ def _charge(usage, job, width, now, half_life):
     usage.rate[account] += width
 
 
-@kernel()
+@kernel(forceinline=True)
 def charge(inputs, job, width, now):
     """Charge a job's accounts for `width` more processors from now on; a negative width ends the charge."""
     if inputs is None:
         return
     _charge(inputs.users, job, width, now, inputs.half_life[0])
     _charge(inputs.groups, job, width, now, inputs.half_life[0])
+    if inputs.watch[0] and width > 0:
+        inputs.tell(address(inputs.handles), STARTED, job, 0, now)
 
 
 @kernel()
-def note_run_time(inputs, job, run):
-    """Note how long a job has run, for what is expected of its user's next."""
+def note_submission(inputs, job, now):
+    """Let the predictor, if any, predict a job that has been submitted."""
     if inputs is None:
         return
-    place = 2 * inputs.users.account[job]
-    inputs.last[place + 1] = inputs.last[place]
-    inputs.last[place] = run
+    if inputs.watch[0]:
+        inputs.tell(address(inputs.handles), SUBMITTED, job, 0, now)
 
 
 @kernel()
-def _prediction(inputs, job):
-    """Return how many seconds a job may be expected to run (see `JobView`)."""
-    place, longest = 2 * inputs.users.account[job], float(inputs.walltime[job])
-    if inputs.last[place] < 0:
-        return longest
-    if inputs.last[place + 1] < 0:
-        return min(longest, float(inputs.last[place]))
-    return min(longest, (inputs.last[place] + inputs.last[place + 1]) / 2.0)
+def note_run_time(inputs, job, run, now):
+    """Tell the predictor, if any, how long a job has run that ends now."""
+    if inputs is None:
+        return
+    if inputs.watch[0]:
+        inputs.tell(address(inputs.handles), ENDED, job, run, now)
 
 
 @kernel(forceinline=True)
@@ -197,7 +240,20 @@ def _view_of(inputs, job, now):
         inputs.submit[job], inputs.walltime[job], inputs.processors[job], facts.user[job], facts.group[job],
         facts.queue[job], facts.partition[job], now - inputs.submit[job], now,
         used(users, users.account[job], now, half_life), used(groups, groups.account[job], now, half_life),
-        facts.lot[job], _prediction(inputs, job),
+        facts.lot[job], inputs.predicted[job], inputs.early[job],
+    )  # fmt: skip
+
+
+@kernel(forceinline=True)
+def _numbers_of(inputs, job, now):
+    """Return a waiting job as orders see it now, all in floating point."""
+    facts, users, groups, half_life = inputs.facts, inputs.users, inputs.groups, inputs.half_life[0]
+    return JobView(
+        float(inputs.submit[job]), float(inputs.walltime[job]), float(inputs.processors[job]),
+        float(facts.user[job]), float(facts.group[job]), float(facts.queue[job]), float(facts.partition[job]),
+        float(now - inputs.submit[job]), float(now), used(users, users.account[job], now, half_life),
+        used(groups, groups.account[job], now, half_life), facts.lot[job], inputs.predicted[job],
+        inputs.early[job],
     )  # fmt: skip
 
 
@@ -205,9 +261,13 @@ def _view_of(inputs, job, now):
 def score_jobs(score, inputs, jobs, count, now, scores):
     """Write the scores now of the first `count` of some waiting jobs."""
     score.function(address(inputs.handles), address(jobs), count, now, address(scores), score.program)
+    if now > inputs.guard[0]:
+        for place in range(count):
+            if now - inputs.submit[jobs[place]] > inputs.guard[0]:
+                scores[place] = -math.inf  # of equal scores the job submitted first goes first
 
 
-@kernel()
+@kernel(forceinline=True)
 def score_job(score, inputs, job, now):
     """Return a waiting job's score now."""
     inputs.job[0] = job
@@ -227,7 +287,8 @@ SCORE = types.void(
     MIN, MAX, LESS, GREATER,
 ) = range(len(OPERATIONS))  # fmt: skip
 (
-    SUBMIT, WALLTIME, PROCESSORS, USER, GROUP, QUEUE, PARTITION, WAIT, NOW, USER_USAGE, GROUP_USAGE, LOT, _,
+    SUBMIT, WALLTIME, PROCESSORS, USER, GROUP, QUEUE, PARTITION, WAIT, NOW, USER_USAGE, GROUP_USAGE, LOT,
+    PREDICTION, _,
 ) = range(len(JobView._fields))  # fmt: skip
 
 
@@ -257,7 +318,20 @@ def _field(inputs, field, job, now):  # noqa: PLR0911
         return used(users, users.account[job], now, half_life)
     if field == GROUP_USAGE:
         return used(groups, groups.account[job], now, half_life)
-    return facts.lot[job] if field == LOT else _prediction(inputs, job)
+    if field == LOT:
+        return facts.lot[job]
+    return inputs.predicted[job] if field == PREDICTION else inputs.early[job]
+
+
+@kernel()
+def _note_failure(inputs, kind, job, now):
+    """Note a score that cannot be used, unless one of this kind has been noted before."""
+    failure = inputs.half_life
+    if kind <= failure[1]:
+        return
+    failure[1], failure[2], failure[3] = kind, job, now
+    for field in range(failure.size - _FIELDS_FROM):
+        failure[_FIELDS_FROM + field] = _field(inputs, field, job, now)
 
 
 @kernel(inline="always")
@@ -335,7 +409,10 @@ def _interpret(inputs, jobs, first, count, now, program):
 
 @cache
 def _interpreter() -> Any:
-    """Return the interpreter as a compiled function of type `SCORE`; an undefined score is infinite."""
+    """Return the interpreter as a compiled function of type `SCORE`.
+
+    A score that is not a number becomes infinite. The first that is not finite is noted as a failure.
+    """
 
     def score(handles, jobs, count, now, scores, address):
         inputs, program = _inputs_at(handles), _pointer(address, np.float64)
@@ -344,6 +421,8 @@ def _interpreter() -> Any:
             top = _interpret(inputs, jobs, first, many, now, program)
             for place in range(many):
                 value = program[top + place]
+                if not math.isfinite(value):
+                    _note_failure(inputs, _NOT_FINITE, jobs[first + place], now)
                 scores[first + place] = math.inf if math.isnan(value) else value
 
     return cfunc(SCORE)(score)
@@ -377,31 +456,124 @@ def compile_score(order: QueueOrder) -> _Score:
 
 @lru_cache(maxsize=256)
 def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> Any:
-    inner = njit(function)
+    if is_ours(function.__module__):
+        inner = njit(function)
 
-    def score(handles, jobs, count, now, scores, _):
-        inputs = _inputs_at(handles)
-        for place in range(count):
-            scores[place] = float(inner(_view_of(inputs, jobs[place], now), *parameters))
+        def score(handles, jobs, count, now, scores, _):
+            inputs = _inputs_at(handles)
+            for place in range(count):
+                scores[place] = float(inner(_view_of(inputs, jobs[place], now), *parameters))
 
-    try:
         return cfunc(SCORE)(score)
+    try:
+        try:
+            return _compile_checked(njit(error_model="numpy")(function), parameters, _numbers_of)
+        except (NumbaError, AssertionError):  # it may need whole numbers, for an index or a range
+            return _compile_checked(njit(function), parameters, _view_of)
     # Some errors in a function fail an assertion within numba itself.
     except (NumbaError, AssertionError) as error:
         raise PolicyError(
             f"queue order {name!r} does not compile: {_reason(error)}",
-            hint="plain arithmetic and `math` functions of the job's fields compile; see docs/simulation.md",
+            path=function.__code__.co_filename,
+            line=_line_of(error, function),
+            hint="plain arithmetic and `math` functions of the job's fields compile, and helpers under "
+            "`@numba.njit`; see docs/simulation.md",
         ) from error
+
+
+def _compile_checked(inner: Any, parameters: tuple[float, ...], view_of: Any) -> Any:
+    """Return a user's function as one of type `SCORE` that notes its failures; these scores are infinite.
+
+    The function sees numbers in floating point, as expressions do, so that products of integers cannot
+    overflow, and it divides by zero as they do.
+    """
+
+    @njit
+    def value_of(inputs, job, now):
+        return float(inner(view_of(inputs, job, now), *parameters))
+
+    def score(handles, jobs, count, now, scores, _):
+        inputs = _inputs_at(handles)
+        for place in range(count):
+            value, failed = math.inf, _NOT_FINITE
+            try:
+                value = value_of(inputs, jobs[place], now)
+            except Exception:
+                failed = _RAISED
+            if not math.isfinite(value):
+                _note_failure(inputs, failed, jobs[place], now)
+            scores[place] = math.inf if math.isnan(value) else value
+
+    return cfunc(SCORE)(score)
+
+
+@contextlib.contextmanager
+def naming_jobs(numbers: IntArray) -> Iterator[None]:
+    """Have errors name a job by its number in the log; `numbers` has them by row."""
+    try:
+        yield
+    except JobError as error:
+        raise PolicyError(f"{error.reason}, for job {numbers[error.job]}", hint=error.hint) from None
+
+
+def check_scores(orders: Iterable[QueueOrder], inputs: ScoreInputs, undefined: Undefined) -> None:
+    """Raise an error if a score has failed since these inputs were made.
+
+    Parameters
+    ----------
+    orders
+        Those that the jobs have been scored by.
+    inputs
+        Their inputs, after the run.
+    undefined
+        Whether a score that is infinite or not a number is a failure; an exception always is one.
+
+    Raises
+    ------
+    PolicyError
+        For the first failure, with its reason.
+    """
+    _, kind, job, now, *fields = inputs.half_life.tolist()
+    if kind == 0 or (kind == _NOT_FINITE and undefined == "last"):
+        return
+    reason = next(filter(None, (_failure_of(order, fields) for order in orders)), "a queue order fails")
+    # Static orders are computed before any job is submitted.
+    instant = max(now, fields[JobView._fields.index("submit_time")])
+    hint = "what may divide by zero needs a guard, as in `walltime / max(wait, 1)`"
+    if kind == _NOT_FINITE:
+        hint += "; undefined_scores=last lets such jobs go last"
+    raise JobError(int(job), f"{reason} at second {instant:,.0f}", hint)
+
+
+def _failure_of(order: QueueOrder, fields: list[float]) -> str | None:
+    """Return why an order does not score the job of these fields; None if, in plain Python, it does."""
+    try:
+        value = order(JobView(*(int(field) if field.is_integer() else field for field in fields)))
+    except Exception as error:
+        lines = [line for _, line in traceback.walk_tb(error.__traceback__)]
+        file = getattr(getattr(order.score, "__code__", None), "co_filename", "the function")
+        return f"queue order {order.label!r} fails: {error} ({file}, line {lines[-1]})"
+    return None if math.isfinite(value) else f"queue order {order.label!r} gives {value} and no finite number"
+
+
+def _plain(error: BaseException) -> str:
+    """Return a message without the colours that the terminal or a library may have numba use."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", str(error))
 
 
 def _reason(error: Exception) -> str:
     """Return the compiler's reason, without the positions in its own code."""
-    # With colours, where the terminal or a library that is installed has numba use them.
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    lines = [line.strip() for line in plain.splitlines()]
+    lines = [line.strip() for line in _plain(error).splitlines()]
     reasons = [line for line in lines if line and not line.startswith(("Failed in nopython mode", "- "))]
     ends = (place for place, line in enumerate(reasons) if line.startswith(("During:", 'File "')))
     return " ".join(reasons[: next(ends, len(reasons))])[:300] or type(error).__name__
+
+
+def _line_of(error: BaseException, function: Any) -> int | None:
+    """Return the line of a function that the compiler's message names, else the function's own."""
+    file = re.escape(Path(function.__code__.co_filename).name)  # numba shortens the folders
+    lines = re.findall(rf'File "[^"]*{file}", line (\d+)', _plain(error))
+    return int(lines[-1]) if lines else function.__code__.co_firstlineno
 
 
 #: Bits of a key that a step of the sort goes by.
@@ -454,18 +626,26 @@ def _score_all(score, inputs):
 
 
 def static_ranks(
-    order: QueueOrder, submit: IntArray, walltime: IntArray, processors: IntArray, facts: Callable[[], Facts]
+    order: QueueOrder,
+    submit: IntArray,
+    walltime: IntArray,
+    processors: IntArray,
+    facts: Callable[[], Facts],
+    *,
+    undefined: Undefined = "fail",
 ) -> Int32Array:
     """Return each job's place in a static order, shape (n,), int32; `facts` is called if it is needed.
 
     Raises
     ------
     PolicyError
-        If a score is not a number.
+        If a score is not a number or, unless such jobs go last, if one of a user's order is infinite.
     """
     if order.name == "fcfs":
         return np.arange(len(submit), dtype=np.int32)
-    scores = _score_all(compile_score(order), score_inputs(submit, walltime, processors, facts(), 0.0))
+    inputs = score_inputs(submit, walltime, processors, facts(), 0.0)
+    scores = _score_all(compile_score(order), inputs)
+    check_scores([order], inputs, undefined)
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores)))
         raise PolicyError(f"queue order {order.name!r} gives no number for the job in row {row}")

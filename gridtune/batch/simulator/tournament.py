@@ -26,7 +26,7 @@ import numpy.typing as npt
 from gridtune.batch.simulator.marks import Marks, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.nodes import NEVER, start_of
 from gridtune.batch.simulator.scores import ScoreInputs, score_job, used
-from gridtune.core.compiled import kernel, record_at
+from gridtune.core.compiled import dereference, kernel, record_at
 from gridtune.types import AnyArray, FloatArray, Int32Array, IntArray
 
 __all__ = [
@@ -273,7 +273,7 @@ def _wait(tree, job, now):
     return float(now - tree.inputs.submit[job])
 
 
-@kernel()
+@kernel(forceinline=True)
 def _key(tree, job, now):
     """Return a job's score now, computed once in a second."""
     columns = tree.columns
@@ -283,7 +283,7 @@ def _key(tree, job, now):
     return columns.key[job]
 
 
-@kernel()
+@kernel(forceinline=True)
 def _lead(tree, one, other, now):
     """Return how far one job's upper line is below another's lower line."""
     lines, line, other_line = tree.columns.lines, 6 * tree.classes.of[one], 6 * tree.classes.of[other]
@@ -301,7 +301,7 @@ def _lead(tree, one, other, now):
     return lead
 
 
-@kernel()
+@kernel(forceinline=True)
 def _until(tree, first, second, lead, now):
     """Return until when a job that leads another stays before it for sure."""
     lines, line, other_line = tree.columns.lines, 6 * tree.classes.of[first], 6 * tree.classes.of[second]
@@ -323,7 +323,7 @@ def _until(tree, first, second, lead, now):
     return now + np.int64(seconds) if seconds < 1e18 else NEVER
 
 
-@kernel()
+@kernel(forceinline=True)
 def _growth(tree, account, now):
     """Return by how much an account's use grows in a second, now."""
     usage, half_life = _usage(tree), tree.inputs.half_life[0]
@@ -332,7 +332,7 @@ def _growth(tree, account, now):
     return usage.rate[account] - math.log(2.0) / half_life * used(usage, account, now, half_life)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _before(tree, one, other, now):
     """Tell whether one of two jobs is before the other now."""
     kind, of = tree.columns.kind, tree.classes.of
@@ -346,7 +346,7 @@ def _before(tree, one, other, now):
     return key < other_key or (key == other_key and one < other)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _compare(tree, one, other, now):
     """Return which of two jobs is first now, and until when it is."""
     kind, of = tree.columns.kind, tree.classes.of
@@ -361,9 +361,10 @@ def _compare(tree, one, other, now):
     return (one if _before(tree, one, other, now) else other), now
 
 
-@kernel()
-def _replay_node(tree, place, now, again):
+@kernel(apart=True)
+def _replay_node(tree_at, place, now, again):
     """Compare a node's children where that does not stand any more; return whether the node changed."""
+    tree = dereference(tree_at)
     nodes = tree.columns.nodes
     node, left, right = record_at(nodes, place), record_at(nodes, 2 * place), record_at(nodes, 2 * place + 1)
     best, one, other = node.best, left.best, right.best
@@ -389,22 +390,24 @@ def _replay_node(tree, place, now, again):
     return changed
 
 
-@kernel()
-def replay_class(tree, place, now):
+@kernel(apart=True)
+def replay_class(tree_at, place, now):
     """Take note that a class has another front job."""
+    tree = dereference(tree_at)
     classes, leaf = tree.classes, record_at(tree.columns.nodes, tree.leaves + place)
     front = classes.front[place]
     leaf.best = front
     leaf.shortest = classes.walltime[place] if front >= 0 else NEVER
     leaf.narrowest = classes.processors[place] if front >= 0 else NEVER
     place = (tree.leaves + place) >> 1
-    while place > 0 and _replay_node(tree, place, now, False):
+    while place > 0 and _replay_node(tree_at, place, now, False):
         place >>= 1
 
 
-@kernel()
-def replay_account(tree, job, now):
+@kernel(apart=True)
+def replay_account(tree_at, job, now):
     """Take note that the use by a job's accounts grows at another rate from now on."""
+    tree = dereference(tree_at)
     if tree.basis < USERS:
         return
     nodes, top = tree.columns.nodes, tree.columns.top[_usage(tree).account[job]]
@@ -412,38 +415,40 @@ def replay_account(tree, job, now):
     while place > 0 and best >= 0:
         node = record_at(nodes, place)
         compared = best in (node.best, node.other)
-        if not (_replay_node(tree, place, now, compared) or compared):
+        if not (_replay_node(tree_at, place, now, compared) or compared):
             break
         place >>= 1
 
 
-@kernel()
-def refresh(tree, now):
+@kernel(apart=True)
+def refresh(tree_at, now):
     """Begin a pass: repeat the comparisons that may have changed."""
-    nodes, place = tree.columns.nodes, 1
+    tree = dereference(tree_at)
+    nodes, place = tree.columns.nodes, np.int64(1)
     while record_at(nodes, 1).soonest < now:
         if record_at(nodes, 2 * place).soonest < now:
             place = 2 * place
         elif record_at(nodes, 2 * place + 1).soonest < now:
             place = 2 * place + 1
         else:
-            _replay_node(tree, place, now, False)
-            place = max(1, place >> 1)
+            _replay_node(tree_at, place, now, False)
+            place = max(np.int64(1), place >> 1)
 
 
 @kernel(inline="always")
-def foremost(tree):
+def foremost(tree_at):
     """Return the head of the queue, -1 if nobody waits."""
-    return record_at(tree.columns.nodes, 1).best
+    return record_at(dereference(tree_at).columns.nodes, 1).best
 
 
-@kernel()
-def best_fit(tree, now, free, extra, window, states):
+@kernel(apart=True)
+def best_fit(tree_at, now, free, extra, window, states):
     """Return the first job, in the order, that may be backfilled, or -1.
 
     A job may if it needs at most `free` processors, and at most `extra` or at most `window` seconds; with
     power states of nodes, from the time when its own are on.
     """
+    tree = dereference(tree_at)
     nodes, classes, stack = tree.columns.nodes, tree.classes, tree.columns.stack
     best, size = np.int64(-1), 1
     stack[0] = 1
@@ -469,9 +474,10 @@ def best_fit(tree, now, free, extra, window, states):
     return best
 
 
-@kernel()
-def within_bounds(tree, job, now):
+@kernel(apart=True)
+def within_bounds(tree_at, job, now):
     """Tell whether a job's score is within its bounds now."""
+    tree = dereference(tree_at)
     score = score_job(tree.score, tree.inputs, job, now)
     y = score if tree.root == 1.0 else math.copysign(math.pow(abs(score), tree.root), score)
     lines, line, wait, use = tree.columns.lines, 6 * tree.classes.of[job], _wait(tree, job, now), 0.0

@@ -32,6 +32,7 @@ def schedule_of(
     workload = Workload(
         {
             "submit_time": submit,
+            "wait_time": np.full_like(submit, 20),
             "run_time": np.where(killed, run + 10, run),
             "requested_processors": size,
             "requested_time": requested,

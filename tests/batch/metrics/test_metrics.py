@@ -80,6 +80,10 @@ BY_HAND = {
     "area_weighted_response_bound": (1900 + 3600 + 8400 + 384 * 48 + 18608) / 524,
     "area_weighted_slowdown": (200 * 1 + 200 * 2.8 + 120 * 1 + 4 * 28.5) / 524,
     "area_weighted_bounded_slowdown": (200 * 1 + 200 * 2.8 + 120 * 1 + 4 * 11.4) / 524,
+    # Bounded slowdowns 1, 2.8, 1, 12, 11.4 and mean wait 64.
+    "delay_index": (5.64 * (200 * 100 + 200 * 140 + 120 * 60 + 4 * 114) / 524 * 64) ** (1 / 3),
+    # Recorded are 20 each; the waits are 0, 90, 0, 120, 110.
+    "recorded_misfit": (220 + 300) / 100,
     "jobs": 5.0,
     "jobs_without_run_time": 1.0,
     "jobs_without_walltime": 1.0,

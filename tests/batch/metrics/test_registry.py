@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 
 from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, get_metric, metric
+from gridtune.batch.metrics.registry import MetricFunction
 from gridtune.errors import MetricError
 
 from .schedules import FIVE_JOBS, schedule_of
 
-UNITS = {"s", "1", "jobs", "jobs/h", "users", "kWh", "h", "switches"}
+UNITS = {"s", "1", "jobs", "jobs/h", "users", "kWh", "h", "switches", "s^(2/3)"}
 
 
 pytestmark = pytest.mark.usefixtures("registrations")
@@ -33,6 +35,33 @@ class TestOurs:
 
 
 class TestRegistration:
+    @pytest.mark.parametrize(
+        ("result", "fault"),
+        [
+            (lambda jobs: jobs.wait[99], "fails: IndexError: index 99 is out of bounds"),
+            (lambda jobs: None, "fails: TypeError: "),
+            (lambda jobs: math.inf, "gives inf and no finite number"),
+            (lambda jobs: 10.0**400, "fails: OverflowError: "),
+        ],
+    )
+    def test_an_error_or_an_infinite_value_is_an_error_with_the_name(
+        self, result: MetricFunction, fault: str
+    ) -> None:
+        result.__doc__ = "It is for a test."
+        metric("broken", unit="1", direction="min", formula="?", source="here, 2024")(result)
+        for name in ("broken", "broken[wide]"):
+            with pytest.raises(MetricError) as failed:
+                evaluate(schedule_of(FIVE_JOBS), only=[name], classes={"wide": "processors >= 1"})
+            assert failed.value.message.startswith(f"metric {name!r} {fault}")
+
+    def test_nan_is_a_value(self) -> None:
+        @metric("nothing", unit="1", direction="min", formula="NaN", source="here, 2024")
+        def nothing(jobs: JobColumns) -> float:
+            """Nothing."""
+            return math.nan
+
+        assert math.isnan(evaluate(schedule_of(FIVE_JOBS), only=["nothing"])["nothing"])
+
     def test_a_metric_of_ones_own(self) -> None:
         @metric("long_waits", unit="jobs", direction="min", formula="#{i : wᵢ > 100 s}", source="here, 2024")
         def long_waits(jobs: JobColumns) -> float:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from gridtune.batch.policies import Backfilling, JobView
 from tests.batch.simulator.nodes_twin import NodesTwin
+from tests.batch.simulator.prediction_twin import PredictionTwin
+from tests.batch.simulator.rollout_twin import RolloutTwin
 
 __all__ = ["ReferenceJob", "ReferenceOrder", "reference_schedule"]
 
@@ -32,6 +34,7 @@ class ReferenceJob:
     queue: int = -1
     partition: int = -1
     lot: float = 0.0
+    requested: int = 0
     start: int = -1
     turn: int = -1
 
@@ -67,7 +70,11 @@ class _Accounts:
     #: Run times of each user's jobs that have ended, in that order.
     runs: dict[int, list[int]] = field(default_factory=dict)
 
+    #: Says what is predicted, in place of the last two run times.
+    predictions: PredictionTwin | None = None
+
     def view(self, job: ReferenceJob, now: int) -> JobView:
+        said = None if self.predictions is None else self.predictions.latest[job.number]
         return JobView(
             submit_time=job.submit,
             walltime=job.walltime,
@@ -81,15 +88,22 @@ class _Accounts:
             user_usage=self.users.setdefault(job.user, _Account()).at(now, self.half_life),
             group_usage=self.groups.setdefault(job.group, _Account()).at(now, self.half_life),
             lot=job.lot,
-            prediction=self.prediction(job),
+            prediction=self.prediction(job) if said is None else min(said.mean, job.walltime),
+            early_end=self.early_end(job) if said is None else said.early_end,
         )
 
     def prediction(self, job: ReferenceJob) -> float:
         last = self.runs.get(job.user, [])[-2:]
         return float(min(job.walltime, sum(last) / len(last))) if last else float(job.walltime)
 
+    def early_end(self, job: ReferenceJob) -> float:
+        last = self.runs.get(job.user, [])[-2:]
+        return sum(min(run, job.walltime) < job.walltime / 10 for run in last) / len(last) if last else 0.0
+
     def end(self, job: ReferenceJob, now: int) -> None:
         self.charge(job, now, -job.processors)
+        if self.predictions is not None:
+            self.predictions.ended(job, now)
         self.runs.setdefault(job.user, []).append(job.run)
 
     def charge(self, job: ReferenceJob, now: int, width: int) -> None:
@@ -126,6 +140,7 @@ class _Machine:
     fill_order: Order
     accounts: _Accounts
     nodes: NodesTwin | None = None
+    rollout: RolloutTwin | None = None
     waiting: list[ReferenceJob] = field(default_factory=list)
     running: list[ReferenceJob] = field(default_factory=list)
     starts: int = 0
@@ -141,6 +156,13 @@ class _Machine:
             job.start = self.nodes.claim(job.number, job.processors, job.run, now)
         self.free -= job.processors
         self.accounts.charge(job, now, job.processors)
+        if self.accounts.predictions is not None:
+            self.accounts.predictions.started(job, now)
+
+    def submit(self, job: ReferenceJob, now: int) -> None:
+        self.waiting.append(job)
+        if self.accounts.predictions is not None:
+            self.accounts.predictions.submitted(job, now)
 
     def give_back(self, job: ReferenceJob, now: int) -> None:
         """Free a job's processors; it may still be among the running (see `release_expected`)."""
@@ -184,8 +206,11 @@ class _Machine:
 
     def schedule(self, now: int) -> None:
         """One scheduling pass."""
-        keys = {job.number: self.order(self.accounts.view(job, now)) for job in self.waiting}
-        fill_keys = {job.number: self.fill_order(self.accounts.view(job, now)) for job in self.waiting}
+        if self.rollout is None:
+            keys = {job.number: self.order(self.accounts.view(job, now)) for job in self.waiting}
+            fill_keys = {job.number: self.fill_order(self.accounts.view(job, now)) for job in self.waiting}
+        else:
+            keys = fill_keys = self.rollout.keys(self, now)
         head = None
         for job in sorted(self.waiting, key=lambda job: (keys[job.number], job.number)):
             if job.processors > self.free:
@@ -219,6 +244,8 @@ def reference_schedule(
     fill_order: Order | None = None,
     half_life: float = 0.0,
     nodes: NodesTwin | None = None,
+    rollout: RolloutTwin | None = None,
+    predictions: PredictionTwin | None = None,
 ) -> list[int]:
     """Return the start times of jobs given in submit order (times from the first submission).
 
@@ -226,7 +253,8 @@ def reference_schedule(
     `rule.pass_per_event`, a pass follows each of them; unless the shadow is frozen, submissions come first,
     and before them jobs that end as expected release their processors.
     """
-    state = _Machine(machine, rule, order, fill_order or order, _Accounts(half_life), nodes)
+    accounts = _Accounts(half_life, predictions=predictions)
+    state = _Machine(machine, rule, order, fill_order or order, accounts, nodes, rollout)
     coming = list(jobs)
     while coming or state.running:
         ends = [job.start + job.run for job in state.running]
@@ -236,13 +264,13 @@ def reference_schedule(
             if not rule.frozen:
                 state.release_expected(now)
             if submits and not (rule.frozen and now in ends):
-                state.waiting.append(coming.pop(0))
+                state.submit(coming.pop(0), now)
             else:
                 state.complete_one(now)
             state.schedule(now)
             continue
         state.complete(now)
         while coming and coming[0].submit == now:
-            state.waiting.append(coming.pop(0))
+            state.submit(coming.pop(0), now)
         state.schedule(now)
     return [job.start for job in jobs]

@@ -18,7 +18,7 @@ from gridtune.batch.policies import (
     get_queue_order,
     queue_order_names,
 )
-from gridtune.batch.simulator import scored_queue
+from gridtune.batch.simulator import grouping, scored, scored_queue
 from tests.batch.logs import logs, make_log, reference_starts
 
 EASY = [name for name in backfilling_names() if get_backfilling(name).kind != "conservative"]
@@ -75,7 +75,7 @@ def test_kernel_equals_twin(order, backfill, workload, kill, seed):
 @given(workload=logs(), kill=st.booleans(), backfill=st.sampled_from(EASY[1:]))
 def test_backfilling_in_an_order_of_its_own(order, fill_order, workload, kill, backfill):
     settings_ = {"order": order, "fill_order": fill_order, "backfill": backfill, "kill": kill}
-    schedule = gt.simulate(workload, **settings_)
+    schedule = gt.simulate(workload, undefined_scores="last", **settings_)
     np.testing.assert_array_equal(schedule.start_time, reference_starts(workload, **settings_))
 
 
@@ -105,6 +105,36 @@ def test_both_kernels_agree_on_static_orders(order, backfill, workload, kill):
     one = gt.simulate(workload, order=indexed, backfill=backfill, kill=kill, rng=rng[0])
     other = gt.simulate(workload, order=scored, backfill=backfill, kill=kill, rng=rng[1])
     np.testing.assert_array_equal(one.start_time, other.start_time)
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf", "wfp3", "fair-user", "log(wait) * processors"])
+@settings(max_examples=40, deadline=None)
+@given(
+    guard=st.sampled_from([0, 1, 3, 8, 30]),
+    workload=logs(jobs=30),
+    backfill=st.sampled_from(backfilling_names()),
+    fill_order=st.sampled_from([None, "narrowest", "unicef"]),
+    kill=st.booleans(),
+)
+def test_a_guard_lets_those_who_have_waited_go_first(order, guard, workload, backfill, fill_order, kill):
+    fill_order = fill_order if backfill in EASY[1:] else None
+    settings_ = {"order": order, "backfill": backfill, "fill_order": fill_order, "kill": kill, "guard": guard}
+    schedule = gt.simulate(workload, undefined_scores="last", **settings_)
+    np.testing.assert_array_equal(schedule.start_time, reference_starts(workload, **settings_))
+
+
+@pytest.mark.parametrize("fill_order", [None, "sjf"])
+def test_a_guard_over_many_waiting_jobs(fill_order):
+    # Jobs are promoted while the index has them, and while it moves back to a list.
+    workload = gt.generate_workload("lublin", jobs=2500, seed=2, processors=64, load=1.3)
+    order = get_queue_order("saf")
+    for guard in (0, 20_000, 200_000, 10**9):
+        one = gt.simulate(workload, order=order, fill_order=fill_order, guard=guard)
+        other = gt.simulate(workload, order=replace(order, static=False), fill_order=fill_order, guard=guard)
+        np.testing.assert_array_equal(one.start_time, other.start_time)
+    unguarded = gt.simulate(workload, order=order, fill_order=fill_order)
+    np.testing.assert_array_equal(one.start_time, unguarded.start_time)
+    assert unguarded.queue_length.values.max() > 100
 
 
 # The index is the same for all orders, and with bounds checked the scan takes a minute for each of them.
@@ -164,7 +194,7 @@ def test_expressions_equal_their_twin(backfill, fill_order, workload, kill):
     if fill_order is not None and backfill.startswith("conservative"):
         return
     settings_ = {"order": "prediction * processors - wait", "backfill": backfill, "kill": kill}
-    schedule = gt.simulate(workload, **settings_, fill_order=fill_order)
+    schedule = gt.simulate(workload, undefined_scores="last", **settings_, fill_order=fill_order)
     twin = reference_starts(workload, **settings_, fill_order=fill_order)
     np.testing.assert_array_equal(schedule.start_time, twin)
 
@@ -204,7 +234,7 @@ def test_changing_orders_of_all_kinds(order, most, workload, backfill, fill_orde
     settings_ = {"order": order, "backfill": backfill, "fill_order": fill_order, "kill": kill}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scored_queue, "MOST", most)  # when jobs move from the list to tournaments and back
-        schedule = gt.simulate(workload, **settings_, half_life=half_life)
+        schedule = gt.simulate(workload, undefined_scores="last", **settings_, half_life=half_life)
     np.testing.assert_array_equal(
         schedule.start_time, reference_starts(workload, **settings_, half_life=half_life)
     )
@@ -231,17 +261,34 @@ def test_bounds_change_nothing_in_a_long_queue(order, backfill):
     np.testing.assert_array_equal(bounded.start_time, scanned.start_time)
 
 
-def test_a_score_that_leaves_its_bounds_is_computed_in_every_pass():
-    # Whole numbers of 64 bits overflow here, so the formula is not what is computed.
+def test_a_function_sees_floating_point_so_that_whole_numbers_do_not_overflow():
     @gt.queue_order("test-overflow")
     def overflow(job):
-        """Oldest first, until numbers overflow."""
+        """Oldest first, by numbers of more than 64 bits."""
         return -job.processors * job.wait**6
 
     workload = gt.generate_workload("lublin", jobs=2500, seed=2, processors=64, load=1.3)
-    order = get_queue_order("test-overflow")
     plain = gt.simulate(workload, order="-processors * wait ** 6", backfill="easy")
-    schedule = gt.simulate(workload, order=order, backfill="easy")
-    scanned = gt.simulate(workload, order=opaque(order), backfill="easy")
-    np.testing.assert_array_equal(schedule.start_time, scanned.start_time)
-    assert (schedule.start_time != plain.start_time).any()
+    schedule = gt.simulate(workload, order="test-overflow", backfill="easy")
+    assert schedule.wait_time.max() ** 6.0 > 2.0**63
+    np.testing.assert_array_equal(schedule.start_time, plain.start_time)
+
+
+def test_a_score_that_leaves_its_bounds_begins_the_replay_again(monkeypatch):
+    workload = gt.generate_workload("lublin", jobs=2500, seed=2, processors=64, load=1.3)
+    plain = gt.simulate(workload, order="wfp3", backfill="easy")
+    real_bounds, real_list, begun = grouping.score_bounds, scored.empty_list, []
+
+    def wrong_bounds(*arguments):
+        bounds = real_bounds(*arguments)
+        return bounds._replace(lines=bounds.lines * np.linspace(0.2, 5.0, len(bounds.lines))[:, None])
+
+    def empty(jobs, bounded):
+        begun.append(bounded)
+        return real_list(jobs, bounded)
+
+    monkeypatch.setattr(grouping, "score_bounds", wrong_bounds)
+    monkeypatch.setattr(scored, "empty_list", empty)
+    schedule = gt.simulate(workload, order="wfp3", backfill="easy")
+    assert begun == [True, False]
+    np.testing.assert_array_equal(schedule.start_time, plain.start_time)

@@ -1,0 +1,1 @@
+"""Commands about the policies of job logs: `choose` and `score`."""

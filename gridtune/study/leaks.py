@@ -1,0 +1,316 @@
+"""Checks that a queue order knows nothing but what a scheduler may know, and decides the same every time.
+
+The source is read before it is run: it may do arithmetic with the fields of a job and no more. Then it is
+replayed under other futures, and in another process with another environment.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gridtune.batch.policies.expression import JobView
+from gridtune.batch.replay import simulate
+from gridtune.core.plugins import load_plugins, read_plugin
+from gridtune.core.schedules.schedule import Schedule
+from gridtune.core.sources import Source
+from gridtune.errors import PolicyError
+from gridtune.workload.cleaning import clean
+from gridtune.workload.files import WorkloadReference
+from gridtune.workload.generators import generate_workload
+from gridtune.workload.workload import Workload
+
+__all__ = ["Replayed", "changed_decisions", "read_logs", "replay", "replay_elsewhere", "source_faults"]
+
+#: Modules that a policy may import, each with the names of it that may be used; None for all.
+_MODULES: Mapping[str, frozenset[str] | None] = {
+    "__future__": None,
+    "math": None,
+    "typing": frozenset({"Any", "Final"}),
+    "gridtune": frozenset({"queue_order", "JobView"}),
+    "numba": frozenset({"njit", "jit", "float64", "int64"}),
+    "numpy": frozenset(
+        name
+        for name, value in vars(np).items()
+        if isinstance(value, np.ufunc | float)
+        or (isinstance(value, type) and issubclass(value, np.number))
+        or name in {"array", "clip", "interp", "where", "sum"}
+    ),
+}
+#: Built-in functions that reach beyond a policy's arguments.
+_BUILTINS = frozenset(
+    {"open", "eval", "exec", "compile", "input", "print", "breakpoint", "getattr", "setattr", "delattr"}
+    | {"globals", "locals", "vars", "dir", "id", "hash", "memoryview", "object", "type", "super", "help"}
+)
+#: Fields of logs and schedules that no scheduler knows.
+_FUTURE = frozenset({"run_time", "runtime", "end_time", "start_time", "actual_run_time"})
+#: Logs that a policy is tried on by default: generator, jobs, processors, load and seed.
+_GENERATED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "lublin, load 0.6": ("lublin", {"jobs": 2500, "processors": 128, "load": 0.6, "seed": 1}),
+    "lublin, load 0.8": ("lublin", {"jobs": 2500, "processors": 64, "load": 0.8, "seed": 2}),
+    "sessions": ("sessions", {"jobs": 2500, "processors": 128, "seed": 3}),
+}
+#: Jobs that other futures are drawn for, and how many futures.
+_JOBS, _FUTURES = 300, 40
+#: Variables of the environment that the other process has, too: it could not start without them.
+_KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
+
+
+def source_faults(path: Path) -> list[str]:
+    """Return what a policy's source does beyond arithmetic with the fields of a job; nothing of it is run.
+
+    Raises
+    ------
+    PolicyError
+        If the file cannot be read.
+    """
+    plugin = read_plugin(path)
+    modules = {name.partition(".")[0] for name in plugin.modules}
+    return [fault for source in plugin.modules.values() for fault in _Reader(source, modules).faults()]
+
+
+class _Reader(ast.NodeVisitor):
+    """Reads one source for `source_faults`."""
+
+    def __init__(self, source: Source, own: set[str]) -> None:
+        self._source, self._own = source, own
+        self._aliases: dict[str, str] = {}
+        self._found: list[tuple[int, str]] = []
+        self._local: list[set[str]] = []
+
+    def faults(self) -> list[str]:
+        """Return the faults with their lines."""
+        try:
+            tree = ast.parse(self._source.text)
+        except SyntaxError as fault:
+            return [f"{self._source.file}:{fault.lineno}: {fault.msg}"]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    self._aliases[alias.asname or alias.name.partition(".")[0]] = alias.name
+        self.visit(tree)
+        return [f"{self._source.file}:{line}: {text}" for line, text in sorted(set(self._found))]
+
+    def _report(self, node: ast.AST, text: str) -> None:
+        self._found.append((getattr(node, "lineno", 0), text))
+
+    def _check_name(self, node: ast.AST, module: str, name: str) -> None:
+        allowed = _MODULES.get(module, frozenset())
+        if allowed is not None and name not in allowed:
+            self._report(node, f"uses {module}.{name}")
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if alias.name not in _MODULES and alias.name.partition(".")[0] not in self._own:
+                self._report(node, f"imports {alias.name}")
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
+        if node.level or module.partition(".")[0] in self._own:
+            return
+        if module not in _MODULES:
+            self._report(node, f"imports {module}")
+            return
+        for alias in node.names:
+            self._check_name(node, module, alias.name)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        module = self._aliases.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        if module in _MODULES:
+            self._check_name(node, str(module), node.attr)
+        else:
+            self.visit(node.value)
+        if node.attr.startswith("_"):
+            self._report(node, f"uses the private attribute {node.attr}")
+        if node.attr in _FUTURE and node.attr not in JobView._fields:
+            self._report(node, f"reads {node.attr}, which no scheduler knows")
+        if not isinstance(node.ctx, ast.Load):
+            self._report(node, f"changes the attribute {node.attr}")
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            return
+        if self._aliases.get(node.id) in _MODULES:
+            self._report(node, f"passes the module {node.id} around")
+        if node.id in _BUILTINS or (node.id.startswith("__") and node.id != "__name__"):
+            self._report(node, f"uses {node.id}")
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._report(node, f"defines the class {node.name}; a policy is a function")
+
+    def visit_Global(self, node: ast.Global) -> None:
+        self._report(node, f"changes the global {', '.join(node.names)}")
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
+        self._report(node, f"keeps {', '.join(node.names)} between calls")
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        stored = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+        self._local.append({one.id for one in stored if isinstance(one.ctx, ast.Store)})
+        self.generic_visit(node)
+        self._local.pop()
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        base = node.value
+        local = isinstance(base, ast.Name) and bool(self._local) and base.id in self._local[-1]
+        if not isinstance(node.ctx, ast.Load) and not local:
+            self._report(node, f"changes {ast.unparse(node)}, which is not its own")
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        method = node.func if isinstance(node.func, ast.Attribute) else None
+        if method is not None and method.attr in _CHANGING:
+            self._report(node, f"calls {ast.unparse(method)}, which changes what it is called on")
+        if any(keyword.arg == "out" for keyword in node.keywords):
+            self._report(node, "writes into an array by out=")
+        self.generic_visit(node)
+
+
+#: Methods of containers that change them.
+_CHANGING = frozenset(
+    {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add", "fill", "put"}
+    | {"sort", "reverse", "at"}
+)
+
+
+def read_logs(references: Sequence[str]) -> dict[str, Workload]:
+    """Return logs by name; without references those that are generated."""
+    if not references:
+        return {name: generate_workload(kind, **values) for name, (kind, values) in _GENERATED.items()}
+    return {one: clean(WorkloadReference(one).read())[0] for one in references}
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A policy's replay of one log.
+
+    Attributes
+    ----------
+    schedule
+        The schedule.
+    digest
+        SHA-256 of its start times.
+    microseconds
+        Processor time for each job.
+    """
+
+    schedule: Schedule
+    digest: str
+    microseconds: float
+
+
+def replay(log: Workload, policy: Mapping[str, Any]) -> Replayed:
+    """Replay a log under a policy, with the same random numbers each time."""
+    began = time.process_time()
+    schedule = simulate(log, rng=np.random.default_rng(0), **policy)
+    seconds = time.process_time() - began
+    digest = hashlib.sha256(np.ascontiguousarray(schedule.start_time).tobytes()).hexdigest()
+    return Replayed(schedule, digest, 1e6 * seconds / len(log))
+
+
+def replay_elsewhere(
+    plugins: Sequence[Path], policy: Mapping[str, Any], references: Sequence[str]
+) -> dict[str, str]:
+    """Return the digest of each log's replay in another process: other environment, folder, order of logs.
+
+    Raises
+    ------
+    PolicyError
+        If the policy fails there.
+    """
+    given = {
+        "plugins": [str(path.resolve()) for path in plugins],
+        "policy": dict(policy),
+        "references": [str(Path(one).resolve()) if Path(one).exists() else one for one in references],
+    }
+    numba = {name: value for name, value in os.environ.items() if name.startswith(("NUMBA_", "GRIDTUNE_"))}
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    other = {"TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "7", "LANG": "C.UTF-8"}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", f"from {__name__} import _answer; _answer()"],
+            input=json.dumps(given),
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**kept, **numba, **other},
+            check=False,
+        )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise PolicyError(f"the policy fails in another process: {last}")
+    answer = json.loads(done.stdout)
+    names = (
+        zip(references, given["references"], strict=True)
+        if references
+        else zip(_GENERATED, _GENERATED, strict=True)
+    )
+    return {name: answer[resolved] for name, resolved in names}
+
+
+def _answer() -> None:
+    """Replay what the standard input asks for, the last log first, and print the digests."""
+    given = json.load(sys.stdin)
+    load_plugins(given["plugins"])
+    logs = read_logs(given["references"])
+    digests = {name: replay(log, given["policy"]).digest for name, log in reversed(logs.items())}
+    print(json.dumps(digests))
+
+
+def changed_decisions(log: Workload, policy: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many of other futures change a decision made before them, and how many were tried.
+
+    A future begins at an instant of the replay. Jobs that have not ended by then run for other times, and
+    those that are submitted later come at other times and ask for other things.
+    """
+    columns = ("submit_time", "run_time", "requested_time", "requested_processors")
+    jobs = log.take(slice(0, _JOBS))
+    size = log.machine_processors or int(log.processors.max())
+    longest = int(jobs.requested_time.max())
+    requested = np.where(jobs.requested_time > 0, jobs.requested_time, max(1, longest))
+    past = {name: np.array(jobs.column(name)) for name in columns}
+    past |= {"requested_time": requested, "requested_processors": np.array(jobs.processors)}
+    options = {"processors": size, "kill": True, **policy}
+
+    def starts(columns: Mapping[str, Any]) -> Any:
+        other = replace(jobs, columns={**jobs.columns, **columns})
+        return simulate(other, rng=np.random.default_rng(0), **options).start_time
+
+    start = starts(past)
+    end = start + np.minimum(past["run_time"], requested)
+    rng = np.random.default_rng(11)
+    changed = 0
+    for now in rng.choice(np.concatenate([past["submit_time"], end]), _FUTURES):
+        future = _other_future(past, start, end, int(now), rng)
+        decided = start <= now
+        other = starts(future)
+        changed += bool((other[decided] != start[decided]).any() or (other[~decided] <= now).any())
+    return changed, _FUTURES
+
+
+def _other_future(
+    past: Mapping[str, Any], start: Any, end: Any, now: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the columns of a log that is the same up to an instant, and other jobs after it."""
+    future = {name: column.copy() for name, column in past.items()}
+    coming, going = past["submit_time"] > now, end > now
+    count, longest = int(coming.sum()), int(past["requested_time"].max())
+    ran = np.maximum(now - start, -1) + 1
+    future["run_time"][going] = (ran + rng.integers(0, longest, len(start)))[going]
+    future["requested_time"][coming] = rng.integers(1, longest + 1, count)
+    future["requested_processors"][coming] = rng.permutation(past["requested_processors"][coming])
+    gaps = np.diff(past["submit_time"][coming], prepend=now)
+    future["submit_time"][coming] = now + np.cumsum(np.maximum(1, rng.permutation(gaps)))
+    return future

@@ -1,0 +1,110 @@
+"""`gridtune choose`: what it tries, what it may not see, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import gridtune as gt
+from gridtune.study import choosing
+
+
+@pytest.fixture
+def log() -> gt.Workload:
+    return gt.generate_workload("lublin", jobs=3200, seed=3, processors=64, load=1.1)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try two orders in place of ten."""
+    monkeypatch.setattr(choosing, "_ROLLOUTS", ("rollout",))
+    monkeypatch.setattr(choosing, "_RULES", ("saf",))
+    monkeypatch.setattr(choosing, "_BY_AREA", "rollout")
+
+
+def chosen(log: gt.Workload, folder: Path, **options) -> choosing.Choice:
+    return choosing.choose(log, folder, trace="LOG", executor="inline", **options)
+
+
+@pytest.mark.usefixtures("few")
+def test_the_rest_has_no_part_in_the_choice(log: gt.Workload, tmp_path: Path) -> None:
+    choice = chosen(log, tmp_path / "one")
+    assert (choice.tried, choice.left_out, choice.jobs) == (11, [], (1280, 1920))
+    assert choice.parameters["order"] in ("rollout", "saf")
+    run_time = np.array(log.run_time)
+    run_time[1280:] = run_time[1280:][::-1]
+    other = chosen(replace(log, columns={**log.columns, "run_time": run_time}), tmp_path / "other")
+    assert other.chosen.as_dict() == choice.chosen.as_dict()
+    assert other.judged.as_dict() != choice.judged.as_dict()
+    # The same again runs nothing and says the same.
+    journal = (tmp_path / "one/first/journal.jsonl").read_bytes()
+    again = chosen(log, tmp_path / "one")
+    assert again.as_dict() == {**choice.as_dict(), "seconds": again.seconds}
+    assert (tmp_path / "one/first/journal.jsonl").read_bytes() == journal
+
+
+@pytest.mark.usefixtures("few")
+def test_it_takes_the_least_index_of_what_breaks_no_bound(log: gt.Workload, tmp_path: Path) -> None:
+    choice = chosen(log, tmp_path)
+    sweep = choosing.read_sweep(tmp_path / "first")
+    rows = choosing._rows(sweep)
+    able = [row for row in rows if row["subject_to"] != "violated"]
+    best = min(able, key=lambda row: row["mean"])
+    assert choice.parameters["order"] == best["param.order"]
+    assert choice.exported["objective"]["mean"] == best["mean"]
+    # By hand: the mean over the windows of one replay of the first part.
+    first = log.take(slice(0, 1280))
+    schedule = gt.simulate(first, **choice.parameters)
+    cuts = [1280 * number // 6 for number in range(7)]
+    values = [
+        gt.evaluate(schedule, warmup=start, cooldown=1280 - end)["delay_index"]
+        for start, end in pairwise(cuts)
+    ]
+    assert best["mean"] == pytest.approx(np.mean(values))
+
+
+@pytest.mark.usefixtures("few")
+def test_what_the_budget_left_out_is_named_and_tried_later(log: gt.Workload, tmp_path: Path) -> None:
+    hasty = chosen(log, tmp_path, budget=1e-9)
+    assert (hasty.tried, hasty.parameters) == (1, {"order": "fcfs", "backfill": "easy"})
+    assert hasty.left_out == ["conservative backfilling", "rollout", "saf"]
+    assert chosen(log, tmp_path).left_out == []
+
+
+@pytest.mark.usefixtures("few")
+def test_the_command_exports_what_run_takes(gridtune, log, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    gt.write_workload(log, "my.swf")
+    own = Path("own.py")
+    own.write_text(
+        'import gridtune as gt\n\n@gt.queue_order("own")\ndef own(job):\n    return job.walltime\n'
+    )
+    code, out, err = gridtune(
+        "choose", "my.swf", "--plugin", "own.py", "--order", "own", "--export", "b.yaml"
+    )
+    assert (code, "trying own" in err) == (0, True), err
+    assert "chosen from 17 policies on the first 1,280 jobs" in out
+    assert "judged on the 1,920 jobs that follow" in out
+    best = yaml.safe_load(Path("b.yaml").read_text())
+    assert best["parameters"]["trace"] == "my.swf"
+    assert best["judged"]["changes"]
+    code, out, _ = gridtune("run", "batch", "--parameters", "b.yaml", "--plugin", "own.py", "--json")
+    assert (code, json.loads(out)["metrics"]["jobs"]) == (0, 3200)
+    code, out, err = gridtune("choose", "my.swf", "--export", "b.yaml")
+    assert (code, out) == (2, "")
+    assert "b.yaml exists" in err
+
+
+def test_a_short_log_is_refused(gridtune, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    gt.write_workload(gt.generate_workload("lublin", jobs=400, seed=1, processors=64), "short.swf")
+    code, _, err = gridtune("choose", "short.swf")
+    assert code == 2
+    assert "short.swf: 160 jobs of 400 are too few to compare policies on" in err
+    assert not Path("results").exists()

@@ -1,0 +1,69 @@
+"""`gridtune predict`: how well predictors foresee run times, also one of a user's."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import gridtune as gt
+from gridtune.batch.predictors import PREDICTORS
+from gridtune.study.predicting import rate_predictors
+
+PLUGIN = '''
+import gridtune as gt
+
+
+@gt.predictor("test-always-early")
+class AlwaysEarly(gt.Predictor):
+    """All jobs end at once."""
+
+    def ended(self, job, run_time, now):
+        pass
+
+    def predict(self, job, now):
+        return gt.Prediction(1.0, (1.0, 1.0, 1.0), 1.0)
+'''
+
+
+def test_it_rates_predictors(gridtune, tmp_path) -> None:
+    log = gt.generate_workload("sessions", jobs=400, processors=16, seed=3)
+    gt.write_workload(log, tmp_path / "log.swf")
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    names = ("--predictor", "last-two", "--predictor", "test-always-early")
+    arguments = ("predict", str(tmp_path / "log.swf"), "--plugin", str(tmp_path / "mine.py"), *names)
+    code, out, _ = gridtune(*arguments, "--json")
+    assert code == 0
+    content = json.loads(out)
+    two, early = content["predictors"]
+    assert (content["jobs"], two["predictor"], early["predictor"]) == (400, "last-two", "test-always-early")
+    share = float((log.run_time < 0.1 * log.requested_time).mean())
+    assert early["early_ends"] == two["early_ends"] == pytest.approx(share)
+    # One that says the same of all jobs cannot tell them apart, and is off by the share of the others.
+    assert early["area_under_roc"] == 0.5
+    assert early["calibration_error"] == pytest.approx(1 - share)
+    assert early["bins"] == [[1.0], [pytest.approx(share)], [400]]
+    assert two["gains"]["prediction"][1] == early["gains"]["prediction"][1]
+    code, out, _ = gridtune(*arguments)
+    assert (code, "share of its gain" in out, "test-always-early" in out) == (0, True, True)
+
+
+def test_who_knows_run_times_has_the_whole_gain(monkeypatch) -> None:
+    log = gt.generate_workload("sessions", jobs=400, processors=16, seed=3)
+    run = np.minimum(log.run_time, log.requested_time).tolist()
+
+    class Knows(gt.Predictor):
+        def ended(self, job, run_time, now):
+            pass
+
+        def predict(self, job, now):
+            seconds = float(run[job.number])
+            return gt.Prediction(seconds, (seconds,) * 3, float(seconds < 0.1 * job.walltime))
+
+    monkeypatch.setitem(PREDICTORS._items, "test-knows", Knows)
+    (rating,) = rate_predictors(log, ["test-knows"], guard=200_000, say=lambda line: None)
+    assert rating.area_under_roc == 1.0
+    assert rating.calibration_error == rating.error == 0.0
+    for order in rating.gains:
+        assert rating.share(order) == 1.0
