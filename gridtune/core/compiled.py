@@ -1,11 +1,14 @@
 """Compilation, caching and arguments of kernels.
 
-Three things numba does not do by itself:
+Four things numba does not do by itself:
 
 - Its cache on disk watches the file that defines a function, not the files of the helpers it calls, so an
   edited helper would leave its callers stale. `kernel` ties a function's cache to the source of its module
   and of every module that this one imports, directly or through others: an edit there, and nowhere else,
   compiles the function again.
+- It optimizes each function with all that it calls, makes machine code of it, and a wrapper for the
+  interpreter: of a helper ten calls down eleven times. A kernel that another one calls is left as it is, and
+  becomes machine code with its caller only; this halves the time to compile.
 - It counts references to each array it takes out of a tuple, with atomic operations that cost more than the
   work of a small helper (measured: three quarters of an EASY replay). A *bare* column is the address of an
   array's data with its element type: passing and reading a NamedTuple of them costs nothing. The price: it
@@ -26,16 +29,22 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray, config, from_dtype, njit, types
-from numba.core import cgutils
+from numba import carray, config, from_dtype, types
+from numba.core import cgutils, event
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import CacheImpl, UserWideCacheLocator
+from numba.core.caching import CacheImpl, NullCache, UserWideCacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
 
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, import_closure, module_source
@@ -46,18 +55,21 @@ __all__ = [
     "array_at",
     "bare",
     "columns_at",
+    "dereference",
     "handles_of",
     "handles_within",
     "kernel",
     "record_at",
     "record_of",
+    "reference",
     "section",
     "source_stamp",
+    "telling_of_compilation",
 ]
 
 
 #: Part of every stamp: raise it when `kernel` compiles differently.
-_FORMAT = 2
+_FORMAT = 3
 
 
 # Each from the operating system, so that a forked process does not repeat its parent's.
@@ -128,13 +140,104 @@ def _caches(dispatcher: Any) -> bool:
     return True
 
 
-def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function without the interpreter; cache its machine code until its sources change."""
+class _PartLibrary(JITCodeLibrary):
+    """The code of a kernel for the kernels that call it; it links nothing and makes no machine code.
+
+    `needed` are the libraries that a caller has to link, this one and those of what it calls. `apart` says
+    that the code is called where it is needed, and not copied there.
+    """
+
+    def __init__(self, codegen: Any, name: str, apart: bool) -> None:
+        super().__init__(codegen, name)
+        self.apart = apart
+        self.needed = {self: None}  # a set that keeps the order
+
+    def add_linking_library(self, library: Any) -> None:
+        self.needed |= getattr(library, "needed", {library: None})
+
+    def add_llvm_module(self, module: Any) -> None:
+        for function in module.functions if self.apart else ():
+            if not function.is_declaration:
+                function.add_function_attribute("noinline")
+        self._final_module.link_in(module)
+
+    def finalize(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):
+    _name, _apart = "part_lowering", False
+
+    def run_pass(self, state: Any) -> bool:
+        """Make the code of a kernel for the kernels that call it."""
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname, self._apart)
+        state.flags.no_compile = state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
+        super().run_pass(state)
+        key = object()  # what callers find the code by, in place of a function of the interpreter
+        state.targetctx.insert_user_function(key, state["cr"].fndesc, list(state.library.needed))
+        state["cr"] = state["cr"]._replace(cfunc=key)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _ApartLowering(_PartLowering):
+    _name, _apart = "apart_lowering", True
+
+
+class _PartCompiler(CompilerBase):
+    lowering = _PartLowering
+
+    def define_pipelines(self) -> list[Any]:
+        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        manager.passes = [
+            (self.lowering if step is NativeLowering else step, text) for step, text in manager.passes
+        ]
+        return [manager]
+
+
+class _ApartCompiler(_PartCompiler):
+    lowering = _ApartLowering
+
+
+class _PartDispatcher(CPUDispatcher):
+    def add_overload(self, result: Any) -> None:
+        """Keep the code for kernels only: the interpreter cannot call it."""
+        self.overloads[tuple(result.signature.args)] = result
+
+
+class _Kernel(CPUDispatcher):
+    """A function as the interpreter calls it; other kernels call its `part`."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], apart: bool) -> None:
+        options = {"nopython": True, "boundscheck": None, **options}
+        if apart:  # else it would inherit this option from a kernel that calls it
+            options["forceinline"] = False
+        super().__init__(function, {}, {"no_cfunc_wrapper": True, **options})
+        compiler = _ApartCompiler if apart else _PartCompiler
+        self.part = _PartDispatcher(function, {}, options, pipeline_class=compiler)
+
+    @property
+    def _numba_type_(self) -> Any:
+        # A function that calls itself must find what is being compiled, or it would be compiled without end.
+        return types.Dispatcher(self if self.is_compiling else self.part)
+
+
+def kernel(
+    signature: Any = None, *, apart: bool = False, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function without the interpreter; cache its machine code until its sources change.
+
+    The compiler copies code of a kernel to where others call it as it sees fit; never where it is `apart`.
+    Large code that is called in many places compiles in a fraction of the time so. Each call then passes on
+    every column of a NamedTuple, unless it takes a `reference`.
+    """
     if config.BOUNDSCHECK:  # there speed does not matter, and copies of code take long to compile
         options.pop("forceinline", None)
 
     def compile_with_cache(function: Callable[..., Any]) -> Any:
-        dispatcher = njit(**options)(function)
+        dispatcher = _Kernel(function, options, apart)
         if _caches(dispatcher) and module_source(function.__module__) is not None:
             stamp = (_FORMAT, source_stamp(function.__module__))
             index = dispatcher._cache._cache_file
@@ -149,6 +252,29 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     return compile_with_cache
 
 
+class _Compilations(event.Listener):
+    """Calls a function at the first compilation of a kernel that is kept on disk."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell: Callable[[], None] | None = tell
+
+    def on_start(self, event: Any) -> None:
+        """Take the beginning of a compilation."""
+        # What is not kept, such as the order of a plug-in, is compiled in every process.
+        if self._tell is not None and not isinstance(event.data["dispatcher"]._cache, NullCache):
+            tell, self._tell = self._tell, None
+            tell()
+
+    def on_end(self, event: Any) -> None:
+        """Take the end of one."""
+
+
+def telling_of_compilation(tell: Callable[[], None]) -> AbstractContextManager[None]:
+    """Return a context that calls a function once, before the first kernel is compiled that has no file."""
+    listening: AbstractContextManager[None] = event.install_listener("numba:compile", _Compilations(tell))
+    return listening
+
+
 class _CheckedColumn(types.Type):
     """A bare column that knows its length, where numba checks bounds."""
 
@@ -161,6 +287,20 @@ class _CheckedColumn(types.Type):
 class _Model(models.StructModel):
     def __init__(self, manager: Any, column: _CheckedColumn) -> None:
         super().__init__(manager, column, [("data", types.CPointer(column.dtype)), ("size", types.intp)])
+
+
+class _Reference(types.Type):
+    """A pointer to a bare value."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        super().__init__(name=f"Reference({value})")
+
+
+@register_model(_Reference)
+class _ReferenceModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, reference: _Reference) -> None:
+        super().__init__(manager, reference, manager.lookup(reference.value).get_value_type().as_pointer())
 
 
 make_attribute_wrapper(_CheckedColumn, "data", "data")
@@ -230,6 +370,26 @@ def bare(typing_context: Any, value: Any) -> Any:
         return make(context, builder, value, arguments[0])
 
     return _bare_type(value)(value), generate
+
+
+@intrinsic
+def reference(typing_context: Any, value: Any) -> Any:
+    """Return a pointer to a copy of a bare value; it holds until the function that calls this returns."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return cgutils.alloca_once_value(builder, arguments[0])
+
+    return _Reference(value)(value), generate
+
+
+@intrinsic
+def dereference(typing_context: Any, pointer: Any) -> Any:
+    """Return the value that a `reference` points to; what is not used of it is not read."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(arguments[0])
+
+    return pointer.value(pointer), generate
 
 
 @intrinsic

@@ -17,18 +17,20 @@ import importlib
 import importlib.abc
 import importlib.util
 import linecache
+import os
 import re
 import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from gridtune.core.opened_files import content_of, is_declared, recording_opens
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, find_source, import_closure
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.registry import all_registries, is_ours
@@ -39,6 +41,7 @@ __all__ = [
     "load_plugins",
     "loaded_plugin",
     "plugin_of",
+    "read_by_users",
     "read_plugin",
 ]
 
@@ -53,10 +56,14 @@ class Plugin:
         The user's file.
     modules
         Its source and those of the user's own modules that it imports, by the names that it imports them by.
+    files
+        SHA-256 of each other file that it has read while it ran, by the path from its folder; "" of one that
+        it looked for in vain. They do not travel.
     """
 
     path: Path
     modules: Mapping[str, Source]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -65,10 +72,26 @@ class Plugin:
 
     @cached_property
     def checksum(self) -> str:
+        """SHA-256 of all sources and files."""
+        if not self.files:
+            return self.source_checksum
+        lines = [self.source_checksum, *(f"{name} {content}" for name, content in sorted(self.files.items()))]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @cached_property
+    def source_checksum(self) -> str:
         """SHA-256 of all sources."""
         # The file's own name does not count.
         own = {"" if name == self.name else name: source for name, source in self.modules.items()}
         return digest_of(own)
+
+    def is_same(self, other: Plugin) -> bool:
+        """Return whether `other`, run now, would be the same as this one, which has run."""
+        return self.source_checksum == other.source_checksum and self.files == other.contents(self.files)
+
+    def contents(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what `files` would hold for these names now."""
+        return {name: content_of(self.path.parent / name) for name in names}
 
     @cached_property
     def package(self) -> str:
@@ -153,7 +176,8 @@ def loaded_plugin(path: Path) -> Plugin | None:
 def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
     """Run each plug-in once in this process, so that it registers its code.
 
-    An edited plug-in is run again, and replaces its earlier version.
+    A plug-in is run again, and replaces its earlier version, if it or a file that it has read was edited. One
+    that reads files is run twice at first: it is named after their content.
 
     Parameters
     ----------
@@ -169,7 +193,7 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
         old = _LOADED.get(plugin.path)
         # The same content is loaded from this file or from a copy of it.
         loaded = (other for other in _LOADED.values() if other.package in sys.modules)
-        same = next((other for other in loaded if other.checksum == plugin.checksum), None)
+        same = next((other for other in loaded if other.is_same(plugin)), None)
         if same is not None:
             _LOADED[plugin.path] = same
             if old is not None and old not in _LOADED.values():
@@ -178,12 +202,17 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
         kept = (
             [] if old is None else [(registry, registry.forget(old.package)) for registry in all_registries()]
         )
+        _forget_imports()
         _LOADED[plugin.path] = plugin
         try:
-            _run(plugin)
+            files = _run(plugin)
+            if files != plugin.files:
+                # Its package is named after them: what it lets numba keep on disk holds values from them.
+                _unload(plugin)
+                _LOADED[plugin.path] = replace(plugin, files=files)
+                _run(_LOADED[plugin.path])
         except BaseException:
-            _unload(plugin)
-            del _LOADED[plugin.path]
+            _unload(_LOADED.pop(plugin.path))
             # What was there before the edit stays in use.
             if old is not None:
                 _LOADED[plugin.path] = old
@@ -191,7 +220,7 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
                 for name, item in items.items():
                     registry.put(name, item)
             raise
-        if old is not None:
+        if old is not None and old.package != _LOADED[plugin.path].package:
             _unload(old)
 
 
@@ -202,7 +231,20 @@ def _unload(plugin: Plugin) -> None:
         del sys.modules[name]
 
 
-def _run(plugin: Plugin) -> None:
+def _forget_imports() -> None:
+    """Let modules that plug-ins have imported by computed names be imported anew."""
+    read = [plugin.path.parent / name for plugin in _LOADED.values() for name in plugin.files]
+    files = {str(file.resolve()) for file in read if file.suffix == ".py"}
+    for name, module in list(sys.modules.items()) if files else ():
+        if name != "__main__" and getattr(module, "__file__", None) in files:
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def _run(plugin: Plugin) -> dict[str, str]:
+    """Run a plug-in, and return the files that it has read: see `Plugin.files`."""
+    # A package of this name may be of files that have changed since.
+    _unload(plugin)
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     for source in plugin.modules.values():
@@ -210,8 +252,16 @@ def _run(plugin: Plugin) -> None:
         # is on another machine.
         lines = source.text.splitlines(keepends=True)
         linecache.cache[source.file] = (len(source.text), None, lines, source.file)
+    folder, sources = plugin.path.parent, _source_files(plugin)
+
+    def counts(file: Path, frame: FrameType) -> bool:
+        if file in sources or not _OTHERS.isdisjoint(file.parents) or is_installed(file):
+            return False
+        return _is_users(frame) or (folder in file.parents and not _is_hidden(file.relative_to(folder)))
+
     try:
-        importlib.import_module(f"{plugin.package}.{plugin.name}")
+        with recording_opens(counts) as opened:
+            importlib.import_module(f"{plugin.package}.{plugin.name}")
     except GridtuneError as error:
         if error.path is not None:
             raise
@@ -223,6 +273,73 @@ def _run(plugin: Plugin) -> None:
         raise PolicyError(
             f"the plug-in fails: {type(error).__name__}: {reason}", path=file, line=line
         ) from error
+    return plugin.contents(os.path.relpath(file, folder) for file in opened)
+
+
+#: Folders of gridtune and of the operating system, whose files are not the user's own.
+_OTHERS = {
+    Path(__file__).resolve().parents[1],
+    *map(Path, ("/dev", "/etc", "/proc", "/run", "/sys", "/usr/share")),
+}
+
+
+def _is_hidden(file: Path) -> bool:
+    """Return whether a path is of a cache, which programs keep for themselves."""
+    return file.suffix in {".nbi", ".nbc"} or any(
+        part[0] == "." or part == "__pycache__" for part in file.parts
+    )
+
+
+def _is_users(frame: FrameType | None) -> bool:
+    """Return whether a frame is of the user's code, or of the standard library as that calls it."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        top = module.partition(".")[0]
+        if top.startswith(PLUGIN_PREFIX):
+            return True
+        # The import statements of plug-ins pass through this module.
+        if top not in sys.stdlib_module_names and module != __name__:
+            return not is_ours(module) and not is_installed(frame.f_code.co_filename)
+        frame = frame.f_back
+    return False
+
+
+def read_by_users(file: Path, frame: FrameType | None) -> bool:
+    """Return whether gridtune calls code of users that opens a file which no id counts.
+
+    The code may open it itself, or through a package.
+
+    Parameters
+    ----------
+    file
+        The file, absolute.
+    frame
+        The frame that opens it.
+    """
+    by_users = False
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if is_ours(module):
+            break
+        if module.startswith(PLUGIN_PREFIX) or not (
+            module.partition(".")[0] in sys.stdlib_module_names or is_installed(frame.f_code.co_filename)
+        ):
+            by_users = True
+        frame = frame.f_back
+    if not by_users or frame is None or is_declared(file):
+        return False
+    if not _OTHERS.isdisjoint(file.parents) or is_installed(file) or _is_hidden(file):
+        return False
+    counted = {
+        one
+        for plugin in _LOADED.values()
+        for one in (*(plugin.path.parent / name for name in plugin.files), *_source_files(plugin))
+    }
+    return file not in {one.resolve() for one in counted}
+
+
+def _source_files(plugin: Plugin) -> set[Path]:
+    return {Path(source.file).resolve() for source in plugin.modules.values()}
 
 
 def _place(error: BaseException, plugin: Plugin) -> tuple[str, int | None]:

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from gridtune.types import IntArray
-from gridtune.workload.contents import FACTS, GRACE, LogContents
+from gridtune.workload.contents import FACTS, FAR_OUTLIVED, GRACE, LogContents
 
 __all__ = [
     "MODELLED",
+    "READ_FILES",
     "REMARKS",
     "REMARK_COLUMNS",
     "WALLTIMES",
+    "doubts",
     "kill_remarks",
     "log_remarks",
     "lost_work",
@@ -37,8 +39,26 @@ MODELLED = (*FACTS, WALLTIMES)
 _IGNORED, _PARTITIONS, _DEPENDENCIES = "ignored", "partitions", "dependencies"
 _MISSING, _ORDERS = "walltimes", "orders"
 _KILL, _KILLED = "kill", "killed"
-REMARKS = (_IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _ORDERS, _KILL, _KILLED)
-_TEXTS = (_IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _KILL)
+_MACHINE, _UNITS = "machine", "units"
+#: Files that code of users has read in calls: path to SHA-256.
+READ_FILES = "read_files"
+REMARKS = (
+    _MACHINE,
+    _UNITS,
+    _IGNORED,
+    _PARTITIONS,
+    _DEPENDENCIES,
+    _MISSING,
+    _ORDERS,
+    _KILL,
+    _KILLED,
+    READ_FILES,
+)
+_TEXTS = (_MACHINE, _UNITS, _IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _KILL)
+
+#: A machine is doubted if the log uses less of it than this share, and its jobs waited for longer than these
+#: seconds on average.
+_LOW_USE, _LONG_WAIT = 0.2, 3600
 
 #: The remarks as columns of a table of results: texts, `killed_jobs` a count, `work_lost` a share.
 REMARK_COLUMNS = (*_TEXTS, _ORDERS, "killed_jobs", "work_lost")
@@ -78,14 +98,57 @@ def _ignored_text(contents: LogContents, models: Collection[str]) -> str:
     return "; ".join(parts)
 
 
+def doubts(contents: LogContents, processors: int, *, stated: bool, waits: bool = False) -> dict[str, str]:
+    """Return remarks on a machine that does not fit the log, and on walltimes that look like minutes.
+
+    Parameters
+    ----------
+    contents
+        What the whole log says.
+    processors
+        The machine's size.
+    stated
+        Whether the log says how large its machine is.
+    waits
+        Whether a job waited in a simulation.
+    """
+    load, parts = contents.load, []
+    size = f"{processors:,} processors"
+    if contents.jobs and not waits and load.peak <= processors:
+        parts.append(
+            f"nothing ever waits in this log on {size}: its jobs never need more than {load.peak:,} at once, "
+            "so no queue order differs from another"
+        )
+    use = load.work / max(load.span * processors, 1.0)
+    if use < _LOW_USE and load.wait > _LONG_WAIT:
+        parts.append(
+            f"the log uses {100 * use:.0f} % of {size}, but its jobs waited {load.wait / 3600:,.1f} h on "
+            "average: the machine is smaller, or limits held them that are not in the log"
+        )
+    if not stated and contents.jobs and processors == load.widest:
+        parts.append(
+            f"{size} is the width of the widest job, and the log does not say the machine's size: "
+            "on a larger one jobs wait less"
+        )
+    remarks = {_MACHINE: "; ".join(parts)} if parts else {}
+    if contents.in_minutes:
+        remarks[_UNITS] = (
+            f"walltimes look like minutes, but count as seconds: {contents.exceeded:,} of "
+            f"{contents.requests:,} jobs ran longer than {FAR_OUTLIVED} times theirs, but only "
+            f"{contents.exceeded_minutes:,} longer than 60 times theirs; multiply them by 60"
+        )
+    return remarks
+
+
 def kill_remarks(contents: LogContents, *, killing: bool) -> dict[str, str]:
     """Return a remark on a log whose machine did not kill, and on what is done with its jobs."""
     if contents.kills:
         return {}
+    why = "its walltimes look like minutes" if contents.in_minutes else "its machine did not kill"
     done = "yes, although" if killing else "no:"
     return {
         _KILL: f"{done} {contents.outlived:,} of the log's {contents.requests:,} jobs with a requested time "
-        f"outlived it by more than {GRACE // 60} min: its machine did not kill"
+        f"outlived it by more than {GRACE // 60} min: {why}"
     }
 
 
@@ -112,15 +175,18 @@ def merged_remarks(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the remarks of many results on one log as those of one: all orders, the most jobs killed."""
     merged: dict[str, Any] = {}
     orders: dict[str, None] = {}
+    files: dict[str, str] = {}
     for note in notes:
         for name in _TEXTS:
             if name in note:
                 merged.setdefault(name, note[name])
         orders |= dict.fromkeys(note.get(_ORDERS, ()))
+        files |= note.get(READ_FILES, {})
         killed, most = note.get(_KILLED), merged.get(_KILLED)
         if killed and (most is None or killed["work_lost"] > most["work_lost"]):
             merged[_KILLED] = killed
-    return merged | ({_ORDERS: list(orders)} if orders else {})
+    more = {_ORDERS: list(orders), READ_FILES: files}
+    return merged | {name: value for name, value in more.items() if value}
 
 
 def remark_columns(notes: Mapping[str, Any]) -> dict[str, str | int | float]:
@@ -141,6 +207,11 @@ def remark_lines(notes: Mapping[str, Any], *, most: bool = False) -> list[str]:
     if _ORDERS in notes:
         names = ", ".join(notes[_ORDERS])
         lines[_ORDERS] = f"warning: {names} cannot order jobs by walltime: all walltimes are the same"
+    if READ_FILES in notes:
+        lines[READ_FILES] = (
+            f"files: {', '.join(notes[READ_FILES])} decided these results when they were computed; ids do "
+            "not count what code of yours reads in a call, unless it is declared: files=[…]"
+        )
     if _KILLED in notes:
         killed = notes[_KILLED]
         jobs = f"{'up to ' if most else ''}{killed['jobs']:,} jobs were cut at their walltime"

@@ -15,6 +15,7 @@ from typing import Any, Literal
 __all__ = [
     "Claim",
     "Criterion",
+    "Deviation",
     "Experiment",
     "GeneratedLog",
     "Log",
@@ -240,11 +241,14 @@ class TableRow:
     """
 
     label: str
-    cells: Sequence[tuple[str | float | None, Reading | None]]
+    cells: Sequence[tuple[str | float | None, Reading | Recorded | None]]
 
     @classmethod
     def of(
-        cls, label: str, ours: Iterable[Reading | None], published: Iterable[str | float | None] = ()
+        cls,
+        label: str,
+        ours: Iterable[Reading | Recorded | None],
+        published: Iterable[str | float | None] = (),
     ) -> TableRow:
         """Return the row with these numbers by column; the side that ends first has none in the others."""
         return cls(label, list(zip_longest(published, ours)))
@@ -298,6 +302,33 @@ class PaperFigure:
 
 
 @dataclass(frozen=True)
+class Deviation:
+    """A difference between a publication and what is done here.
+
+    Attributes
+    ----------
+    element
+        What the publication does, in a few words; unique in its reproduction.
+    source
+        Where it stands in the publication.
+    here
+        What is done here instead.
+    reason
+        Why.
+    code
+        What of the code says so, with its value, so that a test can tell when the deviation is out of date: a
+        parameter of the system with its default, `module:name` with its value (True for a function or class
+        that must be there), or `search_spaces/FILE.yaml:key.key` with what stands there (None: nothing).
+    """
+
+    element: str
+    source: str
+    here: str
+    reason: str
+    code: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Reproduction:
     """The experiments of a publication (or of several on the same) with their claims, tables and figures.
 
@@ -315,6 +346,8 @@ class Reproduction:
         What is compared.
     documents
         Further tables: experiment and name of a Markdown file that the system's own report of it writes.
+    deviations
+        All that is done in another way than in the publications.
     """
 
     title: str
@@ -325,3 +358,4 @@ class Reproduction:
     tables: Sequence[PaperTable] = ()
     figures: Sequence[PaperFigure] = ()
     documents: Sequence[tuple[str, str]] = ()
+    deviations: Sequence[Deviation] = ()

@@ -200,14 +200,14 @@ def file_checksums(files: Mapping[str, Path]) -> dict[str, str]:
     return checksums
 
 
-def software_versions() -> dict[str, str]:
-    """Return name to version: gridtune, Python, the platform, and the installed packages that matter."""
+def software_versions(packages: Iterable[str] = _PACKAGES) -> dict[str, str]:
+    """Return name to version: gridtune, Python, the platform, and those of some packages that are there."""
     found = {
         "gridtune": gridtune.__version__,
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
     }
-    for name in _PACKAGES:
+    for name in packages:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found

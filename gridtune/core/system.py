@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from gridtune.arguments import require
 from gridtune.errors import SweepError
-from gridtune.registry import Registry, name_hint
+from gridtune.registry import NamedValues, Registry, name_hint
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
@@ -59,6 +59,7 @@ __all__ = [
     "metric_hint",
     "parameter_hint",
     "register_system",
+    "split_list",
     "starter_windows",
     "system_names",
 ]
@@ -125,6 +126,9 @@ class Outcome:
     notes: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     schedule: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", NamedValues(self.metrics))
 
 
 #: Gives the stream of random numbers for a purpose: same replicate and purpose, same numbers.
@@ -218,6 +222,8 @@ class System(ABC):
         Versions to parameters to old values and what they are now: results of that version are read by it.
     value_warnings
         Parameters to values to what a reader of results with that value must know: notes below a ranking.
+    watched_metrics
+        Metrics that a verdict looks at beside the objectives, to say who pays for the best configuration.
     search_spaces
         Folder of the search spaces that come with the system, or None.
     published
@@ -240,6 +246,7 @@ class System(ABC):
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {}
     renamed_values: ClassVar[Mapping[str, Mapping[str, Mapping[Any, Any]]]] = {}
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    watched_metrics: ClassVar[tuple[str, ...]] = ()
     search_spaces: ClassVar[Path | None] = None
     published: ClassVar[Mapping[str, PublishedFigure]] = {}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
@@ -505,22 +512,33 @@ class SuggestedSpace:
     baseline
         Parameters of the configuration to compare with.
     objective
-        The metric to rank by.
+        The metric to rank by, or several, the first first.
     fixed
         Parameters that every cell has, beside the log: the machine's size where the log does not say it.
     replicates
         As a search space writes it; None for windows of the log.
     needs_size
         Whether it needs to know the machine's size.
+    subject_to
+        Metric to the bound that configurations must keep.
+    classes
+        Classes of jobs, name to condition.
     """
 
     question: str
     dimensions: Mapping[str, Sequence[Any] | Mapping[str, Any]]
     baseline: Mapping[str, Any]
-    objective: str
+    objective: str | Sequence[str]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     replicates: Mapping[str, int] | None = None
     needs_size: bool = True
+    subject_to: Mapping[str, str] = field(default_factory=dict)
+    classes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def objectives(self) -> Sequence[str]:
+        """The metrics to rank by."""
+        return (self.objective,) if isinstance(self.objective, str) else self.objective
 
 
 def starter_windows(jobs: int) -> int | None:
@@ -532,7 +550,7 @@ def starter_windows(jobs: int) -> int | None:
 _WINDOW = re.compile(r"(\d+)/(\d+)")
 
 
-def _split(value: Any) -> Any:
+def split_list(value: Any) -> Any:
     """Read `one,two` as a list of two: the command line has no lists."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -554,7 +572,7 @@ def _number_of(value: Any) -> Any:
 #: A partition of a log by its number or its name.
 Partition = Annotated[int | str, BeforeValidator(_number_of)]
 #: Cleaning rules in order; `default` stands for the default ones, `none` for no rule.
-CleanRules = Annotated[tuple[str, ...], BeforeValidator(_split)]
+CleanRules = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 #: `i/n`: part i of n; a search space's windows set it.
 Window = Annotated[str, AfterValidator(_check_window)]
 #: A number of at least 1.

@@ -4,7 +4,7 @@ Registered code counts for a cell if it is the system itself, one of its metrics
 a queue order, a cleaning rule, a generator, a network. Code that counts may name more. Each piece stands in
 the cell's identity with a checksum:
 
-- of a plug-in, of all files that it consists of;
+- of a plug-in, of all files that it consists of and those that it reads while it is loaded;
 - of an installed package, of all its Python files;
 - of a notebook, a script, a prompt or a module of the user's own, of what would be sent to a worker:
   bytecode, constants, and the values of globals and of enclosing functions. So an unchanged cell of a
@@ -20,7 +20,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -28,7 +28,8 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from gridtune.core.plugins import is_installed, plugin_of
+from gridtune.core.opened_files import content_of, declared_files, watch_opens
+from gridtune.core.plugins import is_installed, plugin_of, read_by_users
 from gridtune.core.sources import package_checksum, package_files
 from gridtune.core.system import SYSTEMS, System, SystemParameters
 from gridtune.registry import Definition, Registry, all_registries, is_ours, registered_state
@@ -38,6 +39,7 @@ __all__ = [
     "always_used",
     "code_of",
     "file_of",
+    "files_read",
     "refresh_checksums",
     "with_named",
     "words_of",
@@ -133,8 +135,17 @@ def refresh_checksums() -> None:
 def _read(defined: Any) -> _CodeContent:
     """Return the content of a function or class; of a class with that of the user's classes it derives from.
 
-    Whatever else comes to count for code, such as the files that it opens, is added here.
+    The files that it declares count too.
     """
+    content = _read_code(defined)
+    files = declared_files(defined)
+    if not files:
+        return content
+    lines = [content.checksum, *(f"{name} {checksum}" for name, checksum in sorted(files.items()))]
+    return replace(content, checksum=hashlib.sha256("\n".join(lines).encode()).hexdigest())
+
+
+def _read_code(defined: Any) -> _CodeContent:
     if _in_session(_module(defined)):
         pickler = _ContentPickler(io.BytesIO())
         pickler.dump(defined)
@@ -290,6 +301,24 @@ def code_of(system: System, parameters: SystemParameters) -> dict[str, str]:
     return {**{code.label: code.content.checksum for code in used}, **system.file_checksums(parameters)}
 
 
+@cache
+def _reads() -> set[Path]:
+    """Return the files that code of users has read in calls since this was called first."""
+    return watch_opens(read_by_users)
+
+
+def files_read() -> dict[str, str]:
+    """Return the files that code of users has read in calls, in this process so far, and that no id counts.
+
+    It may keep what it has read for later calls. Files are noted from the first call of this on.
+
+    Returns
+    -------
+    Path to SHA-256; "" of a file that it looked for in vain.
+    """
+    return {str(file): content_of(file) for file in sorted([*_reads()])} if _names() else {}
+
+
 #: What a system always uses, by system, and the state of the registries that this is of.
 _ALWAYS: dict[str, tuple[System, tuple[int, int], tuple[UserCode, ...]]] = {}
 
@@ -350,6 +379,8 @@ def _names() -> Mapping[str, Sequence[Registry[Any]]]:
             names += [name for name in registry.entry_points if registry.announces(name)]
             for name in dict.fromkeys(names):
                 found.setdefault(name, []).append(registry)
+        if found:
+            _reads()
         _NAMES = (registered_state(), found)
     return _NAMES[1]
 

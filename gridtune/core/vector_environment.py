@@ -104,7 +104,7 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
 
     @abstractmethod
     def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
-        """Take actions, and return what is to be told of this step, in Gymnasium's form.
+        """Take actions, and return the infos of this step, in Gymnasium's form.
 
         Where an episode begins, come to its beginning instead; None: it does nowhere.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -14,7 +15,7 @@ from gridtune.errors import MetricError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, parameter_names
 from gridtune.sweep.space.points import baseline_indices
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
@@ -28,7 +29,9 @@ __all__ = [
     "collect",
     "configuration_parameters",
     "gap_to_bound",
+    "lacks_values",
     "replicate_labels",
+    "replicate_order",
     "value_matrix",
 ]
 
@@ -39,13 +42,17 @@ BOUND = "_bound"
 
 @dataclass
 class Configuration:
-    """One configuration within a stratum: objective and bound on every replicate, NaN where it failed."""
+    """One configuration within a stratum: objective and bound on every replicate, NaN where it failed.
+
+    `undefined` are the replicates that are done without a finite value.
+    """
 
     configuration_id: str
     parameters: dict[str, Any]
     values: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     failures: int = 0
+    undefined: set[str] = field(default_factory=set)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -90,7 +97,9 @@ def collect(
             stratum[key].failures += 1
             stratum[key].values.setdefault(replicate, math.nan)
         else:
-            stratum[key].values[replicate] = math.nan if row[metric] is None else row[metric]
+            stratum[key].values[replicate] = value = math.nan if row[metric] is None else row[metric]
+            if not math.isfinite(value):
+                stratum[key].undefined.add(replicate)
             stratum[key].bounds[replicate] = math.nan if bound is None or row[bound] is None else row[bound]
     # A fixed order, because sums and products may differ in their last bit with the order of the rows.
     groups = {stratum: [strata[stratum][key] for key in sorted(strata[stratum])] for stratum in strata}
@@ -137,8 +146,13 @@ def configuration_parameters(
 
 
 def replicate_labels(configurations: Sequence[Configuration]) -> list[str]:
-    """Return the labels of all replicates of the configurations: the columns of `value_matrix`."""
-    return sorted({name for configuration in configurations for name in configuration.values})
+    """Return the labels of all replicates of the configurations, in order: the columns of `value_matrix`."""
+    return sorted({name for one in configurations for name in one.values}, key=replicate_order)
+
+
+def replicate_order(label: str) -> list[tuple[int, str]]:
+    """Return what labels of replicates are sorted by: window 2/10 comes before window 10/10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", label)]
 
 
 def value_matrix(
@@ -156,6 +170,21 @@ def value_matrix(
     # A replicate without a finite value cannot enter a mean; it counts as missing, and `n` says so.
     values[~np.isfinite(values)] = math.nan
     return values
+
+
+def lacks_values(configurations: Sequence[Configuration], base: FloatArray) -> BoolArray:
+    """Return which configurations have a finished run without a value where their baseline has one.
+
+    Parameters
+    ----------
+    configurations
+        Those of a stratum.
+    base
+        The values of each one's baseline, as `value_matrix` orders them.
+    """
+    labels = replicate_labels(configurations)
+    undefined = np.array([[name in one.undefined for name in labels] for one in configurations], dtype=bool)
+    return np.asarray((undefined & np.isfinite(base)).any(axis=1))
 
 
 def gap_to_bound(values: FloatArray, bounds: FloatArray, direction: str) -> FloatArray:

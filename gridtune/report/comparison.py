@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from gridtune.errors import SweepError
 from gridtune.report.cells import configuration_parameters
+from gridtune.report.combined import rank_overall
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX, row_parameters
-from gridtune.report.overall import rank_overall
-from gridtune.report.ranking import PAIRED, rank, strata
+from gridtune.report.ranking import PAIRED, Verdict, rank, strata
 from gridtune.sweep.journal.earlier import find_other_code
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
         combined, objective=goal.metric, direction=goal.direction, baseline=baseline, unit=goal.unit
     )
     overall = rank_overall(combined, ranking)
+    notes += _without_value(combined, (first.name, second.name), goal.metric)
     other_code = find_other_code({result.cell_id: result for result in first.results}, second.results)
     if other_code is not None:
         notes.append(
@@ -251,8 +252,22 @@ def _rows(ranking: pa.Table, apart: Sequence[str]) -> Iterable[dict[str, Any]]:
                 "n": row["pairs"],
                 "first_mean": base["mean"],
                 "second_mean": row["mean"],
-                **{name: row[name] for name in (*PAIRED, "p_value", "verdict")},
+                **{name: row[name] for name in (*PAIRED, "p_value")},
+                "verdict": Verdict.FAILED.value if base["failures"] else row["verdict"],
             }
+
+
+def _without_value(combined: pa.Table, names: tuple[str, str], metric: str) -> Iterable[str]:
+    """Yield remarks on runs of either side that failed, or have no value of the metric."""
+    rows = combined.to_pylist()
+    for number, name in enumerate(names):
+        side = [row for row in rows if row[PARAMETER_PREFIX + _SIDE] == number]
+        done = [row for row in side if row["state"] == "done"]
+        if len(done) < len(side):
+            failed = f"{len(side) - len(done)} of {len(side)} runs of {name} failed"
+            yield f"{failed}: a comparison with failed runs has no verdict"
+        if undefined := sum(not math.isfinite(row[f"metric.{metric}"]) for row in done):
+            yield f"{undefined} of {len(side)} runs of {name} gave no {metric}"
 
 
 def _key(row: Mapping[str, Any], apart: Sequence[str]) -> tuple[Any, ...]:
@@ -315,16 +330,16 @@ def _cells_of(
 def _common_cells(
     sides: Sequence[_Cells], tables: Sequence[Sequence[Mapping[str, Any]]], names: tuple[str, str]
 ) -> tuple[dict[_Place, _Pairs], list[str]]:
-    """Return what both sides have, under the first one's workloads, and what is to be said of the rest."""
+    """Pair the cells of both sides under the first one's workloads; return them and remarks on the rest."""
     checksums = [{row["workload"]: row["trace_checksum"] for row in rows} for rows in tables]
     second_of = _workloads(checksums, names)
-    known: list[dict[str, str]] = [
+    workload_of: list[dict[str, str]] = [
         {name: name for name in second_of},
         {second: first for first, second in second_of.items()},
     ]
     one, other = (
         {(called[name], rest): cells for (name, rest), cells in side.items() if name in called}
-        for side, called in zip(sides, known, strict=True)
+        for side, called in zip(sides, workload_of, strict=True)
     )
     pairs: dict[_Place, _Pairs] = {}
     incomplete = 0
@@ -340,7 +355,9 @@ def _common_cells(
         incomplete += len(both) < max(len(one[place]), len(other[place]))
         pairs[place] = both
     notes = []
-    alone = {name for found, called in zip(checksums, known, strict=True) for name in found.keys() - called}
+    alone = {
+        name for side, called in zip(checksums, workload_of, strict=True) for name in side.keys() - called
+    }
     if alone:
         notes.append(f"only one of the two has the workload {', '.join(sorted(alone))}")
     if single := len(one.keys() ^ other.keys()):

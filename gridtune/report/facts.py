@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
@@ -16,11 +15,12 @@ from gridtune.core.sources import code_checksums, software_versions
 from gridtune.core.system import get_system, metric_hint, system_names
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
-from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
+from gridtune.report.labels import PARAMETER_PREFIX, distinct, file_text, parameter_names, value_text
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.earlier import Renaming
 from gridtune.sweep.journal.results import in_table
+from gridtune.sweep.space.constraints import Constraint, constraints_of
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 
 if TYPE_CHECKING:
@@ -153,6 +153,11 @@ class SweepFacts:
             code=code_checksums(system, plugins),
         )
 
+    @property
+    def constraints(self) -> list[Constraint]:
+        """The bounds that configurations must keep."""
+        return constraints_of(self.space.get("subject_to", {}))
+
     @classmethod
     def read(cls, directory: Path) -> Self:
         """Return the facts kept in a sweep's folder.
@@ -191,18 +196,25 @@ class SweepFacts:
         )
 
     def for_report(
-        self, table: pa.Table, *, objective: str | None = None, baseline: Mapping[str, Any] | None = None
+        self,
+        table: pa.Table,
+        *,
+        objective: str | Sequence[str] | None = None,
+        baseline: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Return the facts of a report: these, with another objective or baseline where one is given.
+        """Return the facts of a report: these, with other objectives or another baseline where given.
 
         Raises
         ------
         GridtuneError
             If the sweep's table of cells has no such metric or no such configuration.
         """
-        facts = self if objective is None else self.with_objective(objective)
-        if objective is not None and f"metric.{objective}" not in table.column_names:
-            raise SweepError(f"no cell has the metric {objective!r}")
+        names = [objective] if isinstance(objective, str) else list(dict.fromkeys(objective or ()))
+        chosen = [self.with_objective(name).objectives[0] for name in names]
+        facts = replace(self, objectives=tuple(chosen)) if chosen else self
+        for name in names:
+            if f"metric.{name}" not in table.column_names:
+                raise SweepError(f"no cell has the metric {name!r}")
         if baseline is None:
             return facts
         changed = facts.with_baseline(baseline, table)
@@ -259,7 +271,7 @@ class SweepFacts:
             parts += [objective.metric for objective in other.objectives]
         if dict(other.baseline) != dict(self.baseline):
             parts += [f"{name}={value_text(value)}" for name, value in other.baseline.items()]
-        return re.sub(r"[^\w.=-]+", "-", "-".join(["report", *parts])).strip("-") if parts else ""
+        return file_text("-".join(["report", *parts])) if parts else ""
 
 
 def write_json(content: Any, path: Path, *, indent: int = 1) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ __all__ = [
     "configuration_label",
     "count_text",
     "distinct",
+    "file_text",
     "interval_text",
     "markdown_table",
     "number_text",
@@ -110,6 +112,11 @@ def percent_text(fraction: float | None) -> str:
     percent = fraction * 100
     digits = 0 if abs(percent) >= 100 else 1
     return f"{percent:+,.{digits}f} %".replace("-", "−")
+
+
+def file_text(name: str) -> str:
+    """Return the name of a metric, such as `wait_mean[wide]`, as a file's name has it."""
+    return re.sub(r"[^\w.=-]+", "-", name).strip("-")
 
 
 def interval_text(low: float | None, high: float | None, write: Callable[[float], str]) -> str:

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from gridtune.core import style
 from gridtune.errors import MetricError
-from gridtune.report.front import Front
+from gridtune.report.combined import Front
 from gridtune.report.labels import (
     distinct,
     is_logarithmic,
@@ -32,20 +32,26 @@ from gridtune.report.labels import (
     varying_parameters,
 )
 from gridtune.report.ranking import RankingHead, Verdict, has_values, ranking_head, shown_rows, strata
+from gridtune.types import FloatArray
 
-__all__ = ["FARTHEST", "plot_against", "plot_fronts", "plot_heat_map", "plot_ranking", "scale_axis"]
+__all__ = ["plot_against", "plot_fronts", "plot_heat_map", "plot_ranking", "scale_axis"]
 
 #: More configurations than these make a figure that nobody can read; the best are drawn.
-MOST_RANKED = 40
+_MOST_RANKED = 40
 MOST_CURVES = 7
 #: Bands of more curves than these hide each other.
-MOST_BANDS = 3
-OTHERS = "others"
+_MOST_BANDS = 3
+_OTHERS = "others"
 #: Differences of more per cent than this would squeeze all others into a corner.
-FARTHEST = 100.0
+_FARTHEST = 100.0
 
-_VERDICT_COLOURS = {"better": style.BETTER, "worse": style.WORSE, "baseline": style.BASELINE}
-_VERDICT_MARKERS = {"worse": "s", "baseline": "D"}
+_VERDICT_COLOURS = {
+    "better": style.BETTER,
+    "better typically": style.BETTER,
+    "worse": style.WORSE,
+    "baseline": style.BASELINE,
+}
+_VERDICT_MARKERS = {"better typically": "^", "worse": "s", "baseline": "D"}
 
 
 def plot_ranking(ranking: pa.Table, path: Path) -> Path:
@@ -64,7 +70,7 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
         If no replicate has a value of the objective.
     """
     head = ranking_head(ranking)
-    groups = [(name, shown_rows(rows, MOST_RANKED)) for name, rows in strata(ranking)]
+    groups = [(name, shown_rows(rows, _MOST_RANKED)) for name, rows in strata(ranking)]
     every = [row for _, rows in groups for row in rows]
     if not has_values(every):
         raise MetricError(f"no replicate has a value of {head.objective}: there is nothing to draw")
@@ -144,7 +150,7 @@ def _difference_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: Ranki
     axes.axvline(0, color=style.BASELINE, linewidth=1, linestyle=(0, (4, 3)))
     for height, row in enumerate(scaled):
         far = row["relative"]
-        if far is None or abs(far) <= FARTHEST:
+        if far is None or abs(far) <= _FARTHEST:
             continue
         row["relative"], text = None, percent_text(far / 100)
         axes.annotate(
@@ -217,12 +223,14 @@ def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:
             scale_axis(panels[0], "y", [row["mean"] for row in rows])
             if paired:
                 panels[1].axhline(0, color=style.BASELINE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-            style.head(panels[0], name, f"mean, 95 % interval; {head.better} is better")
+            sampled = _is_sample(_curves(rows, varying, dimension, keys[0]))
+            what = "each configuration, and their local mean" if sampled else "mean, 95 % interval"
+            style.head(panels[0], name, f"{what}; {head.better} is better")
             panels[-1].set_xlabel(dimension)
         axes[0][0].set_ylabel(head.axis)
         if paired:
             axes[1][0].set_ylabel("paired difference to the baseline (%)")
-        _legend(drawing, axes, [*shown, OTHERS], loc="outside right upper")
+        _legend(drawing, axes, [*shown, _OTHERS], loc="outside right upper")
         return style.save(drawing, path)
 
 
@@ -260,14 +268,23 @@ def _curves_to_colour(rows: Sequence[dict[str, Any]], varying: Sequence[str], he
 
 
 def _curve_panel(axes: Axes, curves: Mapping[str, Sequence[tuple[float, ...]]], shown: Sequence[str]) -> None:
-    """Draw curves: few with bands, several with bars that stand beside each other."""
+    """Draw curves: few with bands, several with bars that stand beside each other.
+
+    Where no configuration has a second place, as in a sample, they are dots around their local mean.
+    """
+    if _is_sample(curves):
+        across, up = np.array([points[0][:2] for points in curves.values()]).T
+        axes.plot(across, up, "o", markersize=4, color=style.UNSURE, alpha=0.6)
+        along = np.linspace(across.min(), across.max(), 101)
+        axes.plot(along, _local_mean(across, up, along), color=style.BETTER, linewidth=2)
+        return
     colours = style.series_colours(shown)
     places = sorted({point[0] for points in curves.values() for point in points})
     gap = min(np.diff(places), default=0.0)
     for label in sorted(curves, key=lambda label: label in colours):
         points = np.asarray(curves[label], dtype=float).T
         if label not in colours:
-            axes.plot(points[0], points[1], color="#CFCFCF", linewidth=1, zorder=1, label=OTHERS)
+            axes.plot(points[0], points[1], color="#CFCFCF", linewidth=1, zorder=1, label=_OTHERS)
             continue
         index = shown.index(label)
         look: dict[str, Any] = {
@@ -275,13 +292,30 @@ def _curve_panel(axes: Axes, curves: Mapping[str, Sequence[tuple[float, ...]]], 
             "marker": style.MARKERS[index % len(style.MARKERS)],
             "label": label,
         }
-        if len(shown) <= MOST_BANDS:
+        if len(shown) <= _MOST_BANDS:
             axes.fill_between(points[0], points[2], points[3], color=colours[label], alpha=0.13, linewidth=0)
             axes.plot(points[0], points[1], markersize=5, **look)
         else:
             aside = gap * 0.07 * (index - (len(shown) - 1) / 2)
             axes.vlines(points[0] + aside, points[2], points[3], color=colours[label], linewidth=1.1)
             axes.plot(points[0] + aside, points[1], markersize=4.5, linewidth=1.2, **look)
+
+
+def _is_sample(curves: Mapping[str, Sequence[tuple[float, ...]]]) -> bool:
+    """Return whether these are many configurations with a place each, so that nothing is a curve."""
+    return len(curves) > MOST_CURVES and all(len(points) == 1 for points in curves.values())
+
+
+def _local_mean(across: FloatArray, up: FloatArray, at: FloatArray) -> FloatArray:
+    """Return the local linear mean of points at some places, with Gaussian weights."""
+    width = max(0.07, 0.32 * len(across) ** -0.2) * (np.ptp(across) or 1.0)
+    weights = np.exp(-0.5 * ((at[:, None] - across) / width) ** 2)
+    weights /= weights.sum(axis=1, keepdims=True)
+    mean, centre = weights @ up, weights @ across
+    apart = across - centre[:, None]
+    spread = (weights * apart**2).sum(axis=1)
+    slope = (weights * apart * up).sum(axis=1) / np.where(spread > 0, spread, 1.0)
+    return np.asarray(mean + slope * (at - centre))
 
 
 def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path:
@@ -319,7 +353,7 @@ def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path
             panel.set_xlabel(across)
             panel.set_ylabel(down)
             # A workload without a single value still has its panel, of empty fields.
-            ends = (colours < -FARTHEST).any() and paired, (colours > FARTHEST).any() and paired
+            ends = (colours < -_FARTHEST).any() and paired, (colours > _FARTHEST).any() and paired
             beyond = "both" if all(ends) else "min" if ends[0] else "max" if ends[1] else "neither"
             bar = drawing.colorbar(image, ax=panel, aspect=24, extend=beyond)
             bar.outline.set_visible(False)
@@ -359,7 +393,7 @@ def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, pair
     if paired:
         # Blue is better, orange-red is worse, whichever direction the objective has. One field that
         # is far worse than the rest would wash out all others, so the scale ends at ±100 %.
-        largest = min(FARTHEST, float(np.nanmax(np.abs(colours), initial=1.0)))
+        largest = min(_FARTHEST, float(np.nanmax(np.abs(colours), initial=1.0)))
         norm: Normalize = TwoSlopeNorm(0, -largest, largest)
         colour_map = "RdBu_r" if head.direction == "min" else "RdBu"
     else:

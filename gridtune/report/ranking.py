@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -23,10 +23,13 @@ from gridtune.report.cells import (
     baselines,
     collect,
     gap_to_bound,
+    lacks_values,
+    replicate_labels,
     value_matrix,
 )
 from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, row_parameters, value_text
-from gridtune.statistics.inference import interquartile_mean, paired_difference
+from gridtune.statistics.dependence import neighbour_correlation
+from gridtune.statistics.inference import interquartile_mean, paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import FloatArray
@@ -41,8 +44,13 @@ __all__ = [
     "ranked_rows",
     "ranking_head",
     "row_key",
+    "settled_better",
+    "share_error",
     "shown_rows",
     "strata",
+    "verdict_text",
+    "window_correlation",
+    "with_head",
 ]
 
 #: Confidence of every interval, and one minus the level of every verdict.
@@ -66,9 +74,10 @@ _AFTER = (
     pa.field("planned", pa.int64()),
     pa.field("complete", pa.bool_()),
     pa.field("failures", pa.int64()),
+    pa.field("undefined", pa.int64()),
     *(pa.field(name, pa.float64()) for name in ("mean", "iqm", "ci_low", "ci_high", "gap")),
     pa.field("pairs", pa.int64()),
-    *(pa.field(name, pa.float64()) for name in (*PAIRED, "p_value")),
+    *(pa.field(name, pa.float64()) for name in (*PAIRED, "with_tail", "correlation", "p_value")),
     pa.field("verdict", pa.string()),
 )
 
@@ -77,10 +86,14 @@ class Verdict(StrEnum):
     """Verdict on the paired difference to the baseline."""
 
     BETTER = "better"
+    #: Better in typical replicates; as many bad ones as the sample can miss would undo it.
+    TYPICALLY = "better typically"
     WORSE = "worse"
     UNSURE = "not sure"
     EQUAL = "equal"
     BASELINE = "baseline"
+    #: Some of its runs failed: what is left of them cannot be judged.
+    FAILED = "runs failed"
     NONE = ""
 
 
@@ -107,6 +120,10 @@ class RankingHead:
         random), or "replicate" where the sweep does not say.
     warnings
         Parameters to values to what a reader of a row with that value must know (`System.value_warnings`).
+    subject_to
+        Constraints that configurations must keep, in words.
+    tables
+        Tables that share the error of 5 %; with 1, this table has it by itself.
     """
 
     objective: str
@@ -117,6 +134,8 @@ class RankingHead:
     overall: bool = False
     replicate: str = "replicate"
     warnings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    subject_to: tuple[str, ...] = ()
+    tables: int = 1
 
     @property
     def axis(self) -> str:
@@ -168,11 +187,15 @@ def rank(
         where replicates are missing: a mean over other replicates cannot be compared; equal means
         share a rank; those without come last, in order of their difference to the best on the replicates
         that both have), `configuration_id`, `is_baseline`, the parameters, `n` (replicates with a value),
-        `planned`, `complete`, `failures`, `mean`, `iqm`, `ci_low` and `ci_high` (95 % interval of the
+        `planned`, `complete`, `failures`, `undefined` (finished runs without a
+        finite value), `mean`, `iqm`, `ci_low` and `ci_high` (95 % interval of the
         mean), `gap` (how far the mean is from that of the metric `<objective>_bound`, as a fraction of the
         latter; null without one), `pairs` (replicates shared with the baseline), `diff`, `diff_low`,
         `diff_high` (configuration minus baseline), the same as fractions of the baseline's mean in
-        `relative*`, `p_value` (sign-flip test of all the stratum's configurations together) and `verdict`.
+        `relative*`, `with_tail` (`relative` with the bad replicates that the sample can miss, see
+        `with_unseen_tail`), `correlation` (of neighbouring windows; null where replicates are independent),
+        `p_value` (sign-flip test of all the stratum's configurations together; null where a finished run has
+        no value and the baseline has one: the pairs that are left are no fair sample) and `verdict`.
 
     Raises
     ------
@@ -209,7 +232,35 @@ def ranking_head(ranking: pa.Table) -> RankingHead:
     if stored is None:
         raise MetricError("this table is not a ranking", hint="make one with gridtune.report.rank")
     values = json.loads(stored)
-    return RankingHead(**{**values, "group_by": tuple(values["group_by"])})
+    lists = {name: tuple(values[name]) for name in ("group_by", "subject_to")}
+    return RankingHead(**{**values, **lists})
+
+
+def with_head(ranking: pa.Table, head: RankingHead) -> pa.Table:
+    """Return a ranking with another head."""
+    return ranking.replace_schema_metadata(_metadata(head))
+
+
+def share_error(ranking: pa.Table, tables: int) -> pa.Table:
+    """Return a ranking whose verdicts share their error with those of other tables.
+
+    The chance of any false "better" or "worse" in all of them is at most 5 %: p-values are those of the table
+    times the number of tables (Bonferroni), at most 1.
+
+    Parameters
+    ----------
+    ranking
+        As `rank` makes it.
+    tables
+        Number of tables, one for each objective and stratum, and those over all strata.
+    """
+    head = replace(ranking_head(ranking), tables=tables)
+    rows = ranking.to_pylist()
+    for row in rows:
+        if row["p_value"] is not None:
+            row["p_value"] = min(1.0, row["p_value"] * tables)
+            row["verdict"] = _verdict_of(row, head.direction).value
+    return with_head(pa.Table.from_pylist(rows, schema=ranking.schema), head)
 
 
 def has_values(rows: Iterable[Mapping[str, Any]]) -> bool:
@@ -249,7 +300,11 @@ def ranking_schema(
         for name, column in zip(head.group_by, columns, strict=True)
     ]
     fields += [*_BEFORE, *(table.schema.field(PARAMETER_PREFIX + name) for name in parameters), *_AFTER]
-    return pa.schema(fields, metadata={_HEAD: json.dumps(asdict(head), sort_keys=True, default=str).encode()})
+    return pa.schema(fields, metadata=_metadata(head))
+
+
+def _metadata(head: RankingHead) -> dict[bytes, bytes]:
+    return {_HEAD: json.dumps(asdict(head), sort_keys=True, default=str).encode()}
 
 
 def _rank_stratum(
@@ -262,9 +317,17 @@ def _rank_stratum(
     # Row -1 is all NaN: what those without a baseline are compared with.
     padded = np.vstack([values, np.full(planned, math.nan)])
     interval = mean_interval(values, confidence=LEVEL)
-    paired = paired_difference(values, padded[bases], rng=np.random.default_rng(SEED), confidence=LEVEL)
     own = bases == np.arange(len(configurations))
     compared = (bases >= 0) & ~own
+    correlation = window_correlation(configurations, values, padded[bases])
+    paired = paired_difference(
+        values,
+        padded[bases],
+        rng=np.random.default_rng(SEED),
+        confidence=LEVEL,
+        correlation=correlation or 0.0,
+    )
+    tails = with_unseen_tail(values, padded[bases], direction=head.direction, confidence=LEVEL)
     counts = np.isfinite(values).sum(axis=1)
     statistics = {
         "configuration_id": [configuration.configuration_id for configuration in configurations],
@@ -273,6 +336,7 @@ def _rank_stratum(
         "planned": np.full(len(own), planned),
         "complete": counts == planned,
         "failures": [configuration.failures for configuration in configurations],
+        "undefined": [len(configuration.undefined) for configuration in configurations],
         "mean": means_of(values),
         "iqm": interquartile_mean(values),
         "ci_low": interval.low,
@@ -280,12 +344,39 @@ def _rank_stratum(
         "gap": gap_to_bound(values, bounds, head.direction),
         "pairs": np.where(compared, paired.n, 0),
         **{name: np.where(compared, getattr(paired, _FIELDS.get(name, name)), math.nan) for name in PAIRED},
-        "p_value": joint_paired_p_values(
-            np.where(compared[:, None], values, math.nan), padded[bases], rng=np.random.default_rng(SEED)
+        "with_tail": np.where(compared, tails, math.nan),
+        "correlation": np.where(compared, math.nan if correlation is None else correlation, math.nan),
+        "p_value": np.where(
+            lacks_values(configurations, padded[bases]),
+            math.nan,
+            joint_paired_p_values(
+                np.where(compared[:, None], values, math.nan),
+                padded[bases],
+                rng=np.random.default_rng(SEED),
+                correlation=correlation or 0.0,
+            ),
         ),
     }
     comparable = _comparable_means(values, head.direction)
     return ranked_rows(configurations, statistics, head.direction, "mean", comparable)
+
+
+def window_correlation(
+    configurations: Sequence[Configuration], values: FloatArray, base: FloatArray
+) -> float | None:
+    """Return how much differences in neighbouring windows of a log correlate; None for other replicates.
+
+    Parameters
+    ----------
+    configurations
+        Those of a stratum.
+    values, base
+        Shape (configurations, replicates), as `value_matrix` orders them: of each and of its baseline.
+    """
+    labels = replicate_labels(configurations)
+    if not labels or not all(label.startswith("window ") for label in labels):
+        return None
+    return neighbour_correlation(values, base)
 
 
 def ranked_rows(
@@ -334,8 +425,8 @@ def _verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
     The interval is that of the relative difference, which tables show; where it has none (a baseline around
     zero), that of the difference.
     """
-    if row["is_baseline"]:
-        return Verdict.BASELINE
+    if row["is_baseline"] or row["failures"]:
+        return Verdict.BASELINE if row["is_baseline"] else Verdict.FAILED
     of = "diff" if row["relative_low"] is None else "relative"
     low, high, p_value = row.get(f"{of}_low"), row.get(f"{of}_high"), row["p_value"]
     if row.get("diff") is None and row["relative"] is None:
@@ -344,7 +435,21 @@ def _verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
         return Verdict.EQUAL
     if low is None or high is None or p_value is None or p_value > 1 - LEVEL or low <= 0 <= high:
         return Verdict.UNSURE
-    return Verdict.BETTER if (high < 0) == (direction == "min") else Verdict.WORSE
+    if (high < 0) != (direction == "min"):
+        return Verdict.WORSE
+    return settled_better(row, direction)
+
+
+def verdict_text(row: Mapping[str, Any]) -> str:
+    """Return a row's verdict as tables show it, with the number of failed runs."""
+    failed = row["verdict"] == Verdict.FAILED
+    return f"{row['failures']} of {row['planned']} {row['verdict']}" if failed else str(row["verdict"])
+
+
+def settled_better(row: Mapping[str, Any], direction: str) -> Verdict:
+    """Return which "better" a row that is better has: of the mean, or of the typical replicate only."""
+    sign = 1 if direction == "min" else -1
+    return Verdict.TYPICALLY if sign * (row["with_tail"] or 0) > 0 else Verdict.BETTER
 
 
 def plain(value: Any) -> Any:

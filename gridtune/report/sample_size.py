@@ -18,7 +18,7 @@ from rich.text import Text
 from gridtune.errors import MetricError
 from gridtune.report.cells import baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX, percent_text, value_text, varying_parameters
-from gridtune.report.ranking import LEVEL, plain, ranking_head
+from gridtune.report.ranking import LEVEL, plain, ranking_head, window_correlation
 from gridtune.statistics.sample_size import (
     MOST_REPLICATES,
     PairedSpread,
@@ -93,7 +93,9 @@ def power_table(
         values = value_matrix(configurations)
         bases = baselines(configurations, head.baseline, names)
         compared = np.flatnonzero((bases >= 0) & (bases != np.arange(len(configurations))))
-        spread = PairedSpread.of(values[compared], values[bases[compared]])
+        pairs = values[compared], values[bases[compared]]
+        correlation = window_correlation(configurations, *pairs) or 0.0
+        spread = PairedSpread.of(*pairs, correlation=correlation)
         comparisons[_stratum_text(stratum)] = len(compared)
         statistics = _statistics(spread, head.direction, effects, sizes)
         found = [

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridtune.core.cells import CellResult
+from gridtune.core.system import Outcome
 from gridtune.errors import GridtuneError
 from gridtune.report.labels import row_label, varying_parameters
 from gridtune.report.ranking import ranking_head, strata
@@ -38,9 +39,11 @@ class ScheduleFiles:
     stratum
         Its name.
     tables
-        Configuration id to the Parquet file of its schedule.
+        Configuration id to the Parquet file of its schedule: the best and the baseline.
+    others
+        The same of the next best configurations, if they were asked for.
     figure
-        Utilisation and queue length over time of these schedules.
+        Utilisation and queue length over time of the schedules in `tables`.
     replicate
         Which one was drawn.
     processors
@@ -49,6 +52,7 @@ class ScheduleFiles:
 
     stratum: str
     tables: Mapping[str, Path] = field(default_factory=dict)
+    others: Mapping[str, Path] = field(default_factory=dict)
     figure: Path | None = None
     replicate: str = ""
     processors: int = 0
@@ -118,7 +122,9 @@ class ReportMaterial:
         return _workloads_of(self.summary)
 
 
-def write_schedules(summary: Summary, results: Sequence[CellResult], directory: Path) -> list[ScheduleFiles]:
+def write_schedules(
+    summary: Summary, results: Sequence[CellResult], directory: Path, best: int = 1
+) -> list[ScheduleFiles]:
     """Run one replicate of each stratum's best and baseline configuration again, and keep the schedules.
 
     Parameters
@@ -129,6 +135,8 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
         The sweep's results.
     directory
         Where the files go.
+    best
+        How many of the best configurations of each stratum.
 
     Returns
     -------
@@ -147,8 +155,8 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
     workloads = _workloads_of(summary)
     drawn = []
     for name, rows in strata(ranking):
-        best = [row for row in rows if row["rank"] == 1][:1]
-        shown = best and best + [row for row in rows if row["is_baseline"] and row not in best][:1]
+        first = [row for row in rows if row["rank"] == 1][:1]
+        shown = first and first + [row for row in rows if row["is_baseline"] and row not in first][:1]
         replicates = [done.get(row["configuration_id"], {}) for row in shown]
         shared = (
             [label for label in replicates[0] if all(label in cells for cells in replicates)] if shown else []
@@ -161,8 +169,11 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
                 role for role, has in (("best", row["rank"] == 1), ("baseline", row["is_baseline"])) if has
             ]
             cells[f"{row_label(row, varying)} ({' and '.join(roles)})"] = results_of[shared[0]]
+        ranked = [row for row in rows if row["rank"] is not None][:best]
+        next_best = [done[row["configuration_id"]] for row in ranked if row not in shown]
+        others = [cells_of[shared[0]] for cells_of in next_best if shared[0] in cells_of]
         try:
-            files = _write(name, cells, summary.facts.system, workloads, directory)
+            files = _write(name, cells, others, summary.facts.system, workloads, directory)
         except GridtuneError:
             # The results stand without it; a trace may have been moved since.
             continue
@@ -181,7 +192,8 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
         return []
     index = json.loads(path.read_text(encoding="utf-8"))
     for entry in index:
-        entry["tables"] = {key: directory / name for key, name in entry["tables"].items()}
+        for part in ("tables", "others"):
+            entry[part] = {key: directory / name for key, name in entry.get(part, {}).items()}
         entry["figure"] = directory / entry["figure"]
     return [ScheduleFiles(**entry) for entry in index]
 
@@ -192,28 +204,41 @@ def _workloads_of(summary: Summary) -> Workloads:
 
 
 def _write(
-    stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
+    stratum: str,
+    cells: Mapping[str, CellResult],
+    others: Sequence[CellResult],
+    system: str,
+    workloads: Workloads,
+    directory: Path,
 ) -> ScheduleFiles | None:
     from gridtune.core.schedules.plots import LoadCurves, plot_load  # noqa: PLC0415
 
     slug = re.sub(r"[^\w.=-]+", "-", stratum).strip("-") or "all"
-    tables, curves, replicate, processors = {}, {}, "", 0
-    for role, cell in cells.items():
-        run = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads)
-        table = run.outcome.tables.get(_TABLE)
-        if table is None:
-            continue
-        # Best and baseline in the file's name, the configuration in the figure.
-        word = "baseline" if role.endswith("(baseline)") else "best"
+    tables, beside, curves, replicate, processors = {}, {}, {}, "", 0
+
+    def keep(cell: CellResult, word: str) -> tuple[Path, Outcome] | None:
+        outcome = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads).outcome
+        if _TABLE not in outcome.tables:
+            return None
         path = directory / f"{slug}-{word}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, path, compression="zstd")
-        tables[cell.configuration_id] = path
-        processors = int(run.outcome.notes["processors"])
-        curves[role] = LoadCurves.of_table(table, processors)
-        replicate = cell.replicate
+        pq.write_table(outcome.tables[_TABLE], path, compression="zstd")
+        return path, outcome
+
+    for role, cell in cells.items():
+        # Best and baseline in the file's name, the configuration in the figure.
+        kept = keep(cell, "baseline" if role.endswith("(baseline)") else "best")
+        if kept is not None:
+            tables[cell.configuration_id], outcome = kept
+            processors = int(outcome.notes["processors"])
+            curves[role] = LoadCurves.of_table(outcome.tables[_TABLE], processors)
+            replicate = cell.replicate
     if not curves:
         return None
+    for place, cell in enumerate(others, start=2):
+        kept = keep(cell, f"best-{place}")
+        if kept is not None:
+            beside[cell.configuration_id] = kept[0]
     title = ", ".join(part for part in (stratum, replicate) if part)
     figure = plot_load(curves, directory / f"{slug}-utilisation-and-queue.png", title=title)
-    return ScheduleFiles(stratum, tables, figure, replicate, processors)
+    return ScheduleFiles(stratum, tables, beside, figure, replicate, processors)

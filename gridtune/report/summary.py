@@ -5,23 +5,35 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gridtune.core.cells import CellResult
 from gridtune.core.remarks import merged_remarks, remark_lines
-from gridtune.core.system import get_system, system_names
+from gridtune.core.system import Measure, System, get_system, system_names
 from gridtune.errors import SweepError
+from gridtune.registry import NamedValues
+from gridtune.report.card import OF_CLASS, Card, CardMaterial
 from gridtune.report.cells import configuration_parameters
+from gridtune.report.combined import Front, front_table, fronts_of, rank_overall
+from gridtune.report.eligibility import (
+    Bounds,
+    constrained,
+    constrained_overall,
+    judge_constraints,
+    raced,
+    raced_overall,
+)
 from gridtune.report.facts import SweepFacts, has_configuration, write_json
-from gridtune.report.front import Front, front_table, fronts_of
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
+    file_text,
     parameter_names,
     percent_text,
     row_label,
@@ -29,12 +41,11 @@ from gridtune.report.labels import (
     value_text,
     varying_parameters,
 )
-from gridtune.report.overall import rank_overall
-from gridtune.report.raced import raced, raced_overall
 from gridtune.report.ranking import (
     has_values,
     rank,
     ranking_head,
+    share_error,
     strata,
 )
 from gridtune.report.tables import ranking_html, ranking_markdown, table_csv
@@ -103,7 +114,9 @@ class Summary:
     curves
         Objective to the ranking that figures over parameters are drawn from: split by workload alone.
     remarks
-        What of the logs was ignored, assumed or cut off, a sentence each.
+        What of the logs was ignored, assumed or cut off, and metrics that cells lack, a sentence each.
+    material
+        What the cards are made of.
     """
 
     facts: SweepFacts
@@ -111,11 +124,33 @@ class Summary:
     overall: Mapping[str, pa.Table]
     curves: Mapping[str, pa.Table]
     remarks: Sequence[str] = ()
+    material: CardMaterial | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rankings", "overall", "curves"):
+            object.__setattr__(self, name, NamedValues(getattr(self, name)))
+
+    @cached_property
+    def cards(self) -> list[Card]:
+        """The verdicts: by objective, over all strata first where there are several."""
+        return [] if self.material is None else self.material.cards()
 
     @cached_property
     def fronts(self) -> list[Front]:
         """The Pareto fronts of several objectives: over all strata, if there are several, and of each."""
         return fronts_of(self.rankings, self.overall)
+
+    def sharing_error(self) -> Summary:
+        """Return the summary with one error of 5 % for the verdicts of all its tables together."""
+        both = (self.rankings, self.overall)
+        tables = sum(len(list(strata(table))) for tables in both for table in tables.values())
+        rankings, overall = (
+            {objective: share_error(table, tables) for objective, table in each.items()} for each in both
+        )
+        material = (
+            None if self.material is None else replace(self.material, rankings=rankings, overall=overall)
+        )
+        return replace(self, rankings=rankings, overall=overall, material=material)
 
     @property
     def best(self) -> list[Best]:
@@ -142,9 +177,9 @@ class Summary:
     def tables(self) -> Iterator[tuple[str, pa.Table]]:
         """Every table with the name of its file: the strata's, then the overall one, by objective."""
         for objective, ranking in self.rankings.items():
-            yield f"ranking-{objective}", ranking
+            yield f"ranking-{file_text(objective)}", ranking
             if objective in self.overall:
-                yield f"overall-{objective}", self.overall[objective]
+                yield f"overall-{file_text(objective)}", self.overall[objective]
 
     @property
     def markdown(self) -> str:
@@ -154,6 +189,7 @@ class Summary:
             parts.append(f"{self.facts.description.strip()}\n")
         if self.remarks:
             parts.append("\n".join(f"- {remark}" for remark in self.remarks) + "\n")
+        parts += [card.markdown() for card in self.cards]
         for objective, ranking in self.rankings.items():
             parts.append(f"## {objective}\n")
             if objective in self.overall:
@@ -178,10 +214,57 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
     SweepError
         If no cell has the baseline's parameters.
     """
+    system = get_system(facts.system) if facts.system in system_names() else None
+    rankings, overall, curves = _ranked(table, facts, {} if system is None else system.value_warnings)
+    constraints = facts.constraints
+    bounds: Bounds = {}
+    if constraints and rankings:
+        bounds = judge_constraints(table, next(iter(rankings.values())), constraints)
+        rankings = {name: constrained(ranking, bounds, constraints) for name, ranking in rankings.items()}
+        overall = {
+            name: constrained_overall(ranking, rankings[name], constraints)
+            for name, ranking in overall.items()
+        }
+    notes: dict[str, list[Mapping[str, Any]]] = {}
+    for result in results:
+        notes.setdefault(result.workload, []).append(result.notes)
+    remarks = {workload: merged_remarks(among) for workload, among in notes.items()}
+    measures = _measures(table, facts, system)
+    material = CardMaterial(
+        table,
+        rankings,
+        overall,
+        fronts_of(rankings, overall),
+        bounds,
+        measures,
+        {
+            workload: next((note["classes"] for note in among if "classes" in note), {})
+            for workload, among in notes.items()
+        },
+        {workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
+    )
+    lines = [
+        f"{workload}: {line}" if len(notes) > 1 else line
+        for workload, remark in remarks.items()
+        for line in remark_lines(remark, most=True)
+    ]
+    lines += _missing(table, facts, measures)
+    by_class = system is not None and f"{OF_CLASS}[wide]" in system.metrics
+    if by_class and any("classes" not in note for among in notes.values() for note in among if note):
+        lines.append("cells of an earlier gridtune have no metrics by class of jobs: who pays is not known")
+    return Summary(facts, rankings, overall, curves, lines, material)
+
+
+_Rankings = dict[str, pa.Table]
+
+
+def _ranked(
+    table: pa.Table, facts: SweepFacts, warnings: Mapping[str, Mapping[str, str]]
+) -> tuple[_Rankings, _Rankings, _Rankings]:
+    """Return for each objective its ranking within each stratum, that over all, and that for curves."""
     baseline = _baseline(table, facts)
     conditions = _conditions(table, baseline)
     race = RacePlan.stored(facts.space)
-    warnings = get_system(facts.system).value_warnings if facts.system in system_names() else {}
     rankings, overall, curves = {}, {}, {}
     for objective in facts.objectives:
         name = objective.metric
@@ -202,15 +285,43 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         curves[name] = ranked() if conditions else rankings[name]
         if over_all is not None:
             overall[name] = over_all if race is None else raced_overall(over_all, ranking, table, race)
-    notes: dict[str, list[Mapping[str, Any]]] = {}
-    for result in results:
-        notes.setdefault(result.workload, []).append(result.notes)
-    remarks = [
-        f"{workload}: {line}" if len(notes) > 1 else line
-        for workload, among in notes.items()
-        for line in remark_lines(merged_remarks(among), most=True)
+    return rankings, overall, curves
+
+
+def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict[str, Measure]:
+    """Return the metrics that cards look at beside the first objective.
+
+    They are the other objectives, those of constraints, those that the system watches, and the mean wait of
+    each class of jobs.
+    """
+    measures = {
+        one.metric: Measure.own(one.unit or "1", "max" if one.direction == "max" else "min", one.metric)
+        for one in facts.objectives[1:]
+    }
+    by_class = [
+        name.removeprefix("metric.") for name in table.column_names if name.startswith(f"metric.{OF_CLASS}[")
     ]
-    return Summary(facts, rankings, overall, curves, remarks)
+    watched = () if system is None else system.watched_metrics
+    for name in (*(one.metric for one in facts.constraints), *watched, *by_class):
+        if system is not None and name in system.metrics and name != facts.objectives[0].metric:
+            measures.setdefault(name, system.metrics[name])
+    return {name: measure for name, measure in measures.items() if measure.direction != "none"}
+
+
+def _missing(table: pa.Table, facts: SweepFacts, measures: Mapping[str, Measure]) -> Iterator[str]:
+    """Yield remarks on metrics that finished cells do not have, as an earlier gridtune ran them."""
+    done = table.filter(pc.equal(table["state"], "done"))
+    names = dict.fromkeys([*(one.metric for one in facts.objectives), *measures])
+    if not done.num_rows:
+        return
+    for name in names:
+        column = f"metric.{name}"
+        lacking = done[column].null_count if column in table.column_names else done.num_rows
+        if lacking:
+            yield (
+                f"{name} is missing in {lacking:,} of {done.num_rows:,} cells, which did not measure it; "
+                f"`gridtune rerun FOLDER --add-metric '{name}'` does"
+            )
 
 
 def _baseline(table: pa.Table, facts: SweepFacts) -> dict[str, Any]:
@@ -286,19 +397,20 @@ def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
     for objective, ranking in summary.rankings.items():
         if not has_values(ranking.to_pylist()):
             continue
+        name = file_text(objective)
         if objective in summary.overall and has_values(summary.overall[objective].to_pylist()):
-            yield plot_ranking(summary.overall[objective], directory / f"overall-{objective}.png")
-        yield plot_ranking(ranking, directory / f"ranking-{objective}.png")
+            yield plot_ranking(summary.overall[objective], directory / f"overall-{name}.png")
+        yield plot_ranking(ranking, directory / f"ranking-{name}.png")
         curves = summary.curves[objective]
         numeric = numeric_parameters(curves)
         varying = varying_parameters(curves, without=ranking_head(curves).group_by)
-        words = [name for name in varying if name not in numeric]
-        for name in numeric:
-            yield plot_against(curves, name, directory / f"{objective}-against-{name}.png")
+        words = [parameter for parameter in varying if parameter not in numeric]
+        for parameter in numeric:
+            yield plot_against(curves, parameter, directory / f"{name}-against-{parameter}.png")
         for pair in list(combinations(words, 2))[:_MOST_PAIRS]:
             # The longer list goes down, where there is room for its words.
             across, down = sorted(pair, key=lambda name: len(curves[PARAMETER_PREFIX + name].unique()))
-            path = directory / f"{objective}-over-{down}-and-{across}.png"
+            path = directory / f"{name}-over-{down}-and-{across}.png"
             yield plot_heat_map(curves, across, down, path)
 
 

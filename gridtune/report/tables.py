@@ -14,12 +14,14 @@ from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gridtune.report.combined import FEWEST_LOGS
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     count_text,
@@ -29,10 +31,20 @@ from gridtune.report.labels import (
     value_text,
     varying_parameters,
 )
-from gridtune.report.overall import FEWEST_LOGS
-from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ranking_head, shown_rows, strata
+from gridtune.report.ranking import (
+    LEVEL,
+    RankingHead,
+    Verdict,
+    has_values,
+    ranking_head,
+    shown_rows,
+    strata,
+    verdict_text,
+)
+from gridtune.statistics.dependence import effective_number
 
 __all__ = [
+    "MARKS",
     "html_document",
     "markdown_html",
     "plain_table",
@@ -45,9 +57,11 @@ __all__ = [
     "table_csv",
 ]
 
-_MARKS = {
+MARKS = {
     Verdict.BETTER: "green",
+    Verdict.TYPICALLY: "green",
     Verdict.WORSE: "red",
+    Verdict.FAILED: "red",
     Verdict.UNSURE: "dim",
     Verdict.EQUAL: "dim",
     Verdict.BASELINE: "bold",
@@ -57,6 +71,10 @@ WIDTH = 120
 INCOMPLETE_NOTE = (
     "* not every replicate has a result: without a rank, in order of the difference to the best "
     "on the replicates that both have"
+)
+TYPICALLY_NOTE = (
+    "better typically: in most replicates, but the mean is not settled; n of them can miss 3/n of all, and "
+    "so many that are twice as bad as the worst one here would undo it"
 )
 GAP_NOTE = "gap: how far the mean is from a bound that no policy can beat; the best possible is in between"
 #: What replicates are, for headings, and what follows from it for their intervals.
@@ -106,7 +124,9 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
             cells = [interval_text(*pair, percent_text) or "–" for pair in ends]
             if name == "relative" or any(low is not None for low, _ in ends):
                 columns.append(_Column(title, False, cells))
-        columns.append(_Column("verdict", True, [row["verdict"] for row in rows]))
+        columns.append(_Column("verdict", True, [verdict_text(row) for row in rows]))
+    if head.subject_to:
+        columns.append(_Column("bounds", True, [row["subject_to"] for row in rows]))
     if any(row.get("race") for row in rows):
         columns.append(_Column("race", True, [row["race"] for row in rows]))
     if any(row["failures"] for row in rows):
@@ -169,7 +189,7 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
                 Text(column.title), justify="left" if column.left else "right", no_wrap=not column.left
             )
         for index, row in enumerate(rows):
-            mark = _MARKS.get(Verdict(row["verdict"]), "")
+            mark = MARKS.get(Verdict(row["verdict"]), "")
             cells = [
                 Text(column.cells[index], style=mark if column.title == "verdict" else "")
                 for column in columns
@@ -214,19 +234,42 @@ def ranking_notes(
         yield INCOMPLETE_NOTE
     if any(row["gap"] is not None for row in shown):
         yield GAP_NOTE
-    compared = sum(row["p_value"] is not None for row in every)
-    if compared:
-        yield (
-            "better, worse: the paired interval excludes 0, and so does a sign-flip test at 5 % of "
-            f"{'all ' if compared > 1 else ''}{compared} comparison{'s together' if compared > 1 else ''}"
-        )
-        # n pairs have 2^n sign patterns, two of which are the most extreme ones.
-        enough = math.ceil(math.log2(2 / (1 - LEVEL)))
-        pairs = max(row["independent" if head.overall else "pairs"] for row in every)
-        if pairs < enough:
-            yield f"with {pairs} replicates that test can prove nothing: {enough} would do"
+    if head.subject_to:
+        bounds = "; ".join(head.subject_to)
+        yield f"bounds: {bounds}, judged by the 95 % interval; what violates one has no rank"
+    if any(row["p_value"] is not None for row in every):
+        yield from _test_notes(every, shown, head)
         if note := _scope(every, head):
             yield note
+
+
+def _test_notes(
+    every: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]], head: RankingHead
+) -> Iterator[str]:
+    """Yield what verdicts mean, and what they allow for."""
+    compared = sum(row["p_value"] is not None for row in every)
+    yield (
+        "better, worse: the paired interval excludes 0, and so does a sign-flip test at 5 % of "
+        f"{'all ' if compared > 1 else ''}{compared} comparison{'s' if compared > 1 else ''} of "
+        + (f"the {head.tables} tables" if head.tables > 1 else "this table")
+        + (" together" if compared > 1 or head.tables > 1 else "")
+    )
+    correlation = max((row["correlation"] or 0.0 for row in every), default=0.0)
+    pairs = max(row["pairs"] for row in every)
+    if correlation > 0:
+        number = effective_number(pairs, correlation)
+        count = "" if head.overall else f"; {pairs} say as much as {number:.1f} independent ones"
+        yield (
+            f"differences in neighbouring windows correlate by {correlation:.2f}{count}: "
+            "paired intervals and verdicts allow for it"
+        )
+    if any(row["verdict"] == Verdict.TYPICALLY for row in shown):
+        yield TYPICALLY_NOTE
+    # n pairs have 2^n sign patterns, two of which are the most extreme ones.
+    enough = math.ceil(math.log2(2 / (1 - LEVEL)))
+    tested = max(row["independent"] for row in every) if head.overall else pairs
+    if tested < enough:
+        yield f"with {tested} replicates that test can prove nothing: {enough} would do"
 
 
 def _scope(rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
@@ -275,8 +318,12 @@ def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
 
 
 def table_csv(table: pa.Table) -> str:
-    """Return a table as CSV, numbers in full."""
+    """Return a table as CSV, numbers in full; a text that spreadsheets would compute begins with `'`."""
     buffer = io.BytesIO()
+    for place, column in enumerate(table.columns):
+        if pa.types.is_string(column.type):
+            plain = pc.replace_substring_regex(column, r"^([=+\-@\t\r])", r"'\1")
+            table = table.set_column(place, table.column_names[place], plain)
     pa_csv.write_csv(table, buffer)
     return buffer.getvalue().decode()
 
@@ -284,7 +331,7 @@ def table_csv(table: pa.Table) -> str:
 def ranking_html(ranking: pa.Table, title: str) -> str:
     """Return a ranking as a page by itself, as a tracking server shows it."""
     tables = markdown_html(ranking_markdown(ranking)).replace("<p>", '<p class="note">')
-    for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.UNSURE):
+    for verdict in (Verdict.BETTER, Verdict.TYPICALLY, Verdict.WORSE, Verdict.UNSURE):
         kind = verdict.replace(" ", "-")
         tables = tables.replace(f"<td class=left>{verdict}<", f'<td class="left {kind}">{verdict}<')
     body = [f"<header><h1>{html.escape(title)}</h1></header><main><section>{tables}</section></main>"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gridtune.statistics.dependence import effective_number, neighbour_correlation
 from gridtune.statistics.inference import (
     PairedDifference,
     bootstrap_interval,
@@ -22,10 +23,12 @@ __all__ = [
     "PairedDifference",
     "adjust_p_values",
     "bootstrap_interval",
+    "effective_number",
     "interquartile_mean",
     "joint_paired_p_values",
     "joint_sign_flip_p_values",
     "mean_interval",
+    "neighbour_correlation",
     "paired_difference",
     "probability_of_improvement",
     "sign_flip_p_value",

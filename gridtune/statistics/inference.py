@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
+from gridtune.statistics.dependence import widening
 from gridtune.statistics.intervals import (
     FloatOrArray,
     Interval,
@@ -42,6 +43,7 @@ __all__ = [
     "interquartile_mean",
     "paired_difference",
     "probability_of_improvement",
+    "with_unseen_tail",
 ]
 
 
@@ -177,6 +179,7 @@ def paired_difference(
     confidence: float = 0.95,
     method: Method | Literal["adjusted"] = "adjusted",
     resamples: int = 10_000,
+    correlation: float = 0.0,
 ) -> PairedDifference:
     """Compare two configurations, or many with one, on the same replicates.
 
@@ -196,6 +199,9 @@ def paired_difference(
         interval of the logarithm of the ratio of the means (where values are negative, that of
         `mean_interval` of the residuals around the ratio). The others are those of `bootstrap_interval`,
         for both.
+    correlation
+        Of neighbouring replicates (`neighbour_correlation`): intervals are wider by `widening`, the relative
+        one in the logarithm of the ratio. The p-value takes replicates as independent.
 
     Returns
     -------
@@ -239,6 +245,11 @@ def paired_difference(
             closed = _ratio_ends(differences, base, confidence)
             relative_low[index] = np.fmin(relative_low[index], closed[0])
             relative_high[index] = np.fmax(relative_high[index], closed[1])
+        wider = widening(n, correlation, confidence)
+        low[index] = mean[index] - wider * (mean[index] - low[index])
+        high[index] = mean[index] + wider * (high[index] - mean[index])
+        relative_low[index] = _moved_out(relative[index], relative_low[index], wider)
+        relative_high[index] = _moved_out(relative[index], relative_high[index], wider)
         # A ratio whose denominator may be 0 has no finite interval.
         unsettled = drawn_base.min(axis=1) * drawn_base.max(axis=1) <= 0
         relative_low[index[unsettled]] = relative_high[index[unsettled]] = np.nan
@@ -278,6 +289,67 @@ def probability_of_improvement(
     wins = better.sum(axis=1) + (first.rows == second.rows).sum(axis=1) / 2
     with np.errstate(invalid="ignore"):
         return first.shaped(wins / first.counts)
+
+
+#: How many times as bad as the worst replicate that was seen those may be that were not.
+_UNSEEN = 2.0
+
+
+def with_unseen_tail(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    direction: str,
+    replicates: int | None = None,
+    confidence: float = 0.95,
+) -> FloatOrArray:
+    """Return the relative difference if `a` also had all the bad replicates that a sample can miss.
+
+    A kind of replicate that n replicates do not contain may be a share 1 − (1 − confidence)^(1/n) of all,
+    about 3/n at 95 %. Here so many are twice as bad as the worst value of the pair's sample. A mean that is
+    better even so does not hang on its worst replicates.
+
+    Parameters
+    ----------
+    a, b
+        Shapes (..., n), broadcast against each other; a replicate counts where neither is NaN.
+    direction
+        Whether smaller ("min") or larger ("max") values are better.
+    replicates
+        Number of replicates of the whole comparison, where these are a part of it; by default the pairs here.
+    confidence
+        Of the bound on the share.
+
+    Returns
+    -------
+    float or numpy.ndarray
+        Shape (...): as `PairedDifference.relative`; NaN without pairs or where the mean of `b` is zero.
+
+    Notes
+    -----
+    Source of the share: Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249,
+    1983. That bad replicates are at most twice as bad as the worst one seen is an assumption.
+    """
+    check_confidence(confidence)
+    first, second = Samples.of_pairs(a, b)
+    counts = first.counts
+    worst_of = np.fmax if direction == "min" else np.fmin
+    worst = worst_of.reduce(worst_of(first.rows, second.rows), axis=1, initial=np.nan)
+    worst = worst * np.where((worst >= 0) == (direction == "min"), _UNSEEN, 1 / _UNSEEN)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        missed = 1 - (1 - confidence) ** (1 / (counts if replicates is None else np.float64(replicates)))
+        mean, base = (np.nansum(rows, axis=1) / counts for rows in (first.rows, second.rows))
+    return first.shaped(_over((1 - missed) * mean + missed * worst - base, base))
+
+
+def _moved_out(relative: FloatArray, end: FloatArray, factor: float) -> FloatArray:
+    """Return the end of a relative difference's interval, farther from it; of ratios, in their logarithms."""
+    if factor == 1:
+        return end
+    with np.errstate(invalid="ignore", over="ignore"):
+        ratio = (1 + relative) * np.exp(factor * np.log((1 + end) / (1 + relative))) - 1
+    plain = relative + factor * (end - relative)
+    return np.where((relative > -1) & (end > -1), ratio, plain)
 
 
 def _over(values: FloatArray, base: FloatArray) -> FloatArray:

@@ -140,7 +140,7 @@ def _hall(residuals: FloatArray, confidence: float) -> tuple[FloatArray, FloatAr
     return corrected(student), -corrected(-student)
 
 
-def t_quantile(n: int, confidence: float) -> float:
+def t_quantile(n: float, confidence: float) -> float:
     """Return the quantile of Student's t for n values that leaves half of the error above it."""
     from scipy.special import stdtrit  # noqa: PLC0415 (heavy, and only needed here)
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.statistics.dependence import error_ratio, series_correlation
 from gridtune.statistics.inference import paired_difference
 from gridtune.types import BoolArray, FloatArray, IntArray
 
@@ -252,11 +253,30 @@ class RaceRules:
         The chance of each of the two errors (see `Boundaries.of`) over the whole race.
     columns
         Values that each replicate has for a configuration.
+    places
+        Place in the log of each replicate, in the order they are run, where they are windows; else empty.
     """
 
     looks: tuple[int, ...]
     error: float
     columns: int = 1
+    places: tuple[int, ...] = ()
+
+    def error_ratio(self, differences: FloatArray) -> float:
+        """Return by how much the error of a mean is larger than of independent replicates.
+
+        Parameters
+        ----------
+        differences
+            Shape (configurations, replicates · columns): of the first replicates of a race.
+        """
+        n = differences.shape[1] // self.columns
+        if not self.places or n * self.columns != differences.shape[1] or n < 2:
+            return 1.0
+        order = np.argsort(self.places[:n], kind="stable")
+        series = differences.reshape(len(differences), n, self.columns)[:, order]
+        correlations = [series_correlation(series[:, :, column]) for column in range(self.columns)]
+        return error_ratio(n, float(np.mean(correlations)))
 
 
 class Boundaries(NamedTuple):
@@ -417,6 +437,7 @@ class RaceTest:
         n = scores.shape[1]
         place = int(np.argmin(np.where(contending, scores.mean(axis=1), math.inf)))
         ((mean, deviation),) = _differences(scores, scores[place], [n])
+        deviation = deviation * self.rules.error_ratio(np.delete(scores, place, axis=0) - scores[place])
         worse = mean / deviation * math.sqrt(n) > self._limits.worse[number] * (1 + _SMALLEST)
         worse[place] = False
         self.contender[inside[worse]] = False
@@ -436,6 +457,7 @@ class RaceTest:
         n = scores.shape[1]
         references = scores[places[np.maximum(self.bases[inside], 0)]]
         ((mean, deviation),) = _differences(scores, references, [n])
+        deviation = deviation * self.rules.error_ratio((scores - references)[open_now])
         different = np.abs(mean) / deviation * math.sqrt(n) > self._limits.different[number] * (1 + _SMALLEST)
         found = open_now & different
         self.verdict[inside[found]] = np.sign(mean[found]).astype(np.int64)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
+from gridtune.statistics.dependence import innovations
 from gridtune.statistics.intervals import FloatOrArray, Samples
 from gridtune.types import FloatArray
 
@@ -291,7 +292,9 @@ def flipped_as_far(differences: FloatArray, resampling: Resampling) -> FloatArra
 _FLIP_BLOCK = 2_000_000
 
 
-def joint_paired_p_values(a: npt.ArrayLike, b: npt.ArrayLike, *, rng: np.random.Generator) -> FloatArray:
+def joint_paired_p_values(
+    a: npt.ArrayLike, b: npt.ArrayLike, *, rng: np.random.Generator, correlation: npt.ArrayLike = 0.0
+) -> FloatArray:
     """Return p-values of many paired comparisons, corrected for their number, also for skewed values.
 
     A configuration that is 18 times worse on every replicate differs by 5 on an easy one and by 5,000 on a
@@ -309,6 +312,9 @@ def joint_paired_p_values(a: npt.ArrayLike, b: npt.ArrayLike, *, rng: np.random.
         replicate counts where neither is NaN.
     rng
         As in `joint_sign_flip_p_values`.
+    correlation
+        Of each replicate's differences with those of the one before, shape (replicates,) or a number for
+        all; 0 where they are independent. The signs flipped are those of the `innovations`.
 
     Returns
     -------
@@ -320,7 +326,8 @@ def joint_paired_p_values(a: npt.ArrayLike, b: npt.ArrayLike, *, rng: np.random.
     differences = first - second
     size = np.abs(first) + np.abs(second)
     relative = np.divide(differences, size, out=differences.copy(), where=size > 0)
-    p_values = joint_sign_flip_p_values(np.vstack([differences, relative]), rng=rng)
+    family = innovations(np.vstack([differences, relative]), correlation)
+    p_values = joint_sign_flip_p_values(family, rng=rng)
     plain, scaled = p_values[: len(first)], p_values[len(first) :]
     agree = np.nansum(differences, axis=1) * np.nansum(relative, axis=1) > 0
     return np.where(agree, np.fmin(plain, scaled), plain)

@@ -44,8 +44,8 @@ class PairedSpread:
     effect
         The observed effect: log(mean a / mean b) where `logarithmic`, else (mean a − mean b) / |mean b|.
     deviation
-        Standard deviation of one replicate on the same scale; NaN for fewer than two pairs or a baseline's
-        mean of zero.
+        Standard deviation of one replicate on the same scale, more where they correlate; NaN for fewer than
+        two pairs or a baseline's mean of zero.
     logarithmic
         Whether all values are positive.
     """
@@ -56,7 +56,7 @@ class PairedSpread:
     logarithmic: BoolArray
 
     @classmethod
-    def of(cls, a: npt.ArrayLike, b: npt.ArrayLike) -> Self:
+    def of(cls, a: npt.ArrayLike, b: npt.ArrayLike, *, correlation: float = 0.0) -> Self:
         """Return how much paired comparisons vary between replicates.
 
         The deviation is that of the residuals aᵢ / mean a − bᵢ / mean b (delta method) where all values are
@@ -67,6 +67,9 @@ class PairedSpread:
         a, b
             Shapes (configurations, replicates), broadcast against each other; a replicate counts where
             neither is NaN.
+        correlation
+            Of neighbouring replicates (`neighbour_correlation`): the deviation is the one with which as many
+            independent replicates would say as little, √((1 + ρ) / (1 − ρ)) times their own.
         """
         first, second = (samples.rows for samples in Samples.of_pairs(a, b))
         present = ~np.isnan(first)
@@ -80,6 +83,7 @@ class PairedSpread:
             around = (first - (mean_a / mean_b)[:, None] * second) / np.abs(mean_b)[:, None]
             residuals = np.where(logarithmic[:, None], by_ratio, around)
             deviation = np.sqrt(np.nansum(residuals**2, axis=1) / (pairs - 1))
+            deviation *= math.sqrt((1 + correlation) / (1 - correlation))
         settled = (pairs > 1) & np.isfinite(effect)
         return cls(pairs, effect, np.where(settled, deviation, np.nan), logarithmic)
 

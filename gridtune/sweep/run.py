@@ -7,13 +7,17 @@ import math
 import random
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gridtune.arguments import require_number
 from gridtune.core.cells import Cell, CellResult
-from gridtune.errors import GridtuneWarning, SweepError
+from gridtune.core.opened_files import content_of
+from gridtune.core.remarks import READ_FILES
+from gridtune.errors import GridtuneWarning, SpaceError, SweepError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment
 from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, check_executor
@@ -158,6 +162,20 @@ def run_space(
         return sweep.end(folder / RESULTS_NAME, on_full, began)
 
 
+def _edited_since(results: Iterable[CellResult]) -> dict[str, set[str]]:
+    """Return the files that code of users read in a call and that have changed since, by id of the cell.
+
+    A file that is not here, as on another machine, is taken to be the same.
+    """
+    now = cache(lambda file: content_of(Path(file)))
+    edited = {}
+    for result in results:
+        read = result.notes.get(READ_FILES)
+        if read and (changed := {file for file, content in read.items() if now(file) not in {"", content}}):
+            edited[result.cell_id] = changed
+    return edited
+
+
 class _Sweep:
     """The cells of a sweep, with their results so far."""
 
@@ -174,6 +192,12 @@ class _Sweep:
         self._renaming = Renaming(plan.system)
         self._stored = {key: self._renaming.result(result) for key, result in journal.results.items()}
         self._finished = {key: one for key, one in self._stored.items() if one.state not in retried}
+        edited = _edited_since(self._finished.values())
+        for key in edited:
+            del self._finished[key]
+        self._edited = {
+            file: sum(file in files for files in edited.values()) for file in set().union(*edited.values())
+        }
         self._ran = 0
 
     def run(self, runner: SweepExecutor, shuffle: int | None) -> None:
@@ -186,6 +210,11 @@ class _Sweep:
         self._facts = self._sweep_plan(runner.folder, before)
         for observer in self._observers:
             observer.started(self._facts)
+        for file, cells_of in sorted(self._edited.items()):
+            text = f"{file} has changed since {cells_of:,} cells read it: they run again"
+            warnings.warn(text, GridtuneWarning, stacklevel=2)
+        if queue.left and self._journal.mixes is not None:
+            warnings.warn(self._journal.mixes, GridtuneWarning, stacklevel=2)
         if queue.left:
             seconds = [result.seconds for result in before if math.isfinite(result.seconds)]
             typical = sum(seconds) / len(seconds) if seconds else None
@@ -193,12 +222,14 @@ class _Sweep:
 
     def _sample(self) -> list[Mapping[str, Any]]:
         """Return configurations to compile for, up to a limit; the others compile when first met."""
-        distinct: dict[str, Mapping[str, Any]] = {}
-        for cell in self._cells or self._plan.cells(self._plan.corners()):
-            distinct.setdefault(cell.configuration_id, cell.configuration)
-            if len(distinct) >= _LARGEST_SAMPLE:
-                break
-        return list(distinct.values())
+        cells = list(self._cells)
+        if self._plan.space.strategy.adaptive is not None:
+            for point in self._plan.corners():
+                # A strategy may never come to a point that the system refuses.
+                with contextlib.suppress(SpaceError):
+                    cells += self._plan.cells([point])
+        distinct = {cell.configuration_id: cell.configuration for cell in cells}
+        return list(distinct.values())[:_LARGEST_SAMPLE]
 
     def end(self, path: Path, on_full: Callable[[str], None], began: float) -> SweepResult:
         """Write the table of results, and return them."""
@@ -243,7 +274,11 @@ class _Sweep:
             total = max(total, plan.most)
         other_code = find_other_code(self._stored, self._cells)
         workloads = plan.workloads.loaded
-        return SweepPlan(plan.space, folder, plan.directions, total, before, workloads, other_code, stops)
+        facts = plan.space, folder, plan.directions, total, before, workloads, other_code, stops
+        if stops or strategy.adaptive is not None:
+            return SweepPlan(*facts)
+        left = (cell for cell in self._cells if cell.cell_id not in self._finished)
+        return SweepPlan(*facts, Counter((cell.workload, cell.configuration_id) for cell in left))
 
     def _sink(self, results: Sequence[CellResult]) -> None:
         self._journal.append(results)

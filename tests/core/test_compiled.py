@@ -204,3 +204,29 @@ def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
     modules = import_closure([decisions.__name__], module_source, late=False)
     assert {"gridtune.core.compiled", "gridtune.systems.dispatch.simulator.site"} <= modules.keys()
     assert not [name for name in modules if ".systems." in name and ".systems.dispatch" not in name]
+
+
+RECURSIVE = """
+from gridtune.core.compiled import kernel
+
+
+@kernel()
+def factorial(number):
+    return 1 if number < 2 else number * factorial(number - 1)
+
+
+@kernel()
+def twice(number):
+    return 2 * factorial(number)
+"""
+
+
+def test_a_kernel_may_call_itself(package: Path) -> None:
+    """From the interpreter and from another kernel, whichever is compiled first."""
+    (package / "recursive.py").write_text(RECURSIVE)
+    environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+    for call in ("factorial(5), twice(5)", "twice(5), factorial(5)"):
+        code = f"from stamped.recursive import *; print(sorted([{call}]))"
+        command = [sys.executable, "-B", "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "[120, 240]\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from gridtune.report.overall import rank_overall
+from gridtune.report.combined import rank_overall
 from gridtune.report.ranking import rank
 from gridtune.report.tables import GAP_NOTE, ranking_markdown
 

@@ -113,3 +113,17 @@ def test_equal_means_have_no_variance_to_share() -> None:
     found = effects([5.0] * 12)
     assert found is not None
     assert [effect["share"] for effect in found["main"]] == [0, 0]
+
+
+def test_a_number_with_ever_new_values_is_a_scatter_and_a_pair_of_them_a_contour() -> None:
+    rng = np.random.default_rng(1)
+    columns = {"x": rng.random(40).tolist(), "y": rng.random(40).tolist(), "word": ["a", "b"] * 20}
+    found = effects(rng.random(40).tolist(), columns)
+    assert found is not None
+    assert {effect["name"]: effect["binned"] for effect in found["main"]} == {
+        "x": True,
+        "y": True,
+        "word": False,
+    }
+    pairs = {frozenset((pair["down"], pair["across"])): pair["binned"] for pair in found["interactions"]}
+    assert pairs == {frozenset("xy"): True, frozenset(("x", "word")): False, frozenset(("y", "word")): False}

@@ -79,7 +79,7 @@ def schedule_files(folder: Path, results: Sequence[CellResult]) -> list[Schedule
     for key, word in ((results[0].configuration_id, "baseline"), (results[-1].configuration_id, "best")):
         paths[key] = folder / f"log-{word}.parquet"
         pq.write_table(pa.table(columns), paths[key])
-    return [ScheduleFiles("log", paths, None, "window 1/4", 4)]
+    return [ScheduleFiles("log", paths, replicate="window 1/4", processors=4)]
 
 
 def show(
@@ -248,3 +248,47 @@ def test_failed_cells_and_no_result_at_all(tab: Browser, tmp_path: Path) -> None
     show(tab, tmp_path, [*results[:3], *results_of(2)[3:]], facts_of())
     assert "ranking" in shown_sections(tab)
     assert tab.faults == []
+
+
+def test_at_800_pixels_the_paired_interval_and_the_verdict_are_in_view(tab: Browser, tmp_path: Path) -> None:
+    show(tab, tmp_path, results_of(4), facts_of(), width=800)
+    right = tab.run(
+        "Math.max(...[...document.querySelectorAll('#ranking th')].filter(head => "
+        "/95 % paired|verdict/.test(head.textContent)).map(head => head.getBoundingClientRect().right))"
+    )
+    assert right <= 800
+
+
+def test_sampled_numbers_are_scatters_contours_and_names_in_full(tab: Browser, tmp_path: Path) -> None:
+    draw = random.Random(2)
+    results, drawn = [], {}
+    for result in cell_results(24):
+        load, noise = drawn.setdefault(result.configuration_id, (draw.random(), draw.random()))
+        configuration = {
+            **result.configuration,
+            "order": "fcfs",
+            "a_long_name_of_a_parameter": load,
+            "noise": noise,
+        }
+        metrics = {**result.metrics, "utilisation": draw.random()}
+        results.append(replace(result, configuration=configuration, metrics=metrics))
+    show(tab, tmp_path, results, sweep_facts(objectives=OBJECTIVES, baseline={}))
+    assert tab.faults == []
+    assert tab.run("document.querySelectorAll('#effects polyline.smooth').length") == 2
+    assert tab.run("document.querySelectorAll('#interactions circle.sample').length") == 24
+    assert "a_long_name_of_a_parameter" in tab.run("document.querySelector('#parallel').textContent")
+
+
+def test_intervals_of_the_front_stay_inside_its_frame(tab: Browser, tmp_path: Path) -> None:
+    show(tab, tmp_path, results_of(6), facts_of())
+    outside = tab.run(
+        "(() => { const all = (kind) => [...document.querySelectorAll(`#front svg ${kind}`)]"
+        ".map(node => node.getBoundingClientRect());"
+        "const [x, y] = all('.axis'); return all('.span').filter(one => one.left < x.left - 1 ||"
+        " one.right > x.right + 1 || one.top < y.top - 1 || one.bottom > y.bottom + 1).length; })()"
+    )
+    lengths = tab.run(
+        "[...document.querySelectorAll('#front .span')].filter(node => node.getTotalLength() > 0).length"
+    )
+    assert lengths > 0
+    assert outside == 0

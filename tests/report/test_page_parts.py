@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gridtune.report.answers import Answer
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.page.content import _best_so_far, _hypervolume_so_far, _schedule_content, trial_order
-from gridtune.report.page.page import _cell_notes, verdict_sentences
+from gridtune.report.page.page import _cell_notes
 from gridtune.report.ranking import Verdict
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary, summarise
@@ -23,6 +24,10 @@ from tests.tracking.synthetic import cell_results, sweep_facts
 ORDERS = {"order": ["fcfs", "sjf", "ljf"]}
 
 
+def answers(summary: Summary) -> list[Answer]:
+    return [card.answer for card in summary.cards]
+
+
 def summary_of(workloads: tuple[str, ...] = ("kth-sp2",), **changes: object) -> Summary:
     facts = sweep_facts(10, **{"baseline": {"order": "fcfs"}, **changes})
     return summarise(sweep_table(ORDERS, workloads=workloads), facts)
@@ -30,9 +35,9 @@ def summary_of(workloads: tuple[str, ...] = ("kth-sp2",), **changes: object) -> 
 
 def test_the_sentence_has_the_rankings_numbers() -> None:
     summary = summary_of()
-    (sentence,) = verdict_sentences(summary)
+    (sentence,) = answers(summary)
     (best, *_) = summary.rankings["wait_mean"].to_pylist()
-    assert (sentence.best, sentence.verdict) == ("sjf", Verdict.BETTER)
+    assert (sentence.best, sentence.verdict) == ("sjf", Verdict.TYPICALLY)
     assert sentence.text.startswith("On kth-sp2 sjf has the smallest wait_mean: ")
     assert (
         f"{best['mean']:.0f} s (95 % interval {best['ci_low']:.0f} … {best['ci_high']:.0f})" in sentence.text
@@ -42,44 +47,44 @@ def test_the_sentence_has_the_rankings_numbers() -> None:
 
 
 def test_a_baseline_that_is_best_is_said_to_be() -> None:
-    (sentence,) = verdict_sentences(summary_of(baseline={"order": "sjf"}))
+    (sentence,) = answers(summary_of(baseline={"order": "sjf"}))
     assert sentence.verdict == Verdict.BASELINE
     assert sentence.text.endswith("It is the baseline: nothing that was tried has a better mean.")
 
 
 def test_without_a_baseline_the_sentence_says_so() -> None:
-    (sentence,) = verdict_sentences(summary_of(baseline={}))
+    (sentence,) = answers(summary_of(baseline={}))
     assert sentence.text.endswith("There is no baseline to compare it with.")
 
 
 def test_what_is_not_sure_is_not_called_certain() -> None:
     # Four replicates cannot prove anything.
     facts = sweep_facts(4, baseline={"order": "order2"})
-    (sentence,) = verdict_sentences(summarise(results_table(cell_results()), facts))
+    (sentence,) = answers(summarise(results_table(cell_results()), facts))
     assert sentence.verdict == Verdict.UNSURE
     assert sentence.text.endswith("Whether it really is better is not sure.")
 
 
 def test_several_workloads_have_a_sentence_over_all_first() -> None:
-    sentences = verdict_sentences(summary_of(("ctc-sp2", "kth-sp2")))
+    sentences = answers(summary_of(("ctc-sp2", "kth-sp2")))
     assert [sentence.stratum for sentence in sentences] == ["overall", "ctc-sp2", "kth-sp2"]
     assert sentences[0].text.startswith("Over the 2 workloads sjf has the smallest wait_mean relative to")
 
 
 def test_three_logs_say_something_of_others() -> None:
-    (overall, *_) = verdict_sentences(summary_of(("ctc-sp2", "kth-sp2")))
+    (overall, *_) = answers(summary_of(("ctc-sp2", "kth-sp2")))
     assert "each log as one observation" not in overall.text
     results = [result for name in ("a", "b", "c") for result in cell_results(3, 10, workload=name)]
     results = [replace(result, traces={f"{result.workload}.swf": result.workload * 64}) for result in results]
     facts = sweep_facts(10, baseline={"order": "order2"})
-    (overall, *_) = verdict_sentences(summarise(results_table(results), facts))
+    (overall, *_) = answers(summarise(results_table(results), facts))
     assert (
         "With each log as one observation the interval is −16.7 … −16.7 %, which excludes 0." in overall.text
     )
 
 
 def test_a_larger_best_value_is_more() -> None:
-    (sentence,) = verdict_sentences(summary_of(objectives=(ObjectiveFacts("utilisation", "max"),)))
+    (sentence,) = answers(summary_of(objectives=(ObjectiveFacts("utilisation", "max"),)))
     assert "has the largest utilisation" in sentence.text
     assert "more than the baseline" in sentence.text or "It is the baseline" in sentence.text
 
@@ -121,7 +126,9 @@ def test_a_schedules_curves_and_bars_are_differences_of_times(tmp_path: Path) ->
     }
     path = tmp_path / "log-baseline.parquet"
     pq.write_table(pa.table(columns), path)
-    (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, None, "window 1/2", 2)], {"id": "fcfs"})
+    (entry,) = _schedule_content(
+        [ScheduleFiles("log", {"id": path}, replicate="window 1/2", processors=2)], {"id": "fcfs"}
+    )
     (schedule,) = entry["schedules"]
     assert (schedule["role"], schedule["label"], schedule["jobs"], schedule["end"]) == (
         "baseline",
@@ -139,7 +146,7 @@ def test_a_long_schedule_is_averaged_and_its_bars_are_cut(tmp_path: Path) -> Non
     columns = {"job_id": start, "submit_time": start, "start_time": start, "end_time": start + 5}
     path = tmp_path / "log-best.parquet"
     pq.write_table(pa.table({**columns, "processors": np.ones(20_000, dtype=int)}), path)
-    (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, None, "", 1)], {})
+    (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, replicate="", processors=1)], {})
     (schedule,) = entry["schedules"]
     assert (schedule["jobs"], len(schedule["bars"])) == (20_000, 8_000)
     assert len(schedule["use"]["times"]) == 2_000
@@ -150,7 +157,7 @@ def test_a_schedule_whose_jobs_share_processors_has_curves_but_no_bars(tmp_path:
     columns = {"job_id": [1, 2], "submit_time": [0, 0], "start_time": [0, 0], "end_time": [9, 9]}
     path = tmp_path / "log-best.parquet"
     pq.write_table(pa.table({**columns, "processors": [1, 1]}), path)
-    (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, None, "", 1)], {})
+    (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, replicate="", processors=1)], {})
     assert entry["schedules"][0]["bars"] == []
     assert entry["schedules"][0]["use"]["values"] == [2, 0]
 

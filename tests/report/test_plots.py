@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib.figure import Figure
 
 from gridtune.core.schedules.plots import LoadCurves, plot_gantt, plot_load, span_means
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.usage import StepFunction
 from gridtune.errors import MetricError, ScheduleError
 from gridtune.report import plots
+from gridtune.report.combined import rank_overall
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.overall import rank_overall
 from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking
 from gridtune.report.ranking import rank
 from gridtune.report.summary import summarise, write_report
@@ -73,6 +74,17 @@ def test_more_curves_than_colours_keep_the_best_and_the_baseline(tmp_path: Path)
     shown = plots._curves_to_colour(table.to_pylist(), ["order"], plots.ranking_head(table))
     assert len(shown) == plots.MOST_CURVES
     assert "fcfs" in shown
+
+
+def test_a_sample_is_a_scatter_around_its_local_mean() -> None:
+    places = np.random.default_rng(1).random(30)
+    assert plots._local_mean(places, 3 + 2 * places, np.array([0.2, 0.7])) == pytest.approx([3.4, 4.4])
+    axes = Figure().subplots()
+    curves = {f"x={place}": [(place, 1.0, 0.5, 1.5)] for place in places}
+    plots._curve_panel(axes, curves, list(curves)[:7])
+    dots, line = axes.lines
+    assert len(dots.get_xdata()) == 30
+    assert line.get_ydata() == pytest.approx(1.0)
 
 
 def test_a_field_of_the_heat_map_is_its_own_cell() -> None:

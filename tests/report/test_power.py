@@ -95,7 +95,7 @@ def test_the_command_prints_and_writes_it(tmp_path: Path) -> None:
     assert "95 % paired" not in text
     written = pa_csv.read_csv(tmp_path / "power-wait_mean.csv")
     assert {"needed_observed", "needed_0.02", "needed_0.25", "detectable_40"} <= set(written.column_names)
-    output = CliRunner().invoke(report, [*arguments, "--json"], catch_exceptions=False).output
+    output = CliRunner().invoke(report, [*arguments, "--json"], catch_exceptions=False).stdout
     content = json.loads(output)
     assert len(content["power"]["wait_mean"]) == written.num_rows > 0
     assert str(tmp_path / "power-wait_mean.csv") in content["files"]

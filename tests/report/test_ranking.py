@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from gridtune.errors import MetricError
-from gridtune.report.overall import rank_overall
-from gridtune.report.ranking import Verdict, rank, ranking_head, strata
+from gridtune.report.answers import answers_of
+from gridtune.report.combined import rank_overall
+from gridtune.report.ranking import Verdict, rank, ranking_head, share_error, strata, verdict_text
 from gridtune.statistics import mean_interval
 
 from .synthetic import sweep_table
@@ -74,7 +75,7 @@ def test_pairing_finds_what_the_spread_of_the_replicates_would_hide() -> None:
     )
     rows = by(ranked(table, {"order": "a"}), "order")
     assert rows["b"]["ci_low"] < rows["a"]["mean"] < rows["b"]["ci_high"]
-    assert rows["b"]["verdict"] == Verdict.BETTER
+    assert rows["b"]["verdict"] == Verdict.TYPICALLY
 
 
 def test_a_replicate_missing_on_one_side_leaves_the_pairs() -> None:
@@ -102,6 +103,47 @@ def test_a_value_that_is_no_number_counts_as_missing(value: float) -> None:
     rows = by(ranked(cells({("a",): [1, 2, 3], ("b",): [1, 2, value]}, ["order"]), None), "order")
     assert (rows["b"]["n"], rows["b"]["complete"], rows["b"]["failures"]) == (2, False, 0)
     assert rows["b"]["mean"] == pytest.approx(1.5)
+
+
+GOOD = [10.0 + index for index in range(20)]
+HALF = [value / 2 for value in GOOD]
+
+
+def test_failed_runs_leave_no_verdict_however_good_the_others_are() -> None:
+    table = cells({("a",): GOOD, ("b",): [None, None, *HALF[2:]], ("c",): HALF}, ["order"])
+    ranking = rank(table, objective="wait", direction="min", baseline={"order": "a"})
+    rows = by(ranking.to_pylist(), "order")
+    assert (rows["b"]["verdict"], rows["b"]["rank"]) == (Verdict.FAILED, None)
+    assert verdict_text(rows["b"]) == "2 of 20 runs failed"
+    assert rows["c"]["verdict"] == Verdict.BETTER
+    assert by(share_error(ranking, 2).to_pylist(), "order")["b"]["verdict"] == Verdict.FAILED
+    (answer,) = answers_of(ranking, ranking)
+    assert answer.best == "c"
+    assert answer.text.endswith(" Without a rank, as runs failed: b (2 of 20).")
+
+
+def test_all_but_the_failing_one_failed_has_no_best() -> None:
+    table = cells({("a",): [None, *GOOD[1:]], ("b",): [None, *HALF[1:]]}, ["order"])
+    ranking = rank(table, objective="wait", direction="min", baseline={"order": "a"})
+    (answer,) = answers_of(ranking, ranking)
+    assert (answer.best, answer.verdict) == ("", Verdict.NONE)
+    assert "as runs failed: b (1 of 20), a (1 of 20)." in answer.text
+
+
+def test_no_verdict_where_the_value_is_undefined_and_that_of_the_baseline_is_not() -> None:
+    table = cells({("a",): GOOD, ("b",): [math.nan, *HALF[1:]], ("c",): HALF}, ["order"])
+    ranking = rank(table, objective="wait", direction="min", baseline={"order": "a"})
+    row = by(ranking.to_pylist(), "order")["b"]
+    assert (row["undefined"], row["failures"], row["rank"]) == (1, 0, None)
+    assert (row["p_value"], row["verdict"]) == (None, Verdict.UNSURE)
+    (answer,) = answers_of(ranking, ranking)
+    assert answer.text.endswith(" Without a rank, as runs gave no wait: b (1 of 20).")
+
+
+def test_a_window_without_anything_to_measure_leaves_the_verdicts() -> None:
+    table = cells({("a",): [math.nan, *GOOD[1:]], ("b",): [math.nan, *HALF[1:]]}, ["order"])
+    rows = by(ranked(table, {"order": "a"}), "order")
+    assert (rows["b"]["verdict"], rows["b"]["undefined"], rows["b"]["rank"]) == (Verdict.BETTER, 1, None)
 
 
 def test_equal_means_share_a_rank() -> None:
@@ -170,7 +212,7 @@ def test_many_comparisons_ask_for_more_evidence() -> None:
     ]
     assert alone["diff_high"] == among["diff_high"] < 0
     assert alone["p_value"] == pytest.approx(2 / 2**6)
-    assert alone["verdict"] == Verdict.BETTER
+    assert alone["verdict"] == Verdict.TYPICALLY
     assert among["verdict"] == Verdict.UNSURE
 
 
@@ -383,13 +425,19 @@ class TestOverall:
         assert more["relative_high"] < row["relative_high"]
 
     def test_what_failed_somewhere_has_no_rank(self) -> None:
-        table = self.table(
-            {"one": {"a": [1, 2], "b": [1, None]}, "two": {"a": [1, 2], "b": [1, 2]}},
-        )
+        table = self.table({"one": {"a": GOOD, "b": [None, *HALF[1:]]}, "two": {"a": GOOD, "b": HALF}})
         ranking = self.overall(table)
         assert ranking is not None
         rows = by(ranking.to_pylist(), "order")
-        assert (rows["b"]["rank"], rows["b"]["failures"]) == (None, 1)
+        assert (rows["b"]["rank"], verdict_text(rows["b"])) == (None, "1 of 40 runs failed")
+
+    def test_an_undefined_value_somewhere_leaves_no_verdict(self) -> None:
+        ranking = self.overall(
+            self.table({"one": {"a": GOOD, "b": [math.nan, *HALF[1:]]}, "two": {"a": GOOD, "b": HALF}})
+        )
+        assert ranking is not None
+        row = by(ranking.to_pylist(), "order")["b"]
+        assert (row["rank"], row["undefined"], row["verdict"]) == (None, 1, Verdict.UNSURE)
 
     def test_one_log_or_no_baseline_has_none(self) -> None:
         table = self.table({"one": {"a": [1, 2], "b": [1, 2]}})

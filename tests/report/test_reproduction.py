@@ -153,16 +153,16 @@ def test_where_a_number_comes_from_is_said_in_one_line() -> None:
     ("numbers", "limits", "outcome"),
     [
         ((5.0, 4.0, 6.0), {"at_most": 7}, "holds"),
-        ((5.0, 4.0, 6.0), {"at_most": 5.5}, "not sure"),
-        ((5.0, 4.0, 6.0), {"at_most": 4.5}, "not sure"),
+        ((5.0, 4.0, 6.0), {"at_most": 5.5}, "undecided"),
+        ((5.0, 4.0, 6.0), {"at_most": 4.5}, "undecided"),
         ((5.0, 4.0, 6.0), {"at_most": 3.5}, "fails"),
         ((5.0, 4.0, 6.0), {"at_least": 6.5}, "fails"),
         ((5.0, 4.0, 6.0), {"at_least": 3, "at_most": 7}, "holds"),
-        ((5.0, 4.0, 6.0), {"at_least": 4.5, "at_most": 7}, "not sure"),
-        ((5.0, math.nan, math.nan), {"at_most": 7}, "not sure"),
+        ((5.0, 4.0, 6.0), {"at_least": 4.5, "at_most": 7}, "undecided"),
+        ((5.0, math.nan, math.nan), {"at_most": 7}, "undecided"),
         ((5.0, math.nan, math.nan), {"at_most": 4}, "fails"),
         ((95.0, 90.0, 99.0), {"within": 0.05}, "holds"),
-        ((90.0, 80.0, 96.0), {"within": 0.05}, "not sure"),
+        ((90.0, 80.0, 96.0), {"within": 0.05}, "undecided"),
         ((90.0, 80.0, 94.0), {"within": 0.05}, "fails"),
         ((90.0, math.nan, math.nan), {"within": 0.05}, "fails"),
     ],
@@ -199,11 +199,11 @@ OPEN = Criterion("d", reading("saf"), at_most=2)
         ([HOLDS, HOLDS], "reproduced"),
         ([FAILS, FAILS], "not reproduced"),
         ([FAILS, OPEN], "not reproduced"),
-        ([OPEN], "open"),
+        ([OPEN], "not measured"),
         ([HOLDS, FAILS], "partly"),
         ([HOLDS, OPEN], "partly"),
-        ([UNSURE], "open"),
-        ([UNSURE, OPEN], "open"),
+        ([UNSURE], "undecided"),
+        ([UNSURE, OPEN], "undecided"),
         ([HOLDS, UNSURE], "partly"),
         ([FAILS, UNSURE], "not reproduced"),
     ],
@@ -260,6 +260,15 @@ def test_verdicts_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["claims"][2]["criteria"][0]["ours"] is None
 
 
+def test_verdicts_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    path = found().write(tmp_path)
+    text = path.read_text().replace('"outcome": "undecided"', '"outcome": "not sure"')
+    path.write_text(text.replace('"verdict": "partly"', '"verdict": "open"'))
+    assert "not sure" in text
+    claim = read_reproduced(path).claims[0]
+    assert (claim.verdict, claim.criteria[1].outcome) == ("undecided", "undecided")
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.json"
     with pytest.raises(SweepError, match="cannot be read"):
@@ -289,7 +298,7 @@ def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path) -> None:
     assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", text)
     assert "data:image/png;base64,iVBORw==" in text
     assert "Waits &lt;b&gt; are short" in text
-    for words in ("partly", "not reproduced", "open", "they are not", "figure 1", "too few results"):
+    for words in ("partly", "not reproduced", "undecided", "they are not", "figure 1", "too few results"):
         assert words in text
     for words in ("gridtune reproduce demo --quick", "1 without a result", "ab" * 32, "name: waits"):
         assert words in text

@@ -98,3 +98,12 @@ def test_wrong_shares() -> None:
         detectable_effect(10, 1.0, level=0.0)
     with pytest.raises(MetricError, match="less than 100 %"):
         PairedSpread.of([[1.0, 2.0]], [[1.0, 3.0]]).on_scale(-1.0)
+
+
+def test_windows_that_follow_each_other_say_less_each() -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.lognormal(0, 0.3, (2, 1, 12))
+    apart, alike = PairedSpread.of(a, b), PairedSpread.of(a, b, correlation=0.5)
+    # The variance of a long series' mean is (1 + ρ) / (1 − ρ) times that of independent values.
+    assert alike.deviation == pytest.approx(apart.deviation * math.sqrt(3))
+    assert alike.effect == apart.effect

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from benchmarks.coverage import window_sweep
 from gridtune.statistics.racing import (
     Boundaries,
     RaceRules,
@@ -161,3 +163,16 @@ def test_one_replicate_decides_nothing() -> None:
     test = race(np.array([[1.0], [50.0], [900.0]]), RaceRules(race_looks(3, 1), 0.05))
     assert test.contender.all()
     assert test.verdict.tolist() == [0, 0, 0]
+
+
+def test_windows_that_follow_each_other_are_not_taken_for_independent_ones() -> None:
+    places = (0, 8, 4, 2, 6, 1, 5, 3, 7, 9)
+    independent = RaceRules(race_looks(3, 10), 0.05)
+    rng = np.random.default_rng(4)
+    sweeps, wrong, wrong_before = 200, 0, 0
+    for _ in range(sweeps):
+        values = window_sweep(rng, 12, 10, 0.5)[:, places]
+        wrong += (race(values, replace(independent, places=places)).verdict != 0).any()
+        wrong_before += (race(values, independent).verdict != 0).any()
+    assert wrong / sweeps < 0.12
+    assert wrong_before / sweeps > 0.25

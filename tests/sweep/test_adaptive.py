@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,11 @@ import pytest
 from gridtune.errors import GridtuneWarning, SpaceError
 from gridtune.sweep import CellResult, SweepPlan, SweepResult, plan_space, run_space
 from gridtune.sweep.execution.blocks import Block
+from gridtune.sweep.search import proposals
 from gridtune.sweep.search.adaptive import AdaptiveQueue
+from gridtune.sweep.search.proposals import _new_study
 from gridtune.sweep.space.plan import PlannedSpace
+from gridtune.sweep.space.strategies import Adaptive, SamplerName
 from tests.sweep.spaces import content, toy_space
 
 SPACE: dict[str, Any] = {
@@ -65,7 +69,13 @@ def results_of(block: Block, failing: str = "") -> list[CellResult]:
         CellResult.of(cell, "failed", error="no")
         if cell.configuration["word"] == failing
         else CellResult.of(
-            cell, "done", metrics={"loss": loss_of(cell.configuration, cell.seed)}, seconds=0.1
+            cell,
+            "done",
+            metrics={
+                "loss": loss_of(cell.configuration, cell.seed),
+                "gain": cell.configuration["x"] + 0.05 * (cell.seed % 3 - 1),
+            },
+            seconds=0.1,
         )
         for cell in block.cells
     ]
@@ -182,6 +192,42 @@ def test_it_learns(sampler: str) -> None:
     assert np.median(losses[-40:]) < np.median(losses[:10]) / 3
 
 
+@pytest.mark.parametrize("sampler", [{"sampler": "tpe"}, {"sampler": "nsgaii", "population": 8}])
+def test_under_a_constraint_it_finds_the_best_that_keeps_it(sampler: dict[str, Any]) -> None:
+    """The loss is least at x = 3, and the bound asks for x ≥ 5.4."""
+    changes: dict[str, Any] = {
+        "strategy": {"optuna": {"trials": 80, "seed": 1, **sampler}},
+        "replicates": {"seeds": 6},
+        "baseline": {"x": 9, "word": "a"},
+        "dimensions": {"x": {"uniform": [0, 10]}, "word": {"choice": ["a", "b"]}},
+    }
+    middle = []
+    for bounds in ({}, {"subject_to": {"gain": ">= 0.6 x baseline"}}):
+        journal = Journal()
+        queue = journal.queue(planner_of(**changes, **bounds))
+        journal.drive(queue)
+        # With those that were tried before, and are therefore not run again.
+        suggested = [trial.params["x"] for trial in queue.search._proposer._study.trials]
+        middle.append(np.median(suggested[-40:]))
+    assert abs(middle[0] - 3) < 1
+    assert abs(middle[1] - 5.5) < 0.8
+    tried = [result.configuration["x"] for result in journal.results.values()]
+    assert min(x for x in tried if x >= 5.42) < 5.8
+
+
+def test_constraints_make_another_search_and_their_order_of_arrival_changes_nothing() -> None:
+    changes = {"subject_to": {"gain": ">= 0.6 x baseline"}, "replicates": {"seeds": 3}}
+    _, alone = ran(changes)
+    for workers, seed in ((3, 1), (7, 2)):
+        assert ran(changes, workers=workers, seed=seed)[1] == alone
+
+
+def test_a_sampler_without_constraints_is_refused_with_them() -> None:
+    space = {"subject_to": {"gain": ">= 5"}, "strategy": {"optuna": {"trials": 5, "sampler": "cmaes"}}}
+    with pytest.raises(SpaceError, match="the sampler cmaes takes no constraints"):
+        planner_of(**space)
+
+
 def test_proposals_of_the_journal_win_over_another_optuna() -> None:
     journal, _ = ran({})
     moved = {**journal.proposals[5], "point": {"x": 1.25, "word": "a"}}
@@ -286,7 +332,7 @@ def test_proposals_that_would_be_others_now_are_kept_with_a_warning(tmp_path: Pa
     first = run_space(space, directory=tmp_path, executor="inline")
     larger = {**space, "strategy": {"optuna": {**SPACE["strategy"]["optuna"], "trials": 32}}}
     with (
-        mock.patch("optuna.samplers.TPESampler", lambda seed: optuna.samplers.RandomSampler(seed + 1)),
+        mock.patch("optuna.samplers.TPESampler", lambda seed, **_: optuna.samplers.RandomSampler(seed + 1)),
         pytest.warns(GridtuneWarning, match="proposals of the journal would be different now"),
     ):
         second = run_space(larger, directory=tmp_path, executor="inline")
@@ -453,3 +499,25 @@ def test_a_baseline_outside_the_space_is_refused(baseline: dict[str, Any], field
 def test_a_number_listed_as_another_kind_is_the_same_baseline() -> None:
     changes = {"dimensions": {"x": {"choice": [1.0, 2.0]}}, "baseline": {"x": 1}}
     assert [cell.configuration["x"] for cell in planner_of(**changes).cells()] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", proposals.SAMPLERS)
+@pytest.mark.parametrize("directions", [["min"], ["min", "max"]])
+def test_no_option_of_a_sampler_is_left_to_the_version_of_optuna(
+    name: SamplerName, directions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = optuna.samplers.RandomSampler()
+    kind, given = getattr(optuna.samplers, proposals.SAMPLERS[name].name), dict[str, Any]()
+
+    def make(**options: Any) -> Any:
+        given.update(options)
+        return made
+
+    defaults = {key: one.default for key, one in inspect.signature(kind).parameters.items()}
+    monkeypatch.setattr(optuna.samplers, proposals.SAMPLERS[name].name, make)
+    _new_study(Adaptive(trials=1, seed=1, sampler=name), directions, 1)
+    # None stands for what has no other default; `inc_popsize` goes with a restart, which is never made.
+    left = {key for key, value in defaults.items() if value is not None} - given.keys()
+    assert left <= {"inc_popsize"}
+    if name == "tpe":
+        assert given["multivariate"] is (len(directions) == 1)

@@ -248,3 +248,37 @@ def test_a_single_cell_has_processors_for_its_helpers(monkeypatch: pytest.Monkey
     with pytest.raises(AskedError) as asked:
         runner.run_cell("shutdown/ppo", {"trace": "taurus_days", "runners": 2})
     assert asked.value.args[0] == (None, 1, 3.0, 0.0)
+
+
+def test_a_cluster_that_lets_nobody_in_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray  # noqa: PLC0415
+
+    over = threading.Event()
+
+    def hang(*_: object) -> None:
+        over.wait()
+        raise SweepError("not let in")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(cluster, "_connect", hang)
+    monkeypatch.setattr(cluster, "_JOIN_SECONDS", 0.0)
+    session = cluster.RaySession("head:6379", workers=1, needs=CellResources())
+    with pytest.raises(SweepError, match="head:6379 has let nobody in"):
+        session.wait()
+    over.set()
+    session._thread.join()
+
+
+def test_a_cluster_that_refuses_the_token_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*, address: str) -> None:
+        raise RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing or incorrect")
+
+    monkeypatch.setattr("ray._raylet.GcsClient", refuse)
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        head.listen()
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        session = cluster.RaySession(address, workers=1, needs=CellResources())
+        with pytest.raises(SweepError, match="refuses this command") as refusal:
+            session.wait()
+    assert "RAY_AUTH_TOKEN" in str(refusal.value.hint)

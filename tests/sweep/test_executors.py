@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Sequence
+import runpy
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -257,14 +258,46 @@ def test_numerical_libraries_have_one_thread_as_in_a_worker() -> None:
         assert os.environ["OMP_NUM_THREADS"] == "1"
 
 
-def test_compiling_is_said_the_first_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_is_said_only_when_something_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Markers of what is compiled are in the folder for temporary files: this test has one of its own.
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    space = toy_space(dimensions={"x": [0, 1]})
-    said: list[str] = []
-    for out in ("first", "second"):
-        run_space(space, directory=tmp_path / out, executor="inline", stage=lambda what, _: said.append(what))
-        said.append(out)
-    compiling = [what for what in said if "compiling kernels" in what]
-    assert len(compiling) == 1
-    assert said.index(compiling[0]) < said.index("first")
+    file = tmp_path / "fresh.py"  # no cache has it
+    file.write_text("from numba import njit\n@njit(cache=True)\ndef kernel(x):\n    return x + 1\n")
+    compiled = runpy.run_path(str(file))["kernel"]
+    space, said = toy_space(dimensions={"x": [0, 1]}), list[str]()
+    system = type(plan_space(space).system)
+    prepare = system.prepare
+
+    def compile_here(self: Any, parameters: Iterable[Any]) -> None:
+        compiled(len(said))
+        prepare(self, parameters)
+
+    run_space(space, directory=tmp_path / "first", executor="inline", stage=lambda what, _: said.append(what))
+    assert not [what for what in said if "compiling" in what]
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "first"))
+    monkeypatch.setattr(system, "prepare", compile_here)
+    run_space(
+        space, directory=tmp_path / "second", executor="inline", stage=lambda what, _: said.append(what)
+    )
+    assert len([what for what in said if "compiling kernels" in what]) == 1
+
+
+def test_a_search_prepares_for_every_listed_value_and_not_for_its_baseline_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    space = toy_space(
+        dimensions={"x": {"uniform": [0, 3]}, "word": {"choice": ["a", "b"]}},
+        baseline={"x": 1, "word": "a"},
+        strategy={"optuna": {"trials": 1, "seed": 1}},
+    )
+    prepared = set[str]()
+
+    def note(self: Any, parameters: Iterable[Any]) -> None:
+        prepared.update(one.word for one in parameters)
+
+    monkeypatch.setattr(type(plan_space(space).system), "prepare", note)
+    run_space(space, directory=tmp_path / "out", executor="inline")
+    assert prepared == {"a", "b"}

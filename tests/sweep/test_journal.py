@@ -18,7 +18,7 @@ import pytest
 from gridtune.core.cells import canonical_json, content_id, id_of_identity
 from gridtune.errors import SweepError
 from gridtune.sweep import CellResult, Journal, read_journal, space_cells
-from gridtune.sweep.journal.journal import record_line
+from gridtune.sweep.journal.journal import record_line, repair_journal, result_line
 from tests.sweep.spaces import toy_space
 
 
@@ -127,7 +127,7 @@ def test_an_altered_line_is_found_and_its_cell_is_named(
             read(path)
         assert (caught.value.path, caught.value.line) == (path, 3)
         assert results[1].cell_id in caught.value.message
-        assert "remove it" in str(caught.value.hint)
+        assert "gridtune repair" in str(caught.value.hint)
     assert "x=0.0" in caught.value.message or new == '"loss":1,0'
     # What the hint says works.
     lines = path.read_text().splitlines(keepends=True)
@@ -266,3 +266,58 @@ def test_a_refused_journal_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match="schema 99"):
         Journal(path)
     assert sorted(tmp_path.iterdir()) == [path, path.with_suffix(".lock")]
+
+
+@pytest.mark.parametrize(("line", "key"), [(1, "journal"), (3, "check"), (5, "check")])
+def test_repair_sets_an_altered_line_aside_and_names_its_cell(
+    tmp_path: Path, results: list[CellResult], line: int, key: str
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append(results[:4])
+    ids = [result.cell_id for result in results[:4]]
+    altered(path, line, f'"{key}"', '"other"')
+    with pytest.raises(SweepError, match=f"gridtune repair {tmp_path}"):
+        Journal(path)
+    faults, aside = repair_journal(path)
+    assert len(faults) == 1
+    assert faults[0].startswith(f"line {line}: ")
+    assert b'"other"' in aside.read_bytes()
+    lost = ids[line - 2 : line - 1] if line > 1 else []
+    assert all(cell_id in faults[0] for cell_id in lost)
+    assert list(read_journal(path)) == [cell_id for cell_id in ids if cell_id not in lost]
+    assert repair_journal(path)[0] == []
+    with Journal(path) as journal:
+        journal.append(results[:4])
+    assert sorted(read_journal(path)) == sorted(ids)
+
+
+def test_a_journal_says_once_that_it_goes_on_with_other_software(
+    tmp_path: Path, results: list[CellResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append(results[:1])
+    with Journal(path) as journal:
+        assert journal.mixes is None
+        versions = journal.before
+    assert set(versions) == {"gridtune", "Python", "numpy", "numba", "optuna"}
+    monkeypatch.setattr("gridtune.sweep.journal.journal._environment", lambda: {**versions, "numpy": "9.9"})
+    content = path.read_bytes()
+    with Journal(path) as journal:
+        assert f"numpy {versions['numpy']}, now 9.9" in str(journal.mixes)
+    assert path.read_bytes() == content
+    with Journal(path) as journal:
+        journal.append(results[1:2])
+    with Journal(path) as journal:
+        assert journal.mixes is None
+    assert len(read_journal(path)) == 2
+
+
+def test_a_journal_without_versions_goes_on(tmp_path: Path, results: list[CellResult]) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(record_line({"journal": "gridtune", "schema": 2}) + result_line(results[0]))
+    with Journal(path) as journal:
+        assert journal.mixes is None
+        journal.append(results[1:2])
+    assert len(read_journal(path)) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,14 +21,23 @@ from gridtune.sweep import (
     results_table,
     space_cells,
 )
-from gridtune.sweep.execution.observing import BestSoFar
+from gridtune.sweep.execution.observing import BestSoFar, TimeLeft
 from tests.sweep.spaces import toy_space
+
+
+class Clock:
+    """A clock that tests set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def plan_and_results(direction: str = "min") -> tuple[SweepPlan, list[CellResult]]:
     space = plan_space(toy_space()).space
     results = [
-        CellResult.of(cell, "done", metrics={"loss": (cell.configuration["x"] - 2) ** 2 + 0.1})
+        CellResult.of(cell, "done", metrics={"loss": (cell.configuration["x"] - 2) ** 2 + 0.1}, seconds=1.0)
         for cell in space_cells(space)
     ]
     plan = SweepPlan(space, Path("somewhere"), [direction], len(results) + 4, results[:2], {})
@@ -58,13 +67,63 @@ def test_the_live_screen_shows_the_same() -> None:
     progress = Progress(None)
     progress.started(plan)
     bad = CellResult.from_record({**results[0].as_record(), "state": "timed_out", "metrics": {}})
+    clock = Clock()
+    progress._left = TimeLeft(clock)
+    progress._left.started(plan)
+    progress.stage("running", 1)
     progress.finished([bad, *results[1:]])
-    progress._first = time.monotonic() - 60.0
+    clock.now += 13.0
+    progress.stage("ending Ray", 0)
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     console.print(progress.screen())
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "15/20 done, 0 running, 1 timed out" in shown
-    assert "about 0:17 left" in shown  # 4 of 18 are left after a minute for 14
+    assert "about 0:04 left" in shown  # 4 of 18 are left, and each of the 13 that are done took a second
+
+
+def test_the_time_left_goes_by_what_each_configuration_takes() -> None:
+    plan, results = plan_and_results()
+    done = [replace(result, seconds=100.0 if result.configuration["x"] == 0 else 1.0) for result in results]
+    slow, fast = ([one for one in done if one.seconds == seconds] for seconds in (100.0, 1.0))
+    missing = Counter((one.workload, one.configuration_id) for one in done)
+    clock = Clock()
+    left = TimeLeft(clock)
+    left.started(replace(plan, total=len(done), finished=[], missing=missing))
+    left.stage(1)
+    clock.now += 30.0
+    assert left.seconds is None  # nothing has been run
+    first = list({one.configuration_id: one for one in fast}.values())
+    clock.now += 100.0 * len(slow) + len(first) - 30.0
+    left.finished(slow + first)
+    # The mean of all would say minutes.
+    assert len(first) < len(fast)
+    assert left.seconds == pytest.approx(len(fast) - len(first))
+
+
+def test_the_start_of_ray_and_loading_are_no_measure_of_the_time_left() -> None:
+    """Of cells that take a second, one is done here; then Ray takes ten minutes to start its two workers."""
+    plan, results = plan_and_results()
+    clock = Clock()
+    left = TimeLeft(clock)
+    left.started(replace(plan, total=len(results) + 1, finished=[]))
+    left.stage(1)
+    clock.now += 1.0
+    left.finished(results[:1])
+    left.stage(0)
+    clock.now += 600.0
+    left.stage(2)
+    clock.now += 8.0  # most of it to load kernels
+    left.finished(results[1:3])
+    assert left.seconds is not None
+    missing = len(results) + 1 - 3
+    assert missing / 2 <= left.seconds <= missing
+    # As more is done, the loading counts less.
+    clock.now += 2.5
+    left.finished(results[3:8])
+    assert left.seconds < missing * 0.75
+    clock.now += 0.5 * len(results[8:])
+    left.finished(results[8:])
+    assert left.seconds < 1.5
 
 
 def interrupted(progress: Progress, plan: SweepPlan, results: list[CellResult]) -> None:

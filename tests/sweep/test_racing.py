@@ -207,7 +207,8 @@ def test_the_report_has_the_race_s_verdicts_and_marks_who_was_stopped(tmp_path: 
     verdicts = {(row["param.x"], row["param.word"]): row["verdict"] for row in rows}
     assert verdicts[0, "a"] == "baseline"
     assert verdicts[0, "b"] == "not sure"
-    assert {verdicts[x, word] for x in (1, 2, 3) for word in "ab"} == {"better"}
+    # Eight replicates can miss the bad one that would undo a lead.
+    assert {verdicts[x, word] for x in (1, 2, 3) for word in "ab"} == {"better typically"}
     assert {verdicts[x, word] for x in (4, 5) for word in "ab"} == {"worse"}
     ranks = [row["rank"] for row in rows]
     ranked = [rank for rank in ranks if rank is not None]
@@ -234,6 +235,13 @@ def test_a_race_over_several_workloads_has_verdicts_over_all(tmp_path: Path) -> 
     assert len(set(summary.rankings["loss"]["workload"].to_pylist())) == 2
     rows = summary.overall["loss"].to_pylist()
     verdicts = {row["param.x"]: row["verdict"] for row in rows if row["param.word"] == "b"}
-    assert verdicts == {0: "not sure", 1: "better", 2: "better", 3: "better", 4: "worse", 5: "worse"}
+    assert verdicts == {
+        0: "not sure",
+        1: "better typically",
+        2: "better",
+        3: "better",
+        4: "worse",
+        5: "worse",
+    }
     assert {row["race"] for row in rows if row["param.x"] == 5} == {"stopped"}
     assert all(row["rank"] is None for row in rows if row["race"] == "stopped")

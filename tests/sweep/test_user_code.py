@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -23,8 +24,9 @@ import gridtune as gt
 from gridtune.batch.metrics import METRICS
 from gridtune.core import plugins, user_code
 from gridtune.core.plugins import load_plugins
+from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.core.system import get_system
-from gridtune.errors import MetricError, PolicyError, SweepError
+from gridtune.errors import GridtuneWarning, MetricError, PolicyError, SweepError
 from gridtune.sweep import SweepResult, read_journal, run_space, space_cells
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.schema import parse_space
@@ -62,6 +64,7 @@ SYSTEM = """
 def registered_here_only(registrations: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget afterwards what a test has registered: a metric would be in all other tests' cells."""
     monkeypatch.setattr(plugins, "_LOADED", {})
+    user_code._reads().clear()
 
 
 @pytest.fixture
@@ -141,6 +144,171 @@ def test_an_edited_module_of_ones_own_counts(folder: Path, imports: str, helper:
         assert (costs(result), result.ran) == ([value] * 4, 4)
     assert result.other_code is not None
     assert "metric cost in plugin.py has changed" in result.other_code.message
+
+
+@pytest.mark.parametrize(
+    ("imports", "cost", "data", "name"),
+    [
+        ("import json; C = json.load(open(HERE / 'data.json'))", "C[0]", "[{value}]", "data.json"),
+        ("exec(open(HERE / 'data.txt').read())", "C", "C = {value}", "data.txt"),
+        ("import numpy; C = float(numpy.loadtxt(HERE / 'data.txt'))", "C", "{value}", "data.txt"),
+        (
+            "C = __import__('own_' + 'part').C",
+            "C",
+            "C = {value}",
+            "own_part.py",
+        ),
+        (
+            "from importlib import import_module; C = import_module(f'own_{{1}}').C",
+            "C",
+            "C = {value}",
+            "own_1.py",
+        ),
+    ],
+)
+def test_a_file_that_a_plugin_reads_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, imports: str, cost: str, data: str, name: str
+) -> None:
+    """In this process, and in the next one, with the same ids."""
+    monkeypatch.syspath_prepend(str(folder))
+    here = f"from pathlib import Path; HERE = Path({str(folder)!r})"
+    plugin = write(folder / "plugin.py", METRIC, imports=f"{here}; {imports.format()}", cost=cost)
+    space = metric_space([plugin])
+    for value in (1.0, 12.5):
+        write(folder / name, data, value=value)
+        result = run(space, folder)
+        assert (costs(result), result.ran) == ([value] * 4, 4)
+        # As the next process finds it.
+        plugins._unload(plugins._LOADED.pop(plugin))
+        for module in [module for module in sys.modules if module.startswith("own_")]:
+            del sys.modules[module]
+        again = run(space, folder)
+        assert (costs(again), again.ran) == ([value] * 4, 0)
+    assert result.other_code is not None
+    assert "metric cost in plugin.py has changed" in result.other_code.message
+    assert not any("read_files" in one.notes for one in result.results)
+    write(folder / name, data, value=1.0)
+    assert run(space, folder).ran == 0
+
+
+def test_two_plugins_that_import_one_module_by_a_computed_name_both_count(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    files = [
+        write(
+            folder / f"{number}.py",
+            METRIC.replace('"cost"', f'"cost{number}"'),
+            imports="C = __import__('own_' + 'shared').C",
+            cost="C",
+        )
+        for number in (1, 2)
+    ]
+    for value in (1.0, 12.5):
+        write(folder / "own_shared.py", "C = {value}", value=value)
+        result = run(metric_space(files, objective="cost1"), folder)
+        assert {(cell.metrics["cost1"], cell.metrics["cost2"]) for cell in result.results} == {(value, value)}
+        assert result.ran == 4
+
+
+@pytest.mark.parametrize("decorator", ["metric", "queue_order"])
+def test_a_declared_file_counts(folder: Path, decorator: str) -> None:
+    """Also where it is read only when the function is called, and in a notebook."""
+    text = METRIC.replace('formula="c"', 'formula="c", files=["data.json"]')
+    if decorator == "queue_order":
+        text = """
+            import gridtune as gt
+
+            @gt.queue_order("edited-order", files=["data.json"])
+            def edited(job):
+                "An order."
+                return job.walltime
+        """
+    load = "__import__('json').load(open(__file__.replace('plugin.py', 'data.json')))"
+    plugin = write(folder / "plugin.py", text, imports="", cost=load)
+    space = metric_space([plugin], objective="cost" if decorator == "metric" else "wait_mean")
+    space["dimensions"] = {"order": ["fcfs" if decorator == "metric" else "edited-order"]}
+    for value in (1.0, 12.5):
+        write(folder / "data.json", "{value}", value=value)
+        result = run(space, folder)
+        assert result.ran == 2
+        assert not any("read_files" in one.notes for one in result.results)
+        if decorator == "metric":
+            assert costs(result) == [value] * 2
+    (folder / "data.json").unlink()
+    with pytest.raises((MetricError, PolicyError), match=rf"@{decorator}\('.*'\): .*data.json") as caught:
+        run(space, folder)
+    assert caught.value.path is not None
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "__import__('json').load(open(HERE / 'data.json'))",
+        "float(__import__('numpy').loadtxt(HERE / 'data.json'))",
+        "remembered()",
+    ],
+)
+def test_cells_whose_metric_reads_a_file_when_it_is_called_run_again_after_an_edit(
+    folder: Path, read: str
+) -> None:
+    here = f"""
+        import functools
+        from pathlib import Path
+        HERE = Path({str(folder)!r})
+
+        @functools.cache
+        def remembered():
+            return float((HERE / "data.json").read_text())
+    """
+    plugin = write(
+        folder / "plugin.py", textwrap.dedent(here) + textwrap.dedent(METRIC), imports="", cost=read
+    )
+    space = metric_space([plugin])
+    for value in (1.0, 12.5):
+        write(folder / "data.json", "{value}", value=value)
+        if plugin in plugins._LOADED:  # as another process finds it
+            plugins._unload(plugins._LOADED.pop(plugin))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = run(space, folder)
+        assert (costs(result), result.ran) == ([value] * 4, 4)
+        assert run(space, folder).ran == 0
+    (warning,) = [str(one.message) for one in caught if issubclass(one.category, GridtuneWarning)]
+    assert warning == f"{folder / 'data.json'} has changed since 4 cells read it: they run again"
+    (line,) = [
+        line for line in remark_lines(merged_remarks(one.notes for one in result.results)) if "files" in line
+    ]
+    assert line.startswith(f"files: {folder / 'data.json'} decided these results")
+    # Where the file is not, as on another machine, results stay.
+    (folder / "data.json").unlink()
+    assert run(space, folder).ran == 0
+
+
+def test_a_declared_file_of_a_notebook_counts(folder: Path) -> None:
+    data = write(folder / "data.json", "1")
+
+    @gt.metric("cost", unit="1", direction="min", formula="c", source="this test", files=[data])
+    def cost(jobs: Any) -> float:
+        """A cost."""
+        return float(data.read_text())
+
+    assert costs(run(LIVE | {"dimensions": {"order": ["fcfs"]}}, folder)) == [1.0] * 2
+    write(data, "2")
+    assert costs(run(LIVE | {"dimensions": {"order": ["fcfs"]}}, folder)) == [2.0] * 2
+    with pytest.raises(MetricError, match=r"@metric\('cost'\): files must be a list of paths"):
+        gt.metric("cost", unit="1", direction="min", formula="c", source="s", files="data.json")(cost)
+
+
+def test_a_plugin_that_reads_nothing_of_its_own_is_its_sources(folder: Path) -> None:
+    """Whatever Python, packages and gridtune open on its behalf: ids stay as they were."""
+    write(folder / "helper.py", "def value():\n    return 1.0\n")
+    imports = "import json, numpy, matplotlib.font_manager, zoneinfo, helper; zoneinfo.ZoneInfo('UTC')"
+    plugin = write(folder / "plugin.py", METRIC, imports=imports, cost="helper.value()")
+    load_plugins([plugin])
+    loaded = plugins.loaded_plugin(plugin)
+    assert loaded is not None
+    assert (loaded.files, loaded.checksum) == ({}, plugins.read_plugin(plugin).checksum)
 
 
 def test_an_edited_system_is_run_again(folder: Path) -> None:
@@ -229,8 +397,8 @@ def test_faults_name_the_users_file_and_line(folder: Path) -> None:
     plugin = write(folder / "plugin.py", METRIC, imports="import helper", cost="helper.fail()")
     failed = run(metric_space([plugin]), folder).results[0]
     assert failed.state == "failed"
-    assert f'File "{plugin}", line 8, in cost' in str(failed.error)
-    assert f'File "{helper}", line 2, in fail' in str(failed.error)
+    assert "metric 'cost' fails: ValueError: no luck" in str(failed.error)
+    assert f"{helper}, line 2" in str(failed.error)
 
 
 def test_a_plugin_that_fails_after_an_edit_leaves_the_old_one_in_place(folder: Path) -> None:
@@ -339,7 +507,8 @@ def test_code_of_a_notebook_reaches_the_workers(folder: Path) -> None:
     here = run(LIVE, folder / "here")
     there = run_space(LIVE, directory=folder / "there", executor="ray")
     assert costs(there) == [6.0] * 6
-    assert [cell.metrics for cell in there.results] == [cell.metrics for cell in here.results]
+    # NaN equals itself here.
+    np.testing.assert_equal([cell.metrics for cell in there.results], [cell.metrics for cell in here.results])
     assert len({cell.metrics["wait_mean"] for cell in there.results}) == 3
     assert {cell.worker for cell in there.results}.isdisjoint({cell.worker for cell in here.results})
 

@@ -15,10 +15,10 @@ from gridtune.core.cells import CellResult, finite_json
 from gridtune.core.schedules.files import allocate_processors
 from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
-from gridtune.report.front import Front
+from gridtune.report.combined import Front
 from gridtune.report.labels import PARAMETER_PREFIX, is_logarithmic, row_label, varying_parameters
 from gridtune.report.page.effects import effects_of
-from gridtune.report.ranking import RankingHead, ranking_head, row_key, shown_rows, strata
+from gridtune.report.ranking import RankingHead, ranking_head, row_key, shown_rows, strata, verdict_text
 from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes
@@ -159,9 +159,11 @@ def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
         for name in _NUMBERS
         if any(row is not None and name in row for row in rows)
     }
-    view["verdict"] = ["" if row is None else row["verdict"] for row in rows]
+    view["verdict"] = ["" if row is None else verdict_text(row) for row in rows]
     if any(row is not None and row.get("race") for row in rows):
         view["race"] = ["" if row is None else row["race"] for row in rows]
+    if any(row is not None and "subject_to" in row for row in rows):
+        view["bounds"] = ["" if row is None else row["subject_to"] for row in rows]
     view["complete"] = [row is not None and row["complete"] for row in rows]
     return view
 

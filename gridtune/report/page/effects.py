@@ -76,10 +76,11 @@ def effects_of(
         - `main`: the parameters by falling share, each with its `name`; the `labels` of its values or bins;
           for each of these the mean over the configurations in `means` (geometric where `logarithmic`), the
           best mean of one in `best` and their number in `counts`; the `share` of the variance among
-          configurations, from 0 to 1; and in `ordered` whether the labels are numbers.
+          configurations, from 0 to 1; in `ordered` whether the labels are numbers, and in `binned` whether
+          they are ranges of a number that hardly has a value twice: it is drawn as a scatter.
         - `interactions`: the strongest pairs by falling share, each with the parameters `down` and `across`,
-          the `labels` of both, the `means` of shape (down, across), NaN where no configuration is, and the
-          `share` beyond what the two do each by itself.
+          the `labels` of both, `binned` (both are such numbers: a contour), the `means` of shape (down,
+          across), NaN where no configuration is, and the `share` beyond what the two do each by itself.
         - `logarithmic`: whether logarithms were taken.
         - `complete`: whether every combination of the values was run, which makes the shares add up.
         - `leftOut`: parameters that are not shown: words with too many values, and all beyond a dozen.
@@ -172,7 +173,7 @@ class _Variance:
         """Return the effect of one parameter."""
         shown, sizes, explained = self._groups(level.codes, len(level.labels))
         share = self._share(explained, len(sizes) - 1, explained, len(sizes))
-        facts = {"name": level.name, "labels": level.labels, "ordered": level.ordered}
+        facts = {"name": level.name, "labels": level.labels, "ordered": level.ordered, "binned": level.binned}
         return facts | {"means": shown.tolist(), "counts": sizes.tolist(), "share": share}
 
     def interaction(self, first: _Levels, second: _Levels) -> dict[str, Any]:
@@ -187,8 +188,14 @@ class _Variance:
         used = int((sizes > 0).sum())
         share = self._share(explained, max(used - (rows + columns - 1), 0), between, used)
         shown = means.reshape(rows, columns).tolist()
-        labels = [down.labels, across.labels]
-        return {"down": down.name, "across": across.name, "labels": labels, "means": shown, "share": share}
+        return {
+            "down": down.name,
+            "across": across.name,
+            "labels": [down.labels, across.labels],
+            "binned": down.binned and across.binned,
+            "means": shown,
+            "share": share,
+        }
 
     def _groups(self, codes: IntArray, count: int) -> tuple[FloatArray, IntArray, float]:
         """Return the means of groups as they are shown, their sizes, and the variation between them."""

@@ -6,33 +6,25 @@ import html
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import yaml
 
 from gridtune.core.cells import CellResult
 from gridtune.core.sources import software_versions
+from gridtune.report.card import Card
 from gridtune.report.labels import (
     configuration_label,
     count_text,
-    interval_text,
     number_text,
-    percent_text,
-    row_label,
-    varying_parameters,
 )
 from gridtune.report.page.content import page_content, page_json
-from gridtune.report.ranking import RankingHead, Verdict, ranking_head, strata
 from gridtune.report.schedules import ReportMaterial
-from gridtune.report.summary import Summary
 from gridtune.report.tables import html_document, plain_table
 
 __all__ = [
     "PAGE_FILE",
-    "verdict_sentences",
     "write_page",
 ]
 
@@ -51,8 +43,8 @@ _SCRIPTS = (
     "schedule",
     "main",
 )
-#: Answers that stand open at the top; the others can be unfolded.
-_OPEN_SENTENCES = 6
+#: Cards that stand open at the top; the others can be unfolded.
+_OPEN_CARDS = 6
 #: Notes of cells that are listed.
 _MOST_NOTES = 200
 
@@ -84,7 +76,7 @@ def _body(material: ReportMaterial) -> Iterator[str]:
     )
     yield f"<header>\n<h1>{html.escape(facts.name)}</h1>\n{description}\n{_size(material)}\n</header>"
     yield "<main>"
-    yield from _verdict(verdict_sentences(material.summary), material)
+    yield from _verdict(material)
     yield '<noscript><p class="note">The charts and tables below need JavaScript. '
     yield "The same rankings are in ranking.md beside this page.</p></noscript>"
     yield '<div id="controls" class="controls"></div>'
@@ -122,28 +114,42 @@ def _size(material: ReportMaterial) -> str:
     return f'<p class="size">{html.escape(" · ".join(parts))}</p>'
 
 
-def _verdict(sentences: Sequence[_Sentence], material: ReportMaterial) -> Iterator[str]:
+def _verdict(material: ReportMaterial) -> Iterator[str]:
+    cards = material.summary.cards
     yield '<section id="verdict"><h2>Verdict</h2>'
-    if not sentences:
+    if not cards:
         yield '<p class="answer none">No cell has a result to rank.</p>'
-    if len(sentences) > _OPEN_SENTENCES:
+    if len(cards) > _OPEN_CARDS:
         # What holds over all of them comes before each.
-        sentences = sorted(sentences, key=lambda sentence: sentence.stratum != "overall")
-    items = []
-    for sentence in sentences:
-        # A number and its per cent sign stay on one line.
-        text = html.escape(sentence.text.replace(" %", "\u00a0%"))
-        if best := html.escape(sentence.best):
-            text = text.replace(best, f"<strong>{best}</strong>", 1)
-        items.append(f'<p class="answer {sentence.verdict.name.lower()}">{text}</p>')
-    yield from items[:_OPEN_SENTENCES]
-    if len(items) > _OPEN_SENTENCES:
-        yield f"<details><summary>{len(items) - _OPEN_SENTENCES} more</summary>"
-        yield from items[_OPEN_SENTENCES:]
+        cards = sorted(cards, key=lambda card: card.answer.stratum != "overall")
+    items = list(map(_card, cards))
+    yield from items[:_OPEN_CARDS]
+    if len(items) > _OPEN_CARDS:
+        yield f"<details><summary>{len(items) - _OPEN_CARDS} more</summary>"
+        yield from items[_OPEN_CARDS:]
         yield "</details>"
     notes = (*material.notes, *material.summary.remarks)
     yield from (f'<p class="note">{html.escape(note)}</p>' for note in notes)
     yield "</section>"
+
+
+def _card(card: Card) -> str:
+    """Return a card: its answer, and below it what else is to be said."""
+    answer = card.answer
+
+    def escaped(text: str) -> str:
+        # A number and its per cent sign stay on one line.
+        return html.escape(text.replace(" %", "\u00a0%"))
+
+    text = escaped(answer.text)
+    if best := html.escape(answer.best):
+        text = text.replace(best, f"<strong>{best}</strong>", 1)
+    kind = answer.verdict.value.replace(" ", "-") or "none"
+    rows = "".join(
+        f'<dt class="{name.replace(" ", "-")}">{escaped(name)}</dt><dd>{escaped(line)}</dd>'
+        for name, line in card.lines
+    )
+    return f'<p class="answer {kind}">{text}</p>' + (f'<dl class="card">{rows}</dl>' if rows else "")
 
 
 def _failed(material: ReportMaterial) -> Iterator[str]:
@@ -249,104 +255,3 @@ def _note_text(values: Sequence[Any]) -> str | None:
     if any(isinstance(value, str | bool) or not math.isfinite(value) for value in values):
         return None
     return f"{write(min(values))} … {write(max(values))}"
-
-
-@dataclass(frozen=True)
-class _Sentence:
-    """The answer for one objective on one stratum.
-
-    Attributes
-    ----------
-    objective, stratum
-        Which; the stratum is "overall" over all of them.
-    best
-        The best configuration in words; "" where there is none.
-    verdict
-        What is proven of it.
-    text
-        The sentence.
-    """
-
-    objective: str
-    stratum: str
-    best: str
-    verdict: Verdict
-    text: str
-
-
-def verdict_sentences(summary: Summary) -> list[_Sentence]:
-    """Return the answers: by objective, over all strata first where there are several."""
-    return [
-        sentence
-        for objective, ranking in summary.rankings.items()
-        for table in (summary.overall.get(objective), ranking)
-        if table is not None
-        for sentence in _sentences(table, ranking)
-    ]
-
-
-def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[_Sentence]:
-    """Yield the sentence of each stratum of a ranking; `single` is the one within each stratum."""
-    head = ranking_head(ranking)
-    varying = varying_parameters(ranking, without=head.group_by)
-    for name, rows in strata(ranking):
-        where = f"On {name}" if name else "Here"
-        if head.overall:
-            names = ranking_head(single).group_by
-            what = "workloads" if names == ("workload",) else f"combinations of {' and '.join(names)}"
-            where = f"Over the {len(list(strata(single)))} {what}"
-        stratum = "overall" if head.overall else name
-        first = [row for row in rows if row["rank"] == 1]
-        if not first:
-            text = f"{where} no configuration has a value of {head.objective} in every replicate."
-            yield _Sentence(head.objective, stratum, "", Verdict.NONE, text)
-            continue
-        # Of equals the baseline stands for all: to change nothing is the simplest.
-        best = next((row for row in first if row["is_baseline"]), first[0])
-        label = row_label(best, varying)
-        parts = [f"{where} {label} {_lead(head, best)}"]
-        if len(first) > 1:
-            others = "another configuration shares" if len(first) == 2 else f"{len(first) - 1} others share"
-            parts.append(f"{others} the first place")
-        text = "; ".join(parts) + _against(head, best, rows, varying)
-        yield _Sentence(head.objective, stratum, label, Verdict(best["verdict"]), text)
-
-
-def _lead(head: RankingHead, row: Mapping[str, Any]) -> str:
-    extreme = "smallest" if head.direction == "min" else "largest"
-    if head.overall:
-        return f"has the {extreme} {head.objective} relative to the baseline"
-    unit = f" {head.unit}" if head.unit else ""
-    interval = interval_text(row["ci_low"], row["ci_high"], number_text)
-    spread = f" (95 % interval {interval})" if interval else ""
-    return f"has the {extreme} {head.objective}: {number_text(row['mean'])}{unit}{spread}"
-
-
-def _against(
-    head: RankingHead, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], varying: Sequence[str]
-) -> str:
-    """Return what the sentence says of the baseline."""
-    if row["is_baseline"]:
-        return ". It is the baseline: nothing that was tried has a better mean."
-    if row["relative"] is None:
-        return ". There is no baseline to compare it with." if not head.baseline else "."
-    base = next((row_label(other, varying) for other in rows if other["is_baseline"]), "")
-    change = percent_text(abs(row["relative"])).lstrip("+")
-    amount = f"{change} {'less' if row['relative'] < 0 else 'more'} than the baseline{base and f' {base}'}"
-    interval = interval_text(row["relative_low"], row["relative_high"], percent_text)
-    paired = f" (paired 95 % interval {interval})" if interval else ""
-    these = " on these workloads" if head.overall else ""
-    certainty = {
-        Verdict.BETTER: (
-            f"The difference{these} is significant at {'the error of the race' if 'race' in row else '5 %'}, "
-            "all comparisons taken together."
-        ),
-        Verdict.EQUAL: "It is equal to the baseline in every replicate.",
-        Verdict.WORSE: "It is worse.",
-    }.get(Verdict(row["verdict"]), "Whether it really is better is not sure.")
-    text = f", {amount}{paired}. {certainty}"
-    if by_log := interval_text(row.get("by_log_low"), row.get("by_log_high"), percent_text):
-        sure = row["by_log_low"] > 0 or row["by_log_high"] < 0
-        end = "which excludes 0" if sure else "so on another log it may be otherwise"
-        text += f" With each log as one observation the interval is {by_log}, {end}."
-    return text

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from gridtune.core import style
-from gridtune.core.reproduction import PaperFigure
+from gridtune.core.reproduction import Deviation, PaperFigure
 from gridtune.report.labels import count_text, interval_text, number_text
 from gridtune.report.plots import scale_axis
 from gridtune.report.reproduction.results import Reproduced, TableNumbers
@@ -50,6 +50,8 @@ def write_reproduction_page(
     documents: Mapping[str, str],
     spaces: Mapping[str, str],
     path: Path,
+    *,
+    deviations: Sequence[Deviation] = (),
 ) -> Path:
     """Write the page and return its path: one file that loads nothing, the same bytes for the same results.
 
@@ -65,8 +67,10 @@ def write_reproduction_page(
         Experiment to the YAML of the search space that was run.
     path
         The file.
+    deviations
+        Differences from the publications.
     """
-    body = _body(reproduced, figures, documents, spaces)
+    body = _body(reproduced, figures, documents, spaces, deviations)
     title = f"{reproduced.name}: reproduction"
     path.write_text(html_document(title, body, styles=("page", "reproduction")), encoding="utf-8")
     return path
@@ -77,6 +81,7 @@ def _body(
     figures: Sequence[DrawnFigure],
     documents: Mapping[str, str],
     spaces: Mapping[str, str],
+    deviations: Sequence[Deviation],
 ) -> Iterator[str]:
     yield f"<header>\n<h1>{html.escape(reproduced.title)}</h1>"
     for publication in reproduced.publications:
@@ -92,6 +97,10 @@ def _body(
             yield f'<div class="scroll">{markdown_html(text)}</div>'
             yield "</details>"
         yield "</section>"
+    if deviations:
+        yield '<section id="deviations"><h2>Deviations</h2>'
+        rows = [(f"{one.element} ({one.source})", one.here, one.reason) for one in deviations]
+        yield plain_table(("published", "here", "why"), rows) + "</section>"
     yield from _data(reproduced)
     yield from _origin(reproduced, spaces)
     yield "</main>"
@@ -116,10 +125,10 @@ def _claims(reproduced: Reproduced) -> Iterator[str]:
     yield f'<p class="tally">{"".join(badges)}</p>'
     yield (
         '<p class="note">A criterion with limits holds if the whole 95 % interval of our number lies within '
-        "them, fails if the whole interval lies outside, and is not sure else. One that asks for the "
-        "published number holds if ours is within the stated part of it, and is not sure if only our "
+        "them, fails if the whole interval lies outside, and is undecided else. One that asks for the "
+        "published number holds if ours is within the stated part of it, and is undecided if only our "
         "interval reaches so far. A claim is reproduced if all criteria hold, partly if some do, not "
-        "reproduced if none holds and some fail, and open else. Intervals are over replicates.</p>"
+        "reproduced if none holds and some fail, and undecided else. Intervals are over replicates.</p>"
     )
     if not reproduced.full:
         yield (

@@ -1,12 +1,12 @@
 """The verdict of a claim: whether its criteria hold, by rules that are stated.
 
 A criterion with limits holds if the whole 95 % interval of our number lies within them, and fails if the
-whole interval lies outside; else it is not sure. Without an interval, a number within them is not sure. A
-criterion that asks for the published number holds if ours is within the stated part of it, and is not sure if
-only our interval reaches so far; else it fails.
+whole interval lies outside; else it is undecided. Without an interval, a number within them is undecided. A
+criterion that asks for the published number holds if ours is within the stated part of it, and is undecided
+if only our interval reaches so far; else it fails.
 
 A claim is reproduced if all its criteria hold, and partly if only some do. Where none holds, it is not
-reproduced if some fail, and open if none does.
+reproduced if some fail, and undecided if none does; it is not measured where there is no number at all.
 """
 
 from __future__ import annotations
@@ -42,9 +42,14 @@ class Judgement(StrEnum):
     """Outcome of a criterion."""
 
     HOLDS = "holds"
-    UNSURE = "not sure"
+    UNDECIDED = "undecided"
     FAILS = "fails"
-    OPEN = "not measured"
+    UNMEASURED = "not measured"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Judgement | None:
+        # As files of earlier versions have it.
+        return cls.UNDECIDED if value == "not sure" else None
 
 
 class ClaimVerdict(StrEnum):
@@ -53,7 +58,12 @@ class ClaimVerdict(StrEnum):
     REPRODUCED = "reproduced"
     PARTLY = "partly"
     NOT_REPRODUCED = "not reproduced"
-    OPEN = "open"
+    UNDECIDED = "undecided"
+    UNMEASURED = "not measured"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ClaimVerdict | None:
+        return cls.UNDECIDED if value == "open" else None
 
 
 @dataclass(frozen=True)
@@ -117,8 +127,11 @@ def judge(claim: Claim, results: Results, figures: Mapping[str, PublishedFigure]
         verdict = ClaimVerdict.REPRODUCED
     elif Judgement.HOLDS in outcomes:
         verdict = ClaimVerdict.PARTLY
+    elif Judgement.FAILS in outcomes:
+        verdict = ClaimVerdict.NOT_REPRODUCED
     else:
-        verdict = ClaimVerdict.NOT_REPRODUCED if Judgement.FAILS in outcomes else ClaimVerdict.OPEN
+        unmeasured = outcomes == {Judgement.UNMEASURED}
+        verdict = ClaimVerdict.UNMEASURED if unmeasured else ClaimVerdict.UNDECIDED
     return JudgedClaim(claim.text, claim.source, claim.remark, verdict, criteria)
 
 
@@ -159,7 +172,7 @@ def _outcome(
 
 def _judged(criterion: Criterion, ours: Estimate | None, published: float | None) -> Judgement:
     if ours is None:
-        return Judgement.OPEN
+        return Judgement.UNMEASURED
     if criterion.within is not None and published is not None:
         reach = abs(published) * criterion.within
         low, high = published - reach, published + reach
@@ -172,7 +185,7 @@ def _judged(criterion: Criterion, ours: Estimate | None, published: float | None
     if inside and sure:
         return Judgement.HOLDS
     reaches = ours.low <= high and ours.high >= low
-    return Judgement.UNSURE if inside or reaches else Judgement.FAILS
+    return Judgement.UNDECIDED if inside or reaches else Judgement.FAILS
 
 
 #: The results of each experiment that was run, by its name.

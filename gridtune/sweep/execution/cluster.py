@@ -66,6 +66,10 @@ _ANSWER_SECONDS = 10.0
 _CLIENT_SECONDS = 300.0
 #: Seconds between two looks at its head.
 _WATCH_SECONDS = 5.0
+#: Seconds within which a running cluster that listens must let this process in.
+_JOIN_SECONDS = 60.0
+#: Seconds between two looks at the processes of a Ray that is starting.
+_PROCESS_SECONDS = 0.5
 #: Seconds after which the user hears that Ray is still starting.
 _SLOW_SECONDS = 10.0
 #: Seconds without a worker after which the user hears that the cluster is full.
@@ -133,6 +137,8 @@ class RaySession:
         self._answered, self._over = threading.Event(), threading.Event()
         self._crew: Crew | None = None
         self._fault: Exception | None = None
+        #: The node of a Ray of this sweep's own, from the moment that it begins to start.
+        self._nodes: list[Any] = []
         self._thread = threading.Thread(target=self._live, name="ray", daemon=True)
         self._thread.start()
 
@@ -154,20 +160,44 @@ class RaySession:
         SweepError
             If the cluster cannot be reached or started, or has no room for one worker.
         """
-        if not self._answered.wait(_SLOW_SECONDS):
-            slow()
-            # Only the server of Ray Client may fail to start without a word.
-            if not self._answered.wait(_CLIENT_SECONDS if is_client(self._address or "") else None):
-                raise SweepError(
-                    f"Ray Client at {self._address} has no server for this sweep after "
-                    f"{_CLIENT_SECONDS:.0f} s",
-                    hint="start its head with GRPC_ENABLE_FORK_SUPPORT=0; see ray_client_server.err in its "
-                    "logs",
-                )
+        began, patient = time.monotonic(), False
+        while not self._answered.wait(_PROCESS_SECONDS):
+            seconds = time.monotonic() - began
+            if self._address is None:
+                self._check_processes()
+            elif seconds > (_CLIENT_SECONDS if is_client(self._address) else _JOIN_SECONDS):
+                raise self._unanswered()
+            if seconds > _SLOW_SECONDS and not patient:
+                patient = True
+                slow()
         if self._fault is not None:
             raise self._fault
         assert self._crew is not None
         return self._crew
+
+    def _check_processes(self) -> None:
+        """Raise an error if a process of the node that is starting has ended: Ray itself waits on for it."""
+        for node in self._nodes:
+            dead = [kind for kind, _ in node.dead_processes()] if hasattr(node, "all_processes") else []
+            if dead and not self._answered.is_set():
+                node.kill_all_processes(check_alive=False, allow_graceful=False)
+                raise SweepError(
+                    f"Ray cannot be started here: its process {', '.join(dead)} ended while it was starting",
+                    hint="the same command starts it again; `--executor inline` does without Ray",
+                )
+
+    def _unanswered(self) -> SweepError:
+        """Return the error for a cluster that listens and lets nobody in."""
+        assert self._address is not None
+        if is_client(self._address):
+            return SweepError(
+                f"Ray Client at {self._address} has no server for this sweep after {_CLIENT_SECONDS:.0f} s",
+                hint="start its head with GRPC_ENABLE_FORK_SUPPORT=0; see ray_client_server.err in its logs",
+            )
+        return SweepError(
+            f"the Ray cluster at {self._address} has let nobody in for {_JOIN_SECONDS:.0f} s",
+            hint="is it another version of Ray, or does it want a token (RAY_AUTH_MODE, RAY_AUTH_TOKEN)?",
+        )
 
     def end(self) -> None:
         """Disconnect from a running cluster; end one that was started here.
@@ -191,7 +221,8 @@ class RaySession:
                 ours = not ray.is_initialized()
                 if ours:
                     cpus = math.ceil(self._workers * (self._needs.cpus + self._needs.helpers))
-                    _connect(self._address, max(1, cpus) if self._workers else processors_here())
+                    processors = max(1, cpus) if self._workers else processors_here()
+                    _connect(self._address, processors, self._nodes)
                 try:
                     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
                     self._crew = Crew(self._workers, self._needs)
@@ -261,17 +292,21 @@ def warn_after_wait(
         timer.cancel()
 
 
-def _connect(address: str | None, processors: int) -> None:
+def _connect(address: str | None, processors: int, nodes: list[Any]) -> None:
+    """Connect to a cluster, or start one; `nodes` gets the node that is started."""
     import ray  # noqa: PLC0415
 
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address is None:
-            with _lean_start():
+            with _lean_start(nodes):
                 ray.init(address="local", num_cpus=processors, include_dashboard=False, **quiet)
         else:
             _check_listening(address)
+            _check_token(address)
             ray.init(address=address, **quiet)
+    except SweepError:
+        raise
     except Exception as fault:  # a node that does not come up is a bare Exception of Ray's
         where = f"at {address}" if address else "here"
         first = str(fault).strip().splitlines()[0] if str(fault).strip() else type(fault).__name__
@@ -312,8 +347,26 @@ def _check_listening(address: str) -> None:
         pass
 
 
-#: The ports of a node's agents, as Ray's parameters name them.
-_AGENT_PORTS = (
+def _check_token(address: str) -> None:
+    """Raise an error if a `host:port` refuses our token; Ray itself would ask again for an hour."""
+    if is_client(address) or ":" not in address:
+        return
+    client: Any = getattr(importlib.import_module("ray._raylet"), "GcsClient", None)
+    try:
+        if client is not None:
+            client(address=address)
+    except Exception as fault:  # one that is only slow to answer is waited for by Ray
+        if "InvalidAuthToken" in str(fault):
+            raise SweepError(
+                f"the Ray cluster at {address} refuses this command: its token is missing or wrong",
+                hint="set RAY_AUTH_MODE=token, and the cluster's token in RAY_AUTH_TOKEN or its file in "
+                "RAY_AUTH_TOKEN_PATH",
+            ) from None
+
+
+#: The ports of a node's processes, as Ray's parameters name them.
+_PORT_NAMES = (
+    "gcs_server_port",
     "metrics_agent_port",
     "metrics_export_port",
     "dashboard_agent_listen_port",
@@ -343,7 +396,7 @@ def free_ports(count: int, among: Sequence[int] = _PORTS) -> list[int]:
 
 
 @contextlib.contextmanager
-def _lean_start() -> Iterator[None]:
+def _lean_start(nodes: list[Any]) -> Iterator[None]:
     """Let `ray.init` start a node with the processes that run tasks alone, and wait for a slow one.
 
     Ray has no option for leaving out its autoscaler, its dashboard (which starts also when it is switched
@@ -370,8 +423,11 @@ def _lean_start() -> Iterator[None]:
             # listen to everybody.
             ray_params.node_ip_address = "127.0.0.1"
             # The raylet ends if its agents have not found ports within 15 s, and a busy machine takes longer.
-            for name, port in zip(_AGENT_PORTS, free_ports(len(_AGENT_PORTS)), strict=True):
+            # For the port of a GCS that chooses its own, Ray waits with Python's global lock: nothing else
+            # of this process runs until then, and if the GCS has ended, nothing ever does.
+            for name, port in zip(_PORT_NAMES, free_ports(len(_PORT_NAMES)), strict=True):
                 setattr(ray_params, name, port)
+            nodes.append(self)
             super().__init__(ray_params, *arguments, **options)
 
         def start_monitor(self) -> None:
@@ -392,7 +448,7 @@ def _lean_start() -> Iterator[None]:
             super().start_ray_processes()
             while not self._registered():
                 if self.dead_processes():
-                    raise SweepError("its node ended while it was starting")
+                    raise RuntimeError("its node ended while it was starting")
                 time.sleep(_START_SECONDS)
 
         def _registered(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -183,9 +184,13 @@ class SweepExecutor:
 
     def _run_here(self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink) -> None:
         system, code, load = self.plan.system, self.plan.code, self.plan.workloads.load
-        if not is_prepared(system, configurations, code.checksum):
-            self.stage("compiling kernels: once, it can take a minute", 0)
-        prepare_worker(system, configurations, code.checksum)
+        with contextlib.ExitStack() as prepared:
+            if not is_prepared(system, configurations, code.checksum):
+                from gridtune.core.compiled import telling_of_compilation  # noqa: PLC0415 (numba)
+
+                text = "compiling kernels: once, it can take a minute"
+                prepared.enter_context(telling_of_compilation(lambda: self.stage(text, 0)))
+            prepare_worker(system, configurations, code.checksum)
 
         def stay() -> bool:
             if self.executor == "inline" or queue.seconds_left is None:
@@ -233,7 +238,7 @@ class SweepExecutor:
             configurations=configurations,
         )
         compiled = is_prepared(plan.system, configurations, plan.code.checksum)
-        compiling = "" if compiled else ", which compile kernels: once, it can take a minute"
+        compiling = "" if compiled else ", which compile the kernels that this machine does not have yet"
         self.stage(f"starting workers{compiling}", 0)
         queue.workers = crew.workers
         # Asked before our own workers take what is free.

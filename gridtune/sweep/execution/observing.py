@@ -6,14 +6,15 @@ import math
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gridtune.core.cells import CellResult
 from gridtune.sweep.journal.earlier import OtherCode
+from gridtune.sweep.journal.results import CellCosts
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.workload.workload import Workload
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-__all__ = ["BestSoFar", "Progress", "SweepObserver", "SweepPlan", "SweepResult", "clock_text"]
+__all__ = ["BestSoFar", "Progress", "SweepObserver", "SweepPlan", "SweepResult", "TimeLeft", "clock_text"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class SweepPlan:
         What the journal has of the same cells by other code; None if it has nothing.
     at_most
         Whether the strategy may stop configurations, so that fewer cells than `total` are run.
+    missing
+        How many cells are to be run, by workload and id of the configuration, as far as that is known.
     """
 
     space: SearchSpace
@@ -57,6 +60,7 @@ class SweepPlan:
     workloads: Mapping[str, Workload]
     other_code: OtherCode | None = None
     at_most: bool = False
+    missing: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,8 +134,10 @@ class SweepObserver(Protocol):
 #: Seconds between two plain lines, at least.
 _LINE_SECONDS = 5.0
 _REFRESHES_PER_SECOND = 4
-#: Seconds of results that a guess at the time left needs.
+#: Seconds of work that a guess at the time left needs.
 _SURE_SECONDS = 2.0
+#: Workers take at most this many times the seconds of their cells.
+_MOST_LOST = 2.0
 _BAR_WIDTH = 40
 
 
@@ -142,6 +148,58 @@ def clock_text(seconds: float) -> str:
     days, hours = divmod(hours, 24)
     clock = f"{hours}:{minutes:02}:{rest:02}" if hours or days else f"{minutes}:{rest:02}"
     return f"{days} d {clock}" if days else clock
+
+
+class TimeLeft:
+    """About how long the rest of a sweep takes, by what cells of each configuration have taken so far.
+
+    Parameters
+    ----------
+    clock
+        Returns the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._costs = CellCosts()
+        self._missing: Counter[tuple[str, str]] = Counter()
+        #: Cells that are still to be run, also those that a strategy has not decided on.
+        self._cells = 0
+        self._busy, self._workers, self._since = 0, 1, clock()
+        #: Seconds in which workers ran cells, and the same summed over the workers.
+        self._running = self._worker_seconds = 0.0
+
+    def started(self, plan: SweepPlan) -> None:
+        """Take the plan."""
+        self._cells = plan.total - len(plan.finished)
+        self._missing.update(plan.missing)
+
+    def stage(self, busy: int) -> None:
+        """Take the number of workers that run cells now."""
+        now = self._clock()
+        if self._busy:
+            self._running += now - self._since
+            self._worker_seconds += self._busy * (now - self._since)
+        self._busy, self._workers, self._since = busy, busy or self._workers, now
+
+    def finished(self, results: Sequence[CellResult]) -> None:
+        """Take results."""
+        self._cells -= len(results)
+        self._costs.add(results)
+        self._missing.subtract((result.workload, result.configuration_id) for result in results)
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds; None as long as little has been run."""
+        self.stage(self._busy)
+        if not self._costs.total or self._running < _SURE_SECONDS:
+            return None
+        missing = {key: count for key, count in self._missing.items() if count > 0}
+        missing["", ""] = max(0, self._cells - sum(missing.values()))
+        work = self._costs.seconds(missing)
+        # What workers lose between cells counts; what they waited for before the first ones hardly does.
+        lost = min(max(self._worker_seconds / self._costs.total, 1.0), _MOST_LOST)
+        return None if work is None else lost * work / self._workers
 
 
 class Progress:
@@ -166,8 +224,7 @@ class Progress:
         self._states: Counter[str] = Counter()
         self._stage, self._busy = "starting", 0
         self._began = time.monotonic()
-        self._first: float | None = None
-        self._before = 0
+        self._left = TimeLeft()
         self._last_line = -_LINE_SECONDS
 
     def __enter__(self) -> Self:
@@ -202,7 +259,9 @@ class Progress:
     def stage(self, what: str, busy: int) -> None:
         """Show what the sweep is busy with, and with how many workers."""
         changed = what != self._stage
-        self._stage, self._busy = what, busy
+        with self._lock:
+            self._stage, self._busy = what, busy
+            self._left.stage(busy)
         if changed and what != "running":
             self._say(f"{what} …")
 
@@ -212,8 +271,8 @@ class Progress:
         with self._lock:
             self._plan, self._best = plan, best
             self._states.update(result.state for result in plan.finished)
-            self._before = len(plan.finished)
-        before = f", {self._before} of them finished before" if self._before else ""
+            self._left.started(plan)
+        before = f", {len(plan.finished)} of them finished before" if plan.finished else ""
         total = f"up to {plan.total}" if plan.at_most else plan.total
         self._say(f"{plan.space.name}: {total} cells{before}; in {plan.directory}")
         if plan.other_code is not None:
@@ -222,8 +281,7 @@ class Progress:
     def finished(self, results: Sequence[CellResult]) -> None:
         """Count results."""
         with self._lock:
-            if self._first is None:
-                self._first = time.monotonic()
+            self._left.finished(results)
             self._states.update(result.state for result in results)
             if self._best is not None:
                 self._best.add(results)
@@ -255,14 +313,13 @@ class Progress:
         return ", ".join(parts)
 
     def _times(self) -> str:
-        now = time.monotonic()
-        elapsed = f"elapsed {clock_text(now - self._began)}"
-        finished = sum(self._states.values())
-        ran, left = finished - self._before, self._total - finished
-        if self._first is None or not ran or now - self._first < _SURE_SECONDS:
+        elapsed = f"elapsed {clock_text(time.monotonic() - self._began)}"
+        with self._lock:
+            left = self._left.seconds
+        if left is None:
             return elapsed
         about = "at most" if self._plan is not None and self._plan.at_most else "about"
-        return f"{elapsed}, {about} {clock_text(left * (now - self._first) / ran)} left"
+        return f"{elapsed}, {about} {clock_text(left)} left"
 
     def screen(self) -> RenderableType:
         """Return the live screen as it is now."""

@@ -32,10 +32,10 @@ from gridtune.core.cells import (
     replicate_streams,
     validated,
 )
-from gridtune.core.remarks import log_remarks
+from gridtune.core.remarks import READ_FILES, log_remarks
 from gridtune.core.sources import package_checksum
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, get_system
-from gridtune.core.user_code import refresh_checksums
+from gridtune.core.user_code import files_read, refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment, ray_session
 from gridtune.sweep.space.plan import Workloads
@@ -163,9 +163,10 @@ def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
 def _run(
     system: System, parameters: SystemParameters, streams: Streams, load: WorkloadLoader, *, tables: bool
 ) -> Outcome:
-    """Run a cell; its notes also say what of its logs the system does not model."""
+    """Run a cell; its notes also say what of its logs is not modelled and what files users' code read."""
     outcome = system.run(parameters, streams=streams, load=load, tables=tables)
-    remarks: dict[str, Any] = {}
+    files = files_read()
+    remarks: dict[str, Any] = {READ_FILES: files} if files else {}
     for reference in system.traces(parameters):
         remarks |= log_remarks(load(reference).contents, system.modelled_features(parameters))
     return replace(outcome, notes={**outcome.notes, **remarks}) if remarks else outcome
@@ -204,6 +205,7 @@ def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], 
     user_code
         Checksum of the code of users that runs.
     """
+    files_read()  # Code of users may read in its first call, here, and never again.
     marker = _marker(system, configurations, user_code)
     with marker.with_suffix(".lock").open("w") as lock:
         if not marker.exists():

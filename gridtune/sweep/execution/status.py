@@ -16,15 +16,16 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from gridtune.core.cells import CellResult
 from gridtune.errors import without_secrets
-from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, TimeLeft
 from gridtune.sweep.journal.journal import JOURNAL_NAME
 
 __all__ = [
@@ -75,10 +76,8 @@ class DriverStatus:
         What the driver is busy with.
     busy
         Workers that run cells.
-    running_since
-        When the first cells were given to workers; None before.
-    before
-        Cells that were finished before this driver began.
+    seconds_left
+        About how long the rest takes; None while too little has been run to say.
     updated
         When this was written.
     counts
@@ -103,8 +102,7 @@ class DriverStatus:
     ignored: tuple[str, ...] = ()
     stage: str = ""
     busy: int = 0
-    running_since: float | None = None
-    before: int = 0
+    seconds_left: float | None = None
     updated: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
     ended: str | None = None
@@ -149,13 +147,14 @@ class StatusFile(SweepObserver):
             "", process, socket.gethostname(), process_clock(process), time.time(), 0, 0, beats=True
         )
         self._written, self._stale = 0.0, False
+        self._left = TimeLeft()
         self._lock, self._over = threading.Lock(), threading.Event()
 
     def stage(self, what: str, busy: int) -> None:
         """Take what the sweep is busy with, and with how many workers."""
         before, now = self._status, time.time()
-        since = now if busy and before.running_since is None else before.running_since
-        self._status = replace(before, stage=what, busy=busy, running_since=since)
+        self._left.stage(busy)
+        self._status = replace(before, stage=what, busy=busy)
         if what != before.stage or now - self._written > _REST_SECONDS:
             self._write()
         else:
@@ -164,6 +163,7 @@ class StatusFile(SweepObserver):
     def started(self, plan: SweepPlan) -> None:
         """Take the plan."""
         self._folder = plan.directory
+        self._left.started(plan)
         finished = {result.cell_id for result in plan.finished}
         journal = self._folder / JOURNAL_NAME
         self._status = replace(
@@ -173,10 +173,15 @@ class StatusFile(SweepObserver):
             at_most=plan.at_most,
             journal_bytes=journal.stat().st_size if journal.exists() else 0,
             ignored=tuple(sorted(cells_since(journal, 0) - finished)),
-            before=len(finished),
         )
         self._write()
         threading.Thread(target=self._beat, args=[self._folder], name="heartbeat", daemon=True).start()
+
+    def finished(self, results: Sequence[CellResult]) -> None:
+        """Take results, for the time that is left."""
+        self._left.finished(results)
+        self._status = replace(self._status, seconds_left=self._left.seconds)
+        self._stale = True
 
     def _beat(self, folder: Path) -> None:
         while not self._over.wait(_BEAT_SECONDS):

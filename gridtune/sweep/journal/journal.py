@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
 from gridtune.core.cells import CellResult, canonical_json, finite_json, id_of_identity
+from gridtune.core.sources import software_versions
 from gridtune.errors import SweepError
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "read_journal",
     "read_proposals",
     "record_line",
+    "repair_journal",
     "result_line",
     "sweep_folders",
     "when_there_is_room",
@@ -180,10 +182,10 @@ def read_proposals(path: Path) -> list[Mapping[str, Any]]:
     return _read(path)[1]
 
 
-def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], int, int]:
-    """Return results, proposals, the form of the last lines, and how many bytes are whole lines."""
+def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any], int]:
+    """Return results, proposals, the last header, and how many bytes are whole lines."""
     if not path.exists():
-        return {}, [], 0, 0
+        return {}, [], {}, 0
     content = path.read_bytes()
     sound = content.rfind(b"\n") + 1
     # Looking for garbage among a million new objects takes longer than making them, and there is none.
@@ -196,15 +198,19 @@ def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], i
             gc.enable()
 
 
-def _parse(lines: Sequence[bytes], path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], int]:
+def _parse(
+    lines: Sequence[bytes], path: Path, faulty: Callable[[SweepError, bytes], None] | None = None
+) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], Mapping[str, Any]]:
+    """Return results, proposals and the last header; `faulty` takes lines that are none, with the error."""
     results: dict[str, CellResult] = {}
     proposals: list[Mapping[str, Any]] = []
+    header: Mapping[str, Any] = {}
     schema = 0
     for number, line in enumerate(lines, start=1):
         try:
             record = parse_line(line, checked=schema > 1)
             if number == 1 or (isinstance(record, dict) and "journal" in record):
-                schema = _schema(record, path, number)
+                schema, header = _schema(record, path, number), record
             elif isinstance(record, CellResult):
                 results[record.cell_id] = record
             elif _PROPOSAL in record:
@@ -212,8 +218,11 @@ def _parse(lines: Sequence[bytes], path: Path) -> tuple[dict[str, CellResult], l
             else:
                 raise KeyError("cell_id")
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as fault:
-            raise _faulty_line(path, number, line, fault) from None
-    return results, proposals, schema
+            error = _faulty_line(path, number, line, fault)
+            if faulty is None:
+                raise error from None
+            faulty(error, line)
+    return results, proposals, header
 
 
 def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> SweepError:
@@ -236,8 +245,52 @@ def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> Swee
         reason,
         path=path,
         line=number,
-        hint="put the line back from a copy, or remove it and start the sweep again: it runs the cell again",
+        hint=f"`gridtune repair {path.parent}` sets the line aside; the sweep then runs the cell again",
     )
+
+
+def repair_journal(path: Path) -> tuple[list[str], Path]:
+    """Set the faulty lines of a journal aside, so that the sweep runs their cells again.
+
+    Returns
+    -------
+    What was wrong with each, with its cell as far as it can be read; and the file that has the lines now.
+
+    Raises
+    ------
+    SweepError
+        If there is no journal, another process has it open, or it is of a newer gridtune.
+    """
+    if not path.exists():
+        raise SweepError("there is no journal to repair", path=path, hint="give a sweep's folder")
+    aside = path.with_suffix(".faulty")
+    faults: list[str] = []
+    bad: list[bytes] = []
+
+    def note(error: SweepError, line: bytes) -> None:
+        faults.append(f"line {error.line}: {error.message}")
+        bad.append(line)
+
+    with _locked(path.with_suffix(".lock")):
+        content = path.read_bytes()
+        lines = content.split(b"\n")[:-1]
+        try:
+            _schema(parse_line(lines[0], checked=False) if lines else {}, path, 1)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            note(_faulty_line(path, 1, lines[0], _AlteredLineError("the header has been altered")), lines[0])
+            schema = JOURNAL_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
+            lines[0] = record_line({"journal": "gridtune", "schema": schema})[:-1]
+        of_header = len(bad)
+        _parse(lines, path, note)
+        if bad:
+            with AppendOnlyFile(aside) as file:
+                file.append(b"".join(line + b"\n" for line in bad))
+            skipped = set(bad[of_header:])
+            kept = b"".join(line + b"\n" for line in lines if line not in skipped)
+            replaced = path.with_suffix(".repaired")
+            replaced.write_bytes(kept)
+            replaced.replace(path)
+    return faults, aside
 
 
 def _schema(record: Any, path: Path, line: int) -> int:
@@ -253,6 +306,12 @@ def _schema(record: Any, path: Path, line: int) -> int:
             hint="use the gridtune that wrote it, or start in another directory",
         )
     return schema
+
+
+def _environment() -> dict[str, str]:
+    """Return the versions of the software that decides about results and proposals."""
+    versions = software_versions(("numpy", "numba", "optuna"))
+    return {name: version for name, version in versions.items() if name != "platform"}
 
 
 class Journal:
@@ -278,12 +337,15 @@ class Journal:
         The last result of each cell, by id.
     proposals
         What adaptive strategies have proposed, in the order it was written.
+    before
+        The versions of software that the last lines were written with; empty where they do not say.
     """
 
     def __init__(
         self, path: Path, on_full: OnFull | None = None, mirror: Callable[[bytes], None] | None = None
     ) -> None:
         self.path, self._mirror = path, mirror
+        self._environment = _environment()
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_suffix(".lock")
         is_new = not lock.exists()
@@ -297,14 +359,30 @@ class Journal:
             if not _lock(self._file, path):
                 # Somebody has removed the lock file of a sweep that runs.
                 raise _refusal("another process", path)
-            self.results, self.proposals, schema, sound = _read(path)
+            self.results, self.proposals, header, sound = _read(path)
             if self._file.size > sound:
                 self._file.truncate(sound)
-            if schema < JOURNAL_SCHEMA:
-                # Lines are never written again: in an old journal, a header of today goes before ours.
-                self._write([record_line({"journal": "gridtune", "schema": JOURNAL_SCHEMA})])
+            before = header.get("environment")
+            self.before = before if isinstance(before, Mapping) else {}
+            # Lines are never written again: in an old journal, or one that was written with other software, a
+            # header of today goes before ours.
+            self._header_is_due = self.before != self._environment
+            if header.get("schema", 0) < JOURNAL_SCHEMA:
+                self._write([])
             self._sync()
             opened.pop_all()
+
+    @property
+    def mixes(self) -> str | None:
+        """The sentence about results that were made with other software; None if there are none."""
+        changed = [
+            f"{name} {self.before[name]}, now {now}"
+            for name, now in self._environment.items()
+            if self.before.get(name, now) != now
+        ]
+        if not changed or not self.results:
+            return None
+        return f"the results so far were made with other software: {'; '.join(changed)}"
 
     def append_proposals(self, proposals: Iterable[Mapping[str, Any]]) -> None:
         """Write what an adaptive strategy proposes, before its cells run."""
@@ -323,6 +401,9 @@ class Journal:
     def _write(self, lines: Iterable[bytes]) -> None:
         # One write to the operating system for all of them: what it has taken survives our death.
         content = b"".join(lines)
+        if self._header_is_due:
+            header = {"journal": "gridtune", "schema": JOURNAL_SCHEMA, "environment": self._environment}
+            content, self._header_is_due = record_line(header) + content, False
         self._file.append(content)
         if self._mirror is not None and content:
             self._mirror(content)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from gridtune.storage import draft_of
 
 __all__ = [
     "TIMING_COLUMNS",
-    "estimate_seconds",
+    "CellCosts",
     "in_table",
     "read_table",
     "results_of",
@@ -181,33 +180,40 @@ def _as_given(before: Any, value: Any) -> Any:
     return value
 
 
-def estimate_seconds(missing: Mapping[tuple[str, str], int], finished: Iterable[CellResult]) -> float | None:
-    """Return about how many seconds of computing the missing cells take, all together.
+class CellCosts:
+    """What cells have taken, by configuration: the time that others will take."""
 
-    A cell takes what the finished cells of its configuration took on average; where there is none, those of
-    its workload; else all of them.
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, ...], tuple[float, int]] = {}
 
-    Parameters
-    ----------
-    missing
-        How many cells are to be run, by workload and id of the configuration.
-    finished
-        Results with the seconds that they took.
+    def add(self, results: Iterable[CellResult]) -> None:
+        """Take in what these have taken, as far as they say."""
+        for result in results:
+            if result.state == "done" and math.isfinite(result.seconds):
+                for key in ((result.workload, result.configuration_id), (result.workload,), ()):
+                    seconds, count = self._taken.get(key, (0.0, 0))
+                    self._taken[key] = seconds + result.seconds, count + 1
 
-    Returns
-    -------
-    float or None
-        None if no finished cell says how long it took.
-    """
-    taken: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for result in finished:
-        if result.state == "done" and math.isfinite(result.seconds):
-            for key in ((result.workload, result.configuration_id), (result.workload,), ()):
-                taken[key].append(result.seconds)
-    if not taken:
-        return None
-    means = {key: sum(seconds) / len(seconds) for key, seconds in taken.items()}
-    return math.fsum(
-        count * means.get((workload, name), means.get((workload,), means[()]))
-        for (workload, name), count in missing.items()
-    )
+    @property
+    def total(self) -> float:
+        """Seconds of all results."""
+        return self._taken.get((), (0.0, 0))[0]
+
+    def seconds(self, missing: Mapping[tuple[str, str], int]) -> float | None:
+        """Return about how many seconds of computing missing cells take; None before the first result.
+
+        A cell takes what those of its configuration took on average; where there is none, those of its
+        workload; else all of them.
+
+        Parameters
+        ----------
+        missing
+            How many cells are to be run, by workload and id of the configuration.
+        """
+        if not self._taken:
+            return None
+        means = {key: seconds / count for key, (seconds, count) in self._taken.items()}
+        return math.fsum(
+            count * means.get((workload, name), means.get((workload,), means[()]))
+            for (workload, name), count in missing.items()
+        )

@@ -29,6 +29,7 @@ from gridtune.sweep.search.schedulers import (
     proposals_at_once,
     step_times,
 )
+from gridtune.sweep.space.constraints import constraints_of
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points
 from gridtune.sweep.space.schema import SearchSpace
@@ -80,7 +81,9 @@ class LockstepSearch:
         self._at_once = proposals_at_once(space)
         # By name, so that a search does not change with the order in which its file lists dimensions.
         dimensions = {name: part for name, part in sorted(space.dimensions.items()) if name != self._resource}
-        self._proposer = Proposer(dimensions, options, directions, self._key)
+        self._constraints = constraints_of(space.subject_to)
+        self._windows = space.replicates.windows is not None
+        self._proposer = Proposer(dimensions, options, directions, self._key, len(self._constraints))
         self._id = _search_id(space, directions)
         self._recorded = {entry["number"]: entry for entry in recorded if entry.get("search") == self._id}
         self._record = record or (lambda proposals: None)
@@ -226,7 +229,37 @@ class LockstepSearch:
         self._leave_slot(trial)
         self._live.pop(trial, None)
         if trial.number is not None:
-            self._proposer.tell(trial.number, Evaluation(values, step, stopped))
+            excess = () if values is None else self._excess(trial)
+            self._proposer.tell(trial.number, Evaluation(values, step, stopped, excess))
+
+    def _excess(self, trial: SearchTrial) -> list[float]:
+        """Return how far a trial breaks each constraint, on the workload where it breaks it most.
+
+        The baseline has the first turn, so its results are there.
+        """
+        both = (self.judged(trial), self._baseline[0].steps[0] if self._baseline else [])
+        excess = []
+        for constraint in self._constraints:
+            own, base = (self._by_place(side, constraint.metric) for side in both)
+            worst = -math.inf
+            for workload in dict.fromkeys(workload for workload, _ in own):
+                labels = [label for name, label in own if name == workload]
+                values = np.array([[own[workload, label] for label in labels]])
+                compared = np.array([[base.get((workload, label), math.nan) for label in labels]])
+                (beyond,) = constraint.margin(values, compared, windows=self._windows).excess
+                # What is not known is not kept.
+                worst = max(worst, 1.0 if math.isnan(beyond) else float(beyond))
+            excess.append(worst)
+        return excess
+
+    def _by_place(self, cells: Iterable[Cell], metric: str) -> dict[tuple[str, str], float]:
+        """Return workload and replicate to a metric's value; NaN where a cell has none."""
+        values = {}
+        for cell in cells:
+            result = self._results.get(cell.cell_id)
+            value = math.nan if result is None else result.metrics.get(metric, math.nan)
+            values[cell.workload, cell.replicate.label] = value
+        return values
 
     def _leave_slot(self, trial: SearchTrial) -> None:
         self._slots = [None if other is trial else other for other in self._slots]
@@ -366,6 +399,7 @@ def _search_id(space: SearchSpace, directions: Sequence[str]) -> str:
             "objective": [[objective.metric for objective in space.objective], list(directions)],
             "replicates": space.replicates.model_dump(mode="json"),
             "baseline": space.baseline,
+            **({"subject_to": space.subject_to} if space.subject_to else {}),
         }
     )
 

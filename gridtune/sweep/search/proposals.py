@@ -32,6 +32,8 @@ __all__ = [
 
 #: Suggestions in a row that were tried before, after which an untried point is drawn evenly.
 _PATIENCE = 20
+#: The attribute of a trial that has what an evaluation's `excess` is.
+_EXCESS = "excess"
 #: Points up to which a finite space is spelt out to know when it is exhausted.
 _LARGEST_FINITE = 10_000
 
@@ -48,11 +50,14 @@ class Evaluation:
         The last step that was reached, from 1.
     stopped
         Whether a scheduler stopped it there.
+    excess
+        How far each constraint is broken, by the worse end of its interval; not above 0 where it is kept.
     """
 
     values: Sequence[float] | None
     step: int = 1
     stopped: bool = False
+    excess: Sequence[float] = ()
 
 
 def _once_asked(method: Callable[..., None]) -> Callable[..., None]:
@@ -81,6 +86,8 @@ class Proposer:
         "min" or "max" for each objective.
     key
         What identifies a point's configuration: points with the same key are proposed once.
+    constraints
+        Number of constraints.
     """
 
     def __init__(
@@ -89,7 +96,9 @@ class Proposer:
         options: Adaptive,
         directions: Sequence[str],
         key: Callable[[Point], str],
+        constraints: int = 0,
     ) -> None:
+        self._constraints = constraints
         self._dimensions, self._options, self._directions, self._key = dimensions, options, directions, key
         self._finite = _all_points(dimensions)
         #: Optuna's study, once it is asked; the calls before wait for it.
@@ -109,7 +118,7 @@ class Proposer:
     def propose(self) -> Point | None:
         """Return the next proposal; None if every point of the space has been proposed."""
         if self._study is None:
-            self._study = _new_study(self._options, self._directions)
+            self._study = _new_study(self._options, self._directions, self._constraints)
             for call in self._calls:
                 call()
             self._calls.clear()
@@ -181,6 +190,8 @@ class Proposer:
         from optuna.trial import TrialState  # noqa: PLC0415
 
         values = evaluation.values
+        if evaluation.excess:
+            trial.set_user_attr(_EXCESS, list(evaluation.excess))
         if values is None:
             self._study.tell(trial, state=TrialState.FAIL)
         elif evaluation.stopped:
@@ -216,6 +227,8 @@ class _SamplerInfo:
         Whether it improves several objectives at once.
     population
         Its option for the size of its population; "" where it has none.
+    constraints
+        Whether it takes constraints; None where it does not look at results.
     """
 
     name: str
@@ -223,27 +236,54 @@ class _SamplerInfo:
     needs: tuple[str, ...] = ()
     several_objectives: bool = True
     population: str = ""
+    constraints: bool | None = True
 
 
-#: By the name that search spaces use.
+#: Of both genetic samplers.
+_GENETIC = {"population_size": 50, "crossover_prob": 0.9, "swapping_prob": 0.5}
+
+#: By the name that search spaces use. Every option is given: the defaults of Optuna 4 and 5 differ.
 SAMPLERS: Mapping[str, _SamplerInfo] = {
-    "tpe": _SamplerInfo("TPESampler"),
+    "tpe": _SamplerInfo(
+        "TPESampler",
+        {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True},
+    ),
     "cmaes": _SamplerInfo(
         "CmaEsSampler",
-        {"warn_independent_sampling": False},
+        {
+            "n_startup_trials": 1,
+            "consider_pruned_trials": False,
+            "use_separable_cma": False,
+            "with_margin": False,
+            "lr_adapt": False,
+            "warn_independent_sampling": False,
+        },
         needs=("cmaes",),
         several_objectives=False,
         population="popsize",
+        constraints=False,
     ),
-    "gp": _SamplerInfo("GPSampler", {"warn_independent_sampling": False}, needs=("scipy", "torch")),
-    "nsgaii": _SamplerInfo("NSGAIISampler", population="population_size"),
-    "nsgaiii": _SamplerInfo("NSGAIIISampler", population="population_size"),
-    "random": _SamplerInfo("RandomSampler"),
+    "gp": _SamplerInfo(
+        "GPSampler",
+        {"n_startup_trials": 10, "deterministic_objective": False, "warn_independent_sampling": False},
+        needs=("scipy", "torch"),
+    ),
+    "nsgaii": _SamplerInfo("NSGAIISampler", _GENETIC, population="population_size"),
+    "nsgaiii": _SamplerInfo(
+        "NSGAIIISampler", {**_GENETIC, "dividing_parameter": 3}, population="population_size"
+    ),
+    "random": _SamplerInfo("RandomSampler", constraints=None),
     # What the sequence does not cover (conditional dimensions) is drawn at random.
     "sobol": _SamplerInfo(
         "QMCSampler",
-        {"scramble": True, "warn_asynchronous_seeding": False, "warn_independent_sampling": False},
+        {
+            "qmc_type": "sobol",
+            "scramble": True,
+            "warn_asynchronous_seeding": False,
+            "warn_independent_sampling": False,
+        },
         needs=("scipy",),
+        constraints=None,
     ),
 }
 
@@ -272,13 +312,17 @@ def check_sampler(space: SearchSpace) -> None:
         able = ", ".join(name for name, info in SAMPLERS.items() if info.several_objectives)
         message = f"the sampler {options.sampler} takes one objective, but there are {len(space.objective)}"
         raise space.fault(message, *place, "sampler", hint=f"use one of {able}, or give one objective")
+    if space.subject_to and sampler.constraints is False:
+        able = ", ".join(name for name, info in SAMPLERS.items() if info.constraints)
+        message = f"the sampler {options.sampler} takes no constraints"
+        raise space.fault(message, *place, "sampler", hint=f"use one of {able}, or leave out subject_to")
     if options.population is not None and not sampler.population:
         able = ", ".join(name for name, info in SAMPLERS.items() if info.population)
         message = f"the sampler {options.sampler} has no population"
         raise space.fault(message, *place, "population", hint=f"{able} have one; or leave it out")
 
 
-def _new_study(options: Adaptive, directions: Sequence[str]) -> Any:
+def _new_study(options: Adaptive, directions: Sequence[str], constraints: int) -> Any:
     """Return an Optuna study in memory with the strategy's sampler.
 
     Parameters
@@ -287,16 +331,28 @@ def _new_study(options: Adaptive, directions: Sequence[str]) -> Any:
         Sampler, seed, population.
     directions
         "min" or "max" for each objective.
+    constraints
+        Number of constraints.
     """
     import optuna  # noqa: PLC0415
 
     info = SAMPLERS[options.sampler]
-    population = {} if options.population is None else {info.population: options.population}
+    chosen: dict[str, Any] = {}
+    if options.population is not None:
+        chosen[info.population] = options.population
+    if constraints and info.constraints:
+        unknown = [1.0] * constraints
+        chosen["constraints_func"] = lambda trial: trial.user_attrs.get(_EXCESS, unknown)
+    if options.sampler == "tpe":
+        # Joint densities are for one objective.
+        chosen["multivariate"] = len(directions) == 1
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        # Optuna 5 has another way to give constraints, which 4 does not know.
+        warnings.simplefilter("ignore", FutureWarning)
         try:
-            sampler = getattr(optuna.samplers, info.name)(seed=options.seed, **info.options, **population)
+            sampler = getattr(optuna.samplers, info.name)(seed=options.seed, **{**info.options, **chosen})
         except ValueError as fault:
             raise SpaceError(f"Optuna refuses the sampler {options.sampler}: {fault}") from None
     names = {"min": "minimize", "max": "maximize"}

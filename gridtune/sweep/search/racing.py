@@ -32,6 +32,8 @@ class RacePlan:
     ----------
     order
         Labels of the replicates in the order they are run: windows from all over the log first.
+    places
+        Place in the log of each, where they are windows; else empty.
     looks
         Replicates at each look, ascending.
     error
@@ -41,14 +43,15 @@ class RacePlan:
     order: tuple[str, ...]
     looks: tuple[int, ...]
     error: float
+    places: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, options: Racing, replicates: Replicates) -> Self:
         """Return the plan of a race with these options over these replicates."""
         labels = [replicates.replicate(number).label for number in range(replicates.count)]
-        if replicates.windows is not None:
-            labels = [labels[index] for index in _spread(len(labels))]
-        return cls(tuple(labels), race_looks(options.first, len(labels)), options.error)
+        places = tuple(_spread(len(labels))) if replicates.windows is not None else ()
+        labels = [labels[index] for index in places] or labels
+        return cls(tuple(labels), race_looks(options.first, len(labels)), options.error, places)
 
     @classmethod
     def stored(cls, space: Mapping[str, Any]) -> Self | None:
@@ -69,7 +72,7 @@ class RacePlan:
         columns
             Groups that the table pools.
         """
-        return RaceRules(self.looks, self.error / (tables + (tables > 1)), columns)
+        return RaceRules(self.looks, self.error / (tables + (tables > 1)), columns, self.places)
 
 
 def _spread(count: int) -> list[int]:

@@ -8,12 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gridtune.batch.metrics.classes import CLASS_NAMES, check_class, split_name
 from gridtune.core.cells import refusal_hint, refusal_text
 from gridtune.core.plugins import load_plugins
 from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.core.user_code import refresh_checksums
-from gridtune.errors import GridtuneError, SpaceError, SweepError
+from gridtune.errors import GridtuneError, MetricError, SpaceError, SweepError
 from gridtune.sweep.search.proposals import check_sampler
+from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.documents import YamlPath as Place
 from gridtune.sweep.space.points import in_order
 from gridtune.sweep.space.schema import SearchSpace
@@ -37,22 +39,51 @@ def check_space(space: SearchSpace) -> System:
     except SweepError as fault:
         raise space.fault(fault.message, "system", hint=fault.hint) from None
     _check_training(space, system)
+    _check_metrics(space, system)
     _check_names(space, system)
     _check_conditions(space)
     _check_values(space, system)
     _check_stopping(space)
     check_sampler(space)
-    for index, objective in enumerate(space.objective):
-        if objective.metric not in system.metrics:
-            message = f"{system.name} has no metric {objective.metric!r}"
+    return system
+
+
+def _check_metrics(space: SearchSpace, system: System) -> None:
+    """Refuse objectives and constraints on metrics or classes of jobs that there are not."""
+    for name, condition in space.classes.items():
+        try:
+            check_class(name, condition)
+        except MetricError as fault:
+            raise space.fault(fault.message, "classes", name, hint=fault.hint) from None
+    classes = list(space.fixed.get("classes") or CLASS_NAMES)
+    for metric, at in space.metrics.items():
+        place = (*at, "metric") if at[0] == "objective" else at
+        base, of = split_name(metric)
+        if metric not in system.metrics:
+            message, unknown = f"{system.name} has no metric {metric!r}", base
+            if of is not None and base in system.metrics:
+                raise space.fault(f"{message}: {base} is not given for classes of jobs", *place)
             renamed = {old: now.name for old, now in system.renamed_metrics.items()}
-            unknown = (objective.metric, system.metrics, renamed)
-            raise space.fault(message, "objective", index, "metric", unknown=unknown)
+            raise space.fault(message, *place, unknown=(unknown, system.metrics, renamed))
+        if of is not None and of not in classes:
+            raise space.fault(f"there is no class of jobs {of!r}", *place, unknown=(of, classes))
+    for index, objective in enumerate(space.objective):
         if objective.direction is None and system.metrics[objective.metric].direction == "none":
             message = f"{objective.metric!r} has no direction that is better"
             hint = f"say which: {{metric: {objective.metric}, direction: min}}"
             raise space.fault(message, "objective", index, hint=hint)
-    return system
+    for metric, text in space.subject_to.items():
+        try:
+            constraint = Constraint.read(metric, text)
+        except ValueError as fault:
+            hint = 'such as "<= 1.2 x baseline"'
+            raise space.fault(str(fault), "subject_to", metric, hint=hint) from None
+        if constraint.of_baseline and not space.baseline:
+            hint = "name one under `baseline`, or give a number"
+            raise space.fault("there is no baseline to compare with", "subject_to", metric, hint=hint)
+    if space.subject_to and (space.strategy.race or space.strategy.stopping):
+        message = f"{space.strategy.kind} stops configurations by the objective alone, not by bounds"
+        raise space.fault(message, "subject_to", hint="with bounds, use grid, random, sobol or optuna")
 
 
 def _check_training(space: SearchSpace, system: System) -> None:
@@ -162,7 +193,8 @@ def _check_values(space: SearchSpace, system: System) -> None:
 def _stated_values(space: SearchSpace) -> Iterator[tuple[Place, str, Any]]:
     """Yield the place, the parameter and the value of all that the space sets."""
     for name, value in space.fixed.items():
-        yield ("fixed", name), name, value
+        # Classes have a key of their own.
+        yield (("classes",) if name == "classes" and space.classes else ("fixed", name)), name, value
     for index, workload in enumerate(space.workloads):
         yield from (
             (("workloads", index, name), name, workload[name]) for name in workload if name != "label"

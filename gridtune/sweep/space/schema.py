@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from gridtune.batch.metrics.classes import split_name
 from gridtune.core.cells import Replicate
 from gridtune.core.system import SYSTEMS, System, default_system
 from gridtune.errors import SpaceError
@@ -242,6 +243,10 @@ class SearchSpace(SpacePart):
         Metrics to rank by, the first first.
     baseline
         Parameters of the configuration that the others are compared with.
+    subject_to
+        Metric to a bound that configurations must keep: `<= 86400` or `<= 1.2 x baseline`.
+    classes
+        Classes of jobs, name to condition: metrics by class are named `wait_mean[wide]`.
     strategy
         Which configurations are run.
     resources
@@ -261,6 +266,8 @@ class SearchSpace(SpacePart):
     replicates: Replicates = Replicates(seeds=1)
     objective: Annotated[tuple[Objective, ...], Field(min_length=1)]
     baseline: dict[str, Any] = Field(default_factory=dict)
+    subject_to: dict[str, str] = Field(default_factory=dict)
+    classes: dict[str, str] = Field(default_factory=dict)
     strategy: Strategy = Strategy(grid={})
     resources: Resources = Resources()
     timeout: Annotated[float, Field(gt=0)] | None = None
@@ -297,6 +304,25 @@ class SearchSpace(SpacePart):
             parts["fixed"].setdefault("device", "cuda")
         return {**content, **parts}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _give_classes(cls, content: Any) -> Any:
+        """Add classes of jobs, and what is measured of them, to the fixed parameters: they decide results."""
+        if not isinstance(content, Mapping) or not isinstance(content.get("fixed") or {}, Mapping):
+            return content
+        fixed, classes = dict(content.get("fixed") or {}), content.get("classes")
+        if classes and fixed.setdefault("classes", classes) != classes:
+            raise ValueError("`classes` sets this parameter, so it cannot be under `fixed` too")
+        stated = content.get("objective")
+        objectives = stated if isinstance(stated, list | tuple) else [stated]
+        names = [one.get("metric") if isinstance(one, Mapping) else one for one in objectives]
+        bounded = content.get("subject_to")
+        names += bounded if isinstance(bounded, Mapping) else []
+        by_class = [metric for metric, of in map(split_name, map(str, names)) if of is not None]
+        if by_class:
+            fixed["by_class"] = sorted({*fixed.get("by_class", ()), *by_class})
+        return {**content, "fixed": fixed} if fixed else content
+
     @field_validator("objective", mode="before")
     @classmethod
     def _list_of_objectives(cls, value: Any) -> Any:
@@ -314,6 +340,12 @@ class SearchSpace(SpacePart):
                 f"(a folder is called by it), but got {value!r}"
             )
         return value
+
+    @property
+    def metrics(self) -> dict[str, YamlPath]:
+        """The metrics that it names, as objectives and in constraints, each with its place."""
+        named: dict[str, YamlPath] = {name: ("subject_to", name) for name in self.subject_to}
+        return named | {one.metric: ("objective", index) for index, one in enumerate(self.objective)}
 
     @property
     def source(self) -> LinedYaml:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,9 +54,6 @@ def starter_text(
     def meaning(parameter: str) -> str:
         return (fields[parameter].description or "").removeprefix("… ")
 
-    metric = system.metrics[starter.objective]
-    unit = "" if metric.unit == "1" else f", in {metric.unit}"
-    better = {"min": "less is better", "max": "more is better"}.get(metric.direction, "")
     fixed = {"trace": trace, **starter.fixed}
     lines = [
         f"# {starter.question}",
@@ -79,15 +76,42 @@ def starter_text(
         "",
         *_replicates(system, starter, workload),
         "",
-        f"# The metric to rank by: {better}{unit}. `gridtune list metrics --system {system.name}` shows all.",
-        *(f"#   {line}" for line in textwrap.wrap(f"{starter.objective} = {metric.formula}", _WIDTH - 4)),
-        f"objective: {starter.objective}",
+        *_objectives(system, starter.objectives),
         "",
         "# The configuration that the others are compared with. A parameter that is not named here is",
         "# that of the configuration it is compared with.",
         *_block("baseline", starter.baseline, lambda parameter: ""),
+        *_bounds(starter),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _objectives(system: System, names: Sequence[str]) -> Iterator[str]:
+    """Yield the metrics to rank by, with their formulas."""
+    several = "s" if len(names) > 1 else ""
+    first = ", the first first" if several else ""
+    command = f"gridtune list metrics --system {system.name}"
+    yield f"# The metric{several} to rank by{first}. `{command}` shows all."
+    for name in names:
+        metric = system.metrics[name]
+        unit = "" if metric.unit == "1" else f", in {metric.unit}"
+        better = {"min": "; less is better", "max": "; more is better"}.get(metric.direction, "")
+        yield from (
+            f"#   {line}" for line in textwrap.wrap(f"{name} = {metric.formula}{better}{unit}", _WIDTH - 4)
+        )
+    yield f"objective: {_value(list(names) if several else names[0])}"
+
+
+def _bounds(starter: SuggestedSpace) -> Iterator[str]:
+    """Yield the bounds that configurations must keep, and the classes of jobs."""
+    if starter.subject_to:
+        yield ""
+        yield "# Bounds that configurations must keep, judged by 95 % intervals; what breaks one has no rank."
+        yield from _block("subject_to", starter.subject_to, lambda name: "")
+    if starter.classes:
+        yield ""
+        yield "# Classes of jobs. Each has its own metrics, such as wait_mean[NAME]; verdicts say who pays."
+        yield from _block("classes", starter.classes, lambda name: "")
 
 
 def _block(key: str, values: Mapping[str, Any], comment: Callable[[str], str]) -> Iterator[str]:

@@ -28,8 +28,9 @@ function drawFront(width, table, front, members, across, up) {
   const objective = (name) => data.objectives.find((one) => one.name === name);
   const rows = table.ids.map((_, row) => row).filter((row) => views.every((view) => isNumber(valueOf(table, view, row)) && view.rank[row] !== null));
   const value = (row, side) => valueOf(table, views[side], row);
-  const x = scaleOf(rows.map((row) => value(row, 0)), left, width - 16, true);
-  const y = scaleOf(rows.map((row) => value(row, 1)), bottom, top, true);
+  // The frame holds the intervals of the front whole.
+  const reach = (side) => [...rows.map((row) => value(row, side)), ...front.members.filter((row) => rows.includes(row)).flatMap((row) => endsOf(table, views[side], row))].filter(isNumber);
+  const x = scaleOf(reach(0), left, width - 16, true), y = scaleOf(reach(1), bottom, top, true);
   const write = tickOf(table);
   const drawing = canvas(width, height, `Pareto front of ${across} and ${up}`);
   drawing.append(bottomAxis(x, bottom, top, write, `${unitText(objective(across))}; ${betterText(objective(across))}`), leftAxis(y, left, width - 16, write, `${unitText(objective(up))}; ${betterText(objective(up))}`));
@@ -46,9 +47,8 @@ function drawFront(width, table, front, members, across, up) {
   }
   for (const row of drawn) {
     const [[lowX, highX], [lowY, highY]] = views.map((view) => endsOf(table, view, row));
-    const inside = (scale, number) => scale(Math.max(scale.low, Math.min(scale.high, number)));
-    if (isNumber(lowX)) drawing.append(svg("path", { class: "span better thin", d: `M${inside(x, lowX)},${y(value(row, 1))}H${inside(x, highX)}` }));
-    if (isNumber(lowY)) drawing.append(svg("path", { class: "span better thin", d: `M${x(value(row, 0))},${inside(y, lowY)}V${inside(y, highY)}` }));
+    if (isNumber(lowX)) drawing.append(svg("path", { class: "span better thin", d: `M${x(lowX)},${y(value(row, 1))}H${x(highX)}` }));
+    if (isNumber(lowY)) drawing.append(svg("path", { class: "span better thin", d: `M${x(value(row, 0))},${y(lowY)}V${y(highY)}` }));
   }
   for (const row of drawn) drawing.append(point(row, svg("circle", { class: "mark better", cx: x(value(row, 0)), cy: y(value(row, 1)), r: 5.5 })));
   for (const row of table.baseline.filter((one) => rows.includes(one))) drawing.append(point(row, diamond(x(value(row, 0)), y(value(row, 1)), 6.5, "mark baseline")));

@@ -18,9 +18,11 @@ charts.parallel = (body) => {
   const names = [...Object.keys(table.parameters), ...data.objectives.map((objective) => objective.name).filter((name) => table.views[name])];
   if (!view || table.ids.length < 2 || names.length < 3) return false;
   body.append(element("p", {}, "A line is a configuration: blue are the best twentieth and those that are certainly better than the baseline, which is bold. Drag along an axis to keep what passes there, in the table above too; click an axis to let go."));
-  const width = Math.max(widthOf(body), 150 * names.length), height = 340, top = 34, bottom = height - 22;
+  // Names stand over their axes in full.
+  const apart = Math.max(150, 8.2 * Math.max(...names.map((name) => name.length)) + 10);
+  const width = Math.max(widthOf(body), apart * names.length), height = 340, top = 34, bottom = height - 22;
   const axes = names.map((name) => ({ ...axisOf(name, axisValues(table, name), top, bottom), values: axisValues(table, name) }));
-  const x = (index) => 70 + (index * (width - 160)) / (axes.length - 1);
+  const x = (index) => apart / 2 + (index * (width - apart - 20)) / (axes.length - 1);
   const drawing = canvas(width, height, `Parallel coordinates of ${names.join(", ")}`);
   const paths = svg("g", { "pointer-events": "stroke" }), note = hint("");
   const draw = () => {
@@ -78,5 +80,5 @@ function drawAxis(axis, x, top, bottom, draw) {
   grab.addEventListener("pointermove", drag);
   grab.addEventListener("pointerup", (event) => { drag(event); start = null; state.page = 0; renderRows("parallel"); });
   const ticks = axis.ticks.map(([tick, text]) => svg("text", { class: "soft halo", x: x + 8, y: axis.place(tick) + 4 }, cut(text, 90)));
-  return svg("g", {}, svg("path", { class: "axis", d: `M${x},${top}V${bottom}`, "stroke-width": 1.5 }), ticks, svg("text", { x, y: 18, "text-anchor": "middle", "font-weight": 600 }, cut(axis.name, 145), svg("title", {}, axis.name)), brush, grab);
+  return svg("g", {}, svg("path", { class: "axis", d: `M${x},${top}V${bottom}`, "stroke-width": 1.5 }), ticks, svg("text", { x, y: 18, "text-anchor": "middle", "font-weight": 600 }, axis.name), brush, grab);
 }

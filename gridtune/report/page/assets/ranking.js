@@ -67,13 +67,15 @@ function columnsOf(table, view) {
     columns.push({ key: "relative", title: "to baseline", text: (row) => (table.baseline.includes(row) ? "" : percentText(view.relative[row])) });
     columns.push({ title: "95 % paired", text: (row) => (isNumber(view.relative_low[row]) ? rangeText(view.relative_low[row], view.relative_high[row], percentText) : "") });
     if (view.by_log_low && view.by_log_low.some(isNumber)) columns.push({ title: "95 % by log", text: (row) => (isNumber(view.by_log_low[row]) ? rangeText(view.by_log_low[row], view.by_log_high[row], percentText) : "") });
-    columns.push({ title: "difference to the baseline", draw: differenceInterval(view) });
+    columns.push({ title: "difference", draw: differenceInterval(view) });
     columns.push({ key: "verdict", title: "verdict", left: true, kind: (row) => className(view.verdict[row]), text: (row) => view.verdict[row] });
   }
+  if (view.bounds) columns.push({ key: "bounds", title: "bounds", left: true, text: (row) => view.bounds[row] });
   if (view.race) columns.push({ key: "race", title: "race", left: true, text: (row) => view.race[row] });
   if (view.failures.some(Boolean)) columns.push({ key: "failures", title: "failed", text: (row) => view.failures[row] || "" });
   // On a narrow screen the answer comes first; the rest is to the right.
-  const later = (column) => innerWidth < 600 && !["rank", "mean", "relative", "verdict"].includes(column.key) && !(column.key || "").startsWith("parameter ");
+  const answers = ["#", ...(innerWidth < 600 || !compared ? ["mean"] : []), "to baseline", "95 % paired", "verdict", "bounds"];
+  const later = (column) => innerWidth < 1000 && !answers.includes(column.title) && !(column.key || "").startsWith("parameter ");
   return [...columns.filter((column) => !later(column)), ...columns.filter(later)];
 }
 

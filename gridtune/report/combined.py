@@ -1,16 +1,4 @@
-"""One ranking over all strata: by the mean of the relative differences to the baseline.
-
-Means of seconds cannot be averaged over logs (the log with the longest queue would decide alone), but how
-many per cent better than the baseline a configuration is on each log can.
-
-There are two questions. How well do the replicates settle the difference on these very logs? That is what the
-verdict is about. And what would it be on another log? There each log is a single observation, however many
-replicates it has, and only as many logs as one has can say.
-
-Strata of one log (two loads, two machine sizes) have the same replicates, which are not independent of each
-other: a window that is hard under one load is hard under another. A replicate of a log counts once, whatever
-the number of strata that it is in.
-"""
+"""Several rankings together: over all strata by ratios, and over several objectives as Pareto fronts."""
 
 from __future__ import annotations
 
@@ -28,17 +16,31 @@ from gridtune.report.cells import (
     baselines,
     collect,
     gap_to_bound,
+    lacks_values,
     replicate_labels,
+    replicate_order,
     value_matrix,
 )
-from gridtune.report.ranking import LEVEL, SEED, means_of, ranked_rows, ranking_head, ranking_schema
-from gridtune.statistics.inference import paired_difference
+from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
+from gridtune.report.ranking import (
+    LEVEL,
+    SEED,
+    RankingHead,
+    means_of,
+    ranked_rows,
+    ranking_head,
+    ranking_schema,
+    row_key,
+    strata,
+    window_correlation,
+)
+from gridtune.statistics.inference import paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
+from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume, nondominated
 from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["FEWEST_LOGS", "logs_of", "rank_overall"]
-
+__all__ = ["FEWEST_LOGS", "Front", "front_table", "fronts_of", "logs_of", "rank_overall"]
 
 #: An interval by log is given from so many logs on: with two, Student's is 13 times their distance wide.
 FEWEST_LOGS = 3
@@ -62,6 +64,8 @@ class _Part(NamedTuple):
         Relative difference to the baseline there, and its interval.
     gap
         How far the mean is from its bound there; NaN without one.
+    correlation
+        Of neighbouring windows there; None where replicates are independent.
     values, base
         Both samples over the size of the baseline's mean; NaN where there is no pair.
     """
@@ -70,6 +74,7 @@ class _Part(NamedTuple):
     low: float
     high: float
     gap: float
+    correlation: float | None
     values: FloatArray
     base: FloatArray
 
@@ -92,6 +97,8 @@ class _Compared:
     is_baseline: bool
     parts: dict[int, _Part] = field(default_factory=dict)
     failures: int = 0
+    undefined: int = 0
+    lacks_values: bool = False
 
     @property
     def pairs(self) -> int:
@@ -135,11 +142,15 @@ def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
         bases = baselines(configurations, own_baseline, {})
         values = value_matrix(configurations)
         gaps = gap_to_bound(values, value_matrix(configurations, kind="bounds"), direction)
-        parts = _parts(values, bases, gaps)
+        base = np.vstack([values, np.full(values.shape[1], math.nan)])[bases]
+        parts = _parts(configurations, values, base, gaps)
+        lacking = lacks_values(configurations, base)
         for index, configuration in enumerate(configurations):
             first_seen = _Compared(configuration, bool(bases[index] == index))
             entry = by_parameters.setdefault(configuration.key, first_seen)
             entry.failures += configuration.failures
+            entry.undefined += len(configuration.undefined)
+            entry.lacks_values |= bool(lacking[index])
             if parts[index].pairs:
                 entry.parts[number] = parts[index]
     compared = [entry for entry in by_parameters.values() if entry.pairs]
@@ -155,7 +166,9 @@ def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
         "planned": np.full(len(own), planned),
         "complete": pairs == planned,
         "failures": [entry.failures for entry in compared],
+        "undefined": [entry.undefined for entry in compared],
         **_statistics(compared, own, units, logs),
+        "with_tail": [_with_tail(entry, direction) for entry in compared],
     }
     first = [entry.first for entry in compared]
     rows = ranked_rows(first, statistics, direction, "relative", statistics["relative"])
@@ -182,27 +195,39 @@ def logs_of(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any,
     return [next(iter(sums[name])) or name if len(sums[name]) == 1 else name for name in names]
 
 
-def _parts(values: FloatArray, bases: IntArray, gaps: FloatArray) -> list[_Part]:
-    """Return the part of each configuration of a stratum, compared with its baseline (-1: none)."""
-    base = np.vstack([values, np.full(values.shape[1], math.nan)])[bases]
-    paired = paired_difference(values, base, rng=np.random.default_rng(SEED), confidence=LEVEL)
+def _parts(
+    configurations: Sequence[Configuration], values: FloatArray, base: FloatArray, gaps: FloatArray
+) -> list[_Part]:
+    """Return the part of each configuration of a stratum, compared with its baseline's values."""
+    correlation = window_correlation(configurations, values, base)
+    paired = paired_difference(
+        values, base, rng=np.random.default_rng(SEED), confidence=LEVEL, correlation=correlation or 0.0
+    )
     missing = ~(np.isfinite(values) & np.isfinite(base))
     values, base = np.where(missing, math.nan, values), np.where(missing, math.nan, base)
     size = np.abs(means_of(base))
     size = np.where(size > 0, size, math.nan)[:, None]
     intervals = (np.atleast_1d(x) for x in (paired.relative, paired.relative_low, paired.relative_high))
-    return [_Part(*row) for row in zip(*intervals, gaps, values / size, base / size, strict=True)]
+    columns = (*intervals, gaps, [correlation] * len(values), values / size, base / size)
+    return [_Part(*row) for row in zip(*columns, strict=True)]
 
 
 def _units(groups: Iterable[Sequence[Configuration]], logs: Sequence[str]) -> list[IntArray]:
-    """Return for each stratum the numbers of its replicates: the same where log and replicate are."""
-    numbers: dict[tuple[str, str], int] = {}
-    return [
-        np.array(
-            [numbers.setdefault((log, label), len(numbers)) for label in replicate_labels(configurations)]
-        )
+    """Return for each stratum the numbers of its replicates: the same where log and replicate are.
+
+    Those of a log follow each other.
+    """
+    names = [
+        [(log, label) for label in replicate_labels(configurations)]
         for configurations, log in zip(groups, logs, strict=True)
     ]
+    every = sorted({name for of_stratum in names for name in of_stratum}, key=_unit_order)
+    numbers = {name: number for number, name in enumerate(every)}
+    return [np.array([numbers[name] for name in of_stratum]) for of_stratum in names]
+
+
+def _unit_order(name: tuple[str, str]) -> tuple[str, list[tuple[int, str]]]:
+    return name[0], replicate_order(name[1])
 
 
 def _statistics(
@@ -233,17 +258,51 @@ def _statistics(
     counts = np.isfinite(by_log).sum(axis=1)
     over_logs = mean_interval(np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL)
     means, low, high = np.array(rows).T
+    links = _links(compared, units, count)
     return {
         "relative": means,
         "relative_low": np.where(own, math.nan, low),
         "relative_high": np.where(own, math.nan, high),
         "gap": [float(np.mean([part.gap for part in entry.parts.values()])) for entry in compared],
-        "p_value": joint_paired_p_values(first, second, rng=np.random.default_rng(SEED)),
+        "correlation": np.where(own, math.nan, links.max()),
+        "p_value": np.where(
+            [entry.lacks_values for entry in compared],
+            math.nan,
+            joint_paired_p_values(first, second, rng=np.random.default_rng(SEED), correlation=links),
+        ),
         "logs": np.where(own, len(names), counts),
         "by_log_low": over_logs.low,
         "by_log_high": over_logs.high,
         "independent": np.sum(shared, axis=1),
     }
+
+
+def _links(compared: Sequence[_Compared], units: Sequence[IntArray], count: int) -> FloatArray:
+    """Return how much each replicate's differences correlate with those of the one before on its log.
+
+    Shape (count,): the mean over the log's strata; 0 for its first replicate.
+    """
+    correlations = {
+        number: part.correlation or 0.0 for entry in compared for number, part in entry.parts.items()
+    }
+    links, strata = np.zeros((2, count))
+    for number, correlation in correlations.items():
+        links[units[number][1:]] += correlation
+        strata[units[number][1:]] += 1
+    return links / np.maximum(strata, 1)
+
+
+def _with_tail(entry: _Compared, direction: str) -> float:
+    """Return the mean relative difference with the bad replicates that all strata together can miss."""
+    if entry.is_baseline:
+        return math.nan
+    tails = [
+        with_unseen_tail(
+            part.values, part.base, direction=direction, replicates=entry.pairs, confidence=LEVEL
+        )
+        for part in entry.parts.values()
+    ]
+    return float(np.mean(np.array(tails)))
 
 
 def _combined(
@@ -276,3 +335,144 @@ def _correlation(both: FloatArray) -> float:
     if both.shape[1] < _FEWEST_FOR_CORRELATION or (both.std(axis=1) == 0).any():
         return 1.0
     return max(0.0, float(np.asarray(np.corrcoef(both))[0, 1]))
+
+
+#: Columns of a ranking that hold a value and its interval: within a stratum, and over all strata.
+_MEAN, _RELATIVE = ("mean", "ci_low", "ci_high"), ("relative", "relative_low", "relative_high")
+
+
+@dataclass(frozen=True)
+class Front:
+    """The Pareto front of one stratum.
+
+    Attributes
+    ----------
+    stratum
+        Its name; "overall" where the points are mean relative differences over all strata.
+    heads
+        What each objective is.
+    rows
+        Of each configuration, its row in each objective's ranking; the front's first, by the first objective.
+    points
+        Shape (configurations, objectives): means, or relative differences, in the objectives' own direction.
+    size
+        How many of the rows are on the front.
+    reference
+        The point that hypervolumes are measured from, one value for each objective: a tenth of the range
+        beyond the worst mean of any configuration.
+    hypervolume
+        With 0 the least and 1 the greatest mean of each objective over all configurations; at most `limit`.
+    """
+
+    stratum: str
+    heads: tuple[RankingHead, ...]
+    rows: Sequence[Sequence[Mapping[str, Any]]]
+    points: FloatArray
+    size: int
+    reference: tuple[float, ...]
+    hypervolume: float
+
+    @property
+    def overall(self) -> bool:
+        """True if it is over all strata, by relative differences."""
+        return self.heads[0].overall
+
+    @property
+    def limit(self) -> float:
+        """The hypervolume of a front that reaches the best value of every objective at once."""
+        return float(REFERENCE ** len(self.heads))
+
+    @property
+    def keys(self) -> tuple[str, str, str]:
+        """The columns of a row that hold the point and its interval."""
+        return _RELATIVE if self.overall else _MEAN
+
+    def value_text(self, value: float | None) -> str:
+        """Write one of its values."""
+        return percent_text(value) if self.overall else number_text(value)
+
+    def __str__(self) -> str:
+        count = "1 configuration" if len(self.rows) == 1 else f"{len(self.rows)} configurations"
+        at = ", ".join(
+            f"{head.objective} {self.value_text(value)} {'' if self.overall else head.unit}".rstrip()
+            for head, value in zip(self.heads, self.reference, strict=True)
+        )
+        return (
+            f"Pareto front of {self.stratum}: {self.size} of {count}, hypervolume {self.hypervolume:.4f} "
+            f"of at most {self.limit:.4g} (reference point {at})"
+        )
+
+
+def fronts_of(rankings: Mapping[str, pa.Table], overall: Mapping[str, pa.Table]) -> list[Front]:
+    """Return the front over all strata, if there is one, and that of each stratum; [] for one objective.
+
+    Parameters
+    ----------
+    rankings, overall
+        Objective to its ranking, as in `Summary`.
+    """
+    if len(rankings) < 2:
+        return []
+    fronts = []
+    for tables in (overall, rankings):
+        if len(tables) == len(rankings):
+            heads = tuple(ranking_head(table) for table in tables.values())
+            by_objective = [dict(strata(table)) for table in tables.values()]
+            for name in by_objective[0]:
+                rows = [stratum.get(name, []) for stratum in by_objective]
+                front = _front("overall" if heads[0].overall else name, heads, rows)
+                fronts += [front] if front else []
+    return fronts
+
+
+def _front(
+    name: str, heads: tuple[RankingHead, ...], by_objective: Sequence[Sequence[Mapping[str, Any]]]
+) -> Front | None:
+    """Return the front of one stratum; None where no configuration has a value of every objective."""
+    keys = _RELATIVE if heads[0].overall else _MEAN
+    found: dict[Any, list[Mapping[str, Any]]] = {}
+    for number, rows in enumerate(by_objective):
+        for row in rows:
+            parts = found.setdefault(row_key(row), [])
+            if row["rank"] is not None and math.isfinite(row[keys[0]]) and len(parts) == number:
+                parts.append(row)
+    complete = [parts for parts in found.values() if len(parts) == len(heads)]
+    if not complete:
+        return None
+    points = np.array([[row[keys[0]] for row in parts] for parts in complete], dtype=np.float64)
+    signs = np.array([1.0 if head.direction == "min" else -1.0 for head in heads])
+    costs = points * signs
+    on_front = nondominated(costs)
+    scale = Scale.of([costs])
+    least, greatest = np.array(scale.least), np.array(scale.greatest)
+    order = np.lexsort((costs[:, 1], costs[:, 0], ~on_front))
+    return Front(
+        stratum=name,
+        heads=heads,
+        rows=[complete[index] for index in order],
+        points=points[order],
+        size=int(on_front.sum()),
+        reference=tuple((signs * (least + REFERENCE * (greatest - least))).tolist()),
+        hypervolume=hypervolume(costs[on_front], scale),
+    )
+
+
+def front_table(fronts: Sequence[Front]) -> pa.Table:
+    """Return the configurations on these fronts, a row each.
+
+    Columns: `stratum`, `configuration_id`, `is_baseline`, `param.*`; for each objective its value and the
+    ends of the interval, `OBJECTIVE`, `OBJECTIVE.low`, `OBJECTIVE.high`; last the stratum's `hypervolume`.
+    """
+    rows = []
+    for front in fronts:
+        value, low, high = front.keys
+        for parts in front.rows[: front.size]:
+            row = {"stratum": front.stratum}
+            row |= {name: parts[0][name] for name in ("configuration_id", "is_baseline")}
+            row |= {PARAMETER_PREFIX + name: item for name, item in row_parameters(parts[0]).items()}
+            for head, part in zip(front.heads, parts, strict=True):
+                row[head.objective] = part[value]
+                row |= {f"{head.objective}.low": part[low], f"{head.objective}.high": part[high]}
+            rows.append({**row, "hypervolume": front.hypervolume})
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: [row.get(name) for row in rows] for name in names})

@@ -1,0 +1,266 @@
+"""The verdict's card, on tables whose answers were put in."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from gridtune.report.card import Card, print_cards
+from gridtune.report.facts import ObjectiveFacts, SweepFacts
+from gridtune.report.ranking import Verdict, ranking_head
+from gridtune.report.summary import Summary, summarise
+from gridtune.report.tables import ranking_markdown
+from gridtune.sweep.space.constraints import Constraint, Kept
+
+WINDOWS = 12
+#: Order to what it multiplies the baseline's metrics by.
+PLANTED: Mapping[str, Mapping[str, float]] = {
+    "fcfs": {},
+    # It helps the mean and starves the wide.
+    "starving": {"bounded_slowdown_mean": 0.5, "wait_mean[wide]": 2.0, "wait_max": 3.0},
+    "fair": {"bounded_slowdown_mean": 0.8, "wait_mean[wide]": 0.9, "wait_max": 0.95},
+    "alike": {"bounded_slowdown_mean": 0.8, "wait_mean[wide]": 0.9, "wait_max": 0.95},
+    "bad": {"bounded_slowdown_mean": 1.5, "wait_mean[wide]": 1.2, "wait_max": 1.3},
+}
+BASE = {
+    "bounded_slowdown_mean": 50.0,
+    "wait_max": 100_000.0,
+    "wait_mean": 8000.0,
+    "area_weighted_response": 70_000.0,
+}
+BASE |= {"wait_mean[narrow]": 4000.0, "wait_mean[wide]": 30_000.0}
+
+
+def cells(planted: Mapping[str, Mapping[str, float]] = PLANTED, windows: int = WINDOWS) -> pa.Table:
+    rng = np.random.default_rng(3)
+    hardness = rng.lognormal(0, 0.3, windows)
+    rows = []
+    for order, factors in planted.items():
+        for window in range(windows):
+            metrics = {
+                f"metric.{name}": mean * hardness[window] * factors.get(name, 1.0)
+                * (1.0 if order == "fcfs" else rng.lognormal(0, 0.04))
+                for name, mean in BASE.items()
+            }  # fmt: skip
+            rows.append(
+                {
+                    "configuration_id": order,
+                    "workload": "log",
+                    "replicate": f"seed {window}",
+                    "state": "done",
+                    "param.order": order,
+                    **metrics,
+                }
+            )
+    return pa.Table.from_pylist(rows)
+
+
+def facts(
+    subject_to: Mapping[str, str] | None = None, objectives: Sequence[str] = ("bounded_slowdown_mean",)
+) -> SweepFacts:
+    units = {"wait_max": "s", "wait_mean": "s"}
+    return SweepFacts(
+        sweep_id="1",
+        name="planted",
+        description="",
+        system="batch",
+        system_version="2",
+        objectives=tuple(ObjectiveFacts(name, "min", units.get(name, "")) for name in objectives),
+        baseline={"order": "fcfs"},
+        dimensions=("order",),
+        replicates=WINDOWS,
+        space={"subject_to": dict(subject_to or {})},
+    )
+
+
+def summary(table: pa.Table | None = None, **options: Any) -> Summary:
+    return summarise(cells() if table is None else table, facts(**options))
+
+
+def lines(card: Card, heading: str) -> list[str]:
+    return [text for name, text in card.lines if name == heading]
+
+
+BOUNDS = {"wait_max": "<= 1.2 x baseline", "wait_mean[wide]": "<= 1.05 x baseline"}
+
+
+def test_a_policy_that_helps_the_mean_and_starves_the_wide_is_named_as_such() -> None:
+    (card,) = summary().cards
+    assert card.answer.best == "starving"
+    assert card.answer.verdict in {Verdict.BETTER, Verdict.TYPICALLY}
+    assert {change.metric: change.effect for change in card.changes} == {
+        "wait_max": "worse",
+        "area_weighted_response": "not sure",
+        "wait_mean[narrow]": "not sure",
+        "wait_mean[wide]": "worse",
+    }
+    wide = next(change for change in card.pays if change.metric == "wait_mean[wide]")
+    assert wide.relative == pytest.approx(1.0, abs=0.1)
+    assert wide.low is not None
+    assert 0.5 < wide.low < 1.0
+    assert any(text.startswith("wait_mean[wide] +") and " h → " in text for text in lines(card, "pays"))
+
+
+def test_who_does_not_pay_is_not_named() -> None:
+    planted = {order: PLANTED[order] for order in ("fcfs", "fair")}
+    (card,) = summary(cells(planted)).cards
+    assert card.pays == []
+    assert lines(card, "pays") == ["nobody is shown to, of 4 classes and metrics looked at"]
+
+
+def test_constraints_rank_what_keeps_them_first_and_give_what_breaks_them_no_rank() -> None:
+    result = summary(subject_to=BOUNDS)
+    (ranking,) = result.rankings.values()
+    rows = {row["param.order"]: (row["rank"], row["subject_to"]) for row in ranking.to_pylist()}
+    assert [rows["fair"][0], rows["alike"][0]] in ([1, 2], [2, 1])
+    assert rows["fcfs"] == (3, Kept.YES)
+    assert rows["starving"] == (None, Kept.NO)
+    assert rows["bad"] == (None, Kept.NO)
+    (card,) = result.cards
+    assert card.answer.best in {"fair", "alike"}
+    assert [bound.state for bound in card.bounds] == [Kept.YES, Kept.YES]
+    (passed,) = lines(card, "passed over")
+    assert passed.startswith("starving (−")
+    assert "wait_max +" in passed
+    assert "wait_mean[wide] +" in passed
+    assert "bounds: wait_max <= 1.2 x baseline; wait\\_mean" in ranking_markdown(ranking).replace(
+        "wait_mean", "wait\\_mean"
+    )
+    assert ranking_head(ranking).subject_to == (
+        "wait_max <= 1.2 x baseline",
+        "wait_mean[wide] <= 1.05 x baseline",
+    )
+
+
+@pytest.mark.parametrize(
+    ("bound", "state"),
+    [
+        ("<= 1.2 x baseline", Kept.YES),
+        ("<= 1.005 x baseline", Kept.UNSETTLED),
+        ("<= 0.8 x baseline", Kept.NO),
+        (">= 0.8 x baseline", Kept.YES),
+        (">= 1.3 x baseline", Kept.NO),
+        ("<= 1000", Kept.YES),
+        ("<= 100", Kept.UNSETTLED),
+        ("<= 10", Kept.NO),
+        (">= 10", Kept.YES),
+        (">= 1000", Kept.NO),
+    ],
+)
+def test_a_bound_is_judged_by_its_interval_and_not_by_the_mean(bound: str, state: Kept) -> None:
+    rng = np.random.default_rng(1)
+    base = 100 * rng.lognormal(0, 0.2, (1, 12))
+    values = base * rng.lognormal(0, 0.03, (1, 12))
+    assert Constraint.read("wait_max", bound).margin(values, base).states() == [state]
+
+
+def test_a_bound_without_an_interval_is_not_settled_and_the_baseline_is_as_good_as_itself() -> None:
+    one = np.array([[5.0]])
+    assert Constraint.read("m", "<= 2 x baseline").margin(one, one + 1).states() == [Kept.UNSETTLED]
+    zero = np.zeros((1, 8))
+    assert Constraint.read("m", "<= 1.2 x baseline").margin(zero, zero).states() == [Kept.YES]
+
+
+def test_configurations_that_cannot_be_told_from_the_best_are_its_ties() -> None:
+    (card,) = summary(subject_to=BOUNDS).cards
+    assert list(card.ties) == [({"fair", "alike"} - {card.answer.best}).pop()]
+    (alone,) = summary(cells({order: PLANTED[order] for order in ("fcfs", "fair", "bad")})).cards
+    assert alone.ties == []
+    assert lines(alone, "ties") == ["none: it is shown to be better than the 2 next ones"]
+
+
+def test_ties_are_told_over_all_workloads_too() -> None:
+    planted = {order: PLANTED[order] for order in ("fcfs", "fair", "alike", "bad")}
+    rows = [
+        {**row, "workload": name, "configuration_id": f"{name} {row['param.order']}"}
+        for name in ("kth", "ctc")
+        for row in cells(planted).to_pylist()
+    ]
+    cards = summary(pa.Table.from_pylist(rows)).cards
+    overall = next(card for card in cards if card.answer.stratum == "overall")
+    assert [overall.answer.best, *overall.ties] in (["fair", "alike"], ["alike", "fair"])
+    assert overall.compared == 3
+
+
+def test_a_bound_on_windows_that_depend_on_each_other_needs_a_wider_interval() -> None:
+    noise = np.random.default_rng(4).normal(0, 1, 40)
+    for place in range(1, 40):
+        noise[place] += 0.6 * noise[place - 1]
+    values, base = np.exp(4 + 0.1 * noise)[None], np.full((1, 40), np.exp(4.0))
+    for bound in ("<= 1.2 x baseline", "<= 65"):
+        alone, windows = (Constraint.read("m", bound).margin(values, base, windows=w) for w in (False, True))
+        assert windows.value == alone.value
+        assert windows.high - windows.low > 1.4 * (alone.high - alone.low)
+
+
+def test_members_of_a_front_have_names_and_objectives_that_trade_are_told_apart() -> None:
+    planted = {"fcfs": {}, "quick": {"bounded_slowdown_mean": 0.5, "wait_max": 2.0}}
+    card = summary(cells(planted), objectives=("bounded_slowdown_mean", "wait_max")).cards[0]
+    assert card.front[0].startswith("2 of 2 by bounded_slowdown_mean, wait_max: quick (")
+    assert card.alike == []
+    same = {"fcfs": {}, "noise": {}}
+    card = summary(cells(same), objectives=("bounded_slowdown_mean", "wait_max")).cards[0]
+    if len(card.front[0].split("), ")) > 1:
+        assert card.alike == [
+            "bounded_slowdown_mean and wait_max cannot be told apart: no two members are shown to trade one "
+            "for the other"
+        ]
+
+
+def test_what_would_settle_an_unsure_verdict_is_a_number_of_replicates() -> None:
+    table = cells({"fcfs": {}, "little": {"bounded_slowdown_mean": 0.985}})
+    (card,) = summary(table).cards
+    if card.answer.verdict == Verdict.UNSURE:
+        assert any("seeds like these 12" in text for text in card.to_settle)
+    few = cells({"fcfs": {}, "fair": PLANTED["fair"]}, windows=4)
+    (card,) = summary(few).cards
+    assert card.to_settle == ["6 seeds at least: 4 can show nothing"]
+
+
+def test_results_without_metrics_by_class_still_report_and_say_what_is_missing() -> None:
+    table = cells()
+    old = table.select([name for name in table.column_names if "[" not in name])
+    result = summary(old, subject_to={"wait_mean[wide]": "<= 1.05 x baseline"})
+    assert "wait_mean[wide] is missing in 60 of 60 cells, which did not measure it" in result.remarks[0]
+    (card,) = result.cards
+    assert [bound.state for bound in card.bounds] == [Kept.UNSETTLED]
+    assert "as there are no values" in str(card.bounds[0])
+    partly = table.set_column(
+        table.column_names.index("metric.wait_mean[wide]"),
+        "metric.wait_mean[wide]",
+        pa.array([None] * 6 + table["metric.wait_mean[wide]"].to_pylist()[6:], pa.float64()),
+    )
+    remarks = summary(partly).remarks
+    assert any(remark.startswith("wait_mean[wide] is missing in 6 of 60 cells") for remark in remarks)
+
+
+def test_an_objective_that_no_cell_has_is_said() -> None:
+    result = summary(objectives=("bounded_slowdown_mean", "wait_p99"))
+    assert list(result.rankings) == ["bounded_slowdown_mean"]
+    assert any(remark.startswith("wait_p99 is missing in 60 of 60 cells") for remark in result.remarks)
+
+
+def test_the_card_reads_like_this() -> None:
+    file = io.StringIO()
+    print_cards(summary(subject_to=BOUNDS).cards, Console(file=file, width=110, highlight=False))
+    text = "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    assert text.strip() == GOLDEN.strip()
+
+
+GOLDEN = """
+On log alike has the smallest bounded_slowdown_mean of those that keep every bound: 43.01 (95 % interval 29.98
+… 106.7), 20.7 % less than the baseline fcfs (paired 95 % interval −22.2 … −19.1 %). The difference is
+significant at 5 %, all comparisons taken together. That is about the typical seed: the mean is not settled,
+as seeds twice as bad as the worst one, which a sample can miss, would undo it.
+  bounds       wait_max <= 1.2 x baseline: satisfied, −4.7 % (−7.0 … −1.9 %) to the baseline
+               wait_mean[wide] <= 1.05 x baseline: satisfied, −8.8 % (−10.5 … −6.6 %) to the baseline
+  passed over  starving (−50.3 %): wait_max +199 %, violated; wait_mean[wide] +101 %, violated
+  pays         nobody is shown to, of 4 classes and metrics looked at
+  ties         cannot be told from it: fair
+"""
