@@ -4,6 +4,8 @@ python -m benchmarks.coverage means         # intervals of a mean, beside other 
 python -m benchmarks.coverage pairs         # of paired and relative differences, on real logs too
 python -m benchmarks.coverage verdicts      # A/A sweeps and sweeps with a difference, through `rank`
 python -m benchmarks.coverage windows       # how alike neighbouring windows of a log are
+python -m benchmarks.coverage dependence    # A/A sweeps and power where neighbouring windows are alike
+python -m benchmarks.coverage tails         # verdicts on a policy that is a disaster in one window of twenty
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import pyarrow as pa
 
 from benchmarks.measure import arguments, print_table
 from benchmarks.populations import PAIRS, SINGLE, WINDOWS, Pair, window_pairs, window_values
-from gridtune.report.overall import rank_overall
+from gridtune.report.combined import rank_overall
 from gridtune.report.ranking import rank
 from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
 from gridtune.statistics.inference import Interval
@@ -143,7 +145,7 @@ def overall(samples: int) -> None:
     print_table(title, ["windows", *names], rows)
 
 
-def cells(values: FloatArray, log: str = "log") -> pa.Table:
+def cells(values: FloatArray, log: str = "log", replicate: str = "window") -> pa.Table:
     """Return a table of cells of configurations × replicates; the first is the baseline."""
     count, n = values.shape
     configuration = np.repeat(np.arange(count), n)
@@ -151,7 +153,7 @@ def cells(values: FloatArray, log: str = "log") -> pa.Table:
         {
             "configuration_id": [f"{number:03d}" for number in configuration],
             "workload": [log] * values.size,
-            "replicate": [f"window {number + 1}/{n}" for number in range(n)] * count,
+            "replicate": [f"{replicate} {number + 1}/{n}" for number in range(n)] * count,
             "state": ["done"] * values.size,
             "param.number": configuration,
             "metric.objective": values.ravel(),
@@ -159,9 +161,11 @@ def cells(values: FloatArray, log: str = "log") -> pa.Table:
     )
 
 
-def verdicts_of(values: FloatArray) -> list[str]:
+def verdicts_of(values: FloatArray, replicate: str = "window") -> list[str]:
     """Return the verdict of each configuration but the baseline, as the report gives them."""
-    ranking = rank(cells(values), objective="objective", direction="min", baseline={"number": 0})
+    ranking = rank(
+        cells(values, replicate=replicate), objective="objective", direction="min", baseline={"number": 0}
+    )
     rows = sorted(ranking.to_pylist(), key=lambda row: row["configuration_id"])
     return [row["verdict"] for row in rows[1:]]
 
@@ -204,9 +208,7 @@ def _shuffled(values: FloatArray) -> Sweep:
 
 def wrong_sweeps(draw: Sweep, rng: np.random.Generator, count: int, n: int, repeats: int) -> float:
     """Return the percentage of A/A sweeps with at least one verdict of better or worse."""
-    wrong = sum(
-        not {"better", "worse"}.isdisjoint(verdicts_of(draw(rng, count + 1, n))) for _ in range(repeats)
-    )
+    wrong = sum(not DIFFERENT.isdisjoint(verdicts_of(draw(rng, count + 1, n))) for _ in range(repeats))
     return 100 * wrong / repeats
 
 
@@ -241,6 +243,95 @@ def verdicts(repeats: int) -> None:
     print_table(title, ["values", "true ratio", "verdict worse"], rows)
 
 
+def window_sweep(rng: np.random.Generator, count: int, n: int, correlation: float) -> FloatArray:
+    """Return an A/A sweep over n windows whose neighbours are alike, shape (count, n).
+
+    Logarithms of a window's hardship, normal(0, 1), and of each configuration's noise, normal(0, 0.3), are
+    autoregressive series.
+    """
+    series = rng.standard_normal((count + 1, n))
+    for place in range(1, n):
+        series[:, place] = correlation * series[:, place - 1] + np.sqrt(1 - correlation**2) * series[:, place]
+    return np.asarray(np.exp(series[0] + 0.3 * series[1:]))
+
+
+#: Verdicts that say that a configuration differs.
+DIFFERENT = frozenset({"better", "better typically", "worse"})
+#: A true ratio that about half of the sweeps of two configurations find, by windows.
+HALF_FOUND = {6: 0.55, 10: 0.67, 20: 0.77, 30: 0.82}
+
+
+def dependence(repeats: int) -> None:
+    """Measure A/A errors and power where neighbouring windows correlate."""
+    rng = np.random.default_rng(8)
+    wrong, found = [], []
+    for count in (2, 21):
+        for n, ratio in HALF_FOUND.items():
+            errors, powers = [], []
+            alone = 0
+            for correlation in (0.0, 0.3, 0.5):
+                draws = [window_sweep(rng, count, n, correlation) for _ in range(repeats)]
+                hits = sum(not DIFFERENT.isdisjoint(verdicts_of(values)) for values in draws)
+                errors.append(f"{100 * hits / repeats:.1f} %")
+                better = 0
+                for values in draws[: repeats // 2]:
+                    values[1] *= ratio
+                    better += verdicts_of(values)[0] in {"better", "better typically"}
+                    # Seeds are independent, and nothing is allowed for.
+                    if correlation == 0:
+                        alone += verdicts_of(values, "seed")[0] in {"better", "better typically"}
+                powers.append(f"{100 * better / (repeats // 2):.0f} %")
+            wrong.append([count, n, *errors])
+            found.append([count, n, f"× {ratio}", f"{100 * alone / (repeats // 2):.0f} %", *powers])
+    of = ["ρ = 0", "ρ = 0.3", "ρ = 0.5"]
+    print_table(
+        f"A/A sweeps with any difference: {repeats:,} sweeps", ["configurations", "windows", *of], wrong
+    )
+    head = ["configurations", "windows", "true ratio", *of]
+    print_table(f"One better configuration found: {repeats // 2:,} sweeps", head, found)
+
+
+def tail_sweep(
+    rng: np.random.Generator, n: int, *, hardship: float, disasters: float = 0.05, count: int = 2
+) -> FloatArray:
+    """Return a sweep whose second configuration is 30 % better, and 16 times worse in a share of windows."""
+    values = rng.lognormal(0, hardship, n) * rng.lognormal(0, 0.2, (count, n))
+    values[1] *= np.where(rng.random(n) < disasters, 16.0, 0.7)
+    return np.asarray(values)
+
+
+def tails(repeats: int) -> None:
+    """Measure what is said of a policy that is better typically, with and without rare disasters."""
+    rng = np.random.default_rng(9)
+    rows = []
+    for hardship in (0.0, 0.5, 1.0):
+        for disasters in (0.05, 0.0):
+            for n in (10, 20, 30):
+                verdicts = [
+                    verdicts_of(tail_sweep(rng, n, hardship=hardship, disasters=disasters))[0]
+                    for _ in range(repeats)
+                ]
+                shares = (
+                    f"{100 * verdicts.count(verdict) / repeats:.0f} %"
+                    for verdict in ("better", "better typically", "not sure", "worse")
+                )
+                rows.append([f"lognormal({hardship:g})", f"{disasters:.0%}", n, *shares])
+    for n in (10, 20, 30):
+        verdicts = []
+        for _ in range(repeats):
+            values = np.full((2, n), 1.0)
+            # Mean 3, median 1.6: 0.56 of the baseline in half of the windows, equal in the mean.
+            values[1] = (1 + rng.pareto(1.5, n)) / 3
+            verdicts.append(verdicts_of(values * rng.lognormal(0, 0.2, (2, n)))[0])
+        shares = (
+            f"{100 * verdicts.count(verdict) / repeats:.0f} %"
+            for verdict in ("better", "better typically", "not sure", "worse")
+        )
+        rows.append(["Pareto(1.5), equal means", "", n, *shares])
+    header = ["hardship", "disasters", "windows", "better", "better typically", "not sure", "worse"]
+    print_table(f"30 % better, 16 times worse in disasters: {repeats:,} sweeps", header, rows)
+
+
 def conditions(repeats: int) -> None:
     """Measure how often overall rankings are wrong where windows of an A/A sweep have several loads."""
     rng = np.random.default_rng(7)
@@ -265,7 +356,7 @@ def conditions(repeats: int) -> None:
                 group_by=("workload", "load"),
             )
             verdicts = set() if ranking is None else set(ranking["verdict"].to_pylist())
-            wrong += not {"better", "worse"}.isdisjoint(verdicts)
+            wrong += not DIFFERENT.isdisjoint(verdicts)
         rows.append([loads, f"{100 * wrong / repeats:.1f} %"])
     print_table(f"A/A sweeps over conditions: {repeats:,} of 20 configurations", ["loads", "wrong"], rows)
 
@@ -323,7 +414,19 @@ def _lag_one(sample: FloatArray) -> float:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument(
-        "what", nargs="+", choices=["means", "pairs", "overall", "verdicts", "conditions", "power", "windows"]
+        "what",
+        nargs="+",
+        choices=[
+            "means",
+            "pairs",
+            "overall",
+            "verdicts",
+            "conditions",
+            "power",
+            "windows",
+            "dependence",
+            "tails",
+        ],
     )
     parser.add_argument("--samples", type=int, default=4_000, help="samples of each coverage (4,000)")
     parser.add_argument("--sweeps", type=int, default=1_000, help="A/A sweeps of each kind (1,000)")
@@ -339,6 +442,8 @@ def main() -> None:
             conditions(options.sweeps)
         elif what == "power":
             power(options.sweeps // 5)
+        elif what in {"dependence", "tails"}:
+            {"dependence": dependence, "tails": tails}[what](options.sweeps)
         else:
             windows()
 

@@ -63,38 +63,48 @@ def gridtune_seconds(content: dict[str, Any], folder: Path, executor: Any, *, tr
     return time.perf_counter() - before
 
 
-def tune_seconds(trials: int, folder: Path) -> float:
-    """Return the seconds of as many trials of raw Tune that do nothing, as cheap as it can be made."""
-    import ray  # noqa: PLC0415
-    from ray import tune  # noqa: PLC0415
+def tune_seconds(trials: int, folder: Path, *, adaptive: bool) -> float:
+    """Return the seconds of as many trials of raw Tune that do nothing, as cheap as they can be made.
 
-    from gridtune.sweep.execution.cluster import environment  # noqa: PLC0415
-
-    class Nothing(tune.Trainable):
-        def step(self) -> dict[str, Any]:
-            return {"value": (self.config["x"] - 3) ** 2, "done": True}
-
-        def reset_config(self, new_config: dict[str, Any]) -> bool:
-            self.config = new_config
-            return True
-
-        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-            return {}
+    Ray starts as for gridtune's sweeps, without the processes that no task needs. If adaptive, Optuna's TPE
+    chooses the points, through Tune's own `OptunaSearch`.
+    """
+    from gridtune.sweep.execution.cluster import environment, ray_session  # noqa: PLC0415
 
     before = time.perf_counter()
-    ray.init(address="local", include_dashboard=False, logging_level="ERROR", log_to_driver=False)
-    try:
-        # Without its own loggers, which write several files for each trial.
-        with environment({"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}):
-            tuner = tune.Tuner(
-                Nothing,
-                param_space={"x": tune.uniform(0.0, 6.0)},
-                tune_config=tune.TuneConfig(num_samples=trials, reuse_actors=True),
-                run_config=tune.RunConfig(storage_path=str(folder), name="tune", verbose=0),
-            )
-            tuner.fit()
-    finally:
-        ray.shutdown()
+    # Without its own loggers, which write several files for each trial.
+    quiet = {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}
+    with environment(quiet), ray_session(None, workers=0, cpus=1.0):
+        from ray import tune  # noqa: PLC0415
+
+        class Nothing(tune.Trainable):
+            def step(self) -> dict[str, Any]:
+                return {"value": (self.config["x"] - 3) ** 2, "done": True}
+
+            def reset_config(self, new_config: dict[str, Any]) -> bool:
+                self.config = new_config
+                return True
+
+            def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+                return {}
+
+        search = {}
+        if adaptive:
+            import optuna  # noqa: PLC0415
+            from ray.tune.search.optuna import OptunaSearch  # noqa: PLC0415
+
+            optuna.logging.set_verbosity(optuna.logging.ERROR)
+            search = {"search_alg": OptunaSearch(sampler=optuna.samplers.TPESampler(seed=0))}
+        tuner = tune.Tuner(
+            Nothing,
+            param_space={"x": tune.uniform(0.0, 6.0)},
+            tune_config=tune.TuneConfig(
+                num_samples=trials, reuse_actors=True, metric="value", mode="min", **search
+            ),
+            run_config=tune.RunConfig(storage_path=str(folder), name=f"tune-{adaptive}", verbose=0),
+        )
+        if tuner.fit().num_errors:
+            raise AssertionError("a trial has failed")
     return time.perf_counter() - before
 
 
@@ -144,7 +154,12 @@ def main() -> None:
             measure(
                 "adaptive (TPE), Ray", options.trials, lambda: gridtune_seconds(chosen, folder / "e", "ray")
             )
-            measure("raw Tune", options.trials, lambda: tune_seconds(options.trials, folder))
+            for label, adaptive in (("raw Tune, random", False), ("raw Tune, OptunaSearch (TPE)", True)):
+                measure(
+                    label,
+                    options.trials,
+                    lambda adaptive=adaptive: tune_seconds(options.trials, folder, adaptive=adaptive),
+                )
     print_table("Cells that do nothing", ("run", "cells or trials", "s", "ms each"), rows)
 
 

@@ -30,6 +30,7 @@ SINGLE: dict[str, tuple[Draw, float]] = {
     "lognormal(0.5)": (lambda rng, shape: rng.lognormal(0, 0.5, shape), float(np.exp(0.5**2 / 2))),
     "lognormal(1)": (lambda rng, shape: rng.lognormal(0, 1, shape), float(np.exp(1 / 2))),
     "lognormal(1.5)": (lambda rng, shape: rng.lognormal(0, 1.5, shape), float(np.exp(1.5**2 / 2))),
+    "Pareto(1.5)": (lambda rng, shape: 1 + rng.pareto(1.5, shape), 3.0),
     "Pareto(2.5)": (lambda rng, shape: 1 + rng.pareto(2.5, shape), 2.5 / 1.5),
 }
 #: Orders compared with first come, first served with EASY on windows of real logs.

@@ -1,4 +1,4 @@
-"""How little an agent must see to score as a trained network of the shutdown system does.
+"""Coins as rivals of the shutdown system's trained networks.
 
     python -m benchmarks.shutdown_blind DAYS
 

@@ -1,6 +1,7 @@
 """How long the command line takes from a cold shell.
 
     python -m benchmarks.startup
+    python -m benchmarks.startup --cold      # first runs, with nothing compiled yet
 
 Each command is a new process; kernels are compiled before (into a cache of the benchmark's own), files are in
 the system's cache.
@@ -9,6 +10,7 @@ the system's cache.
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -46,9 +48,42 @@ def timed(command: list[str], cache: str) -> Callable[[], float]:
     return run
 
 
+#: First runs: the options of `gridtune simulate`.
+FIRST = (("fcfs",), ("sjf",), ("wfp3",), ("prediction",), ("fcfs", "--backfill", "conservative"))
+
+
+def cold_starts(folder: Path) -> None:
+    """Run simulations with nothing compiled: seconds, and CPU seconds of the process and its children."""
+    log, processors = log_to_simulate(folder)
+    rows = []
+    for place, (order, *options) in enumerate(FIRST):
+        command = [
+            GRIDTUNE,
+            "simulate",
+            str(log),
+            "--processors",
+            str(processors),
+            "--order",
+            order,
+            *options,
+        ]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = timed(command, str(folder / f"cache-{place}"))()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        rows.append((" ".join((order, *options)), f"{seconds:.1f}", f"{spent:.1f}"))
+    print_table(f"The first `gridtune simulate {log.name}`", ("order", "seconds", "CPU seconds"), rows)
+
+
 def main() -> None:
-    options = arguments(__doc__.partition("\n")[0]).parse_args()
+    parser = arguments(__doc__.partition("\n")[0])
+    parser.add_argument("--cold", action="store_true", help="measure first runs, with nothing compiled yet")
+    options = parser.parse_args()
     print_machine()
+    if options.cold:
+        with tempfile.TemporaryDirectory() as folder:
+            cold_starts(Path(folder))
+        return
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
         log, processors = log_to_simulate(Path(folder))
         simulate = [GRIDTUNE, "simulate", str(log), "--processors", str(processors), "--json"]

@@ -23,6 +23,7 @@ __all__ = [
     "SweepError",
     "TraceError",
     "TrackingError",
+    "UnknownNameError",
     "WorkloadError",
     "require_module",
     "without_secrets",
@@ -121,6 +122,10 @@ class PolicyError(GridtuneError):
 
 class SimulationError(GridtuneError):
     """A simulation cannot be run with these inputs."""
+
+
+class UnknownNameError(GridtuneError, KeyError):
+    """No value has this name."""
 
 
 class ScheduleError(GridtuneError):

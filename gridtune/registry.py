@@ -14,15 +14,16 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gridtune.errors import GridtuneError
+from gridtune.errors import GridtuneError, UnknownNameError
 
 __all__ = [
     "Definition",
+    "NamedValues",
     "Registry",
     "all_registries",
     "is_ours",
@@ -33,6 +34,10 @@ __all__ = [
 
 T = TypeVar("T")
 
+#: Names that are alike among that the first is proposed.
+_ALIKE = 8
+#: Letters of an abbreviation at most.
+_SHORT = 5
 #: Names that a hint lists.
 _LISTED = 24
 
@@ -55,8 +60,35 @@ def nearest_name(word: str, names: Iterable[str]) -> str | None:
     candidates = list(names)
     # Two letters that changed places are the likeliest slip; difflib counts them as two.
     swapped = [name for name in candidates if sorted(name) == sorted(word)]
-    near = swapped or difflib.get_close_matches(word, candidates, n=1, cutoff=0.5)
-    return near[0] if near else None
+    begun = [name for name in candidates if name.startswith(f"{word}_")]
+    alike = partial(difflib.get_close_matches, word, candidates, n=_ALIKE)
+    near = swapped or begun or alike(cutoff=0.75)
+    # A short word may be an abbreviation: "bsld" of "bounded_slowdown_mean".
+    if not near and len(word) <= _SHORT:
+        near = [name for name in candidates if name[:1] == word[:1] and _has_letters(name, word)]
+    near = near or alike(cutoff=0.5)
+    if not near:
+        return None
+    if word.count("_") >= near[0].count("_"):
+        return near[0]
+    # The word lacks an end. Of names that differ in it alone, the first: the mean before a quantile.
+    stem = near[0].rpartition("_")[0]
+    family = [name for name in candidates if stem and name.rpartition("_")[0] == stem and name in near]
+    return family[0] if family else near[0]
+
+
+def _has_letters(name: str, word: str) -> bool:
+    """Return True if a name has the letters of a word in their order."""
+    rest = iter(name)
+    return all(letter in rest for letter in word)
+
+
+class NamedValues(dict[str, T]):
+    """Values by name, in which a name that there is not is an error that proposes the right one."""
+
+    def __missing__(self, name: str) -> T:
+        """Raise an `UnknownNameError`, which is a `KeyError`."""
+        raise UnknownNameError(f"there is no {name!r}", hint=name_hint(str(name), self))
 
 
 def name_hint(word: str, names: Iterable[str], renamed: Mapping[str, str] | None = None) -> str:

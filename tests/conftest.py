@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gridtune.core.user_code import _reads
 from gridtune.registry import all_registries
 from gridtune.sweep.execution.cluster import ray_session
 from gridtune.tracking.store import connect, is_store
@@ -64,6 +65,14 @@ def registrations() -> Iterator[None]:
             # Modules of tests that were imported before have registered theirs for good.
             for name in registry.forget(package).keys() & there.keys():
                 registry.put(name, there[name])
+
+
+@pytest.fixture(autouse=True)
+def files_of_users() -> Iterator[None]:
+    """Forget the files that code of a test has read: a process notes them for all of its later results."""
+    yield
+    if _reads.cache_info().currsize:
+        _reads().clear()
 
 
 @pytest.fixture(scope="session")

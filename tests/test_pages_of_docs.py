@@ -9,7 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from gridtune.core.reproduction import Deviation, PaperFigure, Reproduction
 from gridtune.core.system import Measure
+from gridtune.report.reproduction.markdown import reproduction_markdown
 from tests.report.test_reproduction import found
 
 SITE = Path(__file__).parents[1] / "scripts" / "site"
@@ -61,20 +63,31 @@ def test_the_page_of_metrics_is_up_to_date(repository: Path, tmp_path: Path) -> 
     assert committed.read_text(encoding="utf-8") == fresh.read_text(encoding="utf-8"), hint
 
 
-def test_a_claim_has_its_verdict_numbers_and_remark() -> None:
+def test_a_claim_has_its_verdict_on_the_page_of_results() -> None:
     text = results_page.claims_markdown([found()])
-    tally = "A demonstration: 1 partly, 1 not reproduced, 1 open"
-    assert text.startswith(
-        f"<details markdown><summary>{tally}</summary>\n\n[`demo`](studies/demo.md): Somebody"
-    )
+    assert text.startswith("### A demonstration\n\n**1 partly, 1 not reproduced, 1 not measured** ([all")
     made = "`gridtune reproduce demo --quick`, experiments waits, 16 cells, on quickstart"
-    assert f"{made} (stands in for another).\n" in text
-    assert (
-        "| Waits <b> are short (section 1) | **partly** | 1 of 2 criteria hold. c: 1.000, an earlier" in text
+    assert f"(studies/reproductions/demo.md); {made} (stands in for another)).\n" in text
+    assert "| Waits <b> are short (section 1) | **partly** | 1 of 2 |\n" in text
+    assert text.endswith("| Nobody knows (section 3) | **not measured** | 0 of 1 |\n\n")
+
+
+def test_the_page_of_a_paper_has_every_number_beside_the_published() -> None:
+    figures = [PaperFigure(name, "figure 1", "waits", f"{name}.png", "it rises") for name in ("Curve", "Bar")]
+    deviation = Deviation("a | log", "section 2", "another", "it is not public", {"order": "fcfs"})
+    declared = Reproduction("", [], "", {}, [], figures=figures, deviations=[deviation])
+    text = reproduction_markdown(
+        found(), declared, lambda figure: "x.png" if figure.title == "Curve" else None
     )
-    assert "| Others are long (section 2) | **not reproduced** | b: 3.000 [" in text
-    assert "an earlier run, fails. they are not |\n" in text
-    assert text.endswith("| Nobody knows (section 3) | **open** | d: not measured. |\n\n</details>\n\n")
+    assert "- **partly**: Waits <b> are short.\n- **not reproduced**: Others are long.\n" in text
+    assert "| a | surely at most 2 |  | 1.000 [1.000 … 1.000], an earlier run | holds |\n" in text
+    assert "| c | surely at most 2 |  | 1.000, an earlier run | undecided |\n" in text
+    assert "| d | surely at most 2 |  |  | not measured |\n" in text
+    assert "| *they are not* |" in text
+    assert "| FCFS | 103.5 [102.0 … 105.0] / *100* |  |\n| best | *2* | 3.000 |\n" in text
+    assert "figure 1; ours: waits. Published: it rises\n\n![Curve](x.png)\n" in text
+    assert "Bar" not in text
+    assert "| a \\| log (section 2) | another | it is not public |\n" in text
 
 
 def test_only_the_part_of_results_between_the_marks_is_written(tmp_path: Path) -> None:
@@ -84,7 +97,7 @@ def test_only_the_part_of_results_between_the_marks_is_written(tmp_path: Path) -
     verdicts.mkdir(parents=True)
     found().write(verdicts).rename(verdicts / "demo.json")
     text = results_page.fill_results(page)
-    assert text.startswith(f"before\n{results_page.BEGIN}\n<details markdown><summary>A demonstration")
+    assert text.startswith(f"before\n{results_page.BEGIN}\n### A demonstration")
     assert text.endswith(f"{results_page.END}after\n")
     assert "former" not in text
 
@@ -93,3 +106,9 @@ def test_the_page_of_results_is_what_its_verdicts_make(repository: Path) -> None
     page = repository / "docs" / "results.md"
     hint = "write it again: python scripts/site/results_page.py docs/results.md"
     assert page.read_text(encoding="utf-8") == results_page.fill_results(page), hint
+
+
+def test_the_page_of_each_paper_is_what_its_verdicts_make(repository: Path) -> None:
+    hint = "write it again: python scripts/site/results_page.py docs/results.md"
+    for page, text in results_page.paper_pages(repository / "docs").items():
+        assert page.read_text(encoding="utf-8") == text, f"{page.name}: {hint}"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from gridtune import registry
+from gridtune.batch.metrics import METRICS
 from gridtune.errors import PolicyError
-from gridtune.registry import Registry, name_hint
+from gridtune.registry import Registry, name_hint, nearest_name
 
 MODULE = "announced_colours"
 
@@ -117,3 +118,14 @@ def test_an_unknown_name_is_guessed(announce) -> None:
     assert name_hint("zzz", ["red", "blue"]) == "one of red, blue"
     numbers = [f"n{number}" for number in range(70)]
     assert name_hint("zzz", numbers).endswith("n22, n23 and 46 more")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("bounded_slowdwn", "bounded_slowdown_mean"),
+        ("wait_men", "wait_mean"),
+    ],
+)
+def test_of_names_that_are_as_near_the_first_is_proposed(word: str, meant: str) -> None:
+    assert nearest_name(word, METRICS) == meant

@@ -109,7 +109,9 @@ def test_a_tune_script_searches_and_tracks(
     assert f"python scripts/tune_{name}.py" in script.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["shutdown_speed", "recorded_waits", "memory", "egee_calibration"])
+@pytest.mark.parametrize(
+    "name", ["shutdown_speed", "recorded_waits", "rollouts", "memory", "egee_calibration"]
+)
 def test_a_benchmarks_help_measures_nothing(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{name}", "--help"],

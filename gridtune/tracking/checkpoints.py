@@ -21,10 +21,20 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-__all__ = ["CHECKPOINTS", "fetch_sweep", "find_policy", "run_file"]
+__all__ = [
+    "CHECKPOINTS",
+    "CHECKPOINT_ARCHIVE",
+    "TRAINING_TAG",
+    "fetch_sweep",
+    "fetch_training",
+    "find_policy",
+    "run_file",
+]
 
-#: The folder of policies among a run's artefacts.
-CHECKPOINTS = "checkpoints"
+#: The folder of policies among a run's artefacts, and the training's last checkpoint there, packed.
+CHECKPOINTS, CHECKPOINT_ARCHIVE = "checkpoints", "checkpoint.tar.gz"
+#: The tag with the key by which a training's run is found again.
+TRAINING_TAG = "gridtune.training"
 _URI = re.compile(r"runs:/(?P<run>[0-9a-f]{32})/(?P<path>.+)")
 _RUN = re.compile(r"(?:runs:/)?(?P<run>[0-9a-f]{32})/?")
 
@@ -90,6 +100,34 @@ def run_file(uri: str, store: str) -> Path:
     client = connect(store)
     _find_run(client, parts["run"], store)
     return _fetch(client, parts["run"], parts["path"], store)
+
+
+def fetch_training(run: str, uri: str | None = None) -> tuple[str, Path]:
+    """Return the key of a training's run, and its last checkpoint as an archive.
+
+    Parameters
+    ----------
+    run
+        The run's id, or `runs:/ID`.
+    uri
+        The store; by default that of the environment.
+
+    Raises
+    ------
+    TrackingError
+        If there is no such run, or it is not a training's, or it has no checkpoint.
+    """
+    parts, store = _RUN.fullmatch(run), tracking_uri(uri)
+    if parts is None:
+        raise TrackingError(f"{run!r} is no id of a run", hint="copy it from the UI: 32 hexadecimal digits")
+    client = connect(store)
+    tags = _find_run(client, parts["run"], store).data.tags
+    if TRAINING_TAG not in tags:
+        raise TrackingError(
+            f"the run {parts['run']} is not that of a training", hint="give the id of a `gridtune train`"
+        )
+    archive = _fetch(client, parts["run"], f"{CHECKPOINTS}/{CHECKPOINT_ARCHIVE}", store)
+    return str(tags[TRAINING_TAG]), archive
 
 
 def fetch_sweep(run_id: str, names: Sequence[str], folder: Path, *, uri: str | None = None) -> str:

@@ -17,17 +17,22 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 import gridtune
-from gridtune.core.cells import CellResult
-from gridtune.errors import TrackingError
+from gridtune.core.cells import CellResult, replicate_streams, validated
+from gridtune.core.system import WorkloadLoader, get_system
+from gridtune.errors import GridtuneError, TrackingError
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, value_text
+from gridtune.report.ranking import verdict_text
 from gridtune.report.summary import Summary
+from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.runs import Point, RunContent, clean_name, clean_text
+from gridtune.training.system import Training, TrainingParameters, checkpoint_of, is_complete
 
 __all__ = [
     "DIFFERENCE",
     "MOST_RUNS",
     "REPLICATES",
+    "checkpoint_files",
     "code_tags",
     "configuration_content",
     "curves_of",
@@ -89,7 +94,9 @@ def configuration_content(
         tags["failed"] = str(len(ordered) - len(done))
         tags["error"] = f"{failed.replicate}: {failed.state}: {failed.error or ''}"
     for row in list((ranked or {}).values())[:1]:
-        tags["verdict"] = row["verdict"] or "no baseline"
+        tags["verdict"] = verdict_text(row) or "no baseline"
+        if bounds := row.get("subject_to"):
+            tags["bounds"] = bounds
     objectives = [objective.metric for objective in facts.objectives]
     names = dict.fromkeys([*objectives, *(name for result in done for name in result.metrics)])
     columns = {
@@ -138,8 +145,12 @@ def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
             values["rank"] = row["rank"]
         for statistic in ("ci_low", "ci_high", "iqm", "gap"):
             values[f"{objective}.{statistic}"] = row[statistic]
+    # The UI writes every digit there is: statistics have the four that tables show, means stay exact.
+    exact = {"rank", *ranked}
     return {
-        name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)
+        name: float(value if name in exact else f"{value:.4g}")
+        for name, value in values.items()
+        if value is not None and math.isfinite(value)
     }
 
 
@@ -188,6 +199,27 @@ def curves_of(results: Sequence[CellResult], name: str) -> list[RunContent]:
         for result in results
         if result.state == "done" and _CURVE_NOTE in result.notes
     ]
+
+
+def checkpoint_files(result: CellResult, system: str, load: WorkloadLoader) -> list[tuple[Path, str]]:
+    """Return the best policy and the checkpoint that a cell left, each with its folder among artefacts.
+
+    They are in `GRIDTUNE_TRAININGS`; where another machine has them, and this one does not see them: none.
+    """
+    try:
+        training = get_system(system)
+        parameters = validated(training, result.parameters)
+        if not isinstance(training, Training) or not isinstance(parameters, TrainingParameters):
+            return []
+        seed = training.seed(replicate_streams(result.seed, result.traces))
+        folder = checkpoint_of(training, parameters, seed, load)
+    except GridtuneError:
+        # A log may have been moved since.
+        return []
+    if not is_complete(folder):
+        return []
+    files = [(folder / training.policy_file, CHECKPOINTS), (folder, f"{CHECKPOINTS}/checkpoint")]
+    return [(path, place) for path, place in files if path.exists()]
 
 
 def _curve_points(columns: Mapping[str, Sequence[Any]]) -> list[Point]:

@@ -21,6 +21,7 @@ from typing import Any
 from gridtune.errors import TrackingError, without_secrets
 from gridtune.network import network_reason
 from gridtune.tracking.runs import RunTree
+from gridtune.tracking.store import database_path
 
 __all__ = ["Outbox", "Send", "is_passing", "serve", "store_outbox"]
 
@@ -234,6 +235,9 @@ class _StoreProcess:
         except (OSError, EOFError, pickle.UnpicklingError):
             raise _StoreError("the process that writes to it has died") from None
         if reason is not None:
+            database = database_path(self._uri)
+            if database is not None and method not in {"__init__", "connect"} and not database.exists():
+                reason, passing = "it was deleted while it was in use", False
             fault = _StoreError(reason)
             fault.passing = passing
             raise fault

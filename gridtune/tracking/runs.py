@@ -282,10 +282,19 @@ class RunTree:
             run, tags, content.parameters, points, status=content.status if final else RUNNING, end=at
         )
 
-    def log_curve(self, parent: str, content: RunContent, at: int) -> None:
+    def log_curve(
+        self, parent: str, content: RunContent, at: int, files: Sequence[tuple[Path, str]] = ()
+    ) -> None:
         """Log a cell's learning curve as a run below that of its configuration, where it has one.
 
         A run that has ended has all of it already.
+
+        Parameters
+        ----------
+        parent, content, at
+            The configuration's key; the curve; when it became complete, in milliseconds.
+        files
+            Files and folders to store with it, each with its folder among the artefacts.
         """
         child = self._children.get(parent)
         if child is None:
@@ -296,6 +305,9 @@ class RunTree:
             tags = {**self._tags, **content.tags, _PARENT: child.run_id, _CELL_TAG: content.key}
             run = self._create(content.name, at, tags)
         if run.status == RUNNING:
+            for path, folder in files:
+                store = self._client.log_artifacts if path.is_dir() else self._client.log_artifact
+                store(run.run_id, str(path), folder)
             points = [(child.start, Point(*point)) for point in content.history]
             self._write(run, {}, {}, points, status=content.status, end=at)
 

@@ -22,8 +22,10 @@ from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.space.plan import Workloads
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.content import (
+    checkpoint_files,
     code_tags,
     configuration_content,
     curves_of,
@@ -184,6 +186,7 @@ class MlflowTracker:
         self._results: dict[str, dict[str, CellResult]] = {}
         self._news: set[str] = set()
         self._workloads: set[str] = set()
+        self._logs = Workloads()
         self._next_look = time.monotonic() + _LIVE_SECONDS
         self._outbox = store_outbox(self.uri, on_trouble, "sweep")
 
@@ -211,6 +214,7 @@ class MlflowTracker:
     def begin(self, facts: SweepFacts, directory: Path) -> None:
         """Open the run of a sweep."""
         self._facts, self._directory = facts, directory
+        self._logs = Workloads(None if facts.base is None else Path(facts.base))
         baseline = ", ".join(f"{name}={value_text(value)}" for name, value in facts.baseline.items())
         root = RootRun(
             facts.name,
@@ -262,6 +266,8 @@ class MlflowTracker:
         self._put_left(left, summary, at)
         note = runs_text(len(chosen), len(self._results), [name for name, _ in summary.tables])
         tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
+        first = [card for card in summary.cards if card.lines]
+        tags |= {f"card {card.answer.stratum}".strip(): card.markdown() for card in first}
         tags |= {"cells": self._cells(), "mlflow.note.content": description(summary, note)}
         if summary.remarks:
             tags["remarks"] = "\n".join(summary.remarks)
@@ -355,7 +361,11 @@ class MlflowTracker:
             self._outbox.put(name, methodcaller("log", contents, final=final, at=at - first))
             for key, content in zip(part, contents, strict=True):
                 for curve in curves_of(list(self._results[key].values()), content.name):
-                    self._outbox.put(f"the curve of {curve.name}", methodcaller("log_curve", key, curve, at))
+                    result = self._results[key][curve.key]
+                    files = checkpoint_files(result, self._opened.system, self._logs.load)
+                    self._outbox.put(
+                        f"the curve of {curve.name}", methodcaller("log_curve", key, curve, at, files)
+                    )
 
     def _put_left(self, keys: Sequence[str], summary: Summary, at: int) -> None:
         def update(runs: RunTree) -> None:

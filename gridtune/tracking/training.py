@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import math
+import tarfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from gridtune.tracking.checkpoints import CHECKPOINTS
+from gridtune.errors import TrackingError
+from gridtune.storage import draft_of
+from gridtune.tracking.checkpoints import CHECKPOINT_ARCHIVE, CHECKPOINTS
 from gridtune.tracking.outbox import store_outbox
 from gridtune.tracking.runs import RootRun, RunTree, clean_name
 from gridtune.tracking.store import tracking_uri
@@ -103,6 +106,40 @@ class TrainingTracker:
         file = Path(path).resolve()
         self._outbox.put(f"the checkpoint {file.name}", lambda runs: runs.upload(file, CHECKPOINTS))
 
+    def pack(self, folder: str | Path) -> None:
+        """Store a folder with all that the training needs to go on, in the place of an earlier one."""
+        archive = self._folder / CHECKPOINT_ARCHIVE
+        with draft_of(archive) as draft, tarfile.open(draft, "w:gz") as packed:
+            packed.add(folder, arcname="")
+        self.checkpoint(archive)
+
+    @staticmethod
+    def unpack(archive: Path, key: str, into: str | Path, folder: str) -> None:
+        """Begin a training's folder elsewhere, from what `pack` stored; it goes on in the same run.
+
+        Parameters
+        ----------
+        archive, key
+            The packed folder, and the key of the training's run.
+        into
+            The training's folder. If it is of the same run, it is left as it is.
+        folder
+            What the packed folder is called there.
+
+        Raises
+        ------
+        TrackingError
+            If there is another training.
+        """
+        place, about = Path(into), Path(into) / _KEY_FILE
+        if about.exists() and json.loads(about.read_text(encoding="utf-8"))["training"] == key:
+            return
+        if about.exists() or (place / folder).exists():
+            raise TrackingError("there is another training here", path=place, hint="give another --out")
+        with tarfile.open(archive) as packed:
+            packed.extractall(place / folder, filter="data")
+        _write_key(about, key)
+
     def close(self, status: str = "FINISHED") -> TrackedRun:
         """End the run and wait until everything is sent.
 
@@ -117,6 +154,7 @@ class TrainingTracker:
         unsent, fault = self._outbox.unsent, self._outbox.fault
         self.outcome = TrackedRun(self._uri, unsent, fault, self._folder, *self._ids)
         self._outbox.close()
+        (self._folder / CHECKPOINT_ARCHIVE).unlink(missing_ok=True)
         return self.outcome
 
     def _key(self) -> str:
@@ -124,7 +162,11 @@ class TrainingTracker:
         file = self._folder / _KEY_FILE
         if file.exists():
             return str(json.loads(file.read_text(encoding="utf-8"))["training"])
-        self._folder.mkdir(parents=True, exist_ok=True)
         key = uuid.uuid4().hex
-        file.write_text(json.dumps({"training": key}) + "\n", encoding="utf-8")
+        _write_key(file, key)
         return key
+
+
+def _write_key(file: Path, key: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"training": key}) + "\n", encoding="utf-8")

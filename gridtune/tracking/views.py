@@ -69,11 +69,16 @@ def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: 
     """
     parameters = [clean_name(name) for name in naming_parameters(facts)][:_PARAMETERS]
     objectives = [clean_name(objective.metric) for objective in facts.objectives]
-    columns = ["metrics.`rank`", *(f"params.`{name}`" for name in parameters)]
+    columns = ["tags.`verdict`", f"metrics.`{DIFFERENCE}`", "metrics.`rank`"]
+    if facts.constraints:
+        # Beside a verdict of better, that it breaks a bound.
+        columns.insert(1, "tags.`bounds`")
+    columns += [f"params.`{name}`" for name in parameters]
     if workloads > 1:
         columns.append("tags.`workload`")
-    columns += [f"metrics.`{name}`" for name in objectives]
-    columns += [f"metrics.`{DIFFERENCE}`", "tags.`verdict`", "tags.`replicates`", "attributes.`Dataset`"]
+    # A mean stands beside its own interval.
+    columns += [f"metrics.`{name}{part}`" for name in objectives for part in ("", ".ci_low", ".ci_high")]
+    columns += ["tags.`replicates`", "attributes.`Dataset`"]
     state = {
         "searchFilter": f"tags.`mlflow.parentRunId` = '{parent_id}'",
         "orderByKey": "metrics.`rank`",
@@ -214,6 +219,7 @@ def description(summary: Summary, runs: str = "", *, experiment: str | None = No
         parts.append("\n" + "\n".join(f"- {remark}" for remark in summary.remarks[:_REMARKS]) + "\n")
     if runs:
         parts.append(f"\n{runs}\n")
+    parts += [card.markdown() for card in summary.cards if card.lines]
     for objective, ranking in list(summary.rankings.items())[:1]:
         if objective in summary.overall:
             parts.append(ranking_markdown(summary.overall[objective], limit=_NOTE_ROWS))

@@ -23,10 +23,8 @@ __all__ = [
     "DENSE_UNITS",
     "NETWORKS",
     "ActorCritic",
-    "FrameStackNetwork",
     "NetworkOutput",
     "PerceptronNetwork",
-    "RecurrentNetwork",
     "RowNetwork",
     "dense_layer",
     "load_policy",
@@ -216,7 +214,7 @@ class FrameStackNetwork(ActorCritic):
         """Return the arguments of `make_network` that create it."""
         return {**super().description(), "frames": self.lookback + 1}
 
-    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
         length, count = observations.shape[0] - self.lookback, self.lookback + 1
         frames, starts = observations, begins
         if length > 1:
@@ -243,7 +241,7 @@ class RecurrentNetwork(ActorCritic):
         super().__init__(features, actions)
         self.policy, self.value = _Tower(features, actions), _Tower(features, 1)
 
-    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
         length = observations.shape[0]
         if length == 1:
             return self._step(observations[0], begins[0], state)

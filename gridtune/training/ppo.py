@@ -168,7 +168,7 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
         if step == steps:
             break
         rollout.decides[step] = network.decides(seen[back])
-        actions, log_probabilities = draw(logits[0].cpu(), chance[step])
+        actions, log_probabilities = draw(logits[0].cpu(), chance[step], step)
         rollout.actions[step], rollout.log_probabilities[step] = actions, log_probabilities
         observations, rewards, terminated, truncated, info = env.step(rows["actions"][step])
         rows["observations"][back + step + 1] = observations
@@ -184,8 +184,28 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
     return rollout
 
 
-def draw(logits: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the actions that numbers in [0, 1) select, and their log-probabilities; all of shape (N,)."""
+def best_actions(logits: Tensor, step: int) -> Tensor:
+    """Return the most probable actions, shape (N,).
+
+    Raises
+    ------
+    PolicyError
+        If a logit is not a number; the message names the step.
+    """
+    if logits.isnan().any():
+        raise PolicyError(
+            f"at step {step} the network's output is NaN: no action can be chosen",
+            hint="training may have diverged; try a smaller learning rate",
+        )
+    return logits.argmax(-1)
+
+
+def draw(logits: Tensor, chance: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    """Return the actions that numbers in [0, 1) select, and their log-probabilities; all of shape (N,).
+
+    Errors are those of `best_actions`.
+    """
+    best_actions(logits, step)
     log_probabilities = torch.log_softmax(logits, -1)
     reached = log_probabilities.exp().cumsum(-1) <= chance.unsqueeze(-1)
     actions = reached.sum(-1).clamp(max=logits.shape[-1] - 1)

@@ -53,6 +53,7 @@ __all__ = [
     "Training",
     "TrainingParameters",
     "TrainingRun",
+    "checkpoint_of",
     "is_complete",
     "read_state",
     "require_device",
@@ -424,6 +425,16 @@ def _figures(result: Mapping[str, Any]) -> Point:
     }
 
 
+def checkpoint_of(
+    training: Training, parameters: TrainingParameters, seed: int, load: WorkloadLoader
+) -> Path:
+    """Return where a cell leaves its last checkpoint; `is_complete` says whether it is there."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    trainings = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
+    folder = trainings / content_id(training.identity(parameters, seed, load))
+    return folder / f"{parameters.iterations:06d}"
+
+
 def _trained(training: Training, parameters: TrainingParameters, seed: int, load: WorkloadLoader) -> Path:
     """Return the checkpoint of a training at its last iteration, which is trained unless it is there.
 
@@ -431,10 +442,8 @@ def _trained(training: Training, parameters: TrainingParameters, seed: int, load
     cell, and the last one of a training that is going on. Their folder is the same for every number of
     iterations.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    trainings = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
-    folder = trainings / content_id(training.identity(parameters, seed, load))
-    done = folder / f"{parameters.iterations:06d}"
+    done = checkpoint_of(training, parameters, seed, load)
+    folder = done.parent
     if is_complete(done):
         return done
     checkpoints = sorted(place for place in folder.glob("[0-9]*") if is_complete(place))

@@ -6,10 +6,11 @@ import time
 import uuid
 import warnings
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from operator import methodcaller
-from typing import Any
+from typing import Any, NamedTuple
 
 from ray import tune
 from ray.tune.result import AUTO_RESULT_KEYS
@@ -20,6 +21,7 @@ from gridtune.report.labels import value_text
 from gridtune.tracking.outbox import Outbox, store_outbox
 from gridtune.tracking.runs import RUNNING, Point, RootRun, RunContent, clean_name, clean_text
 from gridtune.tracking.store import tracking_uri
+from gridtune.training.system import HISTORY, with_segment
 
 __all__ = ["MlflowCallback"]
 
@@ -29,12 +31,22 @@ _SEND_SECONDS = 2.0
 _BOOK_KEEPING = frozenset({"done", "trial_id", "experiment_tag", "training_iteration", "checkpoint_dir_name"})
 
 
+class _Era(NamedTuple):
+    """A trial's parameters, and the first and last iteration with them."""
+
+    config: Mapping[str, Any]
+    first: int
+    last: int
+
+
 class MlflowCallback(tune.Callback):
     """Tracks a tuning in MLflow: a run for it, and one below for each trial.
 
     A trial's run has its configuration as parameters and every number that it reports as a metric, by
-    training iteration; the last value of `gridtune.tune.trainable` is the mean over the replicates. One
-    process, the driver, writes, in batches; a store that is away does not hold the tuning up.
+    training iteration; the last value of `gridtune.tune.trainable` is the mean over the replicates. A trial
+    that population based training changes keeps the parameters it began with; the tag `history` has all, each
+    up to its last iteration, and metrics `parameter.NAME` those that are numbers, by iteration. One process,
+    the driver, writes, in batches; a store that is away does not hold the tuning up.
 
     Parameters
     ----------
@@ -52,6 +64,8 @@ class MlflowCallback(tune.Callback):
         self._outbox: Outbox | None = None
         self._trials: dict[str, RunContent] = {}
         self._histories: defaultdict[str, list[Point]] = defaultdict(list)
+        #: The parameters that a trial had, each from its first to its last iteration.
+        self._eras: defaultdict[str, list[_Era]] = defaultdict(list)
         #: Trials with something that has not been sent.
         self._changed: set[str] = set()
         self._next = 0.0
@@ -91,6 +105,12 @@ class MlflowCallback(tune.Callback):
     ) -> None:
         """Take what a trial reports; now and then send what is new."""
         history, step = self._histories[trial.trial_id], int(result.get("training_iteration", 0))
+        # A scheduler may have changed the trial's already: the result has those that it was made with.
+        eras, config = self._eras[trial.trial_id], flatten_dict(result.get("config", trial.config))
+        if eras and eras[-1].config == config:
+            eras[-1] = eras[-1]._replace(last=step)
+        else:
+            eras.append(_Era(config, step, step))
         for name, value in flatten_dict(result).items():
             known = name in AUTO_RESULT_KEYS or name in _BOOK_KEEPING or name.startswith(("config/", "perf/"))
             if not known and isinstance(value, int | float) and not isinstance(value, bool):
@@ -141,10 +161,26 @@ class MlflowCallback(tune.Callback):
         changed = [self._trials[key] for key in self._trials if key in self._changed]
         for ended in (False, True):
             contents = [
-                replace(content, history=tuple(self._histories[content.key]))
-                for content in changed
-                if (content.status != RUNNING) == ended
+                self._with_history(content) for content in changed if (content.status != RUNNING) == ended
             ]
             if contents:
                 outbox.put("trials", methodcaller("log", contents, final=ended, at=at))
         self._changed.clear()
+
+    def _with_history(self, content: RunContent) -> RunContent:
+        """Return a trial's content with its points and, if its parameters changed, those it had when."""
+        eras, points = self._eras[content.key], list(self._histories[content.key])
+        if len(eras) < 2:
+            return replace(content, history=tuple(points))
+        first, history = eras[0].config, ""
+        names = {name for era in eras for name, value in era.config.items() if value != first.get(name)}
+        for era in eras:
+            values = {name: era.config[name] for name in sorted(names)}
+            history = with_segment(history, era.last, values)
+            points += [
+                Point(f"parameter.{clean_name(name)}", float(value), step)
+                for name, value in values.items()
+                for step in range(era.first, era.last + 1)
+                if isinstance(value, int | float)
+            ]
+        return replace(content, tags={**content.tags, HISTORY: clean_text(history)}, history=tuple(points))

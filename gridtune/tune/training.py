@@ -27,6 +27,7 @@ from gridtune.sweep.journal.journal import check_writable
 from gridtune.sweep.space.code import SentCode, SweepCode
 from gridtune.sweep.space.plan import Workloads
 from gridtune.sweep.space.schema import parse_space
+from gridtune.tracking.checkpoints import fetch_training
 from gridtune.tracking.tracker import TrackedRun
 from gridtune.tracking.training import TrainingTracker
 from gridtune.training.system import (
@@ -145,6 +146,7 @@ def train(
     address: str | None = None,
     tracking: bool = True,
     tracking_uri: str | None = None,
+    resume: str | None = None,
     plugins: Iterable[str | Path] = (),
     watcher: _Watcher | None = None,
 ) -> list[Trained]:
@@ -168,6 +170,8 @@ def train(
         A running Ray cluster to join; by default the one `RAY_ADDRESS` names, else a local one.
     tracking, tracking_uri
         Whether to track in MLflow, and the store; by default that of the environment, else SQLite.
+    resume
+        The MLflow run of a training of another folder, such as another machine's, to go on with here.
     plugins
         Python files that register what the training needs; they are loaded already.
     watcher
@@ -199,6 +203,11 @@ def train(
         )
         for seed in seeds
     }
+    if resume is not None:
+        if len(folders) > 1:
+            raise SweepError("a run is of one training, so it goes on with one seed", field="resume")
+        key, archive = fetch_training(resume, tracking_uri)
+        TrainingTracker.unpack(archive, key, root, _CHECKPOINT)
     own = {seed: training.seed(replicate_streams(seed, traces)) for seed in seeds}
     for seed, folder in folders.items():
         folder.settle()
@@ -392,6 +401,8 @@ class TrainingFolder:
             self.tracker.log(point["iteration"], point)
         if self.policy.exists():
             self.tracker.checkpoint(self.policy)
+        if self.checkpoint.exists():
+            self.tracker.pack(self.checkpoint)
 
     def add(self, point: Point) -> None:
         """Add a point to the learning curve; one of an earlier iteration replaces what came after it."""
@@ -515,5 +526,7 @@ class _FollowTrials(tune.Callback):
         """Pass on a checkpoint."""
         folder = self._folders[trial.config[SEED]]
         folder.keep_policy(Path(checkpoint.path))
-        if folder.tracker is not None and folder.policy.exists():
-            folder.tracker.checkpoint(folder.policy)
+        if folder.tracker is not None:
+            if folder.policy.exists():
+                folder.tracker.checkpoint(folder.policy)
+            folder.tracker.pack(checkpoint.path)

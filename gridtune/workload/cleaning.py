@@ -18,6 +18,7 @@ from gridtune.arguments import require
 from gridtune.errors import WorkloadError
 from gridtune.registry import Registry
 from gridtune.types import BoolArray, IntArray
+from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, NAMED_FIELDS, UNKNOWN
 from gridtune.workload.workload import Workload
 
@@ -364,6 +365,7 @@ _OPEN = frozenset({"partition", "queue", "qos", "features", "gpu_type", "state"}
 #: What of the header stays: it is gridtune's own or says when the log began.
 _HEADER = frozenset(
     {"Import", "UnixStartTime", "StartTime", "PartitionProcs", "GPUs", "MaxProcs", "MaxNodes"}
+    | {FACTS_KEY, "AllocatedToRequested"}
 )
 
 

@@ -16,7 +16,16 @@ import numpy.typing as npt
 from gridtune.types import BoolArray
 from gridtune.workload.fields import UNKNOWN
 
-__all__ = ["FACTS", "GRACE", "LEAST_OUTLIVED", "OUTLIVED_SHARE", "LogContents"]
+__all__ = [
+    "FACTS",
+    "FACTS_KEY",
+    "FAR_OUTLIVED",
+    "GRACE",
+    "LEAST_OUTLIVED",
+    "OUTLIVED_SHARE",
+    "LogContents",
+    "LogLoad",
+]
 
 #: Seconds that a job may run past its requested time on a machine that kills: what notice, clean-up and a
 #: slow scheduler take.
@@ -29,6 +38,10 @@ LEAST_OUTLIVED = 5
 SHORTEST_DOWNTIME = 3600
 #: Fewer jobs than this do not fill a machine: that none of them runs says nothing.
 _FILLING_JOBS = 1000
+#: Requested times are taken for minutes if more than this share of jobs ran longer than so many times theirs,
+_MOST, FAR_OUTLIVED = 0.5, 5
+#: and at most this share outlived it as minutes.
+_NEARLY_NONE = 0.1
 
 #: What a log may say of a job that not every simulation models, with the words for it.
 FACTS = {
@@ -38,11 +51,75 @@ FACTS = {
     "nodes": "nodes",
     "memory": "memory",
     "gpus": "GPUs",
-    "features": "features and licences",
+    "features": "features",
     "holds": "holds (jobs not eligible when submitted)",
+    "qos": "qualities of service",
+    "accounts": "accounts",
+    "priorities": "recorded priorities",
+    "nice": "nice values",
+    "preemption": "preempted and requeued attempts",
+    "reservations": "reservations",
+    "licences": "licences",
+    "node_wishes": "wishes for nodes (exclusive, switches, lists of nodes)",
+    "deadlines": "times to begin and deadlines",
 }
 
+#: The header's key for facts that no field holds: "NAME JOBS" each, of `FACTS`.
+FACTS_KEY = "Facts"
+
 Columns = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class LogLoad:
+    """What the jobs of a log that started ask of its machine.
+
+    Attributes
+    ----------
+    work
+        Their processor-seconds.
+    span
+        Seconds from the first submission to the last end.
+    wait
+        Mean of the recorded waits, seconds; 0 where none is recorded.
+    widest
+        Processors of the widest job.
+    peak
+        Processors in use at once, at most, if every job started when it was submitted.
+    """
+
+    work: float = 0.0
+    span: float = 0.0
+    wait: float = 0.0
+    widest: int = 0
+    peak: int = 0
+
+    @classmethod
+    def of(cls, columns: Columns) -> LogLoad:
+        """Return the load of a log; fields that it lacks are not in `columns`."""
+        rows = np.flatnonzero(columns["run_time"] >= 0)
+        if not len(rows):
+            return cls()
+        run, submit = columns["run_time"][rows], columns["submit_time"][rows]
+        length = len(columns["run_time"])
+        asked, given, recorded = (
+            _column(columns, name, length)[rows]
+            for name in ("requested_processors", "allocated_processors", "wait_time")
+        )
+        width = np.maximum(np.where(asked > 0, asked, given), 1)
+        wait = np.maximum(recorded, 0)
+        end = (submit + run).astype(np.float64)
+        up, down = np.argsort(submit, kind="stable"), np.argsort(end, kind="stable")
+        ended = np.concatenate(([0.0], np.cumsum(width[down], dtype=np.float64)))
+        # Jobs that end at an instant make room for those submitted then.
+        ended = ended[np.searchsorted(end[down], submit[up], "right")]
+        return cls(
+            work=float(np.multiply(run, width, dtype=np.float64).sum()),
+            span=float((end + wait).max() - submit.min()),
+            wait=float(wait[recorded >= 0].mean()) if (recorded >= 0).any() else 0.0,
+            widest=int(width.max()),
+            peak=int((np.cumsum(width[up], dtype=np.float64) - ended).max()),
+        )
 
 
 @dataclass(frozen=True)
@@ -66,6 +143,10 @@ class LogContents:
     downtime
         Seconds in which no job ran while some waited, as recorded, in stretches of an hour and more; 0 for a
         log of fewer than 1,000 jobs.
+    exceeded, exceeded_minutes
+        Jobs that ran longer than `FAR_OUTLIVED` times their requested time, and longer than 60 times that.
+    load
+        What they ask of the machine; in a selection of one partition, those of this partition.
     """
 
     jobs: int = 0
@@ -75,10 +156,13 @@ class LogContents:
     outlived: int = 0
     equal_requests: bool = True
     downtime: int = 0
+    exceeded: int = 0
+    exceeded_minutes: int = 0
+    load: LogLoad = field(default_factory=LogLoad)
 
     @classmethod
-    def of(cls, columns: Columns) -> LogContents:
-        """Return what a log says; fields that it lacks are not in `columns`."""
+    def of(cls, columns: Columns, header: Mapping[str, tuple[str, ...]] | None = None) -> LogContents:
+        """Return what a log and its header say; fields that it lacks are not in `columns`."""
         run = columns["run_time"]
         started = run >= 0
         requested = _column(columns, "requested_time", len(run))
@@ -87,6 +171,10 @@ class LogContents:
         partitions = _partitions(columns, started)
         masks = _masks(columns, len(run)) | ({} if partitions > 1 else {"partitions": None})
         counts = {name: int((started & mask).sum()) for name, mask in masks.items() if mask is not None}
+        for line in (header or {}).get(FACTS_KEY, ()):
+            name, _, jobs = line.partition(" ")
+            if name in FACTS and jobs.isdecimal():
+                counts[name] = max(counts.get(name, 0), int(jobs))
         return cls(
             jobs=int(started.sum()),
             facts={name: count for name, count in counts.items() if count},
@@ -95,12 +183,21 @@ class LogContents:
             outlived=int((run[has_request] - requests > GRACE).sum()),
             equal_requests=not len(requests) or bool(requests.min() == requests.max()),
             downtime=_downtime(columns),
+            exceeded=int((run[has_request] / FAR_OUTLIVED > requests).sum()),
+            exceeded_minutes=int((run[has_request] / 60 > requests).sum()),
+            load=LogLoad.of(columns),
         )
 
     @property
     def kills(self) -> bool:
         """True if the log's machine ended jobs at their requested time, as far as the log tells."""
         return self.outlived < LEAST_OUTLIVED or self.outlived <= OUTLIVED_SHARE * self.requests
+
+    @property
+    def in_minutes(self) -> bool:
+        """True if requested times look like minutes: most are outlived, and nearly none as minutes."""
+        most = self.exceeded > _MOST * self.requests and self.exceeded >= LEAST_OUTLIVED
+        return most and self.exceeded_minutes <= _NEARLY_NONE * self.requests
 
     @property
     def without_request(self) -> int:
@@ -126,6 +223,14 @@ def _masks(columns: Columns, length: int) -> dict[str, BoolArray | None]:
         asked, given = (_column(columns, f"{kind}_processors", length) for kind in ("requested", "allocated"))
         return np.asarray((count > 0) & (count != np.where(asked > 0, asked, given)))
 
+    def several(name: str) -> BoolArray | None:
+        """Return which jobs have a name of a field, where the log has more than one."""
+        if name not in columns:
+            return None
+        named = columns[name] != UNKNOWN
+        numbers = columns[name][named]
+        return named if len(numbers) and numbers.min() != numbers.max() else None
+
     after, think = above_zero("preceding_job"), above_zero("think_time")
     eligible = columns.get("eligible_time")
     return {
@@ -136,6 +241,8 @@ def _masks(columns: Columns, length: int) -> dict[str, BoolArray | None]:
         "memory": above_zero("requested_memory"),
         "gpus": beside("requested_gpus", "allocated_gpus"),
         "features": columns["features"] != UNKNOWN if "features" in columns else None,
+        "qos": several("qos"),
+        "accounts": several("account"),
         "holds": None if eligible is None else eligible > columns["submit_time"],
     }
 

@@ -38,6 +38,7 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, FORMATS, Format, format_names
+from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import (
     LogStream,
     open_for_writing,
@@ -46,6 +47,7 @@ from gridtune.workload.formats.compression import (
     unpack,
 )
 from gridtune.workload.formats.log import build_workload, find_format
+from gridtune.workload.formats.records import Records
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "join_workloads",
     "joined_parts",
     "read_days",
+    "read_dumps",
     "read_workload",
     "read_workloads",
     "write_workload",
@@ -86,7 +89,7 @@ def read_workload(
         fault is an error. The workload's `cleaning` says how many jobs each rule touched.
     **options
         The format's own: `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF,
-        `columns` and `timezone` of tables and accounting dumps.
+        `columns`, `timezone` and `requested` of tables and accounting dumps.
 
     Returns
     -------
@@ -140,6 +143,39 @@ def read_workloads(
     ]
 
 
+def read_dumps(
+    paths: Sequence[Path],
+    *,
+    format: str | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    **options: Any,
+) -> Workload:
+    """Read the dumps of a resource manager, such as one a month, as one log.
+
+    A job that is in several counts once. Parameters are those of `read_workload`; `max_bytes` is for each.
+
+    Raises
+    ------
+    WorkloadError
+        Naming file and line; or if the files are of several formats, or of one that is no resource manager's.
+    """
+    if len(paths) == 1:
+        return read_workload(paths[0], format=format, max_bytes=max_bytes, **options)
+    parts, name = [], ""
+    formats: dict[str, Format] = {}
+    for path in paths:
+        with open_log(path, max_bytes) as stream:
+            file_format, own = _format_of(path, format, stream)
+            formats[file_format.name], name = file_format, name or own
+            if file_format.records is None or len(formats) > 1:
+                message = f"{' and '.join(formats)}: only dumps of one resource manager are joined to one log"
+                hint = "import the others by themselves"
+                raise WorkloadError(message, path=path, hint=hint)
+            parts.append(file_format.records(stream))
+    _check_options(file_format, options)
+    return build_workload(log_of_records(Records.joined(parts), **options), paths[0], name)
+
+
 def _read(
     stream: LogStream,
     format: str | None,
@@ -149,12 +185,16 @@ def _read(
 ) -> Workload:
     file_format, name = _format_of(stream.path, format, stream)
     options = {**options, **(by_format or {}).get(file_format.name, {})}
+    _check_options(file_format, options)
+    return build_workload(file_format.read(stream, **options), stream.path, name, rules)
+
+
+def _check_options(file_format: Format, options: Iterable[str]) -> None:
     accepted = list(inspect.signature(file_format.read).parameters)[1:]
     for option in options:
         if option not in accepted:
             hint = f"its options are {', '.join(accepted)}" if accepted else "it has no options"
             raise WorkloadError(f"the format {file_format.name} has no option {option!r}", hint=hint)
-    return build_workload(file_format.read(stream, **options), stream.path, name, rules)
 
 
 def _logs(place: Path, max_bytes: int) -> Iterator[tuple[PurePosixPath, LogStream]]:
@@ -239,10 +279,10 @@ def _format_of(file: Path, name: str | None, stream: LogStream | None = None) ->
     match = find_format(file)
     if name is not None:
         return FORMATS.find(name), match[1] if match else split_compression(file.name)[0]
-    if match is not None:
+    start = b"" if stream is None else stream.peek()
+    if match is not None and not (match[0].name == "batsim" and FORMATS.find("sacct").recognises(start)):
         return match
     if stream is not None:
-        start = stream.peek()
         for form in map(FORMATS.find, format_names()):
             if form.recognises(start):
                 return form, split_compression(file.name)[0].partition(".")[0]

@@ -22,6 +22,10 @@ __all__ = [
     "SlurmAccounts",
     "SlurmMachine",
     "Unit",
+    "conf_lines",
+    "gpus_in",
+    "host_list",
+    "processors_of_line",
     "read_slurm_accounts",
     "read_slurm_conf",
 ]
@@ -101,7 +105,7 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
     nodes: dict[str, int] = {}
     gpus: dict[str, dict[str, int]] = {}
     partitions: dict[str, tuple[Path, int, str]] = {}
-    for file, number, given in _lines(path, ()):
+    for file, number, given in conf_lines(path, ()):
         kind = next((kind for kind in defaults if kind in given), None)
         if kind is None:
             continue
@@ -113,11 +117,11 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
         if kind == "partitionname":
             partitions[name] = (file, number, settings.get("nodes", ""))
             continue
-        processors = _processors(settings, file, number)
-        named = list(_expanded(name, file, number))
+        processors = processors_of_line(settings, file, number)
+        named = list(host_list(name, file, number))
         nodes |= dict.fromkeys(named, processors)
         try:
-            node_gpus = _gpus_in(settings.get("gres", ""))
+            node_gpus = gpus_in(settings.get("gres", ""))
         except ValueError as error:
             raise WorkloadError(str(error), path=file, line=number, field="Gres") from None
         gpus |= dict.fromkeys(named, node_gpus) if node_gpus else {}
@@ -138,9 +142,9 @@ def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
     """Return the GPUs of each node by a `gres.conf`, whose lines are about all nodes with GPUs by default."""
     everywhere = list(gpus)
     counted: dict[str, dict[str, int]] = {}
-    for file, number, settings in _lines(path, ()):
+    for file, number, settings in conf_lines(path, ()):
         named = settings.get("nodename")
-        nodes = everywhere if named is None else _expanded(named, file, number)
+        nodes = everywhere if named is None else host_list(named, file, number)
         if settings.get("name", "").lower() != "gpu":
             continue
         count = settings.get("count")
@@ -152,7 +156,7 @@ def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
             if count is not None
             else 1
             if devices is None
-            else len(_expanded(devices, file, number, "File"))
+            else len(host_list(devices, file, number, "File"))
         )
         for node in nodes:
             own = counted.setdefault(node, {})
@@ -168,10 +172,8 @@ def _text(path: Path) -> str:
         raise WorkloadError(f"cannot be read: {error.strerror}", path=path) from error
 
 
-def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int, dict[str, str]]]:
+def conf_lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int, dict[str, str]]]:
     """Yield file, number and settings, by names in small letters, of each line, continued lines joined."""
-    if path in including:
-        raise WorkloadError("includes itself", path=path)
     joined, begins = "", 1
     for number, raw in enumerate(_text(path).split("\n"), start=1):
         begins = number if not joined else begins
@@ -181,13 +183,26 @@ def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int,
             continue
         included = re.fullmatch(r"\s*include\s+(\S+)", joined, re.IGNORECASE)
         if included:
-            yield from _lines(path.parent / included[1], (*including, path))
+            target = path.parent / included[1]
+            if target in {*including, path}:
+                raise WorkloadError(
+                    f"includes {included[1]}, which includes it",
+                    path=path,
+                    line=begins,
+                    hint="take one of the two Include lines out",
+                )
+            if not target.is_file():
+                hint = "put the file there, or take the line out"
+                raise WorkloadError(
+                    f"includes {target}, which is not there", path=path, line=begins, hint=hint
+                )
+            yield from conf_lines(target, (*including, path))
         elif joined.strip():
             yield path, begins, {name.lower(): value for name, value in _SETTING.findall(joined)}
         joined = ""
 
 
-def _processors(settings: Mapping[str, str], path: Path, line: int) -> int:
+def processors_of_line(settings: Mapping[str, str], path: Path, line: int) -> int:
     """Return the processors of a node: CPUs or, without it, boards × sockets × cores × threads."""
 
     def number(name: str, default: int) -> int:
@@ -207,7 +222,7 @@ def _processors(settings: Mapping[str, str], path: Path, line: int) -> int:
 def _nodes(path: Path, line: int, text: str, nodes: Mapping[str, int]) -> frozenset[str]:
     if text.upper() == "ALL":
         return frozenset(nodes)
-    named = [] if text.strip('"') in ("", "(null)") else _expanded(text, path, line)
+    named = [] if text.strip('"') in ("", "(null)") else host_list(text, path, line)
     unknown = next((name for name in named if name not in nodes), None)
     if unknown is not None:
         message = f"the partition has a node {unknown!r}, which no line describes"
@@ -215,7 +230,7 @@ def _nodes(path: Path, line: int, text: str, nodes: Mapping[str, int]) -> frozen
     return frozenset(named)
 
 
-def _expanded(text: str, path: Path, line: int, field: str = "NodeName") -> list[str]:
+def host_list(text: str, path: Path, line: int, field: str = "NodeName") -> list[str]:
     """Return the names that a host list stands for: `n[001-003,7],login` has five."""
     names = list(itertools.islice(_each_name(text, path, line, field), _MOST_NODES + 1))
     if len(names) > _MOST_NODES:
@@ -245,7 +260,7 @@ Gpus = Mapping[str, int]
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2}
 
 
-def _gpus_in(text: str) -> dict[str, int]:
+def gpus_in(text: str) -> dict[str, int]:
     """Return the GPUs in a list such as `gpu:a100:4(S:0-1),gpu:2,license:1`; 0 of a type without a count.
 
     Raises

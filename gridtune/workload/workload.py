@@ -18,7 +18,7 @@ from gridtune.arguments import is_number, require, require_number
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.contents import LogContents
+from gridtune.workload.contents import LogContents, LogLoad
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, UNKNOWN, find_fault
 
 __all__ = ["Workload"]
@@ -85,7 +85,7 @@ class Workload:
             message = f"job {fault.row + 1} of {len(self)}: {fault.message}"
             raise WorkloadError(message, path=self.source, field=fault.field, hint=fault.hint)
         if self.whole_log is None:
-            object.__setattr__(self, "whole_log", LogContents.of(self.columns))
+            object.__setattr__(self, "whole_log", LogContents.of(self.columns, self.header))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy does not pickle; workloads travel through Ray's object store.
@@ -253,7 +253,8 @@ class Workload:
         number = self._partition_number(partition) if isinstance(partition, str) else partition
         jobs = self._having("partition", number)
         facts = {name: count for name, count in self.contents.facts.items() if name != "partitions"}
-        jobs = replace(jobs, whole_log=replace(self.contents, facts=facts, partitions=1))
+        load = LogLoad.of(jobs.columns)
+        jobs = replace(jobs, whole_log=replace(self.contents, facts=facts, partitions=1, load=load))
         sizes = dict(size.split() for size in self.header.get("PartitionProcs", ()))
         if str(number) in sizes:
             return replace(jobs, machine_processors=int(sizes[str(number)]))

@@ -26,6 +26,7 @@ ADVICE: Mapping[str, str] = {
     "SweepError": "Nothing is lost: the same command goes on with what is missing.",
     "MissingExtraError": "Install what the hint says; `gridtune doctor` checks the installation.",
     "StorageError": "Check the URL and the credentials in the environment.",
+    "UnknownNameError": "The hint says the name that was probably meant, or all of them.",
     "TrackingError": "Results are in the sweep's folder; `gridtune report FOLDER --track` sends them later.",
 }
 #: Sections: title, the commands that say such things, the beginnings of their modules; the first that fits.
@@ -49,6 +50,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("The system responsive", "`run responsive`, `sweep`", ("systems/responsive/",)),
     ("The system provisioning", "`run provisioning`, `sweep`", ("systems/provisioning/",)),
     ("The system dispatch", "`run dispatch`, `sweep`", ("systems/dispatch/",)),
+    ("The system placement", "`run placement`, `sweep`", ("systems/placement/",)),
     ("Every command", "arguments, plug-ins, files", ("cli/", "core/", "arguments", "registry", "")),
 )
 #: Calls that make an error, beside the families: a search space's own, and what click and pydantic show.

@@ -25,9 +25,11 @@ __all__ = ["pages"]
 PAGES = {
     "batch": "simulation.md",
     "dispatch": "dispatch.md",
+    "placement": "placement.md",
     "provisioning": "provisioning.md",
     "responsive": "responsive.md",
     "shutdown": "shutdown.md",
+    "slurm": "slurm.md",
 }
 
 

@@ -1,34 +1,55 @@
-"""Write the published claims on the page of results, from the verdicts of reproductions.
+"""Write the page of each paper, and the published claims on the page of results, from verdicts.
 
     python scripts/site/results_page.py docs/results.md
 
-The page is written by hand except for the part between the marks `BEGIN` and `END`. That part is made of the
-files in `studies/reproductions/` beside the page, which are copies of the `verdicts.json` that
-`gridtune reproduce` writes.
+`studies/reproductions/` beside the page holds copies of the `verdicts.json` that `gridtune reproduce` writes.
+Each gets a Markdown page beside it, with the figures that are in `images/`. The page of results is written by
+hand except for the part between the marks `BEGIN` and `END`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gridtune.report.labels import interval_text
-from gridtune.report.reproduction.page import figure_text, published_text
+from gridtune.core.reproduction import PaperFigure
+from gridtune.report.labels import markdown_table
+from gridtune.report.reproduction.markdown import made_text, reproduction_markdown, tally_text
 from gridtune.report.reproduction.results import Reproduced, read_reproduced
-from gridtune.report.reproduction.verdicts import ClaimVerdict, JudgedClaim, JudgedCriterion, Judgement
+from gridtune.study.reproduction import find_reproduction
 
-__all__ = ["BEGIN", "END", "claims_markdown", "fill_results"]
+__all__ = ["BEGIN", "END", "claims_markdown", "fill_results", "paper_pages"]
 
-BEGIN = "<!-- written by `python scripts/site/results_page.py docs/results.md`: do not edit -->\n"
+_WRITTEN = "<!-- written by `python scripts/site/results_page.py docs/results.md`: do not edit -->\n"
+BEGIN = _WRITTEN
 END = "<!-- end of the written part -->\n"
 #: Where the verdicts lie, from the page's folder.
 _FOLDER = Path("studies") / "reproductions"
-#: Criteria of a claim that are written out, and which come first: what speaks against it.
-_SHOWN = 3
-_FIRST = (Judgement.FAILS, Judgement.UNSURE, Judgement.HOLDS, Judgement.OPEN)
+
+
+def _read(docs: Path) -> list[Reproduced]:
+    return [read_reproduced(file) for file in sorted((docs / _FOLDER).glob("*.json"))]
+
+
+def paper_pages(docs: Path) -> Mapping[Path, str]:
+    """Return the page of each reproduction by its path; `docs`: the folder of the page of results.
+
+    Raises
+    ------
+    SweepError
+        If a file of verdicts cannot be read.
+    """
+
+    def image_of(figure: PaperFigure) -> str | None:
+        return f"../../images/{figure.file}" if (docs / "images" / figure.file).is_file() else None
+
+    return {
+        docs / _FOLDER / f"{reproduced.name}.md": _WRITTEN
+        + "\n"
+        + reproduction_markdown(reproduced, find_reproduction(reproduced.name)[1], image_of)
+        for reproduced in _read(docs)
+    }
 
 
 def fill_results(path: Path) -> str:
@@ -41,8 +62,7 @@ def fill_results(path: Path) -> str:
     """
     before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    reproductions = [read_reproduced(file) for file in sorted((path.parent / _FOLDER).glob("*.json"))]
-    return f"{before}{BEGIN}\n{claims_markdown(reproductions)}{END}{after}"
+    return f"{before}{BEGIN}\n{claims_markdown(_read(path.parent))}{END}{after}"
 
 
 def claims_markdown(reproductions: Iterable[Reproduced]) -> str:
@@ -51,46 +71,23 @@ def claims_markdown(reproductions: Iterable[Reproduced]) -> str:
 
 
 def _section(reproduced: Reproduced) -> Iterator[str]:
-    counts = Counter(claim.verdict for claim in reproduced.claims)
-    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
-    yield f"<details markdown><summary>{reproduced.title}: {tally}</summary>\n\n"
-    yield f"[`{reproduced.name}`](studies/{reproduced.name}.md): {'; '.join(reproduced.publications)}.\n"
-    logs = ", ".join(
-        trace.name + (f" ({trace.remark})" if trace.remark else "") for trace in reproduced.traces
-    )
-    cells = sum(reproduced.cells.values())
-    made = f"`{reproduced.command}`, experiments {', '.join(reproduced.cells)}, {cells:,} cells"
-    yield f"{made}{f', on {logs}' if logs else ''}.\n\n"
-    yield "| claim | verdict | here |\n| --- | --- | --- |\n"
-    yield from (_row(claim) for claim in reproduced.claims)
-    yield "\n</details>\n\n"
-
-
-def _row(claim: JudgedClaim) -> str:
-    holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
-    ordered = sorted(claim.criteria, key=lambda criterion: _FIRST.index(criterion.outcome))
-    shown = [_criterion(criterion) for criterion in ordered[:_SHOWN]]
-    if len(claim.criteria) > _SHOWN:
-        shown.append("…")
-    count = f"{holds} of {len(claim.criteria)} criteria hold. " if len(claim.criteria) > 1 else ""
-    here = f"{count}{'; '.join(shown) or 'not measured'}. {claim.remark}".strip()
-    cells = (f"{claim.text} ({claim.source})", f"**{claim.verdict}**", here.replace("….", "…"))
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
-
-
-def _criterion(criterion: JudgedCriterion) -> str:
-    unit = "" if criterion.unit in {"1", ""} else f" {criterion.unit}"
-    if criterion.ours is None:
-        return f"{criterion.text}: not measured"
-    ours, write = criterion.ours, partial(figure_text, unit=criterion.unit)
-    interval = interval_text(ours.low, ours.high, write)
-    parts = [f"{write(ours.value)}{unit}", f"[{interval}]" if interval else ""]
-    if criterion.published is not None:
-        parts.append(f"(published {published_text(criterion.published, criterion.unit)}{unit})")
-    made = ", an earlier run" if criterion.recorded else ""
-    return f"{criterion.text}: {' '.join(filter(None, parts))}{made}, {criterion.outcome}"
+    yield f"### {reproduced.title}\n\n"
+    yield f"**{tally_text(reproduced)}** ([all numbers, tables, figures and deviations]"
+    yield f"(studies/reproductions/{reproduced.name}.md); {made_text(reproduced)}).\n\n"
+    rows = []
+    for claim in reproduced.claims:
+        holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
+        cells = (
+            f"{claim.text} ({claim.source})",
+            f"**{claim.verdict}**",
+            f"{holds} of {len(claim.criteria)}",
+        )
+        rows.append([cell.replace("|", r"\|") for cell in cells])
+    yield markdown_table(["claim", "verdict", "criteria that hold"], rows, left=3) + "\n"
 
 
 if __name__ == "__main__":
     page = Path(sys.argv[1])
     page.write_text(fill_results(page), encoding="utf-8")
+    for file, text in paper_pages(page.parent).items():
+        file.write_text(text, encoding="utf-8")

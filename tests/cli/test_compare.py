@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.system import get_system
-from gridtune.statistics import paired_difference
+from gridtune.report.comparison import Side, compare
+from gridtune.statistics import joint_paired_p_values, neighbour_correlation, paired_difference
 from gridtune.study.stored import read_sweep
 from tests.cli.folders import finished_sweep, quickstart
 
@@ -47,14 +49,32 @@ def test_two_configurations_are_paired_by_replicate(folder: Path, capsys: pytest
     sides = ["--configuration", "order=fcfs,backfill=easy", "--configuration", "order=saf,backfill=easy"]
     (row,) = compared(capsys, folder, *sides)["comparisons"]
     fcfs, saf = (values(folder, order=order, backfill="easy") for order in ("fcfs", "saf"))
-    expected = paired_difference(saf, fcfs, rng=np.random.default_rng(20_011))
+    correlation = neighbour_correlation(saf, fcfs)
+    assert correlation > 0
+    expected = paired_difference(saf, fcfs, rng=np.random.default_rng(20_011), correlation=correlation)
     assert row["n"] == 10
     assert row["first_mean"] == pytest.approx(np.mean(fcfs))
     assert row["second_mean"] == pytest.approx(np.mean(saf))
     assert row["diff"] == pytest.approx(expected.difference)
     assert row["diff_low"] == pytest.approx(expected.low)
-    assert row["p_value"] == pytest.approx(expected.p_value, abs=0.02)
-    assert row["verdict"] == "better"
+    p_value = joint_paired_p_values(saf, fcfs, rng=np.random.default_rng(20_011), correlation=correlation)
+    assert row["p_value"] == pytest.approx(p_value[0])
+    assert row["verdict"] == "better typically"
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_failed_runs_on_either_side_leave_no_verdict(folder: Path, failing: int) -> None:
+    sweep = read_sweep(folder)
+    rows = sweep.table.to_pylist()
+    orders = [{"order": order, "backfill": "easy"} for order in ("fcfs", "saf")]
+    wanted = {f"param.{name}": value for name, value in orders[failing].items()}
+    next(row for row in rows if wanted.items() <= row.items())["state"] = "failed"
+    table = pa.Table.from_pylist(rows, schema=sweep.table.schema)
+    first, second = (Side(side["order"], sweep.facts, table, dict(side)) for side in orders)
+    comparison = compare(first, second, sweep.system)
+    assert [row["verdict"] for row in comparison.rows] == ["runs failed"]
+    name = (first, second)[failing].name
+    assert f"1 of 10 runs of {name} failed: a comparison with failed runs has no verdict" in comparison.notes
 
 
 def test_the_sides_change_places_and_signs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

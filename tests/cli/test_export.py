@@ -35,7 +35,7 @@ def test_the_best_has_objective_verdict_and_provenance(
     mean = sum(row["metric.bounded_slowdown_mean"] for row in best) / 10
     assert content["objective"]["mean"] == pytest.approx(mean)
     assert content["objective"]["interval"][0] < mean < content["objective"]["interval"][1]
-    assert content["baseline"]["verdict"] == "better"
+    assert content["baseline"]["verdict"] == "better typically"
     assert content["provenance"]["cells"] == [row["cell_id"] for row in best]
     assert content["provenance"]["space"]["name"] == "small"
 

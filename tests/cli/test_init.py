@@ -51,6 +51,19 @@ def test_the_file_passes_a_dry_run_and_its_cells_run(
     assert {result.state for result in read_journal(folder / "journal.jsonl").values()} == {"done"}
 
 
+def test_it_bounds_the_longest_wait_and_that_of_wide_jobs(tmp_path: Path) -> None:
+    assert init("sessions") == 0
+    space = load_space("sessions.yaml")
+    assert [one.metric for one in space.objective] == [
+        "bounded_slowdown_mean",
+        "area_weighted_response",
+        "wait_max",
+    ]
+    assert space.subject_to == {"wait_max": "<= 1.2 x baseline", "wait_mean[wide]": "<= 1.05 x baseline"}
+    assert set(space.classes) == {"narrow", "wide", "short", "long"}
+    assert space.fixed["classes"] == space.classes
+
+
 @pytest.mark.parametrize(
     ("jobs", "kind", "number"), [(2000, "windows", 10), (1500, "windows", 7), (400, "shakes", 10)]
 )
@@ -146,3 +159,16 @@ def test_a_folder_of_days(tmp_path: Path) -> None:
     space = load_space("days.yaml")
     assert space.replicates.windows == 4
     assert space.fixed == {"trace": "days", "nodes": 8, "cores_per_node": 1}
+
+
+def test_a_machine_that_does_not_fit_the_log_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log(tmp_path / "idle.swf", 400)
+    assert init("idle.swf", "--processors", "64") == 0
+    assert "machine: nothing ever waits in this log on 64 processors" in capsys.readouterr().err
+    log(tmp_path / "small.swf", 400, header="")
+    assert init("small.swf", "--processors", "1") == 0
+    said = capsys.readouterr().err
+    assert "machine: 1 processors is the width of the widest job, and the log does not say" in said
+    assert "nothing ever waits" not in said

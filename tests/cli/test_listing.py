@@ -38,7 +38,8 @@ def test_metrics_of_all_systems_are_listed() -> None:
 
 def test_orders_are_listed_with_their_parameters() -> None:
     rows = {row["name"]: row for row in json.loads(output_of("orders", "--json"))}
-    assert list(rows) == queue_order_names()
+    assert list(rows) == [*queue_order_names(), "rollout"]
+    assert rows["rollout"]["parameters"]["window"] == 64
     assert rows["wfp3"]["parameters"] == {"exponent": 3}
     assert "Shortest job first" in output_of("orders")
 
@@ -118,7 +119,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["gridtune", "run", "batch", "order=fcfs", "or"], []),
         # As bash splits them.
         (["gridtune", "run", "batch", "order", "=", "sj"], ["sjf"]),
-        (["gridtune", "run", "batch", "walltime", "="], ["log", "exact", "noise"]),
+        (["gridtune", "run", "batch", "walltime", "="], ["log", "exact", "noise", "predicted"]),
         (["gridtune", "run", "batch", "kill", "=", ""], ["auto", "true", "false"]),
         (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
         (["gridtune", "list", "metrics", "--system", "disp"], ["dispatch"]),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
+
+from gridtune.errors import GridtuneWarning
 
 QUEUE_ORDERS = """\
 name: {name}
@@ -125,7 +128,7 @@ MISTAKES = [
         "missing argument 'SYSTEM'",
         "gridtune run [OPTIONS] SYSTEM [KEY=VALUE]...; see gridtune run --help",
     ),
-    ("list", "missing argument '{systems|orders|metrics|spaces|traces}'", "gridtune list …"),
+    ("list", "missing argument '{systems|orders|predictors|metrics|spaces|traces}'", "gridtune list …"),
     (
         "simulate quickstart --order run_time",
         "…no queue order is named 'run_time': a policy never sees run times (sjf has …)",
@@ -225,3 +228,10 @@ def test_a_journal_of_a_newer_gridtune_is_left_alone(folder: Path, gridtune) -> 
 def test_a_group_of_commands_alone_shows_its_help(gridtune) -> None:
     _, _, err = gridtune("traces")
     assert err.startswith("Usage: gridtune traces")
+
+
+def test_a_warning_is_a_line_without_its_place_in_our_code(gridtune) -> None:
+    gridtune("--version")
+    text = warnings.formatwarning("a file has changed", GridtuneWarning, "run.py", 160)
+    assert text == "warning: a file has changed\n"
+    assert "run.py:160: UserWarning" in warnings.formatwarning("other", UserWarning, "run.py", 160)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gridtune.cli.main import main
-from gridtune.core.cells import CellResult
+from gridtune.core.cells import CellResult, finite_json
 from gridtune.study import report_study
 from gridtune.sweep import Journal, read_journal
 from gridtune.tracking.store import connect
@@ -47,7 +47,7 @@ def test_a_cell_is_identical_and_leaves_its_schedule(
     assert run(result.cell_id[:8], "--json", "--out", "schedule.parquet") == 0
     (cell,) = json.loads(capsys.readouterr().out)["cells"]
     assert cell["identical"]
-    assert cell["metrics"] == result.metrics
+    assert cell["metrics"] == finite_json(result.metrics)
     assert pq.read_table("schedule.parquet").num_rows == 2500
 
 
@@ -162,3 +162,57 @@ def test_a_run_of_mlflow_is_run_again_without_the_folder(
     assert {cell["cell_id"] for cell in content["cells"]} == ids
     assert run(children[None], "--tracking-uri", store_uri) == 2
     assert "is not that of a configuration" in capsys.readouterr().err
+
+
+METRIC = """
+from gridtune.batch.metrics import metric
+
+
+@metric("long_waits", unit="jobs", direction="min", formula="#{i : wᵢ > 100 s}", source="here, 2026")
+def long_waits(jobs):
+    \"\"\"How many jobs waited for more than 100 s.\"\"\"
+    return float((jobs.wait > 100).sum())
+"""
+
+
+def test_a_metric_is_added_under_the_same_ids_and_goes_on_after_a_kill(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(METRIC)
+    journal = folder / "journal.jsonl"
+    before = read_journal(journal)
+    # In processes of their own, because the metric would stay registered in this one. The first is killed
+    # after a cell.
+    adding = f"add_metrics(Path({str(folder)!r}), ['long_waits'], [Path({str(tmp_path / 'long.py')!r})])"
+    imports = "import os; from pathlib import Path; from gridtune.study.stored import add_metrics"
+    killed = subprocess.run(
+        [sys.executable, "-c", f"{imports}; next({adding}); os._exit(9)"], check=False, timeout=600
+    )
+    assert killed.returncode == 9
+    assert ["long_waits" in result.metrics for result in read_journal(journal).values()].count(True) == 1
+    command = [sys.executable, "-m", "gridtune"]
+    again = [
+        *command,
+        "rerun",
+        str(folder),
+        "--add-metric",
+        "long_waits",
+        "--plugin",
+        str(tmp_path / "long.py"),
+    ]
+    added = subprocess.run(again, check=True, timeout=600, capture_output=True, text=True)
+    assert added.stdout.startswith("3 cells have long_waits now")
+    after = read_journal(journal)
+    assert after.keys() == before.keys()
+    for key, result in after.items():
+        assert {**result.metrics} == {**before[key].metrics, "long_waits": result.metrics["long_waits"]}
+        assert result.metrics["long_waits"] > 0
+    report = [*command, "report", str(folder), "--objective", "long_waits"]
+    assert (
+        "long_waits" in subprocess.run(report, check=True, timeout=600, capture_output=True, text=True).stdout
+    )
+
+
+def test_a_metric_that_there_is_not_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "journal.jsonl").read_bytes()
+    assert run(folder, "--add-metric", "wait_maen") == 2
+    assert "did you mean 'wait_mean'" in capsys.readouterr().err
+    assert (folder / "journal.jsonl").read_bytes() == before

@@ -17,6 +17,7 @@ import pytest
 from gridtune import __version__
 from gridtune.core.system import SYSTEMS, Outcome
 from gridtune.systems.batch.system import BatchSystem
+from gridtune.tracking.runs import clean_name
 from gridtune.tracking.store import connect
 from tests.sweep.spaces import TOY
 
@@ -99,7 +100,8 @@ def test_run_and_simulate_keep_a_cell_in_mlflow(gridtune, tmp_path: Path, store_
     experiment = client.get_experiment_by_name("run batch").experiment_id
     (stored,) = client.search_runs([experiment])
     metrics = json.loads(printed)["metrics"]
-    assert stored.data.metrics == {name: value for name, value in metrics.items() if value is not None}
+    kept = {clean_name(name): value for name, value in metrics.items() if value is not None}
+    assert stored.data.metrics == kept
     assert stored.data.params == {"trace": "quickstart", "first": "300", "order": "sjf", "seed": "0"}
     assert stored.info.status == "FINISHED"
     assert [file.path for file in client.list_artifacts(stored.info.run_id)] == [out.name]

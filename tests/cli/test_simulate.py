@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
+import runpy
 import textwrap
-import threading
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,8 +17,6 @@ from gridtune.core.system import get_system
 from gridtune.errors import SweepError, WorkloadError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.batch import system
-
-threading_timer = threading.Timer
 
 
 @pytest.fixture
@@ -123,24 +120,20 @@ def test_a_negative_seed_is_refused(quickstart):
     assert "-1 is not in the range x>=0" in refused.output
 
 
-def test_compiling_is_announced_and_not_counted(quickstart, monkeypatch):
-    module = sys.modules["gridtune.cli.simulate"]
-    monkeypatch.setattr(module, "_MOMENT_SECONDS", 0.0)
-    noticed, sizes, real = threading.Event(), [], system.simulate
-
-    def note(text, err=False):
-        assert "compiling the simulator" in text
-        noticed.set()
+def test_compiling_is_announced_only_when_something_compiles(quickstart, monkeypatch, tmp_path):
+    text, real = "compiling the simulator: once", system.simulate
+    assert run(quickstart, "--first", 10).exit_code == 0
+    assert text not in run(quickstart, "--first", 10).output
+    file = tmp_path / "fresh.py"  # no cache has it
+    file.write_text("from numba import njit\n@njit(cache=True)\ndef kernel(x):\n    return x + 1\n")
+    compiled = runpy.run_path(str(file))["kernel"]
 
     def compiling_at_first(workload, **settings):
-        sizes.append(len(workload))
-        assert noticed.wait(60)
+        compiled(len(workload))
         return real(workload, **settings)
 
-    monkeypatch.setattr(threading, "Timer", lambda seconds, _, *more: threading_timer(seconds, note, *more))
     monkeypatch.setattr(system, "simulate", compiling_at_first)
-    assert run(quickstart).exit_code == 0
-    assert sizes == [3, 5000]
+    assert run(quickstart, "--first", 10).output.count(text) == 1
 
 
 def test_intervals_of_shaken_runs(quickstart):
@@ -187,5 +180,8 @@ def test_what_the_log_says_and_is_ignored_is_said(tmp_path):
         "memory, in 1 jobs (of the log's 2)"
     )
     assert f"ignored: {ignored}" in run(log).output
-    assert json.loads(run(log, "--json").stdout)["notes"] == {"ignored": ignored}
+    notes = json.loads(run(log, "--json").stdout)["notes"]
+    assert notes["ignored"] == ignored
+    assert f"machine: {notes['machine']}" in run(log).output
+    assert notes["machine"].startswith("nothing ever waits in this log on 4 processors")
     assert "warning: sjf cannot order jobs by walltime" in run(log, "--order", "sjf").output

@@ -25,6 +25,7 @@ from gridtune.sweep import (
     SweepResult,
     read_journal,
 )
+from gridtune.sweep.execution.observing import TimeLeft
 from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, StatusFile
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.schema import parse_space
@@ -105,6 +106,23 @@ def test_a_sweep_that_runs(folder: Path, driver: Driver, capsys: pytest.CaptureF
     assert "5 done, 7 left, of 12 cells" in text
     assert "2 workers busy" in text
     assert "best so far on log: order0" in text
+
+
+def test_the_time_left_is_that_of_the_driver(
+    folder: Path, driver: Driver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the cost of cells, not by the time since the first one."""
+    now = [0.0]
+    driver.said._left = TimeLeft(lambda: now[0])
+    driver.start()
+    assert "seconds_left" not in status(capsys, folder)[1]
+    now[0] += 100.0
+    results = [replace(result, seconds=60.0) for result in driver.results[:5]]
+    driver.journal.append(results)
+    driver.said.finished(results)
+    driver.said.stage("ending Ray", 0)
+    assert report_of(capsys, folder)["seconds_left"] == pytest.approx(7 * 60 / 2)
+    assert "about 3:30 left" in status(capsys, folder)[1]
 
 
 def test_the_total_of_a_strategy_that_stops_configurations_is_a_limit(

@@ -13,7 +13,7 @@ import yaml
 
 from gridtune.cli.main import main
 from gridtune.sweep import Journal, PlannedSpace, load_space, read_journal, run_space, space_cells
-from gridtune.sweep.journal.results import estimate_seconds
+from gridtune.sweep.journal.results import CellCosts
 from tests.cli.folders import finished_sweep
 from tests.sweep.spaces import toy_space
 
@@ -83,10 +83,16 @@ def test_the_time_left_is_that_of_the_same_configuration_or_workload(space: Path
 
     # The second replicate of the first configuration; then one of which nothing is known.
     first, other = ((cells[number].workload, cells[number].configuration_id) for number in (1, 2))
-    assert estimate_seconds({first: 1}, [took(0, 5.0), took(4, 100.0)]) == 5.0
-    assert estimate_seconds({other: 2}, [took(0, 5.0), took(4, 15.0)]) == 20.0
-    assert estimate_seconds({}, [took(0, 5.0)]) == 0.0
-    assert estimate_seconds({first: 1}, []) is None
+
+    def seconds(missing: dict[tuple[str, str], int], finished: list[Any]) -> float | None:
+        costs = CellCosts()
+        costs.add(finished)
+        return costs.seconds(missing)
+
+    assert seconds({first: 1}, [took(0, 5.0), took(4, 100.0)]) == 5.0
+    assert seconds({other: 2}, [took(0, 5.0), took(4, 15.0)]) == 20.0
+    assert seconds({}, [took(0, 5.0)]) == 0.0
+    assert seconds({first: 1}, []) is None
 
 
 def test_what_is_overridden_is_what_runs(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,3 +146,15 @@ def test_only_the_states_that_are_named_run_again(space: Path, tmp_path: Path) -
     ran = run_space(space, directory=folder, retry_failed={"lost"}, executor="inline")
     states: Mapping[str, int] = ran.counts
     assert (ran.ran, states["failed"], states["lost"]) == (1, 1, 0)
+
+
+def test_a_dry_run_shows_cells_that_are_left(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finished_sweep(space.parent / "results" / "toys", space)
+    before = space_cells(load_space(space))
+    extended = space.read_text().replace("seeds: 2", "seeds: 3")
+    assert extended != space.read_text()
+    space.write_text(extended)
+    assert sweep(space, "--dry-run") == 0
+    text = capsys.readouterr().out
+    assert not [cell.cell_id for cell in before if cell.cell_id in text]
+    assert text.count("seed=2") == 5

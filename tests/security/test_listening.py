@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gridtune.cli.ui import _command, ui
+from gridtune.cli.status import _command, ui
 from gridtune.sweep.execution.cluster import ray_session
 
 from .listening import descendants, listening_addresses

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
+from gridtune.errors import GridtuneWarning
 from gridtune.study.finished import FINISHED_FILE
 
 PLUGIN = """
@@ -128,6 +129,30 @@ def test_whatever_changes_the_sweep_does_its_work(
     run()
     # Both forms of output, where the sweep has something to warn of.
     assert len(worked) > 1
+
+
+READING = """
+
+@gt.metric("answered_cost", unit="1", direction="min", formula="c", source="this test")
+def cost(jobs):
+    "A cost."
+    return float(open("data.txt").read())
+"""
+
+
+def test_a_file_that_a_metric_reads_in_a_call_is_edited(
+    registrations: None, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked = works(monkeypatch)
+    plugin, data = tmp_path / "mine.py", tmp_path / "data.txt"
+    plugin.write_text(plugin.read_text() + READING)
+    data.write_text("1")
+    run()
+    assert worked == ["worked"]
+    data.write_text("2")
+    with pytest.warns(GridtuneWarning, match=r"data\.txt has changed since 4 cells read it: they run again"):
+        assert run()[0]["ran"] == 4
+    assert len(worked) == 2
 
 
 def test_a_sweep_that_was_not_tracked_is_tracked_when_that_is_asked_for(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import gridtune as gt
-from gridtune.core.system import get_system
+from gridtune.cli.report import report
+from gridtune.core.system import Outcome, get_system
 from gridtune.errors import GridtuneWarning, SweepError
+from gridtune.report.schedules import ScheduleFiles
 from gridtune.study.report import write_study
 from gridtune.sweep import Journal
 from tests.cli.folders import finished_sweep, quickstart
@@ -51,6 +55,27 @@ def test_tables_are_data_frames(study: gt.Study) -> None:
     with pytest.raises(SweepError, match="no ranking by utilisation") as caught:
         study.ranking("utilisation")
     assert "bounded_slowdown_mean" in str(caught.value)
+
+
+def test_a_report_ranks_by_several_other_metrics(study: gt.Study) -> None:
+    names = ["utilisation", "wait_max"]
+    options = [part for name in names for part in ("--objective", name)]
+    result = CliRunner().invoke(report, [str(study.directory), *options, "--json"])
+    assert result.exit_code == 0, result.output
+    folder = study.directory / "report-utilisation-wait_max"
+    assert all((folder / f"ranking-{name}.csv").is_file() for name in names)
+    again = gt.report_study(study.directory, objective=names)
+    assert (list(again.summary.rankings), again.report) == (names, folder)
+
+
+def test_an_unknown_name_proposes_the_right_one(study: gt.Study) -> None:
+    schedule = gt.simulate(gt.generate_workload("poisson", jobs=20, seed=1))
+    outcome = Outcome({"bounded_slowdown_mean": 1.0, "wait_mean": 2.0})
+    for values in (gt.evaluate(schedule), outcome.metrics, study.summary.rankings):
+        with pytest.raises(KeyError, match="did you mean 'bounded_slowdown_"):
+            values["bsld"]
+        assert values.get("bsld") is None
+        assert "bsld" not in values
 
 
 def test_the_best_of_a_workload(study: gt.Study) -> None:
@@ -102,11 +127,11 @@ def test_another_driver_begins_when_the_report_is_written(
 ) -> None:
     refusals: list[str] = []
 
-    def write(folder: Path, *rest: object, **found: object) -> gt.Study:
+    def write(study: gt.Study, schedules: Sequence[ScheduleFiles]) -> gt.Study:
         with pytest.raises(SweepError, match="is writing this sweep's journal") as caught:
-            Journal(folder / "journal.jsonl")
+            Journal(study.directory / "journal.jsonl")
         refusals.append(str(caught.value))
-        return write_study(folder, *rest, **found)  # type: ignore[arg-type]
+        return write_study(study, schedules)
 
     monkeypatch.setattr("gridtune.study.run.write_study", write)
     space = quickstart(dimensions={"order": ["fcfs"]}, replicates={"windows": 2})

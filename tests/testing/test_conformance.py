@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -14,6 +15,7 @@ from gridtune.testing import (
     EnvironmentConformance,
     FormatConformance,
     MetricConformance,
+    PredictorConformance,
     QueueOrderConformance,
     SystemConformance,
 )
@@ -39,6 +41,10 @@ class TestMetrics(MetricConformance):
 
 class TestQueueOrders(QueueOrderConformance):
     names = own(ORDERS, "score")
+
+
+class TestPredictors(PredictorConformance):
+    names = ("last-two", "template", "early-end")
 
 
 class TestFormats(FormatConformance):
@@ -93,6 +99,11 @@ class TestDispatchPPO(SystemConformance):
     example: ClassVar = {"batch_jobs": 40, "iterations": 1, "environments": 2, "steps": 48}
 
 
+class TestPlacement(SystemConformance):
+    system = "placement"
+    example: ClassVar = {"drawn_nodes": 4, "drawn_pods": 40}
+
+
 class TestProvisioning(SystemConformance):
     system = "provisioning"
     example: ClassVar = {"trace": "quickstart", "first": 200, "tasks": 12, "search": "nsga2", "iterations": 3}
@@ -118,6 +129,16 @@ class TestShutdown(SystemConformance):
 class TestShutdownPPO(SystemConformance):
     system = "shutdown/ppo"
     example: ClassVar = {**DAYS, "iterations": 1, "environments": 2, "steps": 48}
+
+
+class TestSlurm(SystemConformance):
+    system = "slurm"
+    example: ClassVar = {
+        "trace": "quickstart",
+        "first": 300,
+        "slurm": str(Path(__file__).parent / "small_cluster"),
+        "changes": "PriorityMaxAge=2-0",
+    }
 
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")

@@ -17,7 +17,7 @@ from pydantic import Field
 from gridtune.batch.metrics import METRICS, Metric
 from gridtune.batch.policies.queue_order import ORDERS, QueueOrder
 from gridtune.core.system import SYSTEMS, Measure, Outcome, RenamedMetric, System, SystemParameters
-from gridtune.errors import WorkloadError
+from gridtune.errors import MetricError, WorkloadError
 from gridtune.testing import (
     FormatConformance,
     MetricConformance,
@@ -213,7 +213,7 @@ M = MetricConformance
 )
 def test_a_metric_that_breaks_a_rule_fails(function, rule, arguments):
     METRICS.put("broken", metric_of(function))
-    with np.errstate(all="ignore"), pytest.raises((*FAILURES, IndexError)):
+    with np.errstate(all="ignore"), pytest.raises((*FAILURES, MetricError)):
         rule(MetricConformance(), "broken", *arguments)
 
 

@@ -24,6 +24,7 @@ from gridtune.tracking.content import (
     runs_of_ranking,
 )
 from gridtune.tracking.runs import clean_name, clean_text
+from gridtune.tracking.views import ranking_view_tags
 
 from .synthetic import cell_results, sweep_facts
 
@@ -79,6 +80,8 @@ def test_the_plain_name_is_the_mean_that_the_ranking_shows() -> None:
         rows = ranked_rows(summary, [own[0].configuration_id])[own[0].configuration_id]
         content = configuration_content(own, FACTS, ranked=rows)
         assert content.values["wait_mean"] == rows["wait_mean"]["mean"]
+        # Statistics have the four digits that the ranking shows.
+        assert content.values["wait_mean.iqm"] == float(f"{rows['wait_mean']['iqm']:.4g}")
         # Before there is a ranking, it is that of the replicates so far.
         before = configuration_content(own, FACTS).values["wait_mean"]
         assert before == pytest.approx(rows["wait_mean"]["mean"], rel=1e-14)
@@ -111,6 +114,22 @@ def test_the_verdict_is_that_on_the_first_objective() -> None:
     assert content.tags["verdict"] == rows["wait_mean"]["verdict"]
     assert content.values["to_baseline_percent"] == pytest.approx(10)
     assert content.values["utilisation.to_baseline_percent"] == 0
+    assert "bounds" not in content.tags
+
+
+def test_a_bound_that_is_broken_stands_beside_the_verdict() -> None:
+    space = {"name": "orders", "subject_to": {"wait_mean": "<= 1.05 x baseline"}}
+    facts = sweep_facts(baseline={"order": "order0"}, space=space)
+    results = cell_results(replicates=8)
+    rows = ranked_rows(summarise(results_table(results), facts), ["log-c0001"])["log-c0001"]
+    assert configuration_content(results[8:16], facts, ranked=rows).tags["bounds"] == "violated"
+    columns = [
+        json.loads(json.loads(tag)["state"])["selectedColumns"]
+        for one in (facts, FACTS)
+        for tag in ranking_view_tags(one, "0", workloads=1, at=0).values()
+    ]
+    assert columns[0][:3] == ["tags.`verdict`", "tags.`bounds`", "metrics.`to_baseline_percent`"]
+    assert "tags.`bounds`" not in columns[1]
 
 
 def test_the_digest_changes_with_what_is_logged_and_with_nothing_else() -> None:

@@ -202,6 +202,27 @@ def test_a_deleted_experiment_is_told_and_nothing_waits_for_it(store_uri: str, t
     assert f"gridtune report {tmp_path / 'orders'} --track" in outcome.message
 
 
+def test_a_deleted_database_is_told_and_made_again(empty_store: bytes, tmp_path: Path) -> None:
+    database, results = tmp_path / "mlflow.db", cell_results()
+    database.write_bytes(empty_store)
+    uri = f"sqlite:///{database}"
+    tracker = MlflowTracker(uri, patience=5)
+    tracker.begin(sweep_facts(), tmp_path / "orders")
+    assert tracker._outbox.drain(60)
+    database.unlink()
+    tracker.finished(results)
+    tracker.publish(summarise(results_table(results), sweep_facts()), results_table(results))
+    outcome = tracker.close()
+    assert not outcome.complete
+    assert "it was deleted while it was in use" in outcome.message
+    assert f"gridtune report {tmp_path / 'orders'} --track" in outcome.message
+    # What was sent before is sent again.
+    assert track(uri, sweep_facts(), results, tmp_path / "orders").complete
+    parents, children = runs_of(uri)
+    assert len(parents) == 1
+    assert len(children) == len({result.configuration_id for result in results})
+
+
 def test_a_store_that_cannot_be_opened_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     warnings: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,7 @@ from gridtune.training.ppo import (
     Minibatch,
     PPOSettings,
     advantages_of,
+    best_actions,
     collect,
     draw,
     empty_rollout,
@@ -105,14 +107,25 @@ def test_losses_are_clipped_as_written() -> None:
     assert worse.value.item() == pytest.approx(0.64)
 
 
+def test_an_output_that_is_not_a_number_is_an_error_with_its_step() -> None:
+    logits = torch.tensor([[0.0, -math.inf], [0.0, math.nan]])
+    with pytest.raises(PolicyError, match="at step 7 the network's output is NaN"):
+        draw(logits, torch.zeros(2), 7)
+    with pytest.raises(PolicyError, match="at step 8 "):
+        best_actions(logits, 8)
+    assert best_actions(logits[:1], 0).tolist() == [0]
+
+
 def test_draws_follow_the_probabilities() -> None:
     logits = torch.log(torch.tensor([[0.2, 0.5, 0.3]])).expand(100_000, 3)
-    actions, log_probabilities = draw(logits, torch.rand(100_000, generator=torch.Generator().manual_seed(1)))
+    actions, log_probabilities = draw(
+        logits, torch.rand(100_000, generator=torch.Generator().manual_seed(1)), 0
+    )
     shares = torch.bincount(actions, minlength=3) / 100_000
     torch.testing.assert_close(shares, torch.tensor([0.2, 0.5, 0.3]), atol=0.01, rtol=0)
     torch.testing.assert_close(log_probabilities.exp(), torch.tensor([0.2, 0.5, 0.3])[actions])
-    assert draw(logits[:1], torch.tensor([0.0]))[0].item() == 0
-    assert draw(logits[:1], torch.tensor([1.0 - 2**-24]))[0].item() == 2
+    assert draw(logits[:1], torch.tensor([0.0]), 0)[0].item() == 0
+    assert draw(logits[:1], torch.tensor([1.0 - 2**-24]), 0)[0].item() == 2
 
 
 def test_a_rollout_leaves_resets_out() -> None:

@@ -154,7 +154,7 @@ def test_tune_searches_and_stops_trials_and_mlflow_has_them(tmp_path: Path, empt
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("cluster")
-def test_population_based_training_moves_bad_trials_to_good_ones(tmp_path: Path) -> None:
+def test_population_based_training_moves_bad_trials_to_good_ones(tmp_path: Path, store_uri: str) -> None:
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",
         perturbation_interval=2,
@@ -167,9 +167,25 @@ def test_population_based_training_moves_bad_trials_to_good_ones(tmp_path: Path)
         tune.with_resources(toy(replicates=6, metrics=["loss"]), {"cpu": 1}),
         param_space={"x": tune.grid_search([2.5, 9.5])},
         tune_config=tune.TuneConfig(metric="loss", mode="min", scheduler=scheduler, reuse_actors=True),
-        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path),
+            callbacks=[gt.tune.MlflowCallback("population", tracking_uri=store_uri)],
+            verbose=0,
+        ),
     ).fit()
     assert results.num_errors == 0
     assert all(result.metrics and result.metrics["done"] for result in results)
     # The bad trial has taken the good one's configuration, changed by a fifth.
     assert max(result.config["x"] for result in results if result.config) < 4
+    # MLflow says which x each trial had when: the bad one's has changed after two iterations.
+    client = mlflow.MlflowClient(tracking_uri=store_uri)
+    experiment = client.get_experiment_by_name("population")
+    assert experiment is not None
+    runs = {run.data.params.get("x"): run for run in client.search_runs([experiment.experiment_id])}
+    bad = runs["9.5"]
+    assert bad.data.tags["history"].startswith("2: x=9.5; ")
+    history = client.get_metric_history(bad.info.run_id, "parameter.x")
+    values = [point.value for point in sorted(history, key=lambda point: point.step)]
+    assert values[:2] == [9.5, 9.5]
+    assert max(values[2:]) < 4
+    assert values[-1] in [result.config["x"] for result in results if result.config]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from gridtune.errors import GridtuneError
 from gridtune.sweep import run_cell
 from gridtune.systems.responsive.learners.rllib import policy_of
 from gridtune.systems.responsive.learners.training import load_policy as load_values
+from gridtune.tracking.checkpoints import run_file
 from gridtune.tracking.store import connect
 from gridtune.training.networks import load_policy, read_checkpoint
 from gridtune.training.rllib import network_of
@@ -85,6 +87,62 @@ def test_it_goes_on_where_it_stopped_is_tracked_and_plays(cluster, store_uri, tm
         train("shutdown", {**TINY, "learning_rate": 0.1}, directory=halves, tracking=False)
     (again,) = train("shutdown", {**TINY, "iterations": 2}, directory=halves, tracking=False)
     assert (again.began, len(again.curve)) == (2, 2)
+
+
+@pytest.mark.integration
+def test_it_goes_on_elsewhere_from_its_run_alone(cluster, store_uri, tmp_path) -> None:
+    there, here, whole = tmp_path / "there", tmp_path / "here", tmp_path / "whole"
+    (first,) = train("shutdown", {**TINY, "iterations": 1}, directory=there, tracking_uri=store_uri)
+    shutil.rmtree(there)
+    run_id, options = first.tracking.run_id, {"tracking_uri": store_uri}
+    (second,) = train("shutdown", {**TINY, "iterations": 2}, directory=here, resume=run_id, **options)
+    train("shutdown", {**TINY, "iterations": 2}, directory=whole, tracking=False)
+    expect_same(here, whole)
+    assert (second.began, second.tracking.run_id) == (1, run_id)
+    history = connect(store_uri).get_metric_history(run_id, "score_per_day")
+    assert [point.step for point in history] == [1, 2]
+    # The folder is the run's now; another one is not overwritten.
+    (again,) = train("shutdown", {**TINY, "iterations": 2}, directory=here, resume=run_id, **options)
+    assert again.began == 2
+    with pytest.raises(GridtuneError, match="another training here"):
+        train("shutdown", {**TINY, "iterations": 2}, directory=whole, resume=run_id, **options)
+    with pytest.raises(GridtuneError, match=f"has no run {'0' * 32}"):
+        train("shutdown", TINY, directory=tmp_path / "none", resume="0" * 32, **options)
+
+
+@pytest.mark.integration
+def test_trainings_of_a_sweep_leave_curves_and_policies(store_uri, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store_uri)
+    space = {
+        "name": "rates",
+        "system": "shutdown/ppo",
+        "fixed": TINY,
+        "dimensions": {"learning_rate": [1e-4, 1e-3]},
+        "strategy": {"train": {"trials": 2, "iterations": [1, 2], "seed": 1}},
+        "replicates": {"seeds": 1},
+        "objective": "score_per_day",
+    }
+    (tmp_path / "rates.yaml").write_text(json.dumps(space))
+    command = [sys.executable, "-m", "gridtune", "sweep", "rates.yaml", "--quiet", "--workers", "1"]
+    # A process of its own, for its workers have its environment.
+    environment = {**os.environ, "GRIDTUNE_TRAININGS": str(tmp_path / "trainings")}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    client = connect(store_uri)
+    experiment = client.get_experiment_by_name("rates")
+    runs = client.search_runs([experiment.experiment_id], "tags.`gridtune.kind` = 'training'")
+    assert len(runs) == 4
+    lengths = []
+    for run in runs:
+        lengths.append(len(client.get_metric_history(run.info.run_id, "score_per_day")))
+        checkpoint = run_file(f"runs:/{run.info.run_id}/checkpoints/checkpoint", store_uri)
+        days = {"trace": "orion_days", "cluster": "orion", "first": 2, "policy": "ppo"}
+        played = [
+            run_cell("shutdown", {**days, "checkpoint": str(place)}).outcome.metrics
+            for place in (run.info.run_id, checkpoint)
+        ]
+        assert played[0] == played[1]
+        assert weights_of(checkpoint)
+    assert sorted(lengths) == [1, 1, 2, 2]
 
 
 @pytest.mark.integration

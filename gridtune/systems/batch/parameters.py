@@ -6,16 +6,22 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+import yaml
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from gridtune.batch.metrics import get_metric
+from gridtune.batch.metrics.classes import BY_CLASS, check_class
 from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
+from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.power import PowerPolicy, power_policy
-from gridtune.batch.replay import Dependencies
-from gridtune.core.system import LogParameters, Partition, Window
-from gridtune.errors import PolicyError, SimulationError
+from gridtune.batch.predictors import PREDICTORS, Predictor
+from gridtune.batch.replay import Dependencies, check_order
+from gridtune.batch.simulator.scores import Undefined
+from gridtune.core.system import LogParameters, Partition, Window, split_list
+from gridtune.errors import MetricError, PolicyError, SimulationError
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -25,6 +31,26 @@ __all__ = ["COEFFICIENTS", "BatchParameters", "Selection"]
 COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
 #: The value of one, a parameter by itself so that a search can vary it.
 Coefficient = Annotated[float, Field(allow_inf_nan=False)] | None
+
+
+def _read_classes(value: Any) -> Any:
+    """Read `{wide: processors >= 32}` as a mapping: the command line has none."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ValueError(f"classes are name: condition in braces, but got {value!r}") from None
+
+
+def _check_classes(value: dict[str, str]) -> dict[str, str]:
+    for name, condition in value.items():
+        _made(check_class, name, condition)
+    return value
+
+
+#: Classes of jobs, name to condition.
+JobClasses = Annotated[dict[str, str], BeforeValidator(_read_classes), AfterValidator(_check_classes)]
 
 #: Parameters that set single switches of the backfilling variant; None keeps the variant's own value.
 _SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
@@ -55,6 +81,19 @@ class Selection(LogParameters):
     window: Window | None = Field(
         None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
     )
+    window_mode: Literal["cut", "continuous"] = Field(
+        "cut",
+        description="cut: the window's jobs alone are replayed, on an empty machine; continuous: all "
+        "jobs are, and metrics are of the window's",
+    )
+
+    def left_out(self, jobs: int, warmup: float, cooldown: float) -> tuple[float, float]:
+        """Return what metrics leave out at both ends of so many replayed jobs, as `evaluate` takes it."""
+        if self.window is None or self.window_mode == "cut":
+            return warmup, cooldown
+        number, count = map(int, self.window.split("/"))
+        first, last = jobs * (number - 1) // count, jobs * number // count
+        return first + int(warmup * (last - first)), jobs - last + int(cooldown * (last - first))
 
     @property
     def selection(self) -> Selection:
@@ -76,7 +115,7 @@ class Selection(LogParameters):
             workload = workload.for_user(self.user)
         if self.group is not None:
             workload = workload.for_group(self.group)
-        for window in (self.part, self.window):
+        for window in (self.part, self.window if self.window_mode == "cut" else None):
             if window is not None:
                 number, count = map(int, window.split("/"))
                 workload = workload.windows(count)[number - 1]
@@ -93,23 +132,34 @@ class BatchParameters(Selection):
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Common": ("trace", "processors", "order", "backfill", "kill", "walltime", "window", "load"),
         "Jobs": (
-            *("clean", "first", "partition", "user", "group", "part", "run_scale", "copy_probability"),
-            *("copy_shift", "shake", "partitions", "partition_processors", "dependencies"),
+            *("clean", "first", "partition", "user", "group", "part", "window_mode", "run_scale"),
+            *("copy_probability", "copy_shift", "shake"),
+            *("partitions", "partition_processors", "dependencies"),
         ),
         "Policy": (
-            *("policy", "checkpoint", "fill_order", "w1", "w2", "w3", "w4", "w5", "w6", "half_life"),
-            *("noise", "extra", "strict", "frozen", "pass_per_event", "compression"),
+            *("policy", "checkpoint", "fill_order", "w1", "w2", "w3", "w4", "w5", "w6", "half_life", "guard"),
+            *(
+                "undefined_scores",
+                "noise",
+                "predictor",
+                "extra",
+                "strict",
+                "frozen",
+                "pass_per_event",
+                "compression",
+            ),
         ),
         "Energy": (
             *("power", "idle_timeout", "reserve", "cores_per_node", "placement", "boot", "shutdown"),
             *("idle_watts", "computing_watts", "sleeping_watts", "switching_off_watts", "switching_on_watts"),
         ),
-        "Metrics leave out": ("warmup", "cooldown"),
+        "Metrics": ("warmup", "cooldown", "classes", "by_class"),
     }
 
     order: str = Field(
         "fcfs",
-        description="queue order: fcfs, sjf, saf, wfp3, f1, …, one of a plug-in, or an expression",
+        description="queue order: fcfs, sjf, saf, wfp3, f1, …, one of a plug-in, an expression, or "
+        "rollout(…), which looks ahead",
         examples=["fcfs", "log(walltime) + 0.3 * processors"],
     )
     backfill: str = Field(
@@ -158,17 +208,35 @@ class BatchParameters(Selection):
         description="end jobs at their walltime? auto: unless more than 1 % of the whole log's jobs outlived "
         "theirs by more than five minutes",
     )
-    walltime: Literal["log", "exact", "noise"] = Field(
+    walltime: Literal["log", "exact", "noise", "predicted"] = Field(
         "log",
-        description="estimates the scheduler gets: the log's, the exact run times, or the log's × noise",
+        description="estimates the scheduler gets, for reservations too: the log's, the exact run times, "
+        "the log's × noise, or what the predictor says at submission",
     )
     noise: Annotated[float, Field(ge=0)] = Field(
         0.0, description="with walltime=noise: standard deviation of the walltime's logarithm", examples=[0.5]
+    )
+    predictor: str = Field(
+        "last-two",
+        description="where an order's `prediction` and `early_end`, rollout(durations=predicted) and "
+        "walltime=predicted come from: last-two, template, early-end, or one of a plug-in",
+        examples=["early-end"],
     )
     half_life: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="fair-share orders: seconds after which past use counts half", examples=[86400]
     )
 
+    guard: Whole = Field(
+        None,
+        description="seconds; jobs that have waited for longer go first under every order, the oldest first",
+        examples=[172800],
+    )
+
+    undefined_scores: Undefined = Field(
+        "fail",
+        description="a score of an expression or of an order of one's own that is infinite or not a number: "
+        "fail: the run fails, and names the job; last: such a job goes last, for searches of formulas",
+    )
     partitions: Partitions = Field(
         "pooled",
         description="pooled: all jobs on one machine; separate: each partition is a machine of its own, with "
@@ -240,10 +308,21 @@ class BatchParameters(Selection):
     cooldown: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="fraction of the jobs, the last to be submitted, that metrics leave out"
     )
+    classes: JobClasses | None = Field(
+        None,
+        description="classes of jobs that metrics are given for, such as wait_mean[wide], each a name and a "
+        "condition; default: narrow, wide, short and long by the log",
+        examples=["{wide: processors >= 32, long: run_time > 14400}"],
+    )
+    by_class: Annotated[tuple[str, ...], BeforeValidator(split_list)] = Field(
+        (), description=f"metrics of jobs that are given for each class beside {', '.join(BY_CLASS)}"
+    )
 
     @classmethod
     def register_function(cls, parameter: str, function: Callable[..., Any]) -> str:
         """Take a function as a queue order, under the name it is registered by or else its own."""
+        if parameter == "predictor" and isinstance(function, type) and issubclass(function, Predictor):
+            return function.name
         if parameter not in ("order", "fill_order"):
             return super().register_function(parameter, function)
         return order_of_function(function).name
@@ -252,6 +331,12 @@ class BatchParameters(Selection):
     @classmethod
     def _check_order(cls, value: str | None) -> str | None:
         return None if value is None else _expression_or_name(value)[0]
+
+    @field_validator("predictor")
+    @classmethod
+    def _check_predictor(cls, value: str) -> str:
+        _made(PREDICTORS.find, value)
+        return value
 
     @field_validator("backfill")
     @classmethod
@@ -262,8 +347,13 @@ class BatchParameters(Selection):
     def _check_backfilling(self) -> BatchParameters:
         switches = {name: getattr(self, name) for name in _SWITCHES}
         rule = _made(get_backfilling, self.backfill, **switches)
-        if self.fill_order is not None and rule.kind != "easy":
-            raise ValueError(f"fill_order goes with EASY backfilling, not with {self.backfill!r}")
+        # Numbers that an expression names are looked at elsewhere.
+        unknown = dict.fromkeys(COEFFICIENTS, math.nan)
+        queue = _made(get_order, self.order, unknown)
+        fill = None if self.fill_order is None else _made(get_queue_order, self.fill_order, unknown)
+        _made(check_order, queue, fill, rule, self.walltime)
+        if not (self.walltime == "predicted" or queue.predicts or (fill is not None and fill.predicts)):
+            self._refuse_idle([(("predictor",), f"order={self.order}, which reads no prediction")])
         return self
 
     @model_validator(mode="after")
@@ -272,8 +362,9 @@ class BatchParameters(Selection):
             missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
             raise ValueError(f"policy={self.policy} {missing}")
         if self.policy == "ppo":
-            decided = ("dependencies", "order", "backfill", "fill_order", "walltime", "half_life", *_SWITCHES)
-            self._refuse_idle([(("power", *decided), "policy=ppo")])
+            decided = ("power", "dependencies", "order", "backfill", "fill_order", "walltime", "half_life")
+            scored = ("guard", "undefined_scores", *_SWITCHES)
+            self._refuse_idle([((*decided, *scored), "policy=ppo")])
         if self.power is not None and self.partitions == "separate":
             raise ValueError(
                 f"power={self.power} goes with pooled partitions; run one by itself: partition=NAME"
@@ -291,6 +382,14 @@ class BatchParameters(Selection):
         self._refuse_idle([(sorted({*COEFFICIENTS} - named), "an order that does not name it")])
         return self
 
+    @field_validator("by_class")
+    @classmethod
+    def _check_by_class(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not _made(get_metric, name).of_jobs:
+                raise ValueError(f"{name} is no metric of jobs, so it is not given by class")
+        return tuple(sorted({*value} - {*BY_CLASS}))
+
     def power_policy(self) -> PowerPolicy | None:
         """Return the power states of nodes and their rule; None without power states."""
         options = {name: getattr(self, name) for name in self.groups["Energy"] if name != "power"}
@@ -301,6 +400,14 @@ class BatchParameters(Selection):
         """The numbers that names in expressions stand for."""
         values = {name: getattr(self, name) for name in COEFFICIENTS}
         return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def draws_numbers(self) -> bool:
+        """Whether a replay may depend on random numbers; an order without source may."""
+        orders = [get_order(text, self.coefficients) for text in (self.order, self.fill_order) if text]
+        read = [order.fields for order in orders]
+        drawn = self.noise or self.shake or self.copy_probability or self.policy == "ppo"
+        return bool(drawn) or any(not fields or "lot" in fields for fields in read)
 
     @property
     def partition_sizes(self) -> dict[str, int] | None:
@@ -327,7 +434,12 @@ class BatchParameters(Selection):
 
 def _expression_or_name(text: str) -> tuple[str, frozenset[str]]:
     """Return an expression in its one form, with the coefficients in it, or an order's name as it is."""
-    order = _made(get_queue_order, text, coefficients=dict.fromkeys(COEFFICIENTS, math.nan))
+    order = _made(get_order, text, coefficients=dict.fromkeys(COEFFICIENTS, math.nan))
+    if isinstance(order, Rollout):
+        scores = [one.score for one in order.portfolio]
+        return order.label, frozenset().union(
+            *(one.names for one in scores if isinstance(one, Expression))
+        ) & {*COEFFICIENTS}
     if isinstance(order.score, Expression):
         return order.name, order.score.names & {*COEFFICIENTS}
     return text, frozenset()
@@ -337,5 +449,5 @@ def _made(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Return what a function makes of parameters; its error becomes one of the parameters."""
     try:
         return make(*arguments, **options)
-    except (PolicyError, SimulationError) as error:
+    except (MetricError, PolicyError, SimulationError) as error:
         raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None

@@ -12,10 +12,12 @@ from cachetools import LRUCache
 
 from gridtune.batch.estimates import kill_decided
 from gridtune.batch.metrics import METRICS, evaluate
+from gridtune.batch.metrics.classes import BY_CLASS, default_classes
 from gridtune.batch.partitions import partition_sizes
-from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
-from gridtune.batch.replay import check_runnable, models_of, simulate
-from gridtune.core.schedules.schedule import validate_schedule
+from gridtune.batch.policies import BACKFILLING_WARNINGS
+from gridtune.batch.policies.rollout import get_order
+from gridtune.batch.replay import check_policy, check_runnable, models_of, simulate
+from gridtune.core.schedules.schedule import Schedule, validate_schedule
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -60,6 +62,7 @@ class BatchSystem(System):
         }
     }
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {"backfill": BACKFILLING_WARNINGS}
+    watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
         "Batch-v0": EnvironmentSpec(
             "gridtune.batch.environment:BatchEnv", "gridtune.batch.environment:BatchVectorEnv"
@@ -69,6 +72,8 @@ class BatchSystem(System):
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
+        self._replays: LRUCache[Hashable, Schedule] = LRUCache(2)
+        self._default_classes: LRUCache[str, Mapping[str, str]] = LRUCache(8)
 
     @property
     def reproductions(self) -> Mapping[str, Reproduction]:
@@ -105,17 +110,22 @@ class BatchSystem(System):
         return models_of("separate" if alone else parameters.partitions, parameters.dependencies)
 
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
-        """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
+        """Refuse orders that do not compile or lack a field, machines too small for a job, faulty logs."""
         if parameters.policy == "ppo":
             from gridtune.errors import require_module  # noqa: PLC0415 (for this policy alone)
 
             require_module("torch", user="policy=ppo", extra="agents")
         selected, p = self._selected(parameters, load), parameters
+        if p.policy == "order":
+            for text in filter(None, (p.order, p.fill_order)):
+                check_policy(get_order(text, p.coefficients), selected)
         check_runnable(selected, p.processors, p.partitions, self._sizes(p, load), p.power_policy())
 
     def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose queue orders and backfilling; without walltimes only orders that do not use them."""
         informed = bool((workload.requested_time > 0).any())
+        classes = default_classes(workload)
+        bounds = {"wait_max": "<= 1.2 x baseline", "wait_mean[wide]": "<= 1.05 x baseline"}
         return SuggestedSpace(
             question=f"Which queue order and which backfilling are best on {workload.name}?",
             dimensions={
@@ -125,7 +135,11 @@ class BatchSystem(System):
                 "backfill": ["none", "easy", "conservative"] if informed else ["none", "easy"],
             },
             baseline={"order": "fcfs", "backfill": "easy"},
-            objective="bounded_slowdown_mean",
+            objective=("bounded_slowdown_mean", "area_weighted_response", "wait_max"),
+            subject_to={
+                name: bound for name, bound in bounds.items() if "[" not in name or "wide" in classes
+            },
+            classes=classes,
             fixed={} if processors == workload.machine_processors else {"processors": processors},
         )
 
@@ -154,25 +168,50 @@ class BatchSystem(System):
         self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Replay the selected jobs, scaled, doubled and shaken; `tables` adds the schedule as a table."""
+        schedule = self._replayed(parameters, streams, load)
+        workload = schedule.workload
+        warmup, cooldown = parameters.left_out(len(workload), parameters.warmup, parameters.cooldown)
+        classes = self._classes(parameters, load)
+        metrics = evaluate(
+            schedule,
+            warmup=warmup,
+            cooldown=cooldown,
+            classes=classes,
+            by_class=(*BY_CLASS, *parameters.by_class),
+        )
+        notes = {
+            "jobs": len(workload),
+            "processors": schedule.processors,
+            "cleaning": dict(workload.cleaning),
+            "classes": dict(classes),
+            **schedule.notes,
+        }
+        return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {}, schedule)
+
+    def _replayed(self, parameters: BatchParameters, streams: Streams, load: WorkloadLoader) -> Schedule:
+        """Return the schedule. The last two of continuous replays are cached: their windows share them."""
+        # A replay does not depend on what is measured, and classes, a mapping, have no hash.
+        everywhere = {"window": None, "warmup": 0.0, "cooldown": 0.0, "classes": None, "by_class": ()}
+        key = (load(str(parameters.reference)).checksum, parameters.model_copy(update=everywhere))
+        shared = parameters.window_mode == "continuous" and not parameters.draws_numbers
+        if shared and key in self._replays:
+            return self._replays[key]
+        schedule = self._replay(parameters, streams, load)
+        validate_schedule(schedule)
+        if shared:
+            self._replays[key] = schedule
+        return schedule
+
+    def _replay(self, parameters: BatchParameters, streams: Streams, load: WorkloadLoader) -> Schedule:
         workload = _scaled(self._selected(parameters, load), parameters, streams)
         if parameters.policy == "ppo":
             from gridtune.systems.batch.learners.candidate_network import play_log  # noqa: PLC0415 (torch)
             from gridtune.tracking.checkpoints import find_policy  # noqa: PLC0415 (for this policy alone)
 
             file = find_policy(str(parameters.checkpoint))
-            schedule = play_log(file, workload, parameters.processors, kill=parameters.kill)
-        else:
-            options = {**_rules(parameters), "partition_processors": self._sizes(parameters, load)}
-            schedule = simulate(workload, rng=streams("simulation"), **options)
-        validate_schedule(schedule)
-        metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
-        notes = {
-            "jobs": len(workload),
-            "processors": schedule.processors,
-            "cleaning": dict(workload.cleaning),
-            **schedule.notes,
-        }
-        return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {}, schedule)
+            return play_log(file, workload, parameters.processors, kill=parameters.kill)
+        options = {**_rules(parameters), "partition_processors": self._sizes(parameters, load)}
+        return simulate(workload, rng=streams("simulation"), **options)
 
     def _sizes(self, parameters: BatchParameters, load: WorkloadLoader) -> dict[str, int] | None:
         """Return the size of each partition by the whole log: a window has seen less of it."""
@@ -180,6 +219,15 @@ class BatchSystem(System):
             return None
         sizes = partition_sizes(load(str(parameters.reference)), parameters.partition_sizes)
         return {str(number): size for number, size in sizes.items()}
+
+    def _classes(self, parameters: BatchParameters, load: WorkloadLoader) -> Mapping[str, str]:
+        """Return the classes of jobs: those declared, or else by the whole log, so that windows agree."""
+        if parameters.classes is not None:
+            return parameters.classes
+        log = load(str(parameters.reference))
+        if log.checksum not in self._default_classes:
+            self._default_classes[log.checksum] = default_classes(log)
+        return self._default_classes[log.checksum]
 
     def _selected(self, parameters: BatchParameters, load: WorkloadLoader) -> Workload:
         """Return the selected jobs. The last eight selections are cached: cells of a block share them."""
@@ -210,5 +258,5 @@ def _rules(parameters: BatchParameters) -> dict[str, Any]:
     rules = {name: getattr(parameters, name) for name in _SIMULATED}
     for name in ("order", "fill_order"):
         if parameters.coefficients and rules[name] is not None:
-            rules[name] = get_queue_order(rules[name], parameters.coefficients).label
+            rules[name] = get_order(rules[name], parameters.coefficients).label
     return {**rules, "power": parameters.power_policy()}

@@ -8,27 +8,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from gridtune.core.system import Measure, RenamedMetric
+from gridtune.statistics.chances import area_under_roc, calibration_error, reliability
 from gridtune.systems.dispatch.simulator.bounds import lower_bounds
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay
-from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.types import IntArray
 
-__all__ = [
-    "DISPATCH_METRICS",
-    "RENAMED_METRICS",
-    "area_under_roc",
-    "dispatch_notes",
-    "measure_dispatch",
-    "reliability",
-]
-
-
-#: Bins of equal width that chances are sorted into.
-_BINS = 10
-
+__all__ = ["DISPATCH_METRICS", "RENAMED_METRICS", "dispatch_notes", "measure_dispatch"]
 
 _PAPER = (
     "Vladušič, “Using the black-box approach with machine learning methods in order to improve job "
@@ -161,7 +149,7 @@ def dispatch_notes(
     """Return what tables and figures need besides the metrics: JSON-serialisable.
 
     Jobs, and jobs in time and mean tardiness of the run and its reference, by batch; the share of jobs that
-    each machine got; and how reliable chances were (see `reliability`).
+    each machine got; and the reliability of chances, by tenths.
     """
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
@@ -169,6 +157,7 @@ def dispatch_notes(
     shares = np.bincount(outcome.machine[tested], minlength=machines) / max(1, tested.sum())
     chance = outcome.chance[tested]
     predicted = ~np.isnan(chance)
+    bins = reliability(chance[predicted], (late == 0)[predicted])
     return {
         "jobs_by_batch": sizes.tolist(),
         "in_time_by_batch": _by_batch(jobs, late == 0).tolist(),
@@ -176,7 +165,9 @@ def dispatch_notes(
         "tardiness_by_batch": (_by_batch(jobs, late) / sizes).tolist(),
         "reference_tardiness_by_batch": (_by_batch(jobs, late_there) / sizes).tolist(),
         "assignments": shares.tolist(),
-        "reliability": reliability(chance[predicted], (late == 0)[predicted]),
+        "reliability": {
+            name: values.tolist() for name, values in zip(("chance", "in_time", "jobs"), bins, strict=True)
+        },
     }
 
 
@@ -193,35 +184,3 @@ def _by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> IntArray:
 def ratio(over: Any, under: Any) -> Any:
     """Return a quotient; NaN where the reference is 0."""
     return np.where(np.equal(under, 0), np.nan, over / np.maximum(under, 1))
-
-
-def area_under_roc(chance: FloatArray, good: BoolArray) -> float:
-    """Return the probability that a job in time has a larger chance than a late one; ties count half.
-
-    By the rank sum of Mann and Whitney; NaN unless there are both.
-    """
-    positive = int(good.sum())
-    negative = len(good) - positive
-    if positive == 0 or negative == 0:
-        return float("nan")
-    ranks = rankdata(chance)
-    return float((ranks[good].sum() - positive * (positive + 1) / 2) / (positive * negative))
-
-
-def reliability(chance: FloatArray, good: BoolArray) -> dict[str, list[float]]:
-    """Return, for tenths of the chance: its mean, the share of jobs in time, and the number of jobs."""
-    place = np.minimum((chance * _BINS).astype(np.int64), _BINS - 1)
-    jobs = np.bincount(place, minlength=_BINS)
-    some = jobs > 0
-    mean = np.bincount(place, chance, _BINS)[some] / jobs[some]
-    share = np.bincount(place, good, _BINS)[some] / jobs[some]
-    return {"chance": mean.tolist(), "in_time": share.tolist(), "jobs": jobs[some].tolist()}
-
-
-def calibration_error(chance: FloatArray, good: BoolArray) -> float:
-    """Return the expected calibration error over tenths of the chance; NaN without chances."""
-    if len(chance) == 0:
-        return float("nan")
-    bins = reliability(chance, good)
-    apart = np.abs(np.subtract(bins["chance"], bins["in_time"]))
-    return float((apart * bins["jobs"]).sum() / len(chance))

@@ -21,7 +21,7 @@ from gridtune.report.cells import by_configuration
 from gridtune.report.labels import markdown_table, number_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.systems.dispatch.parameters import TABLE_1
-from gridtune.systems.dispatch.reproduction import TABLE_2, TABLE_3, TABLE_5, TABLE_6
+from gridtune.systems.dispatch.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
 from gridtune.types import FloatArray
 
 __all__ = ["Method", "gather", "medians", "write"]

@@ -31,7 +31,8 @@ from gridtune.systems.dispatch.metrics import (
     measure_dispatch,
 )
 from gridtune.systems.dispatch.parameters import SELECTED, SIMPLE, DispatchParameters
-from gridtune.systems.dispatch.reproduction import PUBLISHED, REPRODUCTIONS
+from gridtune.systems.dispatch.published import PUBLISHED
+from gridtune.systems.dispatch.reproduction import REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field, create_model, model_validator
@@ -77,6 +77,15 @@ class ESNQParameters(_CellParameters):
         return ResponsiveParameters.model_validate({**values, "sweeps": sweeps, "iterations": self.fits})
 
 
+class _ChosenJobs(NamedTuple):
+    """The jobs to learn on, those to evaluate on, the site, and the mean wait of the latter there, in s."""
+
+    learned_on: SiteJobs
+    held_out: SiteJobs
+    model: SiteModel
+    wait: float
+
+
 class ResponsiveESNQ(Training):
     """Candidate values of a grid site's jobs, learned as those of the system's cells are.
 
@@ -102,6 +111,7 @@ class ResponsiveESNQ(Training):
 
     def __init__(self) -> None:
         self._system = ResponsiveSystem()
+        self._last: tuple[Workload, ESNQParameters, _ChosenJobs] | None = None
 
     def traces(self, parameters: ESNQParameters) -> Iterable[str]:
         """Return the reference of the log."""
@@ -111,10 +121,11 @@ class ResponsiveESNQ(Training):
         """Refuse what a cell would refuse, and an evaluation on jobs that never wait."""
         super().preflight(parameters, load)
         self._system.preflight(parameters.cell, load)
-        _, held_out, model = self._site(parameters, load)
-        if parameters.held_out and not model.elastic and not _mean_wait(held_out, model, parameters.left_out):
+        chosen = self._chosen_jobs(parameters, load)
+        if parameters.held_out and chosen.wait == 0:
             raise SimulationError(
-                f"nobody waits in any part of {len(held_out)} jobs, so no policy is better than another",
+                f"nobody waits in any part of {len(chosen.held_out)} jobs, "
+                "so no policy is better than another",
                 field="held_out",
                 hint="fewer cores=, or held_out=0 to evaluate on the jobs that are learned on",
             )
@@ -128,8 +139,8 @@ class ResponsiveESNQ(Training):
         from gridtune.systems.responsive.learners.rllib import ESNQConfig  # noqa: PLC0415 (RLlib)
 
         cell = parameters.cell
-        learned_on, _, model = self._site(parameters, load)
-        config = ESNQConfig().site(learned_on, observed_model(model, cell.learner().inputs))
+        chosen = self._chosen_jobs(parameters, load)
+        config = ESNQConfig().site(chosen.learned_on, observed_model(chosen.model, cell.learner().inputs))
         config.training(learner=cell.learner(), weight=cell.weight, learning_seed=seed)
         return config.env_runners(num_env_runners=parameters.runners)
 
@@ -140,7 +151,7 @@ class ResponsiveESNQ(Training):
         from gridtune.systems.responsive.learners.rllib import policy_of  # noqa: PLC0415 (RLlib)
 
         cell = parameters.cell
-        _, held_out, model = self._site(parameters, load)
+        _, held_out, model, _ = self._chosen_jobs(parameters, load)
         site = play(policy_of(algorithm), held_out, model, headroom=cell.headroom or 0.0)
         metrics = measure_site(
             held_out,
@@ -160,32 +171,42 @@ class ResponsiveESNQ(Training):
 
         policy_of(algorithm).save(path)
 
-    def _site(self, parameters: ESNQParameters, load: WorkloadLoader) -> tuple[SiteJobs, SiteJobs, SiteModel]:
-        """Return the jobs to learn on, those to evaluate on, and the site."""
-        cell = parameters.cell
-        workload = self._system.selected(cell, load)
-        first, _ = split_log(workload, cell)
-        cores, cut = cell.size_of(workload.machine_processors), round((1 - parameters.held_out) * len(first))
-        length = len(first) - cut
-        if length == 0:
-            return _jobs_and_model(first, first, cell, cores)
-        every, parts = np.arange(len(first)), []
-        for begin in range(cut, -1, -length):
-            held_out = every[begin : begin + length]
-            part = _jobs_and_model(first.take(np.delete(every, held_out)), first.take(held_out), cell, cores)
-            # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
-            wait = math.inf if part[2].elastic else _mean_wait(*part[1:], cell.left_out)
-            parts.append((wait, part))
-            if parts[0][0] > 0:
-                break
-        return max(parts, key=lambda each: each[0])[1]
+    def _chosen_jobs(self, parameters: ESNQParameters, load: WorkloadLoader) -> _ChosenJobs:
+        """Return the jobs to learn on and to evaluate on; every evaluation of a training asks for them."""
+        workload = self._system.selected(parameters.cell, load)
+        if self._last is None or self._last[0] is not workload or self._last[1] != parameters:
+            self._last = workload, parameters, _choose_jobs(workload, parameters)
+        return self._last[2]
+
+
+def _choose_jobs(workload: Workload, parameters: ESNQParameters) -> _ChosenJobs:
+    """Hold out the last jobs, or if nobody waits there the part as long with the longest waits."""
+    cell = parameters.cell
+    first, _ = split_log(workload, cell)
+    cores, cut = cell.size_of(workload.machine_processors), round((1 - parameters.held_out) * len(first))
+    length = len(first) - cut
+    if length == 0:
+        return _jobs_and_model(first, first, parameters, cores)
+    every, parts = np.arange(len(first)), []
+    for begin in range(cut, -1, -length):
+        held_out = every[begin : begin + length]
+        learned_on = first.take(np.delete(every, held_out))
+        parts.append(_jobs_and_model(learned_on, first.take(held_out), parameters, cores))
+        if parts[0].wait > 0:
+            break
+    return max(parts, key=lambda part: part.wait)
 
 
 def _jobs_and_model(
-    learned_on: Workload, held_out: Workload, cell: ResponsiveParameters, cores: int
-) -> tuple[SiteJobs, SiteJobs, SiteModel]:
-    jobs = site_jobs(learned_on, held_out, cell)
-    return *jobs, parameters_model(cores, cell, jobs[0])
+    learned_on: Workload, held_out: Workload, parameters: ESNQParameters, cores: int
+) -> _ChosenJobs:
+    cell = parameters.cell
+    first, second = site_jobs(learned_on, held_out, cell)
+    model = parameters_model(cores, cell, first)
+    # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
+    told_apart = model.elastic or not parameters.held_out
+    wait = math.inf if told_apart else _mean_wait(second, model, cell.left_out)
+    return _ChosenJobs(first, second, model, wait)
 
 
 def _mean_wait(jobs: SiteJobs, model: SiteModel, left_out: int | None) -> float:

@@ -74,6 +74,9 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
             for name, unit, goal, formula, source in _OF_CLASS
         },
         "responsiveness_mean": Measure("1", "max", "mean W over all jobs", source=f"{PEREZ_2009}, eq. 1"),
+        "responsiveness_std": Measure(
+            "1", "min", "standard deviation of W over all jobs", source=f"{PEREZ_2010}, table 2"
+        ),
         "responsiveness_mean_bound": Measure(
             "1",
             "none",
@@ -187,7 +190,10 @@ def measure_site(
     run = jobs.run[counted]
     wait = (outcome.start - jobs.submit)[counted].astype(np.float64)
     responsiveness = run / (run + wait)
-    measures: dict[str, float] = {"responsiveness_mean": _summary(np.mean, responsiveness)}
+    measures: dict[str, float] = {
+        "responsiveness_mean": _summary(np.mean, responsiveness),
+        "responsiveness_std": _summary(np.std, responsiveness),
+    }
     for kind, number in (("interactive", 1), ("batch", 0)):
         mine = jobs.interactive[counted] == number
         measures |= {

@@ -98,6 +98,8 @@ _OF_THE_OTHER_NETWORK: dict[Regressor, tuple[str, ...]] = {
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+#: What only the papers' elastic site has.
+_OF_PAPERS = ("step", "period", "pool_charged", "resized_at")
 #: What a kind of site is called in cells' ids: the papers' elastic site was the only one at first.
 _SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
 
@@ -230,6 +232,16 @@ class ResponsiveParameters(LogParameters):
     step: Count = Field(10, description="elastic-paper: step between the sizes to choose from")
     period: Annotated[int, Field(ge=0)] = Field(
         900, description="elastic-paper: least seconds between two changes of the pool"
+    )
+    pool_charged: Literal["before", "after"] = Field(
+        "before",
+        description="elastic-paper: whether U of a decision counts the pool up to the decision, or as in the "
+        "paper up to the next one, with the size that was chosen",
+    )
+    resized_at: Literal["starts", "ends"] = Field(
+        "starts",
+        description="elastic-paper: ends: as in the paper of 2009, the end of a job may resize the pool also "
+        "when none waits (simple rules, esn-sarsa and ffnn-sarsa)",
     )
     start_latency: Annotated[int, Field(ge=0)] = Field(
         0, description="seconds from a decision to the start of its job, with the core in use"
@@ -380,10 +392,10 @@ class ResponsiveParameters(LogParameters):
     def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:
         """Yield names of parameters without effect, and the choice that makes them so."""
         if self.site == "rigid":
-            yield ("floor", "largest", "step", "period", "headroom"), "site=rigid"
+            yield ("floor", "largest", "headroom", *_OF_PAPERS), "site=rigid"
         if self.site == "elastic":
             unused = set(_OF_RULES) - set(POOL_RULES[self.pool][1])
-            yield ("step", "period"), "site=elastic"
+            yield _OF_PAPERS, "site=elastic"
             yield sorted(unused), f"pool={self.pool}"
         else:
             yield ("pool", *POOL_SETTINGS), f"site={self.site}"
@@ -402,6 +414,8 @@ class ResponsiveParameters(LogParameters):
             yield (*LEARNING, "variant"), policy
             return
         method, regressor = LEARNED[self.policy]
+        if method != "sarsa":
+            yield ("resized_at",), policy
         if self.protocol == "online":
             yield ("sweeps",), "protocol=online"
         yield _OF_OTHER_METHODS[method], policy

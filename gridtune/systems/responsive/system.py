@@ -297,6 +297,8 @@ def parameters_model(
         largest=parameters.largest or 2 * cores,
         step=parameters.step,
         period=parameters.period,
+        charged_after=parameters.pool_charged == "after",
+        resized_at_ends=parameters.resized_at == "ends",
         oracle=parameters.estimates == "oracle",
         median_of=parameters.median_of,
         start_latency=parameters.start_latency,

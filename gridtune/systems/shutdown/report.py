@@ -22,13 +22,14 @@ from gridtune.core.style import MARKERS, PALETTE, figure, group_thousands, head,
 from gridtune.core.system import FinishedSweep
 from gridtune.report.cells import by_configuration
 from gridtune.report.labels import markdown_table
-from gridtune.systems.shutdown.reproduction import OVERALL, Overall
+from gridtune.systems.shutdown.reproduction import OVERALL, SPREADS, Overall, Spread
 from gridtune.systems.shutdown.simulator.days import SEQUENTIAL_GAP
 from gridtune.systems.shutdown.simulator.platform import TRACES
 from gridtune.types import AnyArray
 
 __all__ = [
     "GROUPS",
+    "MOST_DELAYED",
     "PolicyRun",
     "plot_cumulative",
     "plot_nodes",
@@ -210,16 +211,24 @@ def _mean_and_published(run: PolicyRun, name: str, published: Overall | None) ->
 
 
 def _spread_table(runs: Sequence[PolicyRun]) -> str:
-    """Return how days differ: standard deviation, minimum and maximum of waste, switches and stretch."""
-    names, rows = ("waste", "switches", "stretch"), []
+    """Return how days differ in table 3: standard deviation, minimum and maximum, the paper's behind ours."""
+    published, rows = SPREADS.get(runs[0].cluster or "", {}), []
+
+    def cell(ours: Sequence[float], spread: Spread | None) -> str:
+        behind = "" if spread is None else f"({', '.join(map(_number, spread))})"
+        return " ".join(filter(None, (", ".join(map(_number, ours)), behind)))
+
     for run in runs:
+        spreads = published.get(run.label, [None] * len(_COLUMNS))
         cells = []
-        for name in names:
-            values = run.column("days", _COLUMNS[name]).astype(float)
+        for column, spread in zip(_COLUMNS.values(), spreads, strict=True):
+            values = run.column("days", column).astype(float)
             values = values[~np.isnan(values)]
-            cells.append(", ".join(_number(value) for value in (values.std(), values.min(), values.max())))
+            cells.append(cell((values.std(), values.min(), values.max()) if len(values) else (), spread))
         rows.append([run.label, *cells])
-    return markdown_table(["policy", *(f"{name}: std, min, max" for name in names)], rows)
+    if "DS" in published:
+        rows.append(["the paper's agent", *(cell((), spread) for spread in published["DS"])])
+    return markdown_table(["policy", *(f"{name}: std, min, max" for name in _COLUMNS)], rows)
 
 
 def _bound_table(runs: Sequence[PolicyRun]) -> str:
@@ -326,8 +335,8 @@ def _plot_groups(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[P
 #: Classes of jobs by minutes since the previous submission: where each begins, and its name.
 _EDGES = (0, 1, 5, 15, 60, 240)
 _CLASSES = ("0", "1–4", "5–14", "15–59", "60–239", "240 or more")
-#: Share of the jobs, by slowdown, whose run times are shown; the paper takes 10,000 jobs of four clusters.
-_TOP = 0.2
+#: The jobs whose run times are shown: the paper's number with the highest slowdowns, at most a fifth of all.
+MOST_DELAYED, _TOP = 10_000, 0.2
 
 
 def _started(run: PolicyRun) -> dict[str, npt.NDArray[Any]]:
@@ -374,7 +383,7 @@ def _plot_delayed_runs(runs: Sequence[PolicyRun], workload: str, path: Path) -> 
     with figure(7.5, 4.2) as (drawing, panel):
         for run in runs:
             jobs = _started(run)
-            count = max(1, int(_TOP * len(jobs["run_time"])))
+            count = max(1, min(MOST_DELAYED, int(_TOP * len(jobs["run_time"]))))
             top = np.argsort(-jobs["slowdown"], kind="stable")[:count]
             run_times = np.sort(jobs["run_time"][top])
             share = np.arange(1, count + 1) / count
@@ -385,7 +394,7 @@ def _plot_delayed_runs(runs: Sequence[PolicyRun], workload: str, path: Path) -> 
             ylabel="share of jobs that run no longer",
             ylim=(0, 1.02),
         )
-        head(panel, f"The most delayed jobs: {workload}", f"the {100 * _TOP:g} % with the highest slowdown")
+        head(panel, f"The most delayed jobs: {workload}", f"the {count:,} with the highest slowdown")
         drawing.legend(*panel.get_legend_handles_labels(), loc="outside right upper")
         return [save(drawing, path)]
 

@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from gridtune.batch.metrics import evaluate
+from gridtune.batch.metrics.classes import default_classes
 from gridtune.batch.replay import simulate
 from gridtune.core.cells import CellResult, replicate_streams
 from gridtune.core.plugins import load_plugins
@@ -59,7 +60,8 @@ def test_it_is_what_simulate_and_evaluate_give(log: str) -> None:
     cleaned, _ = clean(read_workload(log))
     schedule = simulate(cleaned, order="sjf", backfill="none")
     assert starts(outcome) == schedule.start_time.tolist()
-    assert dict(outcome.metrics) == pytest.approx(evaluate(schedule), nan_ok=True)
+    classes = default_classes(read_workload(log))
+    assert dict(outcome.metrics) == pytest.approx(evaluate(schedule, classes=classes), nan_ok=True)
     assert outcome.notes["jobs"] == 5
     assert outcome.notes["cleaning"]["drop_never_started"] == 1
     json.dumps(outcome.notes)
@@ -173,7 +175,7 @@ def test_switches_reach_the_simulation() -> None:
         ({"load": 0}, "greater than 0"),
         ({"warmup": 1}, "less than 1"),
         ({"processors": 0}, "greater than 0"),
-        ({"walltime": "guess"}, "'log', 'exact' or 'noise'"),
+        ({"walltime": "guess"}, "'log', 'exact', 'noise' or 'predicted'"),
         ({"colour": "red"}, "Extra inputs"),
     ],
 )
@@ -208,6 +210,36 @@ def test_results_of_version_1_say_what_conservative_meant(log: str) -> None:
     assert Renaming(BatchSystem()).result(old) is old
 
 
+def test_windows_of_a_continuous_replay_share_one_schedule(log: str) -> None:
+    system, loaded = BatchSystem(), read_workload(log)
+    whole = run(log, order="sjf")
+    parts = []
+    for window in ("1/2", "2/2"):
+        parameters = BatchParameters(trace=log, order="sjf", window=window, window_mode="continuous")
+        streams = replicate_streams(0, {})
+        parts.append(system.run(parameters, streams=streams, load=lambda reference: loaded, tables=True))
+    assert parts[0].schedule is parts[1].schedule
+    assert starts(parts[0]) == starts(whole)
+    counts = [part.metrics["jobs"] for part in parts]
+    waits = [part.metrics["wait_mean"] for part in parts]
+    assert counts == [2, 3]
+    assert np.average(waits, weights=counts) == pytest.approx(whole.metrics["wait_mean"])
+    # A window that is replayed by itself begins on an empty machine.
+    assert run(log, order="sjf", window="2/2").metrics["wait_mean"] < waits[1]
+
+
+def test_windows_of_a_random_replay_have_their_own_numbers(log: str) -> None:
+    options = {"order": "random", "window": "2/2", "window_mode": "continuous"}
+    assert len({tuple(starts(run(log, seed=seed, **options))) for seed in range(8)}) > 1
+    assert BatchParameters(trace=log, **options).draws_numbers
+    assert not BatchParameters(trace=log, order="wfp3", fill_order="walltime * wait").draws_numbers
+
+
+def test_a_guard_reaches_the_simulation(log: str) -> None:
+    assert starts(run(log, order="narrowest", guard=0)) == starts(run(log))
+    assert starts(run(log, order="narrowest")) != starts(run(log))
+
+
 def test_selected_workloads_are_kept_between_cells(log: str) -> None:
     system, loaded = BatchSystem(), read_workload(log)
     parameters = BatchParameters(trace=log, window="1/2")
@@ -223,7 +255,7 @@ def test_selected_workloads_are_kept_between_cells(log: str) -> None:
 def test_what_selects_jobs_is_the_key_of_selections() -> None:
     values = {
         **{"trace": "other", "clean": "none", "first": 5, "processors": 4, "partition": 1, "user": 2},
-        **{"group": 3, "part": "1/2", "window": "2/3"},
+        **{"group": 3, "part": "1/2", "window": "2/3", "window_mode": "continuous"},
     }
     plain = BatchParameters(trace="log")
     # A new parameter that selects jobs needs an entry here, and is in the key by itself.

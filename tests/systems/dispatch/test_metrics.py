@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from gridtune.systems.dispatch.metrics import (
     DISPATCH_METRICS,
-    area_under_roc,
-    calibration_error,
     dispatch_notes,
     measure_dispatch,
-    reliability,
 )
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay
@@ -88,25 +84,3 @@ def test_without_chances_there_is_nothing_to_say_of_them():
     assert np.isnan([values["aroc"], values["brier"], values["calibration_error"]]).all()
     assert values["relative_in_time_median"] == 1.0
     assert np.isnan(values["relative_tardiness"])
-
-
-def test_the_area_is_scikit_learns():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        chance = rng.integers(0, 8, 60) / 8
-        good = rng.random(60) < chance
-        assert area_under_roc(chance, good) == pytest.approx(roc_auc_score(good, chance))
-    assert np.isnan(area_under_roc(np.ones(3), np.ones(3, np.bool_)))
-
-
-def test_calibration():
-    chance = np.array([0.05, 0.05, 0.95, 0.95, 1.0])
-    good = np.array([False, True, True, True, False])
-    values = reliability(chance, good)
-    assert values["jobs"] == [2, 3]
-    assert values["in_time"] == [0.5, pytest.approx(2 / 3)]
-    assert calibration_error(chance, good) == pytest.approx((2 * 0.45 + 3 * (2.9 / 3 - 2 / 3)) / 5)
-    rng = np.random.default_rng(1)
-    chance = rng.random(20_000)
-    assert calibration_error(chance, rng.random(20_000) < chance) < 0.02
-    assert calibration_error(chance, rng.random(20_000) < 0.5) > 0.2

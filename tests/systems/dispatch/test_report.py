@@ -13,8 +13,8 @@ import pytest
 
 from gridtune.core.cells import CellResult
 from gridtune.systems.dispatch.parameters import TABLE_1
+from gridtune.systems.dispatch.published import PUBLISHED, TABLE_2, TABLE_3, TABLE_5, TABLE_6
 from gridtune.systems.dispatch.report import gather, write
-from gridtune.systems.dispatch.reproduction import PUBLISHED, TABLE_2, TABLE_3, TABLE_5, TABLE_6
 
 
 def cell(

@@ -50,6 +50,7 @@ def test_by_hand():
     assert metrics["interactive_responsiveness_above_09"] == 0.5
     assert metrics["batch_responsiveness_mean"] == pytest.approx((2 / 3 + 1) / 2)
     assert metrics["responsiveness_mean"] == pytest.approx(responsive.mean())
+    assert metrics["responsiveness_std"] == pytest.approx(responsive.std())
     assert (metrics["interactive_wait_mean"], metrics["batch_wait_mean"]) == (5, 75)
     assert (metrics["interactive_wait_std"], metrics["batch_wait_std"]) == (5, 75)
     # Interactive waits are 0 and 10, batch waits 0 and 150.

@@ -157,6 +157,11 @@ def test_recorded_waits_need_waits():
         ({"policy": "esn-sarsa", "sweeps": 0, "pretraining_sweeps": 0}, "without pretraining"),
         ({"site": "elastic-paper", "largest": 50}, "floor <= cores <= largest"),
         ({"site": "elastic-paper", "floor": 90}, "floor <= cores <= largest"),
+        ({"resized_at": "ends"}, "resized_at has no effect with site=rigid"),
+        (
+            {"site": "elastic-paper", "policy": "esn-fq", "resized_at": "ends"},
+            "resized_at has no effect with policy=esn-fq",
+        ),
         ({"boot_seconds": 60}, "boot_seconds has no effect with site=rigid"),
         ({"site": "elastic-paper", "pool": "keda"}, "pool has no effect with site=elastic-paper"),
         ({"site": "elastic", "period": 60}, "period has no effect with site=elastic"),
@@ -269,7 +274,7 @@ def esnq(**parameters):
 def test_a_training_is_judged_where_jobs_wait():
     """Nobody waits in the last fifth of the first half, and all policies score the same there."""
     training, parameters, load = esnq()
-    learned_on, held_out, model = training._site(parameters, load)
+    learned_on, held_out, model, _ = training._chosen_jobs(parameters, load)
     training.preflight(parameters, load)
     assert (len(learned_on), len(held_out)) == (3800, 950)
     starts = {rule: replay(held_out, model, rule).start for rule in ("fcfs", "lifo")}
@@ -282,7 +287,7 @@ def test_a_training_is_judged_where_jobs_wait():
     counted = counted_jobs(len(last), None)
     assert (replay(last, model, "fcfs").start == last.submit)[counted].all()
     # Where jobs wait in the last part, it stays.
-    assert training._site(*esnq(cores=20)[1:])[1].submit.tolist() == last.submit.tolist()
+    assert training._chosen_jobs(*esnq(cores=20)[1:]).held_out.submit.tolist() == last.submit.tolist()
 
 
 def test_jobs_that_never_wait_are_no_evaluation():

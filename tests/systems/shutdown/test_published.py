@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridtune.core.system import get_system
-from gridtune.systems.shutdown.reproduction import OVERALL, PAPER
+from gridtune.systems.shutdown.reproduction import OVERALL, PAPER, SPREADS
 from gridtune.systems.shutdown.simulator.platform import TRACES
 
 #: Table 1: cluster, cores, jobs, sequential submissions and utilisation in per cent.
@@ -72,6 +72,11 @@ def test_table_3_is_as_printed():
             cluster = name.lower()
             expected[cluster] = {}
     assert expected == OVERALL
+    for cluster, policies in OVERALL.items():
+        for policy, means in policies.items():
+            for mean, spread in zip(means, SPREADS[cluster][policy], strict=True):
+                assert spread.minimum <= mean <= spread.minimum + 100 * spread.std
+                assert mean + spread.std < spread.maximum
 
 
 def test_the_tables_agree_with_the_text():
@@ -85,7 +90,8 @@ def test_the_tables_agree_with_the_text():
 
 def test_the_system_publishes_every_number():
     published = get_system("shutdown").published
-    assert len(published) == 4 * (4 + 5 + 5 * 4)
+    # Nine clusters in table 1; of four, days by group, and for five policies four columns of four numbers.
+    assert len(published) == 9 * 4 + 4 * (5 + 5 * 4 * 4)
     waste = published["taurus T(5) waste"]
     assert (waste.value, waste.unit, waste.source) == (28714.38, "W·min", f"{PAPER}, table 3")
     assert published["orion days of group 2"].value == 777

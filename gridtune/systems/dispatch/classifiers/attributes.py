@@ -1,7 +1,7 @@
 """Selection of attributes by correlation (CFS), as WEKA does by default.
 
-Of all sets of attributes the one whose members tell most of the class and least of each other. Quantities are
-cut into intervals first, where that pays by the length of a description.
+The chosen set is the one whose members say most about the class and least about each other. Quantities are
+cut into intervals first, where that shortens the description (MDL).
 
 Sources: Hall, "Correlation-based feature selection for machine learning", PhD thesis, Waikato, 1999 (merit,
 symmetrical uncertainty); Fayyad and Irani, "Multi-interval discretization of continuous-valued attributes",
@@ -43,7 +43,7 @@ def select_attributes(table: FloatArray, labels: IntArray, *, categorical: Seque
         else np.searchsorted(cut_points(table[:, column], labels), table[:, column])
         for column in range(columns)
     ]
-    told = np.array([symmetrical_uncertainty(value, labels) for value in values])
+    with_class = np.array([symmetrical_uncertainty(value, labels) for value in values])
     between = np.zeros((columns, columns))
     for one, other in combinations(range(columns), 2):
         between[one, other] = symmetrical_uncertainty(values[one], values[other])
@@ -51,7 +51,7 @@ def select_attributes(table: FloatArray, labels: IntArray, *, categorical: Seque
     for size in range(1, columns + 1):
         for kept in combinations(range(columns), size):
             pairs = sum(between[one, other] for one, other in combinations(kept, 2))
-            own = float(told[list(kept)].sum()) / np.sqrt(size + 2 * pairs)
+            own = float(with_class[list(kept)].sum()) / np.sqrt(size + 2 * pairs)
             if own > merit + 1e-9:
                 best, merit = kept, own
     return np.isin(np.arange(columns), best)

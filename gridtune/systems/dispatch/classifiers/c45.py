@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.classifiers.neighbours import entropy
@@ -454,6 +454,6 @@ class GrownTree:
         nodes = Nodes(*(column.copy() for column in self.nodes))
         _collapse(nodes)
         rows = np.arange(len(self.examples.table))
-        bound = Bound(float(confidence), float(norm.ppf(1.0 - confidence)))
+        bound = Bound(float(confidence), float(ndtri(1.0 - confidence)))
         _prune(0, rows, self.examples, nodes, bound, raising)
         return nodes

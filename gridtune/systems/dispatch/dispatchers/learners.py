@@ -15,21 +15,20 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import StratifiedKFold
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from gridtune.core.boosted_trees import fit_boosted_trees
 from gridtune.errors import SimulationError
+from gridtune.statistics.chances import area_under_roc
 from gridtune.systems.dispatch.classifiers.attributes import select_attributes
 from gridtune.systems.dispatch.classifiers.c45 import GrownTree
-from gridtune.systems.dispatch.classifiers.fitted import boosting_predictor, naive_bayes_predictor
-from gridtune.systems.dispatch.classifiers.neighbours import stump_predictor
-from gridtune.systems.dispatch.metrics import area_under_roc
+from gridtune.systems.dispatch.classifiers.naive_bayes import naive_bayes_predictor
+from gridtune.systems.dispatch.classifiers.neighbours import stump_predictor, stump_shares
 from gridtune.systems.dispatch.simulator.predicting import LEFT, MACHINE, PREDICTED, AttributeSet
 from gridtune.systems.dispatch.simulator.replay import PROBABLE
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["LEARNERS", "Examples", "Learner", "Selection", "class_weights", "make_learner", "select"]
 
-LEARNERS = ("j48", "naive_bayes", "lwl", "boosting", "boosted_time")
 #: One in this many examples is set apart to calibrate on.
 _CALIBRATION = 5
 
@@ -174,6 +173,10 @@ class _LocallyWeighted(Learner):
     memory: int | None = 500
     limit: int | None = 250
 
+    def scores(self, table: FloatArray, labels: Any, weights: FloatArray, rows: FloatArray) -> Any:
+        shares = stump_shares(table, labels, weights, neighbours=self.settings, categorical=(MACHINE,))
+        yield from shares(rows)[:, :, 1]
+
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         shares = stump_predictor(table, labels, weights, neighbours=setting, categorical=(MACHINE,))
         self.answer = lambda rows: shares(rows)[:, 1]
@@ -194,7 +197,7 @@ class _Boosting(Learner):
             return
         apart, rest = _split(len(labels), rng)
         classifier = HistGradientBoostingClassifier(max_iter=self.rounds, early_stopping=False)
-        raw = _boosted(classifier, examples.rows[rest], labels[rest])
+        raw = fit_boosted_trees(classifier, examples.rows[rest], labels[rest])
         calibrated = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0)
         calibrated.fit(raw(examples.rows[apart]), labels[apart])
         edges, levels = calibrated.X_thresholds_, calibrated.y_thresholds_
@@ -233,7 +236,7 @@ class _BoostedTime(Learner):
         goal = np.log(np.maximum(examples.seconds, 1.0) / examples.rows[:, PREDICTED])
         apart, rest = _split(len(goal), rng)
         regressor = HistGradientBoostingRegressor(max_iter=self.rounds, early_stopping=False)
-        self.model = _boosted(regressor, examples.rows[rest], goal[rest])
+        self.model = fit_boosted_trees(regressor, examples.rows[rest], goal[rest])
         self.ratios = np.sort(np.exp(goal[apart] - self.model(examples.rows[apart])))
 
     def seconds(self, rows: FloatArray) -> FloatArray:
@@ -260,16 +263,15 @@ def _split(count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     return order[::_CALIBRATION], np.setdiff1d(order, order[::_CALIBRATION])
 
 
-def _boosted(model: Any, rows: FloatArray, goal: Any) -> Callable[[FloatArray], FloatArray]:
-    """Fit boosted trees and flatten them; on one thread: on a busy machine several wait for each other."""
-    with threadpool_limits(limits=1):
-        return boosting_predictor(model.fit(rows, goal))
-
-
 _CLASSES: dict[str, type[Learner]] = {
-    **{"j48": J48, "naive_bayes": _NaiveBayes, "lwl": _LocallyWeighted},
-    **{"boosting": _Boosting, "boosted_time": _BoostedTime},
+    "j48": J48,
+    "naive_bayes": _NaiveBayes,
+    "lwl": _LocallyWeighted,
+    "boosting": _Boosting,
+    "boosted_time": _BoostedTime,
 }
+#: The names of all learners.
+LEARNERS = tuple(_CLASSES)
 
 
 def make_learner(name: str, machines: int, **options: Any) -> Learner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -211,6 +212,8 @@ def play(
     """
     import torch  # noqa: PLC0415
 
+    from gridtune.training.ppo import best_actions  # noqa: PLC0415 (torch)
+
     count = len(episodes)
     brokers = BrokerBatch(episodes[0], machines, order=ORDERS[order], count=count, forget=forget)
     for index, jobs in enumerate(episodes):
@@ -219,11 +222,13 @@ def play(
     brokers.step(np.zeros(count, np.int64), begins)
     state = network.initial_state(count)
     # There is one decision for each job, so all episodes end with the same step.
-    while not brokers.observed.over[0]:
+    for step in itertools.count():
+        if brokers.observed.over[0]:
+            break
         seen = torch.from_numpy(brokers.observed.features)[None]
         with torch.no_grad():
             logits, _, state = network(seen, torch.from_numpy(begins)[None], state)
-        brokers.step(logits[0].argmax(-1).numpy())
+        brokers.step(best_actions(logits[0], step).numpy())
         begins = np.zeros(count, np.bool_)
     return [brokers.outcome(index) for index in range(count)]
 

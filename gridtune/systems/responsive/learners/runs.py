@@ -23,10 +23,15 @@ from gridtune.systems.responsive.simulator.candidates import (
     count_candidates,
     feature_count,
     fill_features,
+    fill_tick,
     start_candidate,
 )
 from gridtune.systems.responsive.simulator.rules import choose, demanded
-from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
+from gridtune.systems.responsive.simulator.stepping import (
+    advance_until_decision,
+    resize_pool,
+    start_job,
+)
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
@@ -180,6 +185,9 @@ def run_site(site, learner, rule, epsilon, headroom, stop, until, rng):
             return False
         if memory.now > until:
             return True
+        if memory.tick_due:
+            resize_pool(site, _size_at_end(site, learner, rule, epsilon, headroom, rng))
+            continue
         count = count_candidates(site)
         rows, q = with_room(rows, q, count)
         fill_rows(site, learner, rows, count)
@@ -205,6 +213,30 @@ def run_site(site, learner, rule, epsilon, headroom, stop, until, rng):
         else:
             start_candidate(site, candidate)
     return True
+
+
+@kernel()
+def _size_at_end(site, learner, rule, epsilon, headroom, rng):
+    """Return the pool size that a termination with an empty queue asks for; see `run_site`.
+
+    A size is valued as that of a candidate without a job. Nothing is learned of it: only jobs have a reward.
+    """
+    if headroom > 0.0:
+        return demanded(site, headroom)
+    count_candidates(site)
+    count = site.state.memory[0].options
+    if rule != BY_VALUE:
+        option = _nearest_option(site, demanded(site, 1.0))
+    else:
+        rows, q = np.zeros((count, learner.arrays.columns.size)), np.empty(count)
+        width = feature_count(site)
+        for option in range(count):
+            fill_tick(site, rows[option, :width], site.state.options[option])
+        score_candidates(learner.arrays, learner.state, rows, learner.scratch, q)
+        option = best_of(q, 0, count, 1)
+    if epsilon > 0.0 and rng.random() < epsilon:
+        option = min(int(rng.random() * count), count - 1)
+    return site.state.options[option]
 
 
 @kernel()

@@ -210,6 +210,8 @@ class _Run:
         )
         counted = jobs["counted"]
         wait = (jobs["start"] - jobs["submit"])[counted]
+        self.submit, self.run, self.vo = jobs["submit"], jobs["run"], jobs["vo"]
+        self.overhead = wait / jobs["run"][counted]
         self.interactive = jobs["interactive"][counted]
         self.wait = wait
         self.responsiveness = jobs["run"][counted] / (jobs["run"][counted] + wait)
@@ -239,22 +241,29 @@ class _Drawn(NamedTuple):
 
 
 def write_curves(sweep: FinishedSweep) -> list[Path]:
-    """Write W, waits, fairness and, if elastic, pool and utilisation, of each workload and kind of site."""
+    """Write the jobs, W, waits, fairness and, if elastic, pool and utilisation, of each workload and site."""
     files = []
     rigid: dict[str, dict[str, _Run]] = {}
+    # On the rigid site, to be drawn with those of the elastic one: figure 8 of the first paper.
+    learned: dict[str, _Run] = {}
     for rows, site, workload, stem in _sites(sweep):
-        runs = {
-            f"{row.label}, {row.estimates}": _Run(sweep.tables_of(row.results[0]))
-            for row in chosen_rows(rows)
-        }
+        chosen = chosen_rows(rows)
+        runs = {f"{row.label}, {row.estimates}": _Run(sweep.tables_of(row.results[0])) for row in chosen}
         shared, names = shared_part(list(runs))
         runs = {names[name]: run for name, run in runs.items()}
         drawn = _Drawn(f"{workload}, {SITES[site]}", shared, stem)
-        files.append(_draw_responsiveness(runs, drawn))
-        files.append(_draw_delays(runs, drawn))
+        beside = learned if site == "elastic-paper" and workload in rigid else {}
+        files.append(_draw_responsiveness({**runs, **beside}, drawn))
+        files.append(_draw_delays({**runs, **beside}, drawn))
         files += _draw_fairness(runs, drawn)
         if site == "rigid":
             rigid = {workload: runs}
+            learned = {
+                f"rigid: {name}": run
+                for row, (name, run) in zip(chosen, runs.items(), strict=True)
+                if row.policy in LEARNED
+            }
+            files.append(_draw_workload(*next(iter(runs.items())), drawn))
         if site == "elastic":
             files.append(_draw_pools(runs, drawn))
         if site == "elastic-paper":
@@ -303,6 +312,38 @@ def _over_time(runs: Mapping[str, _Run], what: str) -> dict[str, FloatArray]:
     return {name: _at(instants, run.days, getattr(run, what)) for name, run in runs.items()}
 
 
+#: Seconds over which the jobs that arrive are added up (figure 3 of the first paper).
+_INTERVAL = 10_000
+
+
+def _draw_workload(name: str, run: _Run, drawn: _Drawn) -> Path:
+    """Draw run times by VO, waits relative to them, and work that arrives, as figures 1 to 3 (2009)."""
+    with figure(13, 4.2, ncols=3) as (drawing, (times, overheads, requests)):
+        for vo in np.unique(run.vo):
+            mine = np.sort(run.run[run.vo == vo])
+            times.step(mine, np.arange(1, len(mine) + 1) / len(mine), where="post", label=f"VO {vo + 1}")
+        times.legend(loc="upper left")
+        for mine, kind in ((run.interactive, "interactive"), (~run.interactive, "batch")):
+            values = np.maximum(np.sort(run.overhead[mine]), 1e-3)
+            overheads.step(values, np.arange(1, len(values) + 1) / max(len(values), 1), label=kind)
+        overheads.legend(loc="lower right")
+        for panel, unit in (
+            (times, "run time, s"),
+            (overheads, "wait / run time (left edge: 0.001, less)"),
+        ):
+            panel.set_xscale("log")
+            panel.set(xlabel=unit, ylabel="share of jobs with no more", ylim=(0, 1.02))
+        place = (run.submit - run.begin) // _INTERVAL
+        asked = np.bincount(place, run.run) / _INTERVAL
+        requests.step(np.arange(len(asked)) * _INTERVAL / DAY, asked, where="post", linewidth=0.8)
+        requests.set(xlabel="days since the first submission", ylabel="cores")
+        group_thousands(requests.yaxis)
+        head(times, "Run times by VO", drawn.where)
+        head(overheads, "Wait over run time", in_words(name))
+        head(requests, "Work that arrives", f"seconds of run time a second, over {_INTERVAL:,} s")
+        return save(drawing, drawn.path("workload"))
+
+
 @contextmanager
 def _panels(
     runs: Mapping[str, _Run], drawn: _Drawn, curve: _Curve, grid: FloatArray
@@ -322,8 +363,8 @@ def _panels(
         for name, look in _looks(runs, groups).items():
             for panel, (x, y) in zip(axes, lines[name], strict=True):
                 panel.step(x, y, where="post", label=wrapped(groups[name]), **look)
-        for panel, kind in zip(axes, ("Interactive", "Batch"), strict=True):
-            head(panel, f"{kind} jobs: {drawn.where}", drawn.explained if kind == "Interactive" else " ")
+        head(axes[0], "Interactive jobs", drawn.where)
+        head(axes[1], "Batch jobs", drawn.explained)
         drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
         yield drawing, axes
 

@@ -151,7 +151,7 @@ def _show(site, rows, observed, index):
 @kernel()
 def _show_tick(site, rows, observed, index):
     """Show the site in the first slot."""
-    fill_tick(site, rows[0])
+    fill_tick(site, rows[0], site.state.memory[0].target)
     observed.rows[index] = 0.0
     observed.mask[index] = 0
     observed.mask[index, 0] = 1

@@ -35,7 +35,7 @@ The extended set goes on with (w: how long the candidate has waited)
 ==================  =====================================================================================
 
 At a tick, which an agent uses to size the pool, there is one row: columns of candidates are 0, except for the
-pool's size, which is the one to keep.
+pool's size, which is the one to keep. Terminations that resize a pool have such a row for each size.
 
 The expected run time is the real one (`oracle`) or the median of the class; the expected remaining time of a
 job that has run for longer than expected is 0.
@@ -162,14 +162,14 @@ def fill_features(site, rows):
 
 
 @kernel()
-def fill_tick(site, row):
-    """Write the row of a tick, shape (`feature_count(site)`,), float64."""
+def fill_tick(site, row, pool):
+    """Write the row of a tick, shape (`feature_count(site)`,), float64; `pool`: the size in it."""
     common = 4 + site.shares.size
     row[:] = 0.0
     oracle, batch, interactive = site.model[0].oracle, class_estimate(site, 0), class_estimate(site, 1)
     _fill_state(site, row, oracle, batch, interactive)
     size = common + site.shares.size + 1
-    row[size] = site.state.memory[0].target / site.model[0].cores
+    row[size] = pool / site.model[0].cores
     if site.model[0].extended:
         _fill_extended_state(site, row, size + 1)
 

@@ -15,6 +15,7 @@ from gridtune.systems.responsive.simulator.state import Site
 from gridtune.systems.responsive.simulator.stepping import (
     advance_instant,
     advance_until_decision,
+    resize_pool,
     start_job,
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
@@ -154,6 +155,9 @@ def _replay_site(site, rule, patience, headroom, rng):
     memory = site.state.memory[0]
     while advance_until_decision(site):
         size = demanded(site, headroom) if headroom > 0 else memory.pool
+        if memory.tick_due:
+            resize_pool(site, size)
+            continue
         place = choose(site, rule, patience, rng)
         if place < 0:
             # Every waiting job is one too many of its user: nothing starts before the next event.

@@ -141,6 +141,11 @@ class SiteModel:
         Expected run time of a class before one of its jobs is completed, seconds.
     features
         See `gridtune.systems.responsive.simulator.candidates`.
+    charged_after
+        Elastic, without an autoscaler: U of a decision counts the pool up to the next decision, with the size
+        that it chose (Perez et al. 2009, eq. 3), and not up to itself.
+    resized_at_ends
+        Elastic, without an autoscaler: a termination that leaves the queue empty may resize the pool, too.
     start_latency
         Seconds from a decision to the start of its job; the core is in use meanwhile.
     user_cap
@@ -163,6 +168,8 @@ class SiteModel:
     prior_interactive: float = 450.0
     prior_batch: float = 3600.0
     features: FeatureSet = "paper"
+    charged_after: bool = False
+    resized_at_ends: bool = False
     start_latency: int = 0
     user_cap: int = 17
     weights: LinearWeights = _FAIR_INDEX

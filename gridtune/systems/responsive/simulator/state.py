@@ -38,6 +38,7 @@ __all__ = [
     "service_of",
     "total_service",
     "utilisation_now",
+    "utilisation_of",
 ]
 
 
@@ -60,7 +61,7 @@ def _record(**fields: Sequence[str]) -> np.dtype[np.void]:
 #: the seconds between two rows of `State.track`; `prior_batch` … the run time to expect of a class without
 #: a completed job.
 MODEL = _record(
-    bool=("elastic", "oracle", "extended", "at_events"),
+    bool=("elastic", "oracle", "extended", "at_events", "charged_after", "resized_at_ends"),
     int64=(
         *("cores", "floor", "largest", "period", "median_of", "start_latency", "user_cap"),
         *("scaler", "boot", "idle", "timer", "window", "orders", "releases", "spacing"),
@@ -84,8 +85,8 @@ MODEL = _record(
 #: Of an event-driven pool: `target`: the size to keep; `booting`: booting cores; `boot_head` and
 #: `idle_head`: the places of the next one in `State.booting` and of the longest idle one in `State.idle`;
 #: `next_tick` and `ticks`: the timer's next tick, and ticks so far; `tick_due`: whether a tick waits for
-#: an agent; `boots`: cores ordered so far; `orders_left`, `releases_left`: until the next tick; `tracked`:
-#: rows of `State.track`.
+#: an agent, or a termination for a size; `boots`: cores ordered so far; `orders_left`, `releases_left`: until
+#: the next tick; `tracked`: rows of `State.track`.
 MEMORY = _record(
     int64=(
         *("now", "arrived", "head", "tail", "running", "done", "decided"),
@@ -102,8 +103,9 @@ VO = _record(int64=("service", "running", "begun", "queued"))
 #: Of a VO's jobs of a class: Σ weight · ln run time over completed jobs, Σ weight, and the run time to
 #: expect in the present decision; the number of completed jobs.
 VO_CLASS = _record(float64=("log", "weight", "expected"), int64=("seen",))
-#: A decision: its job, its second, the pool's size after it, and F and U when it was taken.
-DECISION = _record(int64=("job", "time", "pool"), float64=("fairness", "utilisation"))
+#: A decision: its job, its second, the pool's size after it, the run time of jobs completed before it, and F
+#: and U when it was taken; with `charged_after` U has the pool up to the next decision.
+DECISION = _record(int64=("job", "time", "pool", "finished"), float64=("fairness", "utilisation"))
 
 
 class Jobs(NamedTuple):
@@ -260,8 +262,14 @@ def book_pool(site):
 @kernel()
 def utilisation_now(site):
     """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
+    return utilisation_of(site, site.state.memory[0].finished)
+
+
+@kernel()
+def utilisation_of(site, finished):
+    """Return run time of completed jobs / core-seconds of the pool so far; 0 at first."""
     area = pool_area(site)
-    return site.state.memory[0].finished / area if area > 0 else 0.0
+    return finished / area if area > 0 else 0.0
 
 
 FORGETTING, PRIOR_WEIGHT = 0.98, 3.0

@@ -5,6 +5,9 @@ decisions, and a decision is due as long as a core is free and a job waits:
 
     while advance_until_decision(site):
         start_job(site, place, size)
+
+If terminations resize the pool too, one that leaves the queue empty is a decision of its own (`tick_due`),
+for `resize_pool`.
 """
 
 from __future__ import annotations
@@ -29,9 +32,10 @@ from gridtune.systems.responsive.simulator.state import (
     pool_area,
     remember_run_time,
     utilisation_now,
+    utilisation_of,
 )
 
-__all__ = ["advance_instant", "advance_until_decision", "reset_site", "start_job"]
+__all__ = ["advance_instant", "advance_until_decision", "reset_site", "resize_pool", "start_job"]
 
 
 #: Records of zeros, as constants of the compiled code.
@@ -66,7 +70,8 @@ def reset_site(site):
 def advance_until_decision(site):
     """Advance until a decision is due; return False once every job is completed.
 
-    If an agent sizes the pool, a tick of its timer is a decision, too: `tick_due` is then 1.
+    If an agent sizes the pool, a tick of its timer is a decision, too, and where terminations resize it one
+    that leaves the queue empty, if the pool may change: `tick_due` is then 1.
     """
     memory = site.state.memory[0]
     while not memory.tick_due and (memory.head == memory.tail or memory.running >= memory.up):
@@ -98,6 +103,9 @@ def advance_instant(site):
         _arrive(site)
     if event_driven:
         update_pool(site, happened)
+    elif site.model[0].resized_at_ends and site.model[0].elastic and ends == now:
+        waited = now - memory.changed >= site.model[0].period
+        memory.tick_due = waited and memory.head == memory.tail
     return True
 
 
@@ -125,9 +133,12 @@ def start_job(site, place, size):
     state = site.state
     memory = state.memory[0]
     job, decision = state.waiting[memory.head + place], memory.decided
+    if site.model[0].charged_after and decision > 0:
+        before = state.decisions[decision - 1]
+        before.utilisation = utilisation_of(site, before.finished)
     state.number[job] = decision
     taken = state.decisions[decision]
-    taken.job, taken.time = job, memory.now
+    taken.job, taken.time, taken.finished = job, memory.now, memory.finished
     taken.fairness, taken.utilisation = fairness_now(site), utilisation_now(site)
     _leave_queue(site, place)
     state.start[job] = memory.now + site.model[0].start_latency
@@ -145,6 +156,13 @@ def start_job(site, place, size):
     taken.pool = memory.pool
     memory.decided = decision + 1
     return job
+
+
+@kernel()
+def resize_pool(site, size):
+    """Request a pool size at a termination that `tick_due` names; it is granted as `start_job` does."""
+    site.state.memory[0].tick_due = False
+    _resize(site, size)
 
 
 @kernel()

@@ -16,7 +16,7 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.state import View
 from gridtune.training.networks import ActorCritic
-from gridtune.training.ppo import draw
+from gridtune.training.ppo import best_actions, draw
 from gridtune.types import Float32Array, IntArray
 
 __all__ = ["play_days", "score_days"]
@@ -79,16 +79,16 @@ def play_days(
             reserved[part, minute] = cluster.nodes
             if len(deciding):
                 drawn = None if chance is None else chance[rows]
-                reserved[part[rows], minute] = _choose(logits[0], drawn).cpu().numpy()
+                reserved[part[rows], minute] = _choose(logits[0], drawn, minute).cpu().numpy()
             # A shorter day goes on here; `replay` ends it in time.
             batch.step(reserved[part, minute])
     return reserved
 
 
-def _choose(logits: torch.Tensor, chance: Float32Array | None) -> torch.Tensor:
+def _choose(logits: torch.Tensor, chance: Float32Array | None, minute: int) -> torch.Tensor:
     if chance is None:
-        return logits.argmax(-1)
-    return draw(logits, torch.from_numpy(chance).to(logits.device))[0]
+        return best_actions(logits, minute)
+    return draw(logits, torch.from_numpy(chance).to(logits.device), minute)[0]
 
 
 def score_days(

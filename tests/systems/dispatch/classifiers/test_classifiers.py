@@ -7,16 +7,19 @@ import pytest
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits
 
 from gridtune.systems.dispatch.classifiers.c45 import Bound, GrownTree, Nodes, added_errors
-from gridtune.systems.dispatch.classifiers.fitted import boosting_predictor, naive_bayes_predictor
-from gridtune.systems.dispatch.classifiers.neighbours import stump_predictor
+from gridtune.systems.dispatch.classifiers.naive_bayes import naive_bayes_predictor
+from gridtune.systems.dispatch.classifiers.neighbours import (
+    entropy,
+    least_entropy,
+    stump_predictor,
+    stump_shares,
+)
 from gridtune.systems.dispatch.dispatchers.learners import class_weights, select
 
 
@@ -316,6 +319,23 @@ def test_locally_weighted_learning_is_its_definition(neighbours):
     np.testing.assert_allclose(shares(rows), expected, atol=1e-9)
 
 
+def test_numbers_of_neighbours_are_valued_together_as_one_by_one():
+    rng = np.random.default_rng(6)
+    table = np.column_stack([rng.random(300).round(1), rng.integers(0, 9, 300), rng.integers(0, 3, 300)])
+    labels = (table[:, 0] + table[:, 1] / 9 + rng.random(300) > 1.4).astype(int)
+    settings, examples = (None, 1, 10, 50, 100), (table, labels, class_weights(labels, 5.0))
+    together = stump_shares(*examples, neighbours=settings, categorical=(2,))(table[:60])
+    for setting, shares in zip(settings, together, strict=True):
+        alone = stump_predictor(*examples, neighbours=setting, categorical=(2,))
+        np.testing.assert_array_equal(shares, alone(table[:60]))
+
+
+def test_the_bound_of_the_entropy_is_below_it_and_near():
+    for share in np.linspace(0.0, 1.0, 201):
+        counts = 7.0 * np.array([share, 1.0 - share])
+        assert entropy(counts) - 7.0 * 0.03 <= least_entropy(counts) <= entropy(counts) + 1e-9
+
+
 def test_one_neighbour_is_the_nearest_neighbour():
     table, labels = load_iris(return_X_y=True)
     shares = stump_predictor(table[::2], labels[::2], np.ones(75), neighbours=1)
@@ -328,21 +348,7 @@ def test_locally_weighted_learning_is_as_accurate_as_published():
     assert accuracy(STUMPS, load_wine(return_X_y=True)) == pytest.approx(0.95, abs=0.04)
 
 
-# Flat trees and selection -----------------------------------------------------------------------------
-
-
-def test_flat_trees_predict_what_scikit_learn_does():
-    rng = np.random.default_rng(0)
-    table = rng.random((500, 5))
-    labels = (table[:, 0] * table[:, 1] + 0.2 * rng.random(500) > 0.4).astype(int)
-    with threadpool_limits(limits=1):
-        classifier = HistGradientBoostingClassifier(max_iter=20, early_stopping=False).fit(table, labels)
-        regressor = HistGradientBoostingRegressor(max_iter=20, early_stopping=False).fit(table, table[:, 2])
-        rows = rng.random((200, 5))
-        np.testing.assert_allclose(
-            boosting_predictor(classifier)(rows), classifier.decision_function(rows), atol=1e-12
-        )
-        np.testing.assert_allclose(boosting_predictor(regressor)(rows), regressor.predict(rows), atol=1e-12)
+# Selection -----------------------------------------------------------------------------
 
 
 def test_selection_takes_the_largest_area_over_weights_and_settings():

@@ -12,7 +12,7 @@ from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.branching import copy_site
 from gridtune.systems.responsive.learners.inputs import observed_model, shared_inputs
 from gridtune.systems.responsive.learners.learning import centred, fitted_targets, sarsa_targets
-from gridtune.systems.responsive.learners.networks import draw_network
+from gridtune.systems.responsive.learners.networks import draw_network, score_candidates
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     fill_rows,
@@ -29,11 +29,16 @@ from gridtune.systems.responsive.learners.training import (
     play,
     train,
 )
-from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
+from gridtune.systems.responsive.simulator.candidates import (
+    count_candidates,
+    feature_count,
+    fill_tick,
+    start_candidate,
+)
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import new_site
 from gridtune.systems.responsive.simulator.state import NEVER
-from gridtune.systems.responsive.simulator.stepping import advance_until_decision
+from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 from tests.systems.responsive.learners import twin
 from tests.systems.responsive.learners.jobs import ELASTIC, RIGID, some_jobs
 
@@ -338,6 +343,28 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path) -> None:
     (tmp_path / "text.npz").write_text("no arrays")
     with pytest.raises(PolicyError, match=r"text\.npz"):
         load_policy(tmp_path / "text.npz")
+
+
+def test_a_termination_with_an_empty_queue_takes_the_size_of_the_highest_value() -> None:
+    jobs, model = some_jobs(), replace(ELASTIC, resized_at_ends=True)
+    policy = train(jobs, ELASTIC, replace(SMALL, sweeps=0), rng=np.random.default_rng(0))
+    site, learner = new_site(jobs, model), new_learner_state(policy.arrays, "paper")
+    memory, chosen = site.state.memory, []
+    while advance_until_decision(site):
+        if not memory["tick_due"][0]:
+            start_job(site, 0, int(memory["pool"][0]))
+            continue
+        count_candidates(site)
+        sizes = site.state.options[: memory["options"][0]].copy()
+        rows, values = np.zeros((len(sizes), feature_count(site))), np.empty(len(sizes))
+        for row, size in zip(rows, sizes, strict=True):
+            fill_tick(site, row, size)
+        score_candidates(policy.arrays, learner.state, rows, learner.scratch, values)
+        now = int(memory["now"][0])
+        run_site(site, learner, BY_VALUE, 0.0, 0.0, NEVER, now, np.random.default_rng(0))
+        chosen.append((int(memory["pool"][0]), int(sizes[values.argmax()])))
+    assert len({size for size, _ in chosen}) > 1
+    assert all(size == best for size, best in chosen)
 
 
 def test_a_pool_may_follow_demand_while_values_choose_the_job() -> None:

@@ -38,13 +38,14 @@ class ReferenceJob:
 
 @dataclass
 class ReferenceDecision:
-    """A decision: the job, the instant, F and U before it, and the pool after it."""
+    """A decision: the job, the instant, F and U before it, the pool after it, and the work done before it."""
 
     job: int
     time: int
     fairness: float
     utilisation: float
     pool: int
+    finished: int = 0
 
 
 @dataclass
@@ -76,6 +77,8 @@ class ReferenceSite:
     oracle: bool = True
     median_of: int = 1000
     prior: dict[bool, float] = field(default_factory=lambda: {True: 450.0, False: 3600.0})
+    charged_after: bool = False
+    resized_at_ends: bool = False
     latency: int = 0
     cap: int = 16
     weights: Sequence[float] = (0.0, 0.0, -1.0, 0.0, 0.0)
@@ -89,10 +92,11 @@ class ReferenceSite:
         self.pool = self.cores
         self.now = self.begin = self.jobs[0].submit if self.jobs else 0
         self.changes: list[tuple[int, int]] = []
+        self.tick_due = False
 
     def until_decision(self) -> bool:
         """Advance until a decision is due; return False once every job is completed."""
-        while not (self.waiting and len(self.running) < self.pool):
+        while not (self.tick_due or (self.waiting and len(self.running) < self.pool)):
             if not self.next_instant():
                 return False
         return True
@@ -108,20 +112,31 @@ class ReferenceSite:
         self.done += ended
         self.waiting += [job for job in self.coming if job.submit == self.now]
         self.coming = [job for job in self.coming if job.submit > self.now]
+        nothing_else = bool(ended) and not self.waiting
+        self.tick_due = self.resized_at_ends and nothing_else and self.may_change()
         return True
 
     def begin_job(self, place: int, size: int) -> None:
         """Start the waiting job at that place, and request a pool size."""
         job = self.waiting.pop(place)
         accounts = self.fairness(), self.utilisation()
+        if self.charged_after and self.decisions:
+            before, area = self.decisions[-1], self.area()
+            before.utilisation = before.finished / area if area else 0.0
         job.start = self.now + self.latency
         self.running.append(job)
+        self.resize(size)
+        done = sum(other.run for other in self.done)
+        self.decisions.append(ReferenceDecision(job.number, self.now, *accounts, self.pool, done))
+
+    def resize(self, size: int) -> None:
+        """Request a pool size."""
+        self.tick_due = False
         if self.may_change():
             granted = max(min(size, self.largest), self.floor, len(self.running))
             if granted != self.pool:
                 self.pool = granted
                 self.changes.append((self.now, granted))
-        self.decisions.append(ReferenceDecision(job.number, self.now, *accounts, self.pool))
 
     def may_change(self) -> bool:
         """Tell whether the pool may change now."""
@@ -153,11 +168,16 @@ class ReferenceSite:
 
     def utilisation(self) -> float:
         """Return U at this instant."""
+        area = self.area()
+        return sum(job.run for job in self.done) / area if area else 0.0
+
+    def area(self) -> int:
+        """Return the core-seconds of the pool so far."""
         area, size, since = 0, self.cores, self.begin
         for when, following in [*self.changes, (self.now, 0)]:
             area += size * (when - since)
             size, since = following, when
-        return sum(job.run for job in self.done) / area if area else 0.0
+        return area
 
     def expected(self, job: ReferenceJob) -> float:
         """Return the expected run time of a job."""

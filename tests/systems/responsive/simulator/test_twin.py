@@ -18,7 +18,11 @@ from gridtune.systems.responsive.simulator.candidates import (
 )
 from gridtune.systems.responsive.simulator.replay import Rule, SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import new_site
-from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
+from gridtune.systems.responsive.simulator.stepping import (
+    advance_until_decision,
+    resize_pool,
+    start_job,
+)
 from tests.systems.responsive.simulator.reference import reference_choice
 from tests.systems.responsive.simulator.sites import (
     assert_same_outcome,
@@ -38,6 +42,12 @@ def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
     rows = np.full((300, feature_count(site)), np.nan)
     while reference.until_decision():
         assert advance_until_decision(site)
+        assert site.state.memory["tick_due"][0] == reference.tick_due
+        if reference.tick_due:
+            size = random.randrange(12)
+            reference.resize(size)
+            resize_pool(site, size)
+            continue
         expected = np.array(reference.rows(extended))
         assert count_candidates(site) == len(expected)
         assert fill_features(site, rows) == len(expected)
@@ -60,10 +70,14 @@ def test_any_size_may_be_requested(jobs, model, requested):
     step = 0
     while reference.until_decision():
         assert advance_until_decision(site)
-        size, place = requested[step % len(requested)], step % len(reference.waiting)
+        size, place = requested[step % len(requested)], step % max(len(reference.waiting), 1)
+        step += 1
+        if reference.tick_due:
+            reference.resize(size)
+            resize_pool(site, size)
+            continue
         reference.begin_job(place, size)
         start_job(site, place, size)
-        step += 1
     assert_same_outcome(SiteReplay.of(site), reference)
 
 
@@ -73,6 +87,9 @@ def test_any_size_may_be_requested(jobs, model, requested):
 def test_rules_start_the_job_they_name(rule, jobs, model, headroom, patience):
     reference = reference_site(jobs, model)
     while reference.until_decision():
+        if reference.tick_due:
+            reference.resize(math.ceil(headroom * len(reference.running)) if headroom else reference.pool)
+            continue
         place = reference_choice(reference, rule, patience)
         if place < 0:
             reference.next_instant()

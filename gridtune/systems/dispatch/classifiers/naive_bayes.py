@@ -1,4 +1,4 @@
-"""Compiled predictions of models that scikit-learn fits: boosted trees and naive Bayes.
+"""Naive Bayes that scikit-learn fits, with compiled predictions.
 
 For the few rows of a decision scikit-learn's checks take longer than the prediction.
 """
@@ -14,78 +14,7 @@ from sklearn.naive_bayes import CategoricalNB, GaussianNB
 from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["boosting_predictor", "naive_bayes_predictor"]
-
-
-class _Trees(NamedTuple):
-    """Trees whose leaves are added up: `first` holds the roots, the other columns one entry a node.
-
-    Attributes
-    ----------
-    left, right
-        Children; -1 for a leaf.
-    feature, threshold
-        The column, and the largest value that goes left.
-    value
-        Of a leaf.
-    """
-
-    first: IntArray
-    left: IntArray
-    right: IntArray
-    feature: IntArray
-    threshold: FloatArray
-    value: FloatArray
-
-
-def boosting_predictor(model: Any) -> Callable[[FloatArray], FloatArray]:
-    """Return a function of rows, shape (n, d), that gives what a fitted HistGradientBoosting model predicts.
-
-    The model has one output, no missing values and no categories; predictions are in its raw units.
-
-    Raises
-    ------
-    ValueError
-        If a tree splits by category.
-    """
-    trees = [iteration[0].nodes for iteration in model._predictors]
-    first = np.cumsum([0, *(len(nodes) for nodes in trees)])
-    nodes = np.concatenate(trees)
-    if nodes["is_categorical"].any():
-        raise ValueError("a tree splits by category, and its predictor supports no categories")
-    shift = np.repeat(first[:-1], np.diff(first))
-    leaf = nodes["is_leaf"].astype(bool)
-    left, right = (np.where(leaf, -1, nodes[side].astype(np.int64) + shift) for side in ("left", "right"))
-    flat = _Trees(
-        first[:-1].astype(np.int64),
-        left,
-        right,
-        nodes["feature_idx"].astype(np.int64),
-        np.ascontiguousarray(nodes["num_threshold"], np.float64),
-        np.where(leaf, nodes["value"], 0.0),
-    )
-    base = float(np.ravel(model._baseline_prediction)[0])
-
-    def predict(rows: FloatArray) -> FloatArray:
-        out = np.empty(len(rows))
-        _add_up_leaves(flat, rows, out)
-        return out + base
-
-    return predict
-
-
-@kernel()
-def _add_up_leaves(trees, rows, out):
-    """Fill in the sum, for each row, of the values of its leaves, one in every tree."""
-    for row in range(rows.shape[0]):
-        total = 0.0
-        for root in trees.first:
-            node = root
-            while trees.left[node] >= 0:
-                below = rows[row, trees.feature[node]] <= trees.threshold[node]
-                node = trees.left[node] if below else trees.right[node]
-            total += trees.value[node]
-        out[row] = total
+__all__ = ["naive_bayes_predictor"]
 
 
 class _Bayes(NamedTuple):
