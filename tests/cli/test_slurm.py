@@ -62,7 +62,7 @@ def test_more_nodes_end_a_wait(paths, tmp_path):
     log, folder = paths
     other = tmp_path / "larger"
     other.mkdir()
-    larger = CONF.replace("n[1-2]", "n[1-3]").replace("7000", "8000").replace("PreemptType", "#PreemptType")
+    larger = CONF.replace("n[1-2]", "n[1-3]").replace("7000", "8000")
     (other / "slurm.conf").write_text(larger)
     command = [log, "--slurm", folder, "--draws", "8", "--to", str(other)]
     report = json.loads(whatif(*command, "--json").output)
@@ -72,7 +72,6 @@ def test_more_nodes_end_a_wait(paths, tmp_path):
     assert report["verdict"] == "better"
     # Ports decide nothing.
     assert report["slurm_conf"] == [
-        "-PreemptType=preempt/qos",
         "-NodeName=n[1-2] CPUs=2 RealMemory=1000",
         "+NodeName=n[1-3] CPUs=2 RealMemory=1000",
     ]

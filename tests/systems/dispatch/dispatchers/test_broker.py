@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 
 import numpy as np
 import pytest
@@ -326,24 +325,6 @@ def test_one_outcome_or_few_examples_are_no_trouble(name):
     learner.refresh(Examples(rows[:5], few, rng.random(5) + 1), reselect=True, rng=rng)
     assert np.isfinite(learner.chances(rows)).all()
     assert learner.preference(rows).shape == (40,)
-
-
-@pytest.mark.parametrize("name", ["j48", "boosting", "boosted_time"])
-def test_a_decision_with_trees_of_ten_thousand_examples_takes_less_than_two_milliseconds(name):
-    rng = np.random.default_rng(0)
-    rows = rng.random((10_000, 9)) + 1.0
-    rows[:, MACHINE] = rng.integers(0, 8, 10_000)
-    good = (rows[:, 0] * rows[:, 1] + 0.3 * rng.random(10_000) > 2.2).astype(np.int64)
-    learner = make_learner(name, 8)
-    columns = 9 if learner.attributes == "informed" else 4
-    learner.refresh(Examples(rows[:, :columns], good, rng.random(10_000) + 1), reselect=True, rng=rng)
-    decision = rows[:8, :columns].copy()
-    learner.chances(decision)
-    began = time.thread_time()
-    for _ in range(200):
-        learner.chances(decision)
-        learner.preference(decision)
-    assert (time.thread_time() - began) / 200 < 2e-3
 
 
 def test_what_is_unknown_is_told():
