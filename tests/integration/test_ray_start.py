@@ -58,8 +58,8 @@ def test_a_process_that_is_killed_while_ray_starts_ends_the_sweep(process: str, 
         os.kill(victims[0], signal.SIGKILL)
         errors = driver.communicate(timeout=120)[1]
     if driver.returncode == 1:
-        # The driver was registering with its node: there Ray ends the process from C++, with a message of its own.
-        assert "Failed to register worker to Raylet" in errors or "raylet because it is dead" in errors, errors
+        # The driver was registering with its node, where Ray ends the process from C++ with its own message.
+        assert "worker to Raylet" in errors or "raylet because it is dead" in errors, errors
         return
     assert driver.returncode == 2, errors
     assert "Ray cannot be started here" in errors
