@@ -152,9 +152,12 @@ class Card:
         lines += [("passed over", text) for text in self.passed_over]
         lines += [("pays", str(change)) for change in self.pays]
         lines += [("may pay", f"{change}: not sure") for change in self.changes if _may_pay(change)]
+        looked_at = f"{len(self.changes)} classes and metrics"
         if self.changes and not self.pays:
+            lines.append(("pays", f"nobody is shown to, of {looked_at} looked at"))
+        if self.pays or any(map(_may_pay, self.changes)):
             lines.append(
-                ("pays", f"nobody is shown to, of {len(self.changes)} classes and metrics looked at")
+                ("intervals", f"of who pays: for all {looked_at} together, so wider than in a table")
             )
         if self.ties:
             lines.append(("ties", f"cannot be told from it: {_listed(self.ties)}"))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -162,20 +163,25 @@ def _laid_out(
         yield heading, rows, _columns(rows, varying, head), list(ranking_notes(every, rows, head))
 
 
-def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: int | None = 30) -> None:
-    """Print a ranking, a table per stratum, the baseline's row marked.
+def print_ranking(*rankings: pa.Table, console: Console | None = None, limit: int | None = 30) -> None:
+    """Print rankings, a table per stratum, the baseline's row marked.
+
+    A note stands below the first table that it holds for, and is not printed again.
 
     Parameters
     ----------
-    ranking
-        As `rank` makes it.
+    rankings
+        As `rank` makes them.
     console
         Where to; the standard output if not given.
     limit
         Rows of a stratum at most (the baseline's always among them); None for all.
     """
     console = console or report_console()
-    for heading, rows, every_column, notes in _laid_out(ranking, limit):
+    printed: set[str] = set()
+    for heading, rows, every_column, notes in chain.from_iterable(
+        _laid_out(each, limit) for each in rankings
+    ):
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         columns = list(every_column)
         # What says least is left out until the table fits; the files have all of it.
@@ -198,7 +204,9 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
         console.print(Text(heading, style="bold"))
         console.print(table)
         for note in notes:
-            console.print(Text(note, style="dim"))
+            if note not in printed:
+                console.print(Text(note, style="dim"))
+        printed.update(notes)
         console.print()
 
 

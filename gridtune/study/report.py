@@ -266,13 +266,16 @@ def print_rankings(study: Study, console: Console, *, limit: int | None = 30, ra
         console.print(note, style="yellow", markup=False, soft_wrap=True)
     if not summary.rankings:
         console.print("no cell has a result to rank", style="red")
-    for objective, ranking in summary.rankings.items() if rankings else ():
-        print_ranking(ranking, console=console, limit=limit)
-        if objective in summary.overall:
-            print_ranking(summary.overall[objective], console=console, limit=limit)
-    for front in summary.fronts if rankings else ():
-        console.print(str(front), markup=False, soft_wrap=True)
     if rankings:
+        tables = [
+            table
+            for objective, ranking in summary.rankings.items()
+            for table in (ranking, summary.overall.get(objective))
+            if table is not None
+        ]
+        print_ranking(*tables, console=console, limit=limit)
+        for front in summary.fronts:
+            console.print(str(front), markup=False, soft_wrap=True)
         print_cards(summary.cards, console)
 
 

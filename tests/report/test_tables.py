@@ -43,6 +43,13 @@ def test_it_fits_the_terminal_and_cuts_nothing() -> None:
     assert "conservative" in text
 
 
+def test_a_note_is_printed_once() -> None:
+    out = io.StringIO()
+    print_ranking(ranking(), ranking(), console=Console(file=out, width=200, highlight=False))
+    assert out.getvalue().count("better, worse:") == 1
+    assert out.getvalue().count("baseline") == 2 * printed(ranking(), width=200).count("baseline")
+
+
 def test_a_narrow_terminal_loses_what_says_least() -> None:
     head = printed(ranking(), width=80).splitlines()[2]
     assert "IQM" not in head
@@ -65,7 +72,8 @@ def test_a_table_warns_of_values_that_need_it() -> None:
     summary = summarise(table, replace(facts, dimensions=("backfill",)))
     (shown,) = summary.rankings.values()
     warning = "backfill=conservative-no-compression: reservations never move"
-    for text in (printed(shown, width=300), ranking_markdown(shown), ranking_html(shown, "")):
+    assert printed(shown, width=300).count(warning) == 1
+    for text in (ranking_markdown(shown), ranking_html(shown, "")):
         assert text.count(warning) == len(list(strata(shown)))
     others = summarise(table.filter(pc.not_equal(table["param.backfill"], reserved[-1])), facts)
     assert "never move" not in others.markdown
