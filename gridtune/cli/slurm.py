@@ -475,7 +475,7 @@ def _settings(workload: Workload, jobs: LoggedJobs, draws: int) -> dict[str, Any
 
 def _factor(workload: Workload, jobs: LoggedJobs) -> float | None:
     """Return how many times as many processors jobs got as they asked for, where the log says both."""
-    from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
+    from gridtune.workload.formats.accounting.jobs import ALLOCATED_TO_REQUESTED
 
     if stated := workload.header.get(ALLOCATED_TO_REQUESTED):
         return float(stated[0])

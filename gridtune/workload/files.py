@@ -38,7 +38,8 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, FORMATS, Format, format_names
-from gridtune.workload.formats.accounting import log_of_records
+from gridtune.workload.formats.accounting.jobs import log_of_records
+from gridtune.workload.formats.accounting.records import Records
 from gridtune.workload.formats.compression import (
     LogStream,
     open_for_writing,
@@ -47,7 +48,6 @@ from gridtune.workload.formats.compression import (
     unpack,
 )
 from gridtune.workload.formats.log import build_workload, find_format
-from gridtune.workload.formats.records import Records
 from gridtune.workload.workload import Workload
 
 __all__ = [

@@ -1,7 +1,7 @@
 """CSV: a row of names, then a job a line.
 
 gridtune's own has the names of fields, in any order, and numbers alone: no header, machine size or names. Any
-other table is read by what its columns are called (`gridtune.workload.formats.records`).
+other table is read by what its columns are called (`gridtune.workload.formats.accounting.records`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS
-from gridtune.workload.formats.accounting import log_of_records
+from gridtune.workload.formats.accounting.jobs import log_of_records
+from gridtune.workload.formats.accounting.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 

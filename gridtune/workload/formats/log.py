@@ -20,8 +20,8 @@ from gridtune.registry import Registry
 from gridtune.workload.cleaning import Jobs, apply_rules
 from gridtune.workload.contents import LogContents
 from gridtune.workload.fields import FLOAT_FIELDS, find_fault
+from gridtune.workload.formats.accounting.records import Records
 from gridtune.workload.formats.compression import LogStream, split_compression
-from gridtune.workload.formats.records import Records
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -190,9 +190,9 @@ _OWN = {
     "batsim": "gridtune.workload.formats.batsim:BATSIM",
     "parquet": "gridtune.workload.formats.parquet:PARQUET",
     "csv": "gridtune.workload.formats.csv:CSV",
-    "sacct": "gridtune.workload.formats.sacct:SACCT",
-    "pbs": "gridtune.workload.formats.pbs:PBS",
-    "lsf": "gridtune.workload.formats.lsf:LSF",
+    "sacct": "gridtune.workload.formats.accounting.sacct:SACCT",
+    "pbs": "gridtune.workload.formats.accounting.pbs:PBS",
+    "lsf": "gridtune.workload.formats.accounting.lsf:LSF",
 }
 #: All formats by name, those that come with gridtune before those that other packages announce.
 FORMATS: Registry[Format] = Registry(

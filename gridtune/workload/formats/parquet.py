@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FLOAT_FIELDS
-from gridtune.workload.formats.accounting import log_of_records
+from gridtune.workload.formats.accounting.jobs import log_of_records
+from gridtune.workload.formats.accounting.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
-from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.workload import Workload
 
 __all__ = ["PARQUET"]

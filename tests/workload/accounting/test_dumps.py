@@ -16,7 +16,7 @@ from gridtune.core.remarks import log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.workload import read_workload, write_workload
 from gridtune.workload.files import read_dumps
-from gridtune.workload.formats.sacct import _Lines, _Reader
+from gridtune.workload.formats.accounting.sacct import _Lines, _Reader
 from tests.workload.accounting.test_sacct import NAMES, job, read
 
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.formats.accounting import log_of_records
+from gridtune.workload.formats.accounting.jobs import log_of_records
+from gridtune.workload.formats.accounting.records import Records, Texts
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, Texts
 from gridtune.workload.formats.table import decoded
 
 __all__ = ["PBS"]
@@ -27,7 +27,7 @@ _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(\w+);([^;]*);(.*)", re.DOTA
 # A key begins where a word does: otherwise a long word without a sign takes time by the square of its length.
 _PAIR = re.compile(r'(?<![\w.-])([\w.-]+)=("[^"]*"|\S*)')
 
-#: A record's own names to the columns of `gridtune.workload.formats.records`.
+#: A record's own names to the columns of `gridtune.workload.formats.accounting.records`.
 _COLUMNS = {
     "qtime": "submit",
     "etime": "eligible",

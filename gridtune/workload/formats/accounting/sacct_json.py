@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.formats.records import Records, Texts
+from gridtune.workload.formats.accounting.records import Records, Texts
 
 __all__ = ["records_of_json"]
 

@@ -12,10 +12,10 @@ import re
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.formats.accounting import log_of_records
+from gridtune.workload.formats.accounting.jobs import log_of_records
+from gridtune.workload.formats.accounting.records import Records, Texts
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, Texts
 from gridtune.workload.formats.table import decoded
 
 __all__ = ["LSF"]
@@ -23,8 +23,8 @@ __all__ = ["LSF"]
 _WORD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
 _FIRST = re.compile(r'"JOB_FINISH" "[\d.]+" \d+ \d+ ')
 
-#: The fields up to the lists of hosts, by the columns of `gridtune.workload.formats.records`; "" is passed
-#: over.
+#: The fields up to the lists of hosts, by the columns of `gridtune.workload.formats.accounting.records`;
+#: "" is passed over.
 _FIELDS = (
     "", "", "end", "jobid", "", "", "reqcpus", "submit", "", "", "start", "user", "queue", "", "", "", "", "",
     "", "", "", "",
