@@ -38,8 +38,6 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, FORMATS, Format, format_names
-from gridtune.workload.formats.accounting.jobs import log_of_records
-from gridtune.workload.formats.accounting.records import Records
 from gridtune.workload.formats.compression import (
     LogStream,
     open_for_writing,
@@ -159,6 +157,9 @@ def read_dumps(
     WorkloadError
         Naming file and line; or if the files are of several formats, or of one that is no resource manager's.
     """
+    from gridtune.workload.formats.accounting.jobs import log_of_records  # noqa: PLC0415 - most logs are none
+    from gridtune.workload.formats.accounting.records import Records  # noqa: PLC0415
+
     if len(paths) == 1:
         return read_workload(paths[0], format=format, max_bytes=max_bytes, **options)
     parts, name = [], ""

@@ -88,8 +88,14 @@ class Predictor(ABC):
         """Return what is expected of a job that waits or runs."""
 
 
+#: The predictors that come with gridtune.
+_OWN = {
+    "last-two": "gridtune.batch.predictors.histories:LastTwo",
+    "template": "gridtune.batch.predictors.histories:Template",
+    "early-end": "gridtune.batch.predictors.early_end:EarlyEnd",
+}
 #: All predictors by name.
-PREDICTORS: Registry[type[Predictor]] = Registry("predictor", "gridtune.predictors", PolicyError)
+PREDICTORS: Registry[type[Predictor]] = Registry("predictor", "gridtune.predictors", PolicyError, own=_OWN)
 
 
 def predictor(name: str, *, files: Iterable[str | Path] = ()) -> Callable[[type[Predictor]], type[Predictor]]:

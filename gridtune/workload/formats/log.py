@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,11 @@ from gridtune.registry import Registry
 from gridtune.workload.cleaning import Jobs, apply_rules
 from gridtune.workload.contents import LogContents
 from gridtune.workload.fields import FLOAT_FIELDS, find_fault
-from gridtune.workload.formats.accounting.records import Records
 from gridtune.workload.formats.compression import LogStream, split_compression
 from gridtune.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from gridtune.workload.formats.accounting.records import Records
 
 __all__ = [
     "Format",
