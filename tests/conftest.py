@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.core.user_code import _reads
+from gridtune.core.user_code.checksums import _reads
 from gridtune.registry import all_registries
 from gridtune.sweep.execution.cluster import ray_session
 from gridtune.tracking.store import connect, is_store

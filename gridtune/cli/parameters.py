@@ -116,7 +116,7 @@ class SystemCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Show a system's parameters for `run SYSTEM --help`, all of them with `--all`."""
-        from gridtune.core.plugins import load_plugins
+        from gridtune.core.user_code.plugins import load_plugins
 
         everything = _ALL in args
         rest = [argument for argument in args if argument not in (*ctx.help_option_names, _ALL)]

@@ -116,8 +116,8 @@ def run(
       gridtune run batch --parameters best.yaml load=1.2
       gridtune run batch trace=quickstart order=sjf --out schedule.parquet --track
     """
-    from gridtune.core.plugins import load_plugins
     from gridtune.core.system import get_system
+    from gridtune.core.user_code.plugins import load_plugins
     from gridtune.sweep.execution.runner import run_cell
 
     load_plugins(plugins)

@@ -107,7 +107,7 @@ def simulate(
         if path is not None:
             _check_file(option, path)
     if plugins:
-        from gridtune.core.plugins import load_plugins
+        from gridtune.core.user_code.plugins import load_plugins
 
         load_plugins(plugins)
     system = default_system()

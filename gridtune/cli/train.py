@@ -94,7 +94,7 @@ def train(
       gridtune run shutdown trace=taurus_days subset=test policy=ppo checkpoint=results/taurus
       gridtune train shutdown trace=taurus_days learning_rate=0.001 --iterations 160 --seeds 3
     """
-    from gridtune.core.plugins import load_plugins
+    from gridtune.core.user_code.plugins import load_plugins
     from gridtune.errors import require_module
 
     require_module("ray.rllib", user="training", extra="agents")

@@ -294,7 +294,7 @@ def _identity(
     added to a system later does not rename the cells that do without it. Traces count by their content. What
     a log decides counts as it is decided.
     """
-    from gridtune.core.user_code import code_of  # noqa: PLC0415 (a run by itself has no identity)
+    from gridtune.core.user_code.checksums import code_of  # noqa: PLC0415 (a run by itself has no identity)
 
     set_parameters = parameters.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     if "trace" in set_parameters:

@@ -267,7 +267,7 @@ class System(ABC):
         """Return name and SHA-256 of every file that decides the result of a cell with these parameters.
 
         It becomes part of the cell's id, as the code of users does by itself: what is registered, and the
-        system if it is a user's (`gridtune.core.user_code`). By default there are no files.
+        system if it is a user's (`gridtune.core.user_code.checksums`). By default there are no files.
         """
         return {}
 

@@ -23,9 +23,9 @@ import numpy as np
 
 from gridtune.batch.policies.expression import JobView
 from gridtune.batch.replay import simulate
-from gridtune.core.plugins import load_plugins, read_plugin
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.sources import Source
+from gridtune.core.user_code.plugins import load_plugins, read_plugin
 from gridtune.errors import PolicyError
 from gridtune.workload.cleaning import clean
 from gridtune.workload.files import WorkloadReference

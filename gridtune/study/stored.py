@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gridtune.core.cells import Cell, CellResult, finite_json
-from gridtune.core.plugins import load_plugins
 from gridtune.core.system import System, get_system, metric_hint, system_names
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneError, MetricError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX

@@ -15,8 +15,8 @@ from typing import Any
 
 from gridtune.arguments import require_number
 from gridtune.core.cells import Cell, CellResult
-from gridtune.core.opened_files import content_of
 from gridtune.core.remarks import READ_FILES
+from gridtune.core.user_code.opened_files import content_of
 from gridtune.errors import GridtuneWarning, SpaceError, SweepError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment

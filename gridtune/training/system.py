@@ -41,7 +41,7 @@ from gridtune.core.system import (
     SystemParameters,
     WorkloadLoader,
 )
-from gridtune.core.user_code import code_of
+from gridtune.core.user_code.checksums import code_of
 from gridtune.errors import PolicyError, require_module
 
 __all__ = [

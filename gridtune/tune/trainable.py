@@ -13,8 +13,8 @@ import numpy as np
 from ray import tune
 
 from gridtune.core.cells import Replicate, canonical_json, finite_json, validated
-from gridtune.core.plugins import load_plugins
 from gridtune.core.system import get_system, parameter_hint
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.runner import prepare_worker, run_cell
 from gridtune.sweep.space.code import SentCode

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.core.plugins import Plugin, read_plugin
+from gridtune.core.user_code.plugins import Plugin, read_plugin
 from gridtune.errors import PolicyError
 
 KERNEL = """
@@ -32,7 +32,7 @@ print(ours(4), theirs(4), *(sum(f.stats.cache_hits.values()) for f in (ours, the
 #: Loads the plug-in that it is given.
 WORKER = """
 import pickle, sys
-from gridtune.core.plugins import load_plugins
+from gridtune.core.user_code.plugins import load_plugins
 
 load_plugins([pickle.load(sys.stdin.buffer)])
 """

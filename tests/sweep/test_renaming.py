@@ -13,8 +13,8 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.cells import CellResult
-from gridtune.core.plugins import load_plugins
 from gridtune.core.system import RenamedMetric, get_system
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep import run_space, space_cells
 from gridtune.sweep.execution.runner import run_cell

@@ -22,10 +22,10 @@ import pytest
 
 import gridtune as gt
 from gridtune.batch.metrics import METRICS
-from gridtune.core import plugins, user_code
-from gridtune.core.plugins import load_plugins
 from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.core.system import get_system
+from gridtune.core.user_code import checksums, plugins
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneWarning, MetricError, PolicyError, SweepError
 from gridtune.sweep import SweepResult, read_journal, run_space, space_cells
 from gridtune.sweep.space.code import SweepCode
@@ -64,7 +64,7 @@ SYSTEM = """
 def registered_here_only(registrations: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget afterwards what a test has registered: a metric would be in all other tests' cells."""
     monkeypatch.setattr(plugins, "_LOADED", {})
-    user_code._reads().clear()
+    checksums._reads().clear()
 
 
 @pytest.fixture
@@ -561,7 +561,7 @@ def test_an_installed_package_counts_with_its_own_modules(
     monkeypatch.setitem(METRICS.entry_points, "cost", point)
 
     def code() -> dict[str, str]:
-        user_code._package_content.cache_clear()
+        checksums._package_content.cache_clear()
         (cell, *_) = space_cells(metric_space(replicates={"seeds": 1}))
         found: dict[str, str] = json.loads(cell.identity)["code"]
         return found

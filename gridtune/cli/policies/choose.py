@@ -77,7 +77,7 @@ def choose(
     """
     import yaml
 
-    from gridtune.core.plugins import load_plugins
+    from gridtune.core.user_code.plugins import load_plugins
     from gridtune.study.choosing import choose as choose_policy
     from gridtune.sweep.journal.journal import check_writable
     from gridtune.sweep.space.starter import space_name

@@ -46,8 +46,8 @@ def predict(
     """
     from gridtune.batch.predictors import PREDICTORS
     from gridtune.core.cells import validated
-    from gridtune.core.plugins import load_plugins
     from gridtune.core.system import default_system
+    from gridtune.core.user_code.plugins import load_plugins
     from gridtune.study.predicting import rate_predictors
     from gridtune.workload.files import WorkloadReference
 

@@ -163,7 +163,7 @@ def _differing(first: Mapping[str, str], other: Mapping[str, str]) -> str:
 def _loaded(file: Path | None, policy: str, order: str | None) -> str:
     """Return the queue order to replay: that of the file, or the policy itself."""
     from gridtune.batch.policies.queue_order import ORDERS
-    from gridtune.core.plugins import load_plugins, plugin_of
+    from gridtune.core.user_code.plugins import load_plugins, plugin_of
     from gridtune.errors import PolicyError
 
     if file is None:

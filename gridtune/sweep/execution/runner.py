@@ -35,7 +35,7 @@ from gridtune.core.cells import (
 from gridtune.core.remarks import READ_FILES, log_remarks
 from gridtune.core.sources import package_checksum
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, get_system
-from gridtune.core.user_code import files_read, refresh_checksums
+from gridtune.core.user_code.checksums import files_read, refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment, ray_session
 from gridtune.sweep.space.plan import Workloads

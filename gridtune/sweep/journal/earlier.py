@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import RenamedMetric, System
-from gridtune.core.user_code import file_of
+from gridtune.core.user_code.checksums import file_of
 
 __all__ = [
     "OtherCode",

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from gridtune.batch.metrics.classes import CLASS_NAMES, check_class, split_name
 from gridtune.core.cells import refusal_hint, refusal_text
-from gridtune.core.plugins import load_plugins
 from gridtune.core.system import SYSTEMS, System, get_system
-from gridtune.core.user_code import refresh_checksums
+from gridtune.core.user_code.checksums import refresh_checksums
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneError, MetricError, SpaceError, SweepError
 from gridtune.sweep.search.proposals import check_sampler
 from gridtune.sweep.space.constraints import Constraint

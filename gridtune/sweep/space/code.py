@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from gridtune.core.plugins import Plugin, load_plugins, loaded_plugin, plugin_of
 from gridtune.core.system import System, get_system
-from gridtune.core.user_code import UserCode, always_used, with_named, words_of
+from gridtune.core.user_code.checksums import UserCode, always_used, with_named, words_of
+from gridtune.core.user_code.plugins import Plugin, load_plugins, loaded_plugin, plugin_of
 from gridtune.errors import SweepError
 from gridtune.registry import all_registries
 from gridtune.sweep.space.schema import SearchSpace

@@ -6,7 +6,7 @@ import pytest
 
 import gridtune as gt
 from gridtune.batch.policies import JobView, get_queue_order, queue_order, queue_order_names
-from gridtune.core.plugins import load_plugins
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import PolicyError
 
 VIEW = JobView(100, 50, 4, 1, 2, 3, 4, 25, 125, 10.0, 20.0, 0.25)

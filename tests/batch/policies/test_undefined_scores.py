@@ -11,7 +11,7 @@ import pytest
 import gridtune as gt
 from gridtune.batch.policies import get_queue_order, queue_order
 from gridtune.batch.replay import check_policy
-from gridtune.core.plugins import load_plugins
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import PolicyError, SimulationError
 
 FORMULA = "walltime * processors / max(wait - 5000, 0)"

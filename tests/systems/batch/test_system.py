@@ -15,8 +15,8 @@ from gridtune.batch.metrics import evaluate
 from gridtune.batch.metrics.classes import default_classes
 from gridtune.batch.replay import simulate
 from gridtune.core.cells import CellResult, replicate_streams
-from gridtune.core.plugins import load_plugins
-from gridtune.core.user_code import code_of
+from gridtune.core.user_code.checksums import code_of
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
 from gridtune.sweep.journal.earlier import Renaming

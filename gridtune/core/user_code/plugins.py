@@ -30,8 +30,8 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from gridtune.core.opened_files import content_of, is_declared, recording_opens
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, find_source, import_closure
+from gridtune.core.user_code.opened_files import content_of, is_declared, recording_opens
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.registry import all_registries, is_ours
 
