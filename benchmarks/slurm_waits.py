@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.measure import print_machine, print_table
 from benchmarks.slurm_agreement import Run, read_run
 from gridtune.slurm.forecast import INTERVAL, Past, forecast
-from gridtune.slurm.usage import decayed_usage
+from gridtune.slurm.shares import decayed_usage
 from gridtune.workload.slurm import host_list
 
 

@@ -331,7 +331,7 @@ class _Reader:
 
     def _read_limits(self, path: Path) -> None:
         """Read the limits in a table of sacctmgr, and note what is not modelled there."""
-        for number, row in enumerate(read_table(path) if path.is_file() else [], start=2):
+        for number, row in read_table(path) if path.is_file() else []:
             self.place = (path, number)
             try:
                 limits, others = limits_of_row(row)
@@ -470,17 +470,17 @@ class _Reader:
         else:
             classes = {}
             path = self.path.parent / "sacctmgr_qos.txt"
-            rows = read_table(path) if path.is_file() else []
-            names = {row.get("Name", "") for row in rows}
-            for number, row in enumerate(rows, start=2):
+            rows = read_table(path, "Name") if path.is_file() else []
+            names = {row["Name"] for _, row in rows}
+            for number, row in rows:
                 self.place = (path, number)
                 unknown = sorted(set(filter(None, row.get("Preempt", "").split(","))) - names)
                 if unknown:
                     hint = f"there are {', '.join(sorted(names))}"
                     raise self._fault(f"no QOS {unknown[0]!r} to preempt", "Preempt", hint)
                 own = self._time_or_none(row.get("PreemptExemptTime", "") or "-1", "PreemptExemptTime")
-                classes[row.get("Name", "")] = PreemptClass(
-                    int(row.get("Priority") or 0),
+                classes[row["Name"]] = PreemptClass(
+                    self._whole(row.get("Priority") or "0", "Priority"),
                     self._preempt_mode(row.get("PreemptMode", ""), mode, "PreemptMode"),
                     self._time(row.get("GraceTime", "") or "0", "GraceTime"),
                     own or exempt,

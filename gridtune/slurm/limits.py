@@ -25,6 +25,8 @@ _QOS = {
     "MaxJobsPA": ("jobs", "account"),
 }
 _ASSOCIATION = {"GrpTRES": ("", ""), "GrpJobs": ("jobs", ""), "MaxJobs": ("jobs", "user")}
+#: The names of what one job may have, in both tables.
+_JOB = dict.fromkeys(("MaxTRES", "MaxTRESPJ", "MaxTRESPerJob"), ("", "job"))
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Limit:
     qos, account, user
         Whose jobs count: a QOS, or an account and, where not "", a user in it.
     each
-        "user" or "account" if each of them may have so much, "" if all together.
+        "user", "account" or "job" if each of them may have so much, "" if all together.
     """
 
     of: str
@@ -58,7 +60,7 @@ def limits_of_row(row: Mapping[str, str]) -> tuple[list[Limit], list[str]]:
         If a limit is no whole number.
     """
     qos, account, user = row.get("Name", ""), row.get("Account", "").strip(), row.get("User", "").strip()
-    columns = _QOS if qos else _ASSOCIATION
+    columns = _JOB | (_QOS if qos else _ASSOCIATION)
     limits, others = [], []
     for name, text in row.items():
         if not text or not name.startswith(("Grp", "Max", "Min", "LimitFactor")) or "Submit" in name:
@@ -89,20 +91,28 @@ def limits_on(
 ) -> Iterator[tuple[Hashable, str, int]]:
     """Yield the limits that hold for a job: what its use is summed up by, of what, and the most.
 
-    A limit of the QOS hides those of accounts on the same. Of `MaxJobs` the nearest account's holds.
+    A limit of the QOS hides those of accounts on the same. Of `MaxJobs` and `MaxTRES` the nearest account's
+    holds. Use is not summed up, None, where each job may have so much.
     """
     hidden = set()
     for limit in limits:
         if limit.qos and limit.qos == qos:
-            hidden.add((limit.of, limit.each != ""))
-            yield (limit, {"user": user, "account": account}.get(limit.each, "")), limit.of, limit.most
+            hidden.add(_kind(limit))
+            whose = {"user": user, "account": account}.get(limit.each, "")
+            yield None if limit.each == "job" else (limit, whose), limit.of, limit.most
     scopes = [(account, user), (account, "")]
     while account and account != "root":
         account = accounts.parent_of.get(account, "root")
         scopes.append((account, ""))
     for scope in scopes:
         here = [limit for limit in limits if not limit.qos and (limit.account, limit.user) == scope]
-        here = [limit for limit in here if (limit.of, limit.each != "") not in hidden]
+        here = [limit for limit in here if _kind(limit) not in hidden]
         for limit in here:
-            yield (limit, scopes[0] if limit.each else ""), limit.of, limit.most
-        hidden |= {(limit.of, True) for limit in here if limit.each}
+            each = scopes[0] if limit.each else ""
+            yield None if limit.each == "job" else (limit, each), limit.of, limit.most
+        hidden |= {_kind(limit) for limit in here if limit.each}
+
+
+def _kind(limit: Limit) -> tuple[str, str]:
+    """Return what a limit has in common with those that it hides."""
+    return limit.of, limit.each if limit.each in {"", "job"} else "each"

@@ -26,14 +26,23 @@ _LATEST = 1 << 59
 
 @dataclass(frozen=True)
 class Result:
-    """The schedule of the requests, in their order: start and end in seconds, and the nodes' numbers.
+    """The schedule of the requests, in their order.
 
-    Start and end of a job that never starts, since what it waits for fails, are -1.
+    Attributes
+    ----------
+    start, end
+        Seconds; -1 for a job that never starts, since what it waits for fails.
+    nodes, cpus
+        The numbers of each job's nodes, and its processors on each.
+    partition
+        The partition that each ran in, "" for one that never starts.
     """
 
     start: IntArray
     end: IntArray
     nodes: tuple[IntArray, ...]
+    cpus: tuple[IntArray, ...]
+    partition: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -170,14 +179,16 @@ class Replay:
         running, count = self.world.running, len(self.order)
         start, end = np.empty(count, np.int64), np.empty(count, np.int64)
         nodes: list[IntArray] = [np.empty(0, np.int64)] * count
+        cpus, partition, names = [*nodes], [""] * count, list(self.cluster.partitions)
         for position, k in enumerate(self.order):
             if running.start[position] == NEVER:
                 start[k], end[k] = -1, -1
                 continue
             start[k], end[k] = running.start[position], running.real_end[position]
-            begin = running.begin[position]
-            nodes[k] = running.node[begin : begin + running.parts[position]].copy()
-        return Result(start, end, tuple(nodes))
+            parts = slice(running.begin[position], running.begin[position] + running.parts[position])
+            nodes[k], cpus[k] = running.node[parts].copy(), running.cpus[parts].copy()
+            partition[k] = names[self.world.records.partition[running.record[position]]]
+        return Result(start, end, tuple(nodes), tuple(cpus), tuple(partition))
 
 
 @kernel()

@@ -60,6 +60,9 @@ class Request:
         The array that it is a task of (0: none), its index, and how many tasks may run at a time (0: all).
     after, after_any
         Conditions, all or any of them: one of `DEPENDENCIES`, and the number of a job or an array.
+    name, singleton
+        Its name, and True if all jobs of the user with this name that were submitted before must have ended:
+        one more condition.
     failed
         True if it ends with an error.
     requeue
@@ -90,6 +93,8 @@ class Request:
     array_most: int = 0
     after: tuple[tuple[str, int], ...] = ()
     after_any: bool = False
+    name: str = ""
+    singleton: bool = False
     failed: bool = False
     requeue: bool | None = None
 

@@ -1,4 +1,4 @@
-"""Fair share: each user's factor from shares and decayed usage, by the Fair Tree or the classic formula.
+"""Fair share: decayed usage, and each user's factor from it, by the Fair Tree or the classic formula.
 
 Sources: https://slurm.schedmd.com/fair_tree.html, https://slurm.schedmd.com/classic_fair_share.html, and
 `src/plugins/priority/multifactor/fair_tree.c` of Slurm 22.05: accounts that tie are not merged there.
@@ -13,10 +13,36 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from gridtune.slurm.cluster import Priorities
+from gridtune.slurm.requests import Request
 from gridtune.types import FloatArray
 from gridtune.workload.slurm import SlurmAccounts
 
-__all__ = ["ShareTree"]
+__all__ = ["ShareTree", "decayed_usage"]
+
+
+def decayed_usage(
+    priorities: Priorities, now: int, ran: Iterable[tuple[Request, int, int]]
+) -> dict[tuple[str, str], float]:
+    """Return processor-seconds of each (account, user), those long ago counting less.
+
+    Parameters
+    ----------
+    priorities
+        Their half-life is how fast usage decays; 0 is never.
+    now
+        The instant, seconds.
+    ran
+        Jobs with start and end, in seconds, none after now.
+    """
+    usage: dict[tuple[str, str], float] = defaultdict(float)
+    rate = math.log(2) / priorities.half_life if priorities.half_life else 0.0
+    for request, start, end in ran:
+        if rate:
+            seconds = (math.exp(rate * (end - now)) - math.exp(rate * (start - now))) / rate
+        else:
+            seconds = end - start
+        usage[request.account, request.user] += request.cpus * seconds
+    return dict(usage)
 
 
 class ShareTree:

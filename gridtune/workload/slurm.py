@@ -184,7 +184,7 @@ def conf_lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, 
         included = re.fullmatch(r"\s*include\s+(\S+)", joined, re.IGNORECASE)
         if included:
             target = path.parent / included[1]
-            if target in {*including, path}:
+            if target.resolve() in {file.resolve() for file in (*including, path)}:
                 raise WorkloadError(
                     f"includes {included[1]}, which includes it",
                     path=path,

@@ -120,9 +120,12 @@ class Reference:
         self.sizes = [request.cpus for request in requests]
         self.eligible = [request.submit for request in requests]
         self.limits = [
-            [*limits_on(cluster.limits, cluster.accounts, r.qos, r.account, r.user)]
+            [
+                (key or ("job", job), of, most)
+                for key, of, most in limits_on(cluster.limits, cluster.accounts, r.qos, r.account, r.user)
+            ]
             + ([(("array", r.array), "jobs", r.array_most)] if r.array_most else [])
-            for r in requests
+            for job, r in enumerate(requests)
         ]
         self.used = {}
         self.part_nodes = {name: mask_of(p.nodes) for name, p in cluster.partitions.items()}
@@ -890,6 +893,10 @@ def reference_replay(cluster, requests, phases, start=None):
             all(succeeded.get(parent) in as_it_must[kind] for parent in members.get(number, ()))
             for kind, number in request.after
         ]
+        if request.singleton:
+            before = order[: order.index(job)]
+            mine = request.user, request.name
+            met.append(all(j in succeeded for j in before if (requests[j].user, requests[j].name) == mine))
         return not met or (any(met) if request.after_any else all(met))
 
     def arrive(job):

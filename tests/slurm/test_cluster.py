@@ -33,7 +33,7 @@ PartitionName=few Nodes=n[9-10] PriorityTier=3 PriorityJobFactor=7 OverSubscribe
 def folder(tmp_path):
     (tmp_path / "slurm.conf").write_text(CONF)
     (tmp_path / "topology.conf").write_text("SwitchName=a Nodes=n[1-8],gone\nSwitchName=b Nodes=n[9-10],g1\n")
-    qos = "Name|Priority|Preempt|MaxJobsPU|MaxWall\nnormal|0|||\nhigh|7|normal|2|1-0\n"
+    qos = "Name|Priority|Preempt|MaxJobsPU|MaxWall|MaxTRES\nnormal|0||||\nhigh|7|normal|2|1-0|cpu=9\n"
     (tmp_path / "sacctmgr_qos.txt").write_text(qos)
     return tmp_path
 
@@ -55,7 +55,10 @@ def test_a_cluster_is_read(folder):
         300,
     )
     assert cluster.qos["high"].priority == 7
-    assert cluster.limits == (Limit("jobs", 2, qos="high", each="user"),)
+    assert cluster.limits == (
+        Limit("jobs", 2, qos="high", each="user"),
+        Limit("cpu", 9, qos="high", each="job"),
+    )
 
 
 def test_what_is_not_simulated_is_listed_with_its_line(folder):
@@ -120,10 +123,14 @@ def test_a_change_that_cannot_be_made_is_refused(folder, change, message):
         ("PriorityMaxAge=soon", "'soon' is no time"),
         ("KillWait=-1", "slurm.conf:17.*no whole number"),
         ("NodeName=z RealMemory=much", "RealMemory"),
+        ("Include gone.conf", r"slurm.conf:17.*gone.conf, which is not there(.|\n)*take the line out"),
+        ("Include slurm.conf", r"slurm.conf:17.*which includes it(.|\n)*Include lines out"),
+        ("Include parts.conf", r"parts.conf:2.*which includes it"),
     ],
 )
 def test_a_fault_names_its_line(folder, line, message):
     (folder / "slurm.conf").write_text(CONF + line + "\n")
+    (folder / "parts.conf").write_text(f"# parts\nInclude ../{folder.name}/slurm.conf\n")
     with pytest.raises(WorkloadError, match=message):
         read_cluster(folder)
 
@@ -136,8 +143,10 @@ def test_a_release_without_rules_is_refused(folder):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("low|0|none|2|", r"sacctmgr_qos.txt:4.*no QOS 'none' to preempt(.|\n)*there are high, low, normal"),
-        ("low|0||-2|", r"sacctmgr_qos.txt:4.*'-2' is no limit(.|\n)*sacctmgr"),
+        ("low|0|none|2||", r"sacctmgr_qos.txt:4.*no QOS 'none' to preempt(.|\n)*there are high, low, normal"),
+        ("low|much||||", r"sacctmgr_qos.txt:4.*Priority.*'much' is no whole number"),
+        ("low|0|no", r"sacctmgr_qos.txt:4.*has 3 of 6 columns: the file is cut off(.|\n)*sacctmgr"),
+        ("low|0||-2||", r"sacctmgr_qos.txt:4.*'-2' is no limit(.|\n)*sacctmgr"),
     ],
 )
 def test_a_fault_in_a_list_of_sacctmgr_names_its_line(folder, row, message):

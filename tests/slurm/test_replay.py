@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.errors import WorkloadError
+from gridtune.errors import ScheduleError, WorkloadError
 from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, Qos, SlurmCluster
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
-from gridtune.slurm.replay import ClusterState, Phases, replay
+from gridtune.slurm.replay import ClusterState, Phases, Result, replay
 from gridtune.slurm.requests import Request, RequestCheck
+from gridtune.slurm.validity import validate_result
 from gridtune.workload.slurm import SlurmAccounts
 from tests.slurm.reference import Record, Reference, reference_replay
 
@@ -40,6 +41,8 @@ LIMITS = (
     Limit("jobs", 2, account="q", each="user"),
     Limit("mem", 900, account="root"),
     Limit("node", 3, account="p", user="u"),
+    Limit("cpu", 9, qos="hot", each="job"),
+    Limit("node", 2, account="root", each="job"),
 )
 PREEMPTIONS = st.one_of(
     st.just(Preemption()),
@@ -156,6 +159,8 @@ def logs(draw):
                 nice=draw(st.sampled_from([0, 30])),
                 after=tuple(draw(st.lists(st.tuples(KINDS, st.integers(1, number)), max_size=2))),
                 after_any=draw(st.booleans()),
+                name=draw(st.sampled_from(["", "x"])),
+                singleton=draw(st.sampled_from([False, False, True])),
                 failed=draw(st.booleans()),
                 requeue=draw(st.sampled_from([None, None, False])),
             )
@@ -184,6 +189,7 @@ def test_the_kernel_equals_its_twin(cluster, requests, phases):
         result = replay(cluster, requests, phases)
     except WorkloadError:
         return
+    validate_result(cluster, requests, result)
     schedule = reference_replay(cluster, requests, phases)
     own = [
         (int(s), int(e), tuple(map(int, n)))
@@ -285,6 +291,71 @@ def test_a_job_fits_on_the_largest_nodes_that_suit_it(job, fits):
     assert RequestCheck(cluster).can_run(Request(1, 0, 10, 60, partitions=("all",), **job)) == fits
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": (1, 15)}, "job 2 .* starts at 15, before it is submitted at 20"),
+        ({"end": (0, 99)}, "job 1 .* runs for 89 s, not 50"),
+        ({"end": (0, 30)}, "job 1 .* runs for 20 s, not 50"),
+        ({"nodes": (1, [0])}, "job 2 .* has 1 nodes, not 2 to 2"),
+        ({"nodes": (1, [0, 2])}, "job 2 .* is on node n3, which does not suit it"),
+        ({"cpus": (0, [2])}, "job 1 .* has 2 processors, not 3"),
+        ({"partition": (0, "few")}, "job 1 .* runs in the partition few"),
+        ({"start": (1, 40), "end": (1, 100)}, "7 of 4 in use at 40: .'node n1', 'cpu'."),
+        ({"start": (2, 129), "end": (2, 159)}, "job 3 .* starts at 129, before the end of what it waits for"),
+        ({"start": (3, 300), "end": (3, 310)}, "job 4 .* starts at 300 on nodes that are out of service"),
+        ({"start": (4, 125), "end": (4, 135)}, "2 of 1 in use at 125: .*'hot'.*'jobs'"),
+    ],
+)
+def test_a_schedule_that_breaks_a_rule_is_named(change, message):
+    nodes = [Node(f"n{k}", 4, 100, {}, frozenset(), 1) for k in (1, 2, 3)]
+    cluster = replace(
+        cluster_of(),
+        nodes=tuple(nodes),
+        partitions={"all": Partition("all", (0, 1)), "few": Partition("few", (0, 1))},
+        limits=(Limit("jobs", 1, qos="hot"),),
+        outages=(Outage(200, 400, (0,)),),
+    )
+    jobs = [
+        request(1, 10, 50, 60, 3),
+        request(2, 20, 60, 90, 8, 4),
+        replace(request(3, 30, 30, 90, 1), after=(("afterok", 4),)),
+        of_qos("hot", 4, 40, 10, 90, 1),
+        of_qos("hot", 5, 50, 10, 90, 1),
+    ]
+    jobs[1] = replace(jobs[1], most_nodes=2)
+    result = replay(cluster, jobs)
+    validate_result(cluster, jobs, result)
+    columns = {name: list(getattr(result, name)) for name in ("start", "end", "nodes", "cpus", "partition")}
+    for name, (job, value) in change.items():
+        columns[name][job] = np.array(value) if isinstance(value, list) else value
+    if change.get("nodes") == (1, [0]):
+        columns["cpus"][1] = np.array([8])
+    with pytest.raises(ScheduleError, match=message):
+        validate_result(cluster, jobs, Result(*columns.values()))
+
+
+def test_a_singleton_waits_for_all_jobs_of_its_user_and_name():
+    one = [replace(request(k, k, 100, 120, 1), name="x", singleton=k > 2) for k in range(1, 5)]
+    other = replace(one[0], number=5, submit=5, user="v", name="x", singleton=True)
+    result = replay(cluster_of(), [*one, other])
+    assert result.start[1] < 100
+    assert result.end[:2].max() <= result.start[2] < result.end[2] <= result.start[3]
+    assert result.start[4] < 100
+
+
+def test_a_job_over_what_one_may_have_is_refused_and_others_run_beside_each_other():
+    cluster = replace(cluster_of(), limits=(Limit("cpu", 3, account="root", each="job"),))
+    assert replay(cluster, [request(k, 0, 50, 60, 3) for k in (1, 2)]).start.tolist() == [0, 0]
+    with pytest.raises(WorkloadError, match="job 1: asks for 4 of cpu, but a limit allows 3"):
+        replay(cluster, [request(1, 0, 50, 60, 4)])
+    # The nearest account's limit holds, and that of a QOS before it.
+    nearer = (*cluster.limits, Limit("cpu", 4, account="a", each="job"))
+    assert RequestCheck(replace(cluster, limits=nearer)).can_run(request(1, 0, 50, 60, 4))
+    of_qos_ = (*nearer, Limit("cpu", 8, qos="hot", each="job"))
+    assert RequestCheck(replace(cluster, limits=of_qos_)).can_run(of_qos("hot", 1, 0, 50, 60, 8))
+
+
 def test_requests_may_come_in_any_order():
     jobs = [request(k, 10 * k, 50, 60, 4, 4) for k in range(1, 6)]
     one, other = replay(cluster_of(), jobs), replay(cluster_of(), jobs[::-1])
@@ -352,3 +423,24 @@ def test_plans_end_rounded_as_in_the_release(version, end):
     twin.begin(twin.share(twin.free, 0, "all", [0], 0))
     plans = twin.backfill_pass([Record(1, "all", 9), Record(2, "all", 8)], 30)[1]
     assert plans[0].end == end
+
+
+@pytest.mark.parametrize(("version", "start"), [("22.05", 610), ("25.11", 600)])
+def test_a_predicted_start_is_the_last_end_of_the_group_or_of_the_nodes_chosen(version, start):
+    # Jobs 1 and 2 are taken away together, and job 3 needs only the node of the first.
+    twin = Reference(
+        cluster_of(version), [request(k, 0, 600, 600, 4) for k in (1, 2)] + [request(3, 1, 9, 60, 4)]
+    )
+    for job, began in ((0, 0), (1, 10)):
+        twin.begin(twin.share(twin.free, job, "all", [job], began))
+    assert twin.will_run(2, "all", 0b11, 30) == (start, [0])
+
+
+@pytest.mark.parametrize(("version", "slot"), [("22.05", (600, 600)), ("25.11", (600, 660))])
+def test_a_plan_lasts_a_step_at_least_in_later_releases(version, slot):
+    cluster = replace(cluster_of(version), nodes=(Node("n1", 4, 100, {}, frozenset(), 1),))
+    cluster = replace(cluster, partitions={"all": Partition("all", (0,))})
+    twin = Reference(cluster, [request(1, 0, 600, 600, 4), request(2, 1, 9, 20, 4)])
+    twin.begin(twin.share(twin.free, 0, "all", [0], 0))
+    (plan,) = twin.backfill_pass([Record(1, "all", 9)], 30)[1]
+    assert (plan.start // 60 * 60, plan.end) == slot

@@ -43,6 +43,7 @@ JobID|User|Account|Partition|QOS|Submit|Start|End|State|AllocCPUS|ReqCPUS|AllocN
 @pytest.fixture
 def cluster(tmp_path: Path) -> SlurmCluster:
     (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "sacctmgr_qos.txt").write_text("Name|Priority\nnormal|0\n")
     return read_cluster(tmp_path)
 
 
@@ -69,6 +70,9 @@ def test_squeue_is_read(tmp_path: Path, cluster: SlurmCluster) -> None:
         (WAITS.replace("all", "gone"), r"squeue\.txt:3, field PARTITION: no partition 'gone'"),
         (RUNS.replace("n1", "n9"), r"squeue\.txt:3, field NODELIST: no node 'n9'"),
         (WAITS.replace("|8|2|", "|80|2|"), r"squeue\.txt:3.* can hold it"),
+        (WAITS.replace("|normal|", "|gone|"), r"squeue\.txt:3, field QOS: no QOS 'gone'(.|\n)*has normal"),
+        (RUNS.replace("|n1|", "||"), r"squeue\.txt:3, field NODELIST: no nodes"),
+        (WAITS.replace("|8|2|", "|-8|2|"), r"squeue\.txt:3, field CPUS: '-8' is no whole number"),
         (WAITS.replace("20:00", "soon"), r"squeue\.txt:3, field TIME_LIMIT: 'soon' is no time"),
         (WAITS.replace("2026-01-05T00:10:00", "now"), r"squeue\.txt:3, field SUBMIT_TIME"),
     ],

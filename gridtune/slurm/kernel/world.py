@@ -193,7 +193,7 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[Limits,
     most: list[int] = []
     array_counters: list[int] = []
     limits: dict[tuple[str, str, str], list[tuple[Hashable, str, int]]] = {}
-    for request in requests:
+    for job, request in enumerate(requests):
         whose = request.qos, request.account, request.user
         if whose not in limits:
             limits[whose] = [*limits_on(cluster.limits, cluster.accounts, *whose)]
@@ -201,7 +201,7 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[Limits,
         if request.array_most:
             held = [*held, (("array", request.array), "jobs", request.array_most)]
         for key, of, number in held:
-            counter = counters.setdefault((key, of), len(counters))
+            counter = counters.setdefault((job if key is None else key, of), len(counters))
             entries.append((counter, AMOUNTS.index(of), number))
         begin.append(len(entries))
         if request.array and request.array not in numbers:
@@ -227,9 +227,18 @@ def _dependencies(requests: Sequence[Request]) -> Dependencies:
     conditions: list[tuple[int, int, int]] = []
     of: list[list[int]] = [[] for _ in requests]
     unmet = _empty(len(requests))
+    #: By user and name: the jobs that the next singleton waits for.
+    before: dict[tuple[str, str], list[int]] = defaultdict(list)
     for job, request in enumerate(requests):
         awaited = [(kind, members[number]) for kind, number in request.after if number in members]
-        if request.after_any and len(awaited) < len(request.after):
+        same = before[request.user, request.name]
+        if request.singleton and same:
+            awaited.append(("afterany", same.copy()))
+        if request.singleton and not request.after_any:
+            # Once it has ended, all before it have.
+            same.clear()
+        same.append(job)
+        if request.after_any and len(awaited) < len(request.after) + request.singleton:
             continue
         unmet[job] = min(1, len(awaited)) if request.after_any else len(awaited)
         for kind, parents in awaited:
