@@ -16,6 +16,7 @@ from gridtune.core.remarks import log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.workload import read_workload, write_workload
 from gridtune.workload.files import read_dumps
+from gridtune.workload.formats.accounting import sacct
 from gridtune.workload.formats.accounting.sacct import _Lines, _Reader
 from tests.workload.accounting.test_sacct import NAMES, job, read
 
@@ -220,6 +221,15 @@ _LINES = st.one_of(
 )
 
 
+@pytest.mark.parametrize("text", [b"", b"a|b", b"a|b\n|\r\n\nlonger|than|a block\n||", b"\r\na\r|b\n"])
+def test_lines_are_the_same_in_blocks_of_any_size(text, monkeypatch):
+    whole = _Lines(text)
+    monkeypatch.setattr(sacct, "_BLOCK", 5)
+    pieces = _Lines(text)
+    assert [pieces[k] for k in range(len(pieces))] == text.decode().split("\n")
+    assert (pieces.first.tolist(), pieces.bars.tolist()) == (whole.first.tolist(), whole.bars.tolist())
+
+
 @given(st.lists(_LINES, max_size=12), st.booleans())
 def test_lines_split_all_at_once_are_those_split_one_by_one(records, trailing):
     end = "|" if trailing else ""
@@ -237,7 +247,13 @@ def test_lines_split_all_at_once_are_those_split_one_by_one(records, trailing):
                 rows.append(values)
                 lines.append(at)
         at += used
-    table, begins, damaged = reader.table(reader.names)
-    assert begins.tolist() == lines
+    table, begins, damaged, steps = reader.table(reader.names)
     assert [error.line for error in damaged] == faults
-    assert [list(row.values()) for row in table.to_pylist()] == rows
+    assert len(begins) + steps == len(lines)
+    # Steps in lines with too many bars or too few are still there.
+    split = sorted(zip(begins.tolist(), [[*row.values()] for row in table.to_pylist()], strict=True))
+    single = list(zip(lines, rows, strict=True))
+    assert all(record in single for record in split)
+    assert [(at, row) for at, row in split if "." not in row[reader.job]] == [
+        (at, row) for at, row in single if "." not in row[reader.job]
+    ]

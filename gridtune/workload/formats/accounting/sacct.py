@@ -16,14 +16,14 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gridtune.errors import GridtuneWarning, WorkloadError
-from gridtune.types import IntArray
+from gridtune.types import BoolArray, IntArray
 from gridtune.workload.formats.accounting.jobs import LOOKED_AT, log_of_records
 from gridtune.workload.formats.accounting.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.accounting.sacct_json import records_of_json
@@ -85,19 +85,25 @@ class _Lines:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        view = np.frombuffer(content, np.uint8)
-        ends, bars = [], []
-        for begin in range(0, len(view), _BLOCK):
-            block = view[begin : begin + _BLOCK]
-            ends.append(np.flatnonzero(block == ord("\n")) + begin)
-            bars.append(np.flatnonzero(block == ord("|")) + begin)
-        end = np.concatenate([*ends, [len(view)]])
-        self.first = np.concatenate([[0], end + 1])
-        self.bars = np.diff(np.searchsorted(np.concatenate([*bars, []]), self.first))
+        first, bars = [np.zeros(1, np.int64)], []
+        begin = 0
+        while begin < len(content):
+            # Whole lines, some megabytes at a time.
+            beyond = content.rfind(b"\n", begin, begin + _BLOCK) + 1 or content.find(b"\n", begin) + 1
+            block = np.frombuffer(content, np.uint8)[begin : beyond or len(content)]
+            ends = np.flatnonzero(block == ord("\n")) if beyond else np.array([len(block)])
+            bars.append(np.diff(np.searchsorted(np.flatnonzero(block == ord("|")), ends), prepend=0))
+            first.append(ends + (begin + 1))
+            begin += len(block)
+        if content.endswith(b"\n") or not content:
+            # What a text ends with is a line, too.
+            bars.append(np.zeros(1, np.int64))
+            first.append(np.array([len(content) + 1]))
+        self.first, self.bars = np.concatenate(first), np.concatenate(bars)
         if b"\r" in content:
-            returns = np.flatnonzero(view == ord("\r"))
-            within = returns[~np.isin(returns + 1, end)]
-            self.bars[np.searchsorted(end, within)] = -1
+            returns = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\r"))
+            within = returns[~np.isin(returns + 2, self.first)]
+            self.bars[np.searchsorted(self.first, within, side="right") - 1] = -1
 
     def __len__(self) -> int:
         return len(self.bars)
@@ -129,11 +135,12 @@ class _Reader:
         self.decisive = [i for i in sorted(read) if not self.free[i]]
         self.shapes = [re.compile(_SHAPES[name]) if name in _SHAPES else None for name in lower]
 
-    def table(self, wanted: Sequence[str]) -> tuple[Any, IntArray, list[WorkloadError]]:
+    def table(self, wanted: Sequence[str]) -> tuple[Any, IntArray, list[WorkloadError], int]:
         """Return some columns of all records, the line of each from 0, and what is wrong with the others.
 
         Lines with as many bars as the header are records by themselves, unless one before goes on in them.
-        They are split all at once; the others, one by one.
+        They are split all at once, without steps of jobs, of which the number comes last; the others, one by
+        one, and come after them.
         """
         import pyarrow as pa  # noqa: PLC0415 - other formats do without
 
@@ -157,8 +164,9 @@ class _Reader:
             single.append((line, values))
             plain[line : line + used] = False
             at = line + used
-        rows = np.flatnonzero(plain)
-        tables = [self._split(rows, wanted)]
+        split = [*self._split(np.flatnonzero(plain), wanted)]
+        rows = np.concatenate([np.zeros(0, np.int64), *(kept for kept, _ in split)])
+        tables = [pa.schema([(name, pa.string()) for name in wanted]).empty_table(), *(t for _, t in split)]
         if single:
             positions = [self.names.index(name) for name in wanted]
             texts = {
@@ -167,45 +175,54 @@ class _Reader:
             }
             tables.append(pa.table(texts))
         lines = np.concatenate([rows, np.array([line for line, _ in single], np.int64)])
-        table = pa.concat_tables(tables)
-        if single:
-            order = np.argsort(lines)
-            table, lines = table.take(order), lines[order]
-        return table, lines, damaged
+        return pa.concat_tables(tables), lines, damaged, int(plain.sum()) - len(rows)
 
-    def _split(self, rows: IntArray, wanted: Sequence[str]) -> Any:
-        """Return some columns of lines that are each a record."""
+    def _split(self, rows: IntArray, wanted: Sequence[str]) -> Iterator[tuple[IntArray, Any]]:
+        """Yield some columns of lines that are each a record, steps of jobs left out, and their rows."""
         import pyarrow as pa  # noqa: PLC0415 - other formats do without
         from pyarrow import csv  # noqa: PLC0415
 
         names = [*self.names, ""] if self.trailing else self.names
-        schema = pa.schema([(name, pa.string()) for name in wanted])
-        tables = [schema.empty_table()]
         begins, ends = self.lines.first[rows], self.lines.first[rows + 1]
         # Neighbouring lines are taken together.
         new = np.flatnonzero(np.append(True, begins[1:] != ends[:-1])) if len(rows) else np.zeros(0, np.int64)
-        size, pieces = 0, []
+        size, pieces, kept = 0, [], []
         for first, beyond in zip(new.tolist(), [*new[1:].tolist(), len(rows)], strict=False):
             for some in range(first, beyond, _ROWS):
-                last = min(some + _ROWS, beyond) - 1
-                pieces.append(self.lines.content[begins[some] : ends[last]])
+                last = min(some + _ROWS, beyond)
+                jobs = self._jobs(begins[some:last], ends[some:last])
+                text = np.frombuffer(self.lines.content, np.uint8)[begins[some] : ends[last - 1]]
+                lengths = np.minimum(ends[some:last], len(self.lines.content)) - begins[some:last]
+                pieces.append(text[np.repeat(jobs, lengths)].tobytes())
+                kept.append(rows[some:last][jobs])
                 size += len(pieces[-1])
-                if size < _BLOCK and (beyond < len(rows) or last < beyond - 1):
-                    continue
-                tables.append(
-                    csv.read_csv(
-                        pa.BufferReader(b"".join(pieces)),
-                        csv.ReadOptions(
-                            use_threads=False, column_names=names, block_size=max(2 * size, 1024)
-                        ),
-                        csv.ParseOptions(delimiter="|", quote_char=False, ignore_empty_lines=False),
-                        csv.ConvertOptions(
-                            column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted
+                if size and (size >= _BLOCK or (beyond == len(rows) and last == beyond)):
+                    options = csv.ReadOptions(
+                        use_threads=False, column_names=names, block_size=max(2 * size, 1024)
+                    )
+                    yield (
+                        np.concatenate(kept),
+                        csv.read_csv(
+                            pa.BufferReader(b"".join(pieces)),
+                            options,
+                            csv.ParseOptions(delimiter="|", quote_char=False, ignore_empty_lines=False),
+                            csv.ConvertOptions(
+                                column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted
+                            ),
                         ),
                     )
-                )
-                size, pieces = 0, []
-        return pa.concat_tables(tables)
+                    size, pieces, kept = 0, [], []
+
+    def _jobs(self, begins: IntArray, ends: IntArray) -> BoolArray:
+        """Return which of some neighbouring lines, each a record, are jobs: a step's id has a point."""
+        text = np.frombuffer(self.lines.content, np.uint8)[begins[0] : ends[-1]]
+        bars = np.flatnonzero(text == ord("|")).reshape(len(begins), -1)
+        edges = np.column_stack([begins - begins[0], bars, ends - begins[0]])
+        points = np.flatnonzero(text == ord("."))
+        jobs: BoolArray = (
+            np.diff(np.searchsorted(points, edges[:, self.job : self.job + 2]), axis=1)[:, 0] == 0
+        )
+        return jobs
 
     def _record(self, at: int) -> tuple[list[str], int]:
         """Return the values of the record that begins at a line, and how many lines it takes."""
@@ -318,27 +335,33 @@ def _records(stream: LogStream) -> Records:
     reader = _Reader(lines, start, stream.path)
     looked_at = {*quantities_of(reader.names).values(), *(n for n in reader.names if n.lower() in LOOKED_AT)}
     wanted = [name for name in reader.names if name in looked_at]
-    table, begins, damaged = reader.table(wanted)
-    job = reader.names[reader.job]
-    texts = {name: Texts.of(table.column(name)) for name in table.column_names}
-    del table
+    table, begins, damaged, steps = reader.table(wanted)
+    names, job = reader.names, reader.names[reader.job]
+    # Neither the text nor the table is needed while the other is made up.
+    del lines, reader
+    order = np.argsort(begins)
+    begins, texts = begins[order], {}
+    in_order = bool((np.diff(order) > 0).all())
+    for name in wanted:
+        column = table.column(name)
+        texts[name] = Texts.of(column if in_order else column.take(order))
+        table = table.drop_columns([name])
     ids = texts[job].values.to_pylist()
     step = np.array(["." in text for text in ids], np.bool_)[texts[job].codes]
     # Dumps put into one file have their headers within.
     again = np.array([text.strip() == job for text in ids], np.bool_)[texts[job].codes]
-    steps = int(step.sum())
-    if len(damaged) > len(begins):
+    if len(damaged) > len(begins) + steps:
         raise damaged[0]
     if damaged:
         others = f"; {len(damaged) - 1} more like it" if len(damaged) > 1 else ""
         message = f"left out: {damaged[0].path}:{damaged[0].line} {damaged[0].message}{others}"
         warnings.warn(message, GridtuneWarning, stacklevel=2)
     notes = {
-        "steps of jobs left out": steps,
+        "steps of jobs left out": steps + int(step.sum()),
         "damaged records left out": len(damaged),
         "repeated headers left out": int(again.sum()),
     }
-    unread = tuple(name for name in reader.names if name not in looked_at)
+    unread = tuple(name for name in names if name not in looked_at)
     records = Records(stream.path, texts, (begins + 1).tolist(), notes, ("job", "submit"), unread)
     left = np.flatnonzero(~step & ~again)
     return records if len(left) == len(begins) else records.take(left)
