@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.cli.main import cli
@@ -230,6 +230,7 @@ def test_lines_are_the_same_in_blocks_of_any_size(text, monkeypatch):
     assert (pieces.first.tolist(), pieces.bars.tolist()) == (whole.first.tolist(), whole.bars.tolist())
 
 
+@settings(deadline=None)
 @given(st.lists(_LINES, max_size=12), st.booleans())
 def test_lines_split_all_at_once_are_those_split_one_by_one(records, trailing):
     end = "|" if trailing else ""
