@@ -137,7 +137,9 @@ class TrainingTracker:
         if about.exists() or (place / folder).exists():
             raise TrackingError("there is another training here", path=place, hint="give another --out")
         with tarfile.open(archive) as packed:
-            packed.extractall(place / folder, filter="data")
+            # Python before 3.11.4 has no filters.
+            filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            packed.extractall(place / folder, **filtered)
         _write_key(about, key)
 
     def close(self, status: str = "FINISHED") -> TrackedRun:
