@@ -3,19 +3,25 @@
 J is the geometric mean of bounded slowdown, area-weighted response and mean wait. Its change to an order has
 a 95 % interval: a bootstrap over blocks of two weeks, the same for both, by when jobs are submitted.
 
-    python benchmarks/lookahead.py kth-sp2:2/2 ctc-sp2-reconstructed:2/2 FILE
+    python -m benchmarks.lookahead kth-sp2:2/2 ctc-sp2-reconstructed:2/2 FILE
+    python -m benchmarks.lookahead --choose results/chosen kth-sp2 FILE:1/5
+
+With `--choose`, `gridtune choose` tries all that it knows on the first 40 % of each log, and its choice is
+compared with the others on the rest.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import gridtune as gt
-from gridtune.core.schedules.schedule import Schedule
+from gridtune.study.choosing import choose
+from gridtune.study.predicting import block_sums, delay_of, resampled_blocks
 from gridtune.workload.catalogue import resolve_trace
 
 DAY = 86_400
@@ -39,46 +45,29 @@ CLAIRVOYANT = {
     f"{name}, clairvoyant": {**options, "walltime": "exact"}
     for name, options in (("unicef", {"order": "unicef"}), ("search", SEARCH))
 }
-BLOCK = 14 * DAY
-RESAMPLES = 4_000
-#: Columns of `means`.
+#: Seconds in which all policies are tried.
+BUDGET = 36_000.0
+#: Columns of `delay_of`.
 AREA, J = 1, 3
 
 
-def sums(schedule: Schedule) -> npt.NDArray[np.float64]:
-    """Return sums over each block: jobs, slowdowns, areas, weighted responses, waits; shape (blocks, 5)."""
-    work = schedule.workload
-    block = (work.submit_time - work.submit_time[0]) // BLOCK
-    run = (schedule.end_time - schedule.start_time).astype(float)
-    wait, area = schedule.wait_time.astype(float), work.processors * run
-    slowdown = np.maximum((wait + run) / np.maximum(run, 10), 1)
-    columns = (np.ones(len(wait)), slowdown, area, area * (wait + run), wait)
-    return np.stack([np.bincount(block, column) for column in columns], axis=-1)
-
-
-def means(blocks: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return slowdown, area-weighted response, mean wait and J, shape (..., 4), of sums over blocks."""
-    jobs, slowdown, area, response, wait = np.moveaxis(blocks.sum(axis=-2), -1, 0)
-    three = np.stack([slowdown / jobs, response / area, wait / jobs], axis=-1)
-    return np.concatenate([three, np.cbrt(three.prod(axis=-1, keepdims=True))], axis=-1)
-
-
 class Comparison:
-    """All policies on one log."""
+    """All policies on one log, and one that was chosen for it."""
 
-    def __init__(self, label: str, log: gt.Workload) -> None:
-        self.label, self.jobs = label, len(log)
-        policies = {**RULES, **ROLLOUTS, **CLAIRVOYANT}
+    def __init__(self, label: str, log: gt.Workload, chosen: Mapping[str, Any] | None = None) -> None:
+        self.label, self.jobs, self.chosen = label, len(log), chosen
+        policies: dict[str, Mapping[str, Any]] = {**RULES, **ROLLOUTS}
+        policies |= {} if chosen is None else {"chosen": chosen}
+        policies |= CLAIRVOYANT if chosen is None else {}
         schedules = {name: gt.simulate(log, **options) for name, options in policies.items()}
-        blocks = {name: sums(schedule) for name, schedule in schedules.items()}
-        self.blocks = len(blocks["fcfs"])
-        drawn = np.random.default_rng(1).integers(self.blocks, size=(RESAMPLES, self.blocks))
-        self.value = {name: means(one) for name, one in blocks.items()}
-        self.resampled = {name: means(one[drawn]) for name, one in blocks.items()}
+        blocks = {name: block_sums(schedule) for name, schedule in schedules.items()}
+        drawn = resampled_blocks(len(blocks["fcfs"]))
+        self.value = {name: delay_of(one) for name, one in blocks.items()}
+        self.resampled = {name: delay_of(one[drawn]) for name, one in blocks.items()}
         self.longest = {name: schedule.wait_time.max() / DAY for name, schedule in schedules.items()}
 
     def best(self, column: int) -> str:
-        """Return the rule that is best by a column of `means`."""
+        """Return the rule that is best by a column of `delay_of`."""
         return min(RULES, key=lambda name: self.value[name][column])
 
     def change(self, name: str, other: str, column: int = J) -> str:
@@ -105,40 +94,52 @@ def report(comparisons: list[Comparison]) -> None:
     """Print the tables of all logs."""
     heads = [f"{one.label}: {one.jobs:,} jobs" for one in comparisons]
     rows = []
-    for name in (*RULES, *ROLLOUTS, *CLAIRVOYANT):
+    for name in comparisons[0].value:
         cells = []
         for one in comparisons:
             slowdown, response, wait, _ = one.value[name]
             cells.append(f"{slowdown:.1f}, {response / 1000:.1f}, {wait:,.0f}, {one.longest[name]:.1f}")
         rows.append([name, *cells])
     table(["slowdown, response 1,000 s, mean wait s, longest d", *heads], rows)
-    for name in ROLLOUTS:
+    for name in [name for name in (*ROLLOUTS, "chosen") if name in comparisons[0].value]:
         best = [
             "the best in hindsight",
             *(f"{one.change(name, one.best(J))}: {one.best(J)}" for one in comparisons),
         ]
-        changes = [
-            [rule, *(one.change(name, rule) for one in comparisons)] for rule in (*RULES, *CLAIRVOYANT)
-        ]
+        others = [rule for rule in (*RULES, *CLAIRVOYANT) if rule in comparisons[0].value]
+        changes = [[rule, *(one.change(name, rule) for one in comparisons)] for rule in others]
         table([f"{name}: change of J, %", *heads], [best, *changes])
         ahead = [one.ahead(name) for one in comparisons]
         print(f"\n{name}, ahead of all rules but FCFS in slowdown and response: {ahead}")
     responses = [f"{one.change('by area', one.best(AREA), AREA)}: {one.best(AREA)}" for one in comparisons]
     table(["by area: change of response, %", *heads], [["the best in hindsight", *responses]])
+    for one in comparisons:
+        if one.chosen is not None:
+            print(f"\nchosen for {one.label}: {dict(one.chosen)}")
+
+
+def compared(text: str, choices: Path | None) -> Comparison:
+    """Return the comparison on a part of a log, or on what follows the part that a policy is chosen on."""
+    reference, _, part = text.partition(":")
+    number, count = map(int, (part or "1/1").split("/"))
+    path = Path(reference) if Path(reference).exists() else resolve_trace(reference)
+    log = gt.clean(gt.read_workload(path))[0].windows(count)[number - 1]
+    label = f"{Path(reference).name.partition('.')[0]} {part}".strip()
+    if choices is None:
+        return Comparison(label, log)
+    folder = choices / label.replace(" ", "-").replace("/", "-")
+    choice = choose(log, folder, trace=label, budget=BUDGET, say=print, executor="inline")
+    if choice.left_out:
+        print(f"{label}: not tried: {', '.join(choice.left_out)}")
+    return Comparison(label, log.take(slice(choice.jobs[0], None)), choice.parameters)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("logs", nargs="+", help="files or catalogued traces, with a part: kth-sp2:2/2")
-    comparisons = []
-    for text in parser.parse_args().logs:
-        reference, _, part = text.partition(":")
-        number, count = map(int, (part or "1/1").split("/"))
-        path = Path(reference) if Path(reference).exists() else resolve_trace(reference)
-        log, _ = gt.clean(gt.read_workload(path))
-        label = f"{Path(reference).name.partition('.')[0]} {part}".strip()
-        comparisons.append(Comparison(label, log.windows(count)[number - 1]))
-    report(comparisons)
+    parser.add_argument("--choose", type=Path, metavar="FOLDER", help="judge what `gridtune choose` chooses")
+    arguments = parser.parse_args()
+    report([compared(text, arguments.choose) for text in arguments.logs])
 
 
 if __name__ == "__main__":

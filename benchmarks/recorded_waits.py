@@ -3,7 +3,7 @@
 The KTH log was made by an SP2 that ran the EASY scheduler and recorded every job's wait. This replays the
 same jobs under our EASY, its variants and plain queueing, and sets the waits beside the recorded ones.
 
-    python benchmarks/recorded_waits.py [LOG]
+    python -m benchmarks.recorded_waits [LOG]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a decision by rollouts takes, in CPU time, beside a replay under an order.
 
-    python benchmarks/rollouts.py [LOG]
+    python -m benchmarks.rollouts [LOG]
 
 At a load of 1.5 the queue of the KTH log grows beyond the window, so nearly every decision is about 64 jobs.
 """

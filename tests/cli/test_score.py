@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 import gridtune as gt
+from gridtune.batch.predictors import PREDICTORS
 from gridtune.study import leaks
 
 HEAD = "import gridtune as gt\n"
@@ -170,3 +172,29 @@ def test_a_replay_that_depends_on_its_process_is_seen(monkeypatch, tmp_path, log
     there = leaks.replay_elsewhere([path], policy, references)
     assert here.keys() == there.keys()
     assert here != there
+
+
+def test_a_policy_that_reads_predictions(gridtune, logs) -> None:
+    code, out, _ = gridtune("score", "prediction * processors - wait", "--predictor", "template", *logs)
+    assert (code, "passed: results/score-" in out) == (0, True)
+    code, out, _ = gridtune("score", "prediction", "--predictor", "templates", "--json", *logs)
+    checks = json.loads(out)["checks"]
+    assert (code, [one["passed"] for one in checks]) == (1, [True, False, None, None, None])
+    assert "no predictor is named 'templates'" in checks[1]["detail"]
+
+
+def test_a_predictor_that_remembers_a_former_replay_is_found(gridtune, logs, monkeypatch) -> None:
+    class Remembers(gt.Predictor):
+        runs: ClassVar[dict[int, int]] = {}
+
+        def ended(self, job, run_time, now):
+            self.runs[job.number] = run_time
+
+        def predict(self, job, now):
+            run = float(self.runs.get(job.number, job.walltime))
+            return gt.Prediction(run, (run, run, run), 0.0)
+
+    monkeypatch.setitem(PREDICTORS._items, "test-remembers", Remembers)
+    code, out, _ = gridtune("score", "prediction", "--predictor", "test-remembers", "--json", *logs)
+    checks = {one["name"]: one["passed"] for one in json.loads(out)["checks"]}
+    assert (code, checks["repeat"]) == (1, False)

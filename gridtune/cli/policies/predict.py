@@ -82,10 +82,17 @@ def _tables(ratings: list[Rating], title: str) -> Any:
         for one in ratings
     ]
     yield new_table(title, *heads, right=heads[1:], rows=rows)
-    columns = ("UNICEF by", "predictor", "delay_index", "clairvoyant", "share of its gain")
+    columns = ("UNICEF by", "predictor", "delay_index", "95 %", "clairvoyant", "share of its gain")
     gains = [
-        (order, one.predictor, f"{own:+.1%}", f"{known:+.1%}", f"{one.share(order):.0%}")
+        (
+            order,
+            one.predictor,
+            f"{gain.change:+.1%}",
+            f"[{gain.low:+.0%}, {gain.high:+.0%}]",
+            f"{gain.clairvoyant:+.1%}",
+            f"{one.share(order):.0%}",
+        )
         for one in ratings
-        for order, (own, known) in one.gains.items()
+        for order, gain in one.gains.items()
     ]
     yield new_table("To UNICEF by walltime", *columns, right=columns[2:], rows=gains)

@@ -55,6 +55,7 @@ class _Check:
 @click.option("--order", help="The order, if the file registers several; may also be rollout(portfolio=…).")
 @click.option("--backfill", default="easy", show_default=True, help="The backfilling.")
 @click.option("--guard", type=click.IntRange(min=0), help="Seconds; longer waits go first.")
+@click.option("--predictor", help="Where prediction and early_end come from. [default: last-two]")
 @click.option(
     "--out",
     "folder",
@@ -68,6 +69,7 @@ def score(
     order: str | None,
     backfill: str,
     guard: int | None,
+    predictor: str | None,
     folder: Path | None,
     as_json: bool,
 ) -> None:
@@ -85,6 +87,7 @@ def score(
       gridtune score my_order.py
       gridtune score my_order.py --log my_log.swf.gz --log kth-sp2 --guard 172800
       gridtune score "log(walltime) + 0.3 * processors" --json
+      gridtune score "prediction * processors - wait" --predictor template
     """
     from gridtune.study.leaks import read_logs
     from gridtune.sweep.journal.journal import check_writable
@@ -97,7 +100,8 @@ def score(
     folder = folder or Path("results") / f"score-{space_name(policy.removesuffix('.py'))}"
     check_writable(folder)
     jobs = read_logs(logs)
-    checks, rules = _made_checks(file, policy, order, {"backfill": backfill, "guard": guard}, jobs, logs)
+    options = {"backfill": backfill, "guard": guard, **({"predictor": predictor} if predictor else {})}
+    checks, rules = _made_checks(file, policy, order, options, jobs, logs)
     passed = all(check.passed for check in checks)
     content: dict[str, Any] = {"policy": policy, "passed": passed, "checks": list(map(asdict, checks))}
     if rules is not None:
