@@ -2,6 +2,7 @@
 
     python -m benchmarks.changing_orders growth      # a queue that grows
     python -m benchmarks.changing_orders real        # real logs, beside C++ and the scan
+    python -m benchmarks.changing_orders conservative   # that backfilling, beside fcfs and C++
 
 CPU time of one thread, the whole call of `simulate`; for C++ the simulation alone. `scanned` is gridtune with
 the same score written so that it cannot be read as a formula: every pass scores all waiting jobs. The
@@ -14,6 +15,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from numba import njit
 import gridtune as gt
 from benchmarks import logs
 from benchmarks.comparators import cpp
-from benchmarks.measure import arguments, print_machine, print_table, rate
+from benchmarks.measure import arguments, interleave, median_ratio, print_machine, print_table, rate
 from gridtune.batch.policies import QueueOrder, get_queue_order, queue_order_names
 from gridtune.workload.workload import Workload
 
@@ -45,7 +47,9 @@ ORDERS = [
     MIXED,
 ]
 #: Those that the C++ loop has.
-IN_CPP = {"wfp3", "unicef", "xfactor"}
+IN_CPP = ("wfp3", "unicef", "xfactor")
+#: Jobs of generated logs for conservative backfilling; twice as many take the C++ loop six times as long.
+CROWDS = (5_000, 10_000, 20_000)
 
 
 def scanned(name: str) -> QueueOrder:
@@ -112,6 +116,40 @@ def real(options: argparse.Namespace) -> None:
                 print_table(f"{name}, {backfill}: jobs/s", ("order", "gridtune", "scanned", "C++"), rows)
 
 
+def conservative(options: argparse.Namespace) -> None:
+    """Conservative backfilling on real logs and in queues that grow, beside fcfs and C++."""
+    tried = [(name, *log) for name in logs.REAL if (log := logs.real(name))]
+    tried += [(f"Lublin, load 1.2, {jobs:,} jobs", logs.lublin(jobs, 1.2), 256) for jobs in CROWDS]
+    with tempfile.TemporaryDirectory() as folder:
+        program = cpp.build(Path(folder), "conservative")
+        rows = [(name, *reserve(log, size, program, options.rounds)) for name, log, size in tried]
+    header = ["fcfs", *(f"{order}: time / {other}" for order in IN_CPP for other in ("fcfs", "C++"))]
+    print_table("Conservative backfilling: jobs/s, and times beside it", ("log", *header), rows)
+
+
+def reserve(log: Workload, processors: int, program: Path, rounds: int) -> list[str]:
+    """Return a row: the jobs/s of fcfs, and each order's time over that of fcfs and over that of C++."""
+    runs = {order: simulation(log, processors, order, "conservative") for order in ("fcfs", *IN_CPP)}
+    starts = {order: run() for order, run in runs.items()}
+    file = program.with_suffix(".columns")
+    cpp.write_columns(logs.columns(log), processors, file)
+
+    def run_cpp(order: str) -> float:
+        seconds, _, theirs = cpp.run(program, file, "conservative", order, cpu=True)
+        if not np.array_equal(theirs, starts[order]):
+            raise AssertionError(f"{order}, conservative: C++ has other start times")
+        return seconds
+
+    contestants = {
+        order: partial(lambda run: seconds_of(run, None, 1)[0], run) for order, run in runs.items()
+    }
+    contestants |= {f"C++ {order}": partial(run_cpp, order) for order in IN_CPP}
+    seconds = interleave(contestants, rounds)
+    pairs = [(order, other) for order in IN_CPP for other in ("fcfs", f"C++ {order}")]
+    ratios = [f"{median_ratio(seconds[order], seconds[other]):.2f}" for order, other in pairs]
+    return [rate(len(log), seconds["fcfs"]), *ratios]
+
+
 def contest(
     log: Workload, processors: int, order: str, backfill: str, program: Path, rounds: int
 ) -> list[str]:
@@ -131,7 +169,7 @@ def contest(
     return row
 
 
-SECTIONS = {"growth": growth, "real": real}
+SECTIONS = {"growth": growth, "real": real, "conservative": conservative}
 
 
 def main() -> None:

@@ -1,10 +1,13 @@
-// The files of the comparators: the columns of a log in, start times out.
+// What the comparators share: the files (the columns of a log in, start times out), and scores.
 
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <string>
 #include <vector>
 
 using Time = std::int64_t;
@@ -12,6 +15,18 @@ using Time = std::int64_t;
 struct Jobs {
     std::vector<Time> submit, run, requested, width;
 };
+
+inline bool changes(const std::string& order) { return order == "wfp3" || order == "unicef" || order == "xfactor"; }
+
+// The score of a waiting job under an order that changes; the least is first.
+inline double score(const Jobs& jobs, const std::string& order, std::int64_t job, Time now) {
+    const double wait = static_cast<double>(now - jobs.submit[job]);
+    const double width = static_cast<double>(jobs.width[job]);
+    const double length = static_cast<double>(std::max<Time>(jobs.requested[job], 1));
+    if (order == "wfp3") return -width * std::pow(wait / length, 3.0);
+    if (order == "unicef") return -wait / (std::max(std::log2(width), 1.0) * length);
+    return -(wait + static_cast<double>(jobs.requested[job])) / length;
+}
 
 struct Log {
     Jobs jobs;

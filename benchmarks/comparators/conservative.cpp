@@ -7,7 +7,11 @@
 // Data structures: the profile is a sorted vector of (time, free processors) that is scanned from the front; a heap of
 // completions; a set of reserved starts; a vector of waiting jobs.
 //
-// Usage: conservative COLUMNS STARTS, files as those of easy.cpp; what follows is not looked at.
+// Under an order that changes (wfp3, unicef, xfactor) the waiting jobs are sorted by their scores before each
+// compression, and jobs that are submitted together before they are reserved.
+//
+// Usage: conservative COLUMNS STARTS RULE ORDER, files as those of easy.cpp; the rule is not looked at, and under
+// any other order the job submitted first is first.
 // Prints the CPU seconds that the simulation itself took, the number of jobs it started, and the seconds again.
 
 #include "columns.hpp"
@@ -19,6 +23,7 @@
 #include <limits>
 #include <queue>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -68,7 +73,7 @@ private:
     std::vector<Step> steps_;
 };
 
-static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time>& start) {
+static std::int64_t simulate(const Jobs& jobs, Time processors, const std::string& order, std::vector<Time>& start) {
     const auto n = static_cast<std::int64_t>(jobs.submit.size());
     using Event = std::pair<Time, std::int64_t>;
     Profile profile(processors);
@@ -82,6 +87,14 @@ static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time
         profile.add(start[job], start[job] + length(job), -jobs.width[job]);
         reserved.emplace(start[job], job);
     };
+    std::vector<double> scores(changes(order) ? jobs.submit.size() : 0);
+    const auto sort = [&](std::vector<std::int64_t>::iterator first, Time now) {
+        if (scores.empty()) return;
+        for (auto at = first; at != waiting.end(); ++at) scores[*at] = score(jobs, order, *at, now);
+        std::sort(first, waiting.end(), [&](std::int64_t a, std::int64_t b) {
+            return scores[a] < scores[b] || (scores[a] == scores[b] && a < b);
+        });
+    };
     while (next < n || !reserved.empty()) {
         Time now = next < n ? jobs.submit[next] : NEVER;
         if (!running.empty()) now = std::min(now, running.top().first);
@@ -94,6 +107,7 @@ static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time
             if (end > now) profile.add(now, end, jobs.width[job]), early = true;
         }
         if (early) {
+            sort(waiting.begin(), now);
             for (const auto job : waiting) {
                 const auto begin = profile.earliest(jobs.width[job], length(job), now, start[job]);
                 if (begin == start[job]) continue;
@@ -102,10 +116,11 @@ static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time
                 reserve(job, begin);
             }
         }
-        for (; next < n && jobs.submit[next] == now; ++next) {
-            reserve(next, profile.earliest(jobs.width[next], length(next), now, NEVER));
-            waiting.push_back(next);
-        }
+        const auto before = static_cast<std::ptrdiff_t>(waiting.size());
+        for (; next < n && jobs.submit[next] == now; ++next) waiting.push_back(next);
+        sort(waiting.begin() + before, now);
+        for (auto at = waiting.begin() + before; at != waiting.end(); ++at)
+            reserve(*at, profile.earliest(jobs.width[*at], length(*at), now, NEVER));
         bool due = false;
         for (; !reserved.empty() && reserved.begin()->first == now; reserved.erase(reserved.begin())) {
             const auto job = reserved.begin()->second;
@@ -120,13 +135,13 @@ static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time
 }
 
 int main(int argc, char** argv) {
-    if (argc < 3) return std::fprintf(stderr, "usage: conservative COLUMNS STARTS\n"), 2;
+    if (argc != 5) return std::fprintf(stderr, "usage: conservative COLUMNS STARTS RULE ORDER\n"), 2;
     const auto log = read_log(argv[1]);
     if (!log) return 2;
 
     const auto before = std::clock();
     std::vector<Time> starts(log->jobs.submit.size(), -1);
-    const auto started = simulate(log->jobs, log->processors, starts);
+    const auto started = simulate(log->jobs, log->processors, argv[4], starts);
     const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
 
     if (!write_starts(argv[2], starts)) return 2;

@@ -25,7 +25,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -46,7 +45,7 @@ public:
     Simulator(const Jobs& jobs, Time processors, bool backfilling, std::string order)
         : jobs_(jobs), free_(processors), backfilling_(backfilling), order_(std::move(order)),
           sorted_(order_ == "sjf" || order_ == "saf" || order_ == "widest"),
-          changing_(order_ == "wfp3" || order_ == "unicef" || order_ == "xfactor"), starts_(jobs.submit.size(), -1),
+          changing_(changes(order_)), starts_(jobs.submit.size(), -1),
           scores_(order_ == "fcfs" ? 0 : jobs.submit.size()) {}
 
     std::int64_t simulate() {
@@ -97,19 +96,10 @@ private:
         free_ += jobs_.width[job];
     }
 
-    double score(std::int64_t job, Time now) const {
-        const double wait = static_cast<double>(now - jobs_.submit[job]);
-        const double width = static_cast<double>(jobs_.width[job]);
-        const double length = static_cast<double>(std::max<Time>(jobs_.requested[job], 1));
-        if (order_ == "wfp3") return -width * std::pow(wait / length, 3.0);
-        if (order_ == "unicef") return -wait / (std::max(std::log2(width), 1.0) * length);
-        return -(wait + static_cast<double>(jobs_.requested[job])) / length;
-    }
-
     void sort_waiting(Time now) {
         const auto fits = [&](std::int64_t job) { return jobs_.width[job] <= free_; };
         if (std::none_of(waiting_.begin(), waiting_.end(), fits)) return;
-        for (const auto job : waiting_) scores_[job] = score(job, now);
+        for (const auto job : waiting_) scores_[job] = score(jobs_, order_, job, now);
         std::sort(waiting_.begin(), waiting_.end(), [&](std::int64_t a, std::int64_t b) {
             return scores_[a] < scores_[b] || (scores_[a] == scores_[b] && a < b);
         });

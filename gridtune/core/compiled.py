@@ -24,11 +24,12 @@ Four things numba does not do by itself:
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -39,7 +40,8 @@ import numpy.typing as npt
 from numba import carray, config, from_dtype, types
 from numba.core import cgutils, event
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import CacheImpl, NullCache, UserWideCacheLocator
+from numba.core.caching import CacheImpl, FunctionCache, IndexDataCacheFile, NullCache, UserWideCacheLocator
+from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -54,6 +56,7 @@ __all__ = [
     "address",
     "array_at",
     "bare",
+    "callback",
     "columns_at",
     "dereference",
     "handles_of",
@@ -250,6 +253,45 @@ def kernel(
         return dispatcher
 
     return compile_with_cache
+
+
+class _ContentCache(FunctionCache):
+    """Keeps machine code by a checksum of what it is made from, in a file of its own."""
+
+    def __init__(self, function: Callable[..., Any], checksum: str) -> None:
+        super().__init__(function)
+        self._cache_file = IndexDataCacheFile(self._cache_path, f"{function.__name__}-{checksum}", checksum)
+
+    def _index_key(self, signature: Any, codegen: Any) -> Any:
+        return signature, codegen.magic_tuple()
+
+
+class _Callback(CFunc):
+    """A function as kernels call it by address."""
+
+    def __init__(self, function: Callable[..., Any], signature: Any, checksum: str) -> None:
+        super().__init__(function, (signature.args, signature.return_type), {}, {})
+        self._function, self._checksum = function, checksum
+
+    def enable_caching(self) -> None:
+        """Keep its machine code on disk."""
+        self._cache = _ContentCache(self._function, self._checksum)
+
+
+def callback(signature: Any, function: Callable[..., Any], content: Hashable | None = "") -> Any:
+    """Compile a function that kernels call by its address.
+
+    Its machine code is kept until the sources of its module change or its content is another: `content` is
+    all that it takes from elsewhere, such as the bytecode of a user's function; None if that cannot be told,
+    and nothing is kept.
+    """
+    stamp = source_stamp(function.__module__)
+    checksum = hashlib.sha256(repr((_FORMAT, stamp, function.__qualname__, content)).encode()).hexdigest()
+    compiled = _Callback(function, signature, checksum)
+    if content is not None:
+        _caches(compiled)
+    compiled.compile()
+    return compiled
 
 
 class _Compilations(event.Listener):

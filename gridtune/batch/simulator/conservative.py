@@ -27,7 +27,7 @@ Such a reservation is made at a given instant, after the submissions of that ins
 are planned around it; none may run longer than its walltime then.
 
 A compression looks only at the jobs that may move (`reservations.Movers`), which gives the same plan as to
-look at all.
+look at all; under an order that changes only these are scored.
 
 References: D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; A. W. Mu'alem and D. G. Feitelson,
 IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
@@ -35,7 +35,7 @@ IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,9 +61,16 @@ from gridtune.batch.simulator.reservations import (
     refresh,
     unplace,
 )
-from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, note_submission, score_job
+from gridtune.batch.simulator.scores import (
+    ScoreInputs,
+    charge,
+    note_run_time,
+    note_submission,
+    score_job,
+    score_jobs,
+)
 from gridtune.core.compiled import bare, kernel
-from gridtune.types import IntArray
+from gridtune.types import FloatArray, IntArray
 
 __all__ = [
     "Advance",
@@ -97,6 +104,8 @@ class _Plan(NamedTuple):
         Whether reservations move up.
     queue
         The jobs in their order, where it does not change; else scratch.
+    scores
+        Scratch.
     nodes
         The nodes and their power states, if any. Then a job has its processors from `start` on, and begins
         when its nodes are on.
@@ -113,6 +122,7 @@ class _Plan(NamedTuple):
     movers: Movers
     compress: bool
     queue: IntArray
+    scores: FloatArray
     nodes: Nodes | None
     state: Any
 
@@ -285,20 +295,48 @@ def _move_up(plan: _Plan, job: int, now: int) -> None:
 
 
 @kernel()
+def _compress_changing(plan: _Plan, score: Any, inputs: ScoreInputs, now: int) -> None:
+    """Move each job that may move to the earliest time, in an order that changes.
+
+    A move may let others move: those behind in the order follow, the others stay on the list until later.
+    """
+    listed, marked, state, scores = plan.movers.listed, plan.movers.marked, plan.movers.state, plan.scores
+    count = later = 0
+    for i in range(state.listed):
+        if is_marked(marked, listed[i]):
+            listed[count], count = listed[i], count + 1
+    score_jobs(score, inputs, listed, count, now, scores)
+    heap = [(scores[i], np.int64(listed[i])) for i in range(count)]
+    heapify(heap)
+    while len(heap) > 0:
+        moved = heappop(heap)
+        unmark(marked, moved[1])
+        state.listed = 0
+        _move_up(plan, moved[1], now)
+        if state.listed > 0:
+            score_jobs(score, inputs, listed, state.listed, now, scores)
+        for i in range(state.listed):
+            entry = (scores[i], np.int64(listed[i]))
+            if entry > moved:
+                heappush(heap, entry)
+            else:
+                plan.queue[later], later = entry[1], later + 1
+    for i in range(later):
+        listed[i] = plan.queue[i]
+    state.listed = later
+
+
+@kernel()
 def _compress_plan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
     """Move each job that waits, in queue order, to the earliest time."""
-    movers = plan.movers
     if inputs is not None:
-        for job in _waiting_jobs(plan, score, inputs, now):
-            if is_marked(movers.marked, job):
-                unmark(movers.marked, job)
-                _move_up(plan, job, now)
+        _compress_changing(plan, score, inputs, now)
         return
-    place = next_marked(movers.marked, 0)
+    place = next_marked(plan.movers.marked, 0)
     while place >= 0:
-        unmark(movers.marked, place)
+        unmark(plan.movers.marked, place)
         _move_up(plan, plan.queue[place], now)
-        place = next_marked(movers.marked, place + 1)
+        place = next_marked(plan.movers.marked, place + 1)
 
 
 @kernel()
@@ -313,7 +351,7 @@ def _replan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> No
         disuse(slots, plan.last[job])
         movers.bound[movers.shape[job]] = now
         unmark(movers.marked, movers.position[job])
-    plan.state.soonest = NEVER
+    plan.state.soonest, movers.state.listed = NEVER, 0
     for job in jobs:
         _book(plan, job, False, now)
 
@@ -483,7 +521,7 @@ def conservative_schedule(
         Shape (n,), distinct: the queue's order, smallest first.
     score, inputs
         For an order that changes while jobs wait, instead of `rank`: its compiled score and the inputs of it.
-        Scores are computed when jobs arrive together, and before a compression or a replan.
+        Scores are computed when jobs arrive together, in a compression and before a replan.
     machine
         The number of processors.
     compress
@@ -526,10 +564,10 @@ def conservative_schedule(
         position[queue] = np.arange(n)
     slots = new_slots(intervals, machine, min(origins, default=0))
     start, promise = np.full(n, NEVER), np.empty(n, np.int64)
-    movers = new_movers(position, processors, length, len(slots.time))
+    movers = new_movers(position, processors, length, len(slots.time), listing=inputs is not None)
     plan = _Plan(
-        run, length, processors, start, np.empty(n, np.int64), slots, movers, compress, queue, nodes,
-        np.array((0, NEVER), _STATE),
+        run, length, processors, start, np.empty(n, np.int64), slots, movers, compress, queue, np.empty(n),
+        nodes, np.array((0, NEVER), _STATE),
     )  # fmt: skip
     replans = _run(submit, promise, rank.astype(np.int64), plan, score, inputs, advance)
     return start, promise, replans

@@ -10,11 +10,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import cfunc
 
 from gridtune.batch.predictors.predictor import EARLY
 from gridtune.batch.predictors.replayed import ENDED, STARTED, SUBMITTED, TELL, PredictedReplay
-from gridtune.core.compiled import array_at, kernel
+from gridtune.core.compiled import array_at, callback, kernel
 from gridtune.types import IntArray
 
 __all__ = ["LastTwoReplay"]
@@ -88,4 +87,4 @@ def _compiled() -> Any:
     def tell(handles, what, job, run, now):
         _follow(handles, what, job, run)
 
-    return cfunc(TELL)(tell)
+    return callback(TELL, tell)

@@ -17,7 +17,8 @@ A waiting job holds a reservation from its slot on. It can move up in two ways o
   the free processors there, which one sweep with a stack finds.
 
 What a job needs, its processors and length, is its *shape*. For each shape that waits there is a bound: no
-hole for it begins earlier. Jobs that may move are marked; all others cannot.
+hole for it begins earlier. Jobs that may move are marked; all others cannot. Under an order that changes they
+are listed too, so that nobody else is scored.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.marks import Marks, mark, new_marks, next_marked, unmark
+from gridtune.batch.simulator.marks import Marks, is_marked, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.tournament import number_rows
 from gridtune.core.compiled import kernel
 from gridtune.types import Int32Array, IntArray
@@ -280,8 +281,9 @@ def _next_room(slots, slot, width, limit):
 
 
 _NEVER = np.int64(2**63 - 1)
-#: The state: the number of widths that wait, whether they have changed, and the shortest length that waits.
-_WIDTHS = np.dtype([("widths", np.int64), ("changed", np.int64), ("shortest", np.int64)])
+#: The state: the number of widths that wait, whether they have changed, the shortest length that waits, and
+#: the number of jobs that are listed.
+_WIDTHS = np.dtype([(name, np.int64) for name in ("widths", "changed", "shortest", "listed")])
 
 
 class Movers(NamedTuple):
@@ -291,6 +293,9 @@ class Movers(NamedTuple):
     ----------
     position, marked
         The number by which a job is marked, and the marks of the jobs that may move.
+    listed
+        Under an order that changes, the first `state.listed` are the jobs that have been marked, among others
+        that have left; else None.
     width, shape, start, nearer, further
         Of each job: its processors, its shape, the slot where its reservation begins, and its neighbours
         among the jobs that start there (-1: none).
@@ -312,6 +317,7 @@ class Movers(NamedTuple):
 
     position: IntArray
     marked: Marks
+    listed: Any
     width: IntArray
     shape: Int32Array
     start: Int32Array
@@ -334,8 +340,13 @@ class Movers(NamedTuple):
     state: Any
 
 
-def new_movers(position: IntArray, processors: IntArray, length: IntArray, room: int) -> Movers:
-    """Return the structure for some jobs, none of which waits yet; `room` is how many slots there may be."""
+def new_movers(
+    position: IntArray, processors: IntArray, length: IntArray, room: int, *, listing: bool
+) -> Movers:
+    """Return the structure for some jobs, none of which waits yet; `room` is how many slots there may be.
+
+    Where it is `listing` the jobs that may move, `position` must be their own numbers.
+    """
     jobs = len(position)
     numbers, firsts = number_rows([processors, length])
     width, longs = processors[firsts], length[firsts]
@@ -345,13 +356,14 @@ def new_movers(position: IntArray, processors: IntArray, length: IntArray, room:
     width, longs = width[order], longs[order]
     wider = np.searchsorted(width, width, side="right").astype(np.int32)
     widths = len(np.unique(width)) + 1
-    listed = [np.zeros(widths, np.int64) for _ in range(3)]
+    columns = [np.zeros(widths, np.int64) for _ in range(3)]
     links = [np.full(jobs, -1, np.int32) for _ in range(5)]
+    listed = np.empty(jobs, np.int32) if listing else None
     return Movers(
-        position, new_marks(jobs), processors, rank[numbers], links[0], links[1], links[2],
+        position, new_marks(jobs), listed, processors, rank[numbers], links[0], links[1], links[2],
         np.full(len(order), -1, np.int32), links[3], links[4], width, longs, wider,
         np.zeros(len(order), np.int64), new_marks(len(order)),
-        listed[0], listed[1], listed[2], int(longs.max(initial=0)),
+        columns[0], columns[1], columns[2], int(longs.max(initial=0)),
         np.empty(room, np.int64), np.empty(room, np.int64), np.zeros((), _WIDTHS),
     )  # fmt: skip
 
@@ -427,6 +439,23 @@ def refresh(movers):
 
 
 @kernel()
+def _list_unmarked(listed, movers, job):
+    """List a job that is about to be marked, unless it has been marked before."""
+    if listed is None:
+        return
+    if not is_marked(movers.marked, job):
+        listed[movers.state.listed] = job
+        movers.state.listed += 1
+
+
+@kernel()
+def _mark(movers, job):
+    """Take note that a job may move."""
+    _list_unmarked(movers.listed, movers, job)
+    mark(movers.marked, movers.position[job])
+
+
+@kernel()
 def note_growth(movers, slots, begin, end, width):
     """Mark the jobs that may move since `width` more processors are free from slot `begin` to slot `end`."""
     state, free, after = movers.state, slots.free, slots.after
@@ -438,7 +467,7 @@ def note_growth(movers, slots, begin, end, width):
         job = np.int64(slots.starter[slot])
         while job >= 0:
             if movers.width[job] <= grown:
-                mark(movers.marked, movers.position[job])
+                _mark(movers, job)
             job = np.int64(movers.further[job])
     floor = max(least - width, 0)
     widths = state.widths
@@ -503,6 +532,6 @@ def _offer_width(movers, slots, shape, opens, length):
             job = np.int64(movers.member[shape])
             while job >= 0:
                 if slots.time[movers.start[job]] > opens:
-                    mark(movers.marked, movers.position[job])
+                    _mark(movers, job)
                 job = np.int64(movers.older[job])
         shape = next_marked(movers.waiting, shape + 1)

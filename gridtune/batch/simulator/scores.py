@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba import cfunc, njit, types
+from numba import njit, types
 from numba.core.errors import NumbaError
 
 from gridtune.batch.policies import QueueOrder
@@ -29,7 +29,7 @@ from gridtune.batch.predictors.replayed import (
     PredictedReplay,
 )
 from gridtune.batch.simulator.nodes import NEVER
-from gridtune.core.compiled import _pointer, address, array_at, handles_of, kernel
+from gridtune.core.compiled import _pointer, address, array_at, callback, handles_of, kernel
 from gridtune.errors import PolicyError
 from gridtune.registry import is_ours
 from gridtune.types import FloatArray, Int32Array, IntArray
@@ -425,7 +425,7 @@ def _interpreter() -> Any:
                     _note_failure(inputs, _NOT_FINITE, jobs[first + place], now)
                 scores[first + place] = math.inf if math.isnan(value) else value
 
-    return cfunc(SCORE)(score)
+    return callback(SCORE, score)
 
 
 class _Score(NamedTuple):
@@ -464,7 +464,7 @@ def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> A
             for place in range(count):
                 scores[place] = float(inner(_view_of(inputs, jobs[place], now), *parameters))
 
-        return cfunc(SCORE)(score)
+        return callback(SCORE, score, _content_of(function, parameters))
     try:
         try:
             return _compile_checked(njit(error_model="numpy")(function), parameters, _numbers_of)
@@ -504,7 +504,26 @@ def _compile_checked(inner: Any, parameters: tuple[float, ...], view_of: Any) ->
                 _note_failure(inputs, failed, jobs[place], now)
             scores[place] = math.inf if math.isnan(value) else value
 
-    return cfunc(SCORE)(score)
+    content = _content_of(inner.py_func, (*parameters, view_of.__name__))
+    return callback(SCORE, score, content)
+
+
+def _content_of(function: Any, settings: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return all that a function's machine code is made from, with settings of its own.
+
+    None if it needs more than numbers, functions that Python has built in, and modules of functions: what
+    else it refers to may change and its code not.
+    """
+    code, outer = function.__code__, function.__globals__
+    values = {name: outer[name] for name in code.co_names if name in outer}
+    known = all(
+        type(value) in (int, float, bool) or value is math or value is np for value in values.values()
+    )
+    plain = all(isinstance(one, int | float | str | tuple | None) for one in code.co_consts)
+    if code.co_freevars or not (known and plain):
+        return None
+    fixed = sorted((name, repr(value)) for name, value in values.items())
+    return code.co_code, repr(code.co_consts), code.co_names, code.co_varnames, *fixed, *settings
 
 
 @contextlib.contextmanager

@@ -240,6 +240,16 @@ def test_changing_orders_of_all_kinds(order, most, workload, backfill, fill_orde
     )
 
 
+@pytest.mark.parametrize("order", ["wfp3", "fair-user", "user_usage / 7 - wait"])
+def test_only_jobs_that_may_move_are_scored(order):
+    # Tens wait; a job that may move only since another has moved is next if it is behind that, else later.
+    workload = gt.generate_workload("lublin", jobs=130, seed=2, processors=32, load=2.0)
+    schedule = gt.simulate(workload, order=order, backfill="conservative")
+    assert schedule.queue_length.values.max() > 30
+    twin = reference_starts(workload, order=order, backfill="conservative", kill=True)
+    np.testing.assert_array_equal(schedule.start_time, twin)
+
+
 def opaque(order):
     """Return the same order with a score that is no formula, so that it has no bounds."""
     score, parameters = njit(order.score), tuple(order.parameters.values())
