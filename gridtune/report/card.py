@@ -496,13 +496,16 @@ class CardMaterial:
         if row["verdict"] == Verdict.UNSURE:
             first, second = self._samples(head.objective, [row["configuration_id"], base])
             compared = sum(one["p_value"] is not None for one in rows)
-            texts += _needed(head.objective, first, second, head.replicate, comparisons=compared)
+            spread = PairedSpread.of(first[None], second[None], correlation=row["correlation"] or 0.0)
+            texts += _needed(head.objective, spread, head.replicate, comparisons=compared)
         for bound in bounds:
             constraint = bound.constraint
             if bound.state == Kept.UNSETTLED and constraint.of_baseline and bound.value is not None:
                 first, second = self._samples(constraint.metric, [row["configuration_id"], base])
-                beside = constraint.bound - 1
-                texts += _needed(str(constraint), first, second, head.replicate, beside=beside)
+                windows = head.replicate == "window"
+                correlation = neighbour_correlation(first, second) if windows else 0.0
+                spread = PairedSpread.of(first[None], second[None], correlation=correlation)
+                texts += _needed(str(constraint), spread, head.replicate, beside=constraint.bound - 1)
         return texts
 
 
@@ -558,10 +561,9 @@ def compare_rows(first: FloatArray, second: FloatArray, correlation: float, comp
 
 
 def _needed(
-    what: str, first: FloatArray, second: FloatArray, noun: str, *, comparisons: int = 1, beside: float = 0.0
+    what: str, spread: PairedSpread, noun: str, *, comparisons: int = 1, beside: float = 0.0
 ) -> Iterable[str]:
     """Yield how many replicates would show that a mean is on its side of a bound, if that can be said."""
-    spread = PairedSpread.of(first[None], second[None])
     effect = spread.effect - spread.on_scale(beside)
     (needed,) = replicates_needed(
         effect, spread.deviation, level=1 - LEVEL, power=POWER, comparisons=max(1, comparisons)

@@ -223,6 +223,26 @@ def test_what_would_settle_an_unsure_verdict_is_a_number_of_replicates() -> None
     assert card.to_settle == ["6 seeds at least: 4 can show nothing"]
 
 
+def test_windows_that_are_alike_settle_less_than_others() -> None:
+    def needed(factors: Sequence[float]) -> int:
+        rows = cells({"fcfs": {}, "near": {}}).to_pylist()
+        base = [row for row in rows if row["configuration_id"] == "fcfs"]
+        for index, row in enumerate(rows):
+            window = index % WINDOWS
+            row["replicate"] = f"window {window + 1}/{WINDOWS}"
+            if row["configuration_id"] == "near":
+                before = base[window]["metric.bounded_slowdown_mean"]
+                row["metric.bounded_slowdown_mean"] = before * factors[window]
+        (card,) = summary(pa.Table.from_pylist(rows)).cards
+        assert card.answer.verdict == Verdict.UNSURE
+        (text,) = card.to_settle
+        return int(text.split("about ")[1].split()[0].replace(",", ""))
+
+    alike = [1.3, 1.28, 1.2, 1.1, 1.0, 0.9, 0.72, 0.7, 0.68, 0.75, 0.85, 0.9]
+    mixed = [alike[5 * window % WINDOWS] for window in range(WINDOWS)]
+    assert needed(alike) > 2 * needed(mixed)
+
+
 def test_results_without_metrics_by_class_still_report_and_say_what_is_missing() -> None:
     table = cells()
     old = table.select([name for name in table.column_names if "[" not in name])
