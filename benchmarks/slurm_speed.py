@@ -1,8 +1,11 @@
-"""How long a week of a real cluster takes: the submissions that UB CCR published for its Slurm simulator.
+"""How long a replay takes: a week of a real cluster, and a larger cluster that is made up.
 
-    python -m benchmarks.slurm_speed FOLDER
+    python -m benchmarks.slurm_speed [FOLDER] [--share 0.44]
 
-The folder has slurm.conf, topology.conf, sacctmgr.script, users.sim and workload_week.events[.xz].
+The folder is that of the submissions that UB CCR published for its Slurm simulator: slurm.conf,
+topology.conf, sacctmgr.script, users.sim and workload_week.events.xz. Without it the cluster is made up:
+1,000 nodes and 10,000 jobs a day for three days, which run for up to that share of their limits. Some 200
+wait.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gridtune.slurm.cluster import SlurmCluster, read_cluster
+from benchmarks.measure import print_machine
+from gridtune.slurm.cluster import Node, Partition, Priorities, SlurmCluster, read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 
@@ -61,24 +65,63 @@ def read_submissions(folder: Path, cluster: SlurmCluster) -> list[Request]:
     return requests
 
 
+def made_up(most_share: float, days: int = 3, each_day: int = 10_000) -> tuple[SlurmCluster, list[Request]]:
+    """Return a cluster of 1,000 nodes in leaves of 50, and jobs of 200 users."""
+    nodes = tuple(Node(f"n{k:04}", 32, 128_000, {}, frozenset(), 1) for k in range(1000))
+    cluster = SlurmCluster(
+        nodes,
+        {"normal": Partition("normal", tuple(range(1000)), max_time=86_400)},
+        tuple(tuple(range(first, first + 50)) for first in range(0, 1000, 50)),
+        priorities=Priorities(True, age=1000, fair_share=5000, size=2000),
+    )
+    rng = np.random.default_rng(3)
+    count = days * each_day
+    submit = np.sort(rng.integers(0, days * 86_400, count)).tolist()
+    widths = rng.choice([1, 8, 32, 64, 256, 1024], count, p=[0.3, 0.2, 0.25, 0.15, 0.08, 0.02]).tolist()
+    limits = (3600 * rng.choice([1, 2, 4, 8, 24], count, p=[0.3, 0.25, 0.2, 0.15, 0.1])).tolist()
+    shares = rng.uniform(0.05, most_share, count).tolist()
+    users = rng.integers(0, 200, count).tolist()
+    requests = []
+    for number, (at, cpus, limit, share, user) in enumerate(
+        zip(submit, widths, limits, shares, users, strict=True), start=1
+    ):
+        least = -(-cpus // 32)
+        requests.append(
+            Request(
+                number, at, max(60, int(limit * share)), limit, f"u{user}", f"a{user % 20}", ("normal",),
+                tasks=cpus, tasks_per_node=cpus // least, nodes=least, most_nodes=least,
+            )
+        )  # fmt: skip
+    return cluster, requests
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    cluster = read_cluster(folder)
-    began = time.process_time()
-    requests = read_submissions(folder, cluster)
-    print(f"{len(requests):,} submissions read in {time.process_time() - began:.1f} CPU s")
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--share", type=float, default=0.44, help="of limits that jobs run at most (0.44)")
+    arguments = parser.parse_args()
+    folder = arguments.folder
+    print_machine()
+    if folder is None:
+        cluster, requests = made_up(arguments.share)
+    else:
+        cluster = read_cluster(folder)
+        requests = read_submissions(folder, cluster)
     began = time.process_time()
     replay(cluster, requests[:50])
     print(f"first replay, with what is compiled: {time.process_time() - began:.1f} CPU s")
     began = time.process_time()
     result = replay(cluster, requests, Phases())
-    waits = result.start - np.array([request.submit for request in requests])
-    days = (result.end.max() - requests[0].submit) / 86400
     spent = time.process_time() - began
-    print(f"{days:.1f} days of {len(cluster.nodes)} nodes in {spent:.1f} CPU s")
-    print(f"mean wait {waits.mean():,.0f} s, median {np.median(waits):,.0f} s")
+    submit = np.array([request.submit for request in requests])
+    waits = result.start - submit
+    days = (result.end.max() - submit[0]) / 86_400
+    waiting = waits.sum() / (submit[-1] - submit[0])
+    print(
+        f"{len(requests):,} jobs, {days:.1f} days of {len(cluster.nodes):,} nodes in {spent:.1f} CPU s: "
+        f"{days / spent:.2g} days a second"
+    )
+    print(f"{waiting:.0f} jobs wait on average, for {waits.mean():,.0f} s; median {np.median(waits):,.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Make what an operator has, of a cluster made up here: slurm.conf, a dump of sacct, the output of squeue.
 
-    python examples/slurm_log.py FOLDER [--set bf_interval=600] [--jobs 1200]
+    python examples/slurm_log.py FOLDER [--set SchedulerType=sched/backfill] [--jobs 3600]
 
 Jobs come from a seeded generator and are scheduled by gridtune's own replay of Slurm's passes. One node in
 ten is out of service, which no file says. `--set` writes what would have been recorded under another setting.
@@ -21,6 +21,7 @@ from gridtune.slurm.requests import Request
 
 CONF = """\
 ClusterName=example
+SchedulerType=sched/builtin
 PriorityType=priority/multifactor
 PriorityWeightAge=1000
 PriorityWeightFairshare=5000
@@ -34,16 +35,16 @@ PartitionName=debug Nodes=n[01-20] MaxTime=00:30:00 PriorityJobFactor=4
 """
 BEGIN = datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC)
 USERS = {"ada": "physics", "ben": "physics", "cem": "biology", "dora": "biology", "eli": "chemistry"}
-#: Seconds in which jobs are submitted.
-SPAN = 535_680
+#: Seconds between two submissions, on average.
+BETWEEN = 560
 #: The instant at which squeue is run: hours from the beginning.
-SQUEUE_AT = 60
+SQUEUE_AT = 256
 
 
 def requests(count: int) -> list[Request]:
     """Return jobs of five users with habits: sizes, limits, and the share of a limit that they use."""
     rng = np.random.default_rng(7)
-    submit = np.sort(rng.integers(0, SPAN, count)).tolist()
+    submit = np.sort(rng.integers(0, BETWEEN * count, count)).tolist()
     habits = {user: (rng.uniform(0.1, 0.6), rng.uniform(0.4, 1.6)) for user in USERS}
     jobs = []
     for number, instant in enumerate(submit, start=1001):
@@ -88,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--set", action="append", default=[], dest="changes", help="another setting")
-    parser.add_argument("--jobs", type=int, default=1200)
+    parser.add_argument("--jobs", type=int, default=3600)
     arguments = parser.parse_args()
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
