@@ -283,6 +283,10 @@ class _Reader:
                 self._read_limits(self.path.parent / name)
         tree = "tree" in self.settings.get("topologyplugin", "")
         topology = self.path.parent / "topology.conf"
+        if tree and not topology.is_file():
+            self.place = self.places["topologyplugin"]
+            hint = "put topology.conf beside slurm.conf, or take the line out"
+            raise self._fault("the switches are in topology.conf, which is not there", "TopologyPlugin", hint)
         partitions = {name: self._partition(name, number_of) for name in self.partitions}
         return SlurmCluster(
             nodes,

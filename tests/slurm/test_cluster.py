@@ -90,6 +90,15 @@ def test_jobs_that_would_be_suspended_stay_and_that_is_said(folder):
     assert any("PreemptMode=SUSPEND,GANG" in line for line in cluster.not_modelled)
 
 
+def test_limits_on_minutes_and_sizes_are_listed_with_their_lines(folder):
+    names = ("GrpTRESRunMins", "MaxTRESRunMinsPU", "MaxTRESPerNode", "MinTRES", "GrpWall")
+    rows = ["|".join(("Name", "Priority", *names)), "normal|0|cpu=5|cpu=4|cpu=3|cpu=2|9", "high|7|||||"]
+    (folder / "sacctmgr_qos.txt").write_text("\n".join(rows))
+    lines = read_cluster(folder, ["PreemptType=preempt/none"]).not_modelled
+    values = ("cpu=5", "cpu=4", "cpu=3", "cpu=2", "9")
+    assert {f"sacctmgr_qos.txt:2: {name}={v}" for name, v in zip(names, values, strict=True)} <= {*lines}
+
+
 def test_changes_take_the_place_of_what_is_written(folder):
     cluster = read_cluster(
         folder, ["bf_interval=120", "PriorityWeightAge=5", "PartitionName=few PriorityTier=1"]
@@ -132,6 +141,14 @@ def test_a_fault_names_its_line(folder, line, message):
     (folder / "slurm.conf").write_text(CONF + line + "\n")
     (folder / "parts.conf").write_text(f"# parts\nInclude ../{folder.name}/slurm.conf\n")
     with pytest.raises(WorkloadError, match=message):
+        read_cluster(folder)
+
+
+def test_switches_that_no_file_describes_are_refused(folder):
+    (folder / "topology.conf").unlink()
+    with pytest.raises(
+        WorkloadError, match=r"slurm.conf:8, field TopologyPlugin.*topology.conf(.|\n)*beside"
+    ):
         read_cluster(folder)
 
 
