@@ -243,7 +243,7 @@ def waits(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Say when pending jobs will start, with an interval that holds 80 % of the starts.
+    """Say when pending jobs will start, with an interval meant to hold 80 % of the starts.
 
     The cluster is replayed from what runs and waits now. Run times are drawn from each user's past in LOG,
     and so are jobs that come later; nothing in it after now is read. Without a log any run time up to the
