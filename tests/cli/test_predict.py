@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gridtune as gt
 from gridtune.batch.predictors import PREDICTORS
-from gridtune.study.predicting import rate_predictors
+from gridtune.study.predicting import block_sums, delay_of, rate_predictors
 
 PLUGIN = '''
 import gridtune as gt
@@ -66,3 +67,26 @@ def test_who_knows_run_times_has_the_whole_gain(monkeypatch) -> None:
     assert rating.area_under_roc == 1.0
     assert rating.calibration_error == rating.error == 0.0
     assert rating.share("prediction") == 1.0
+
+
+def test_the_sums_over_blocks_are_the_metrics() -> None:
+    log = gt.generate_workload("sessions", jobs=3000, processors=32, seed=3)
+    schedule = gt.simulate(log, order="sjf")
+    blocks = block_sums(schedule)
+    assert len(blocks) > 2
+    assert blocks[:, 0].sum() == 3000
+    names = ["bounded_slowdown_mean", "area_weighted_response", "wait_mean", "delay_index"]
+    values = gt.evaluate(schedule, only=names)
+    np.testing.assert_allclose(delay_of(blocks), [values[name] for name in names])
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_comes_out(trace_dir) -> None:
+    log, _ = gt.clean(gt.read_workload(trace_dir / "swf/KTH-SP2-1996-2.1-cln.swf.gz"))
+    (rating,) = rate_predictors(log.windows(2)[1], ["template"], say=lambda line: None)
+    gain = rating.gains["prediction"]
+    shown = f"{100 * gain.change:+.1f} [{100 * gain.low:+.0f}, {100 * gain.high:+.0f}]: "
+    shown += f"{rating.share('prediction'):.0%}".replace("%", " %")
+    page = (Path(__file__).parents[2] / "docs/lookahead.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| KTH 2/2 |") and "[" in line)
+    assert shown.replace("-", "−") in row
