@@ -27,8 +27,11 @@ INTERVAL = (0.06, 0.94)
 _LATEST = 200
 #: A user's own jobs weigh against so many of everybody's.
 _PRIOR = 5
-#: Arrivals are drawn from the last so many seconds.
+#: Arrivals are drawn from the last so many seconds, and for as many at most: a shorter past says nothing of
+#: a longer time.
 _WINDOW = 7 * 86_400
+#: The seconds for which they are drawn first.
+_HORIZON = 3600
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,8 @@ def forecast(
     """
     known, now = _Shares(cluster, past.ended), past.now
     starts = np.full((draws, len(pending)), np.inf)
-    horizon = 0
+    longest = min(_WINDOW, now - min((one.submit for one in past.submitted), default=now))
+    horizon = min(_HORIZON, longest)
     for draw in range(draws):
         stream = np.random.default_rng([seed, draw])
         shares = known.again(stream)
@@ -135,12 +139,14 @@ def forecast(
             past.usage,
         )
         phases = Phases.draw(cluster, stream)
-        if not horizon:
+        while True:
+            # The same jobs come at first, however far it goes.
+            later = _arrivals(past, shares, horizon, np.random.default_rng([seed, draw, 1]))
+            result = replay(cluster, [*drawn, *busy, *later], phases, state).start[: len(drawn)]
             # Later arrivals matter until the last of these jobs starts.
-            first = replay(cluster, [*drawn, *busy], phases, state).start[: len(drawn)]
-            horizon = int(1.5 * max(600, int(first.max(initial=now)) - now))
-        later = _arrivals(past, shares, horizon, stream)
-        result = replay(cluster, [*drawn, *busy, *later], phases, state).start[: len(drawn)]
+            if result.max(initial=now) <= now + horizon or horizon == longest:
+                break
+            horizon = min(2 * horizon, longest)
         starts[draw] = np.where(result >= 0, result, np.inf)
     return starts
 

@@ -112,3 +112,15 @@ def test_run_times_of_what_runs_and_waits_are_not_looked_at(cluster: SlurmCluste
     other = starts([replace(job, run_time=999)], [(replace(r, run_time=9999), s, n) for r, s, n in running])
     assert (one == other).all()
     assert len(np.unique(one)) > 1
+
+
+def test_later_jobs_come_until_the_last_one_has_started(tmp_path: Path) -> None:
+    """Jobs of a higher tier always hold a node, so that one that needs both waits as long as they come."""
+    (tmp_path / "slurm.conf").write_text(CONF + "PartitionName=top Nodes=ALL PriorityTier=2\n")
+    cluster = read_cluster(tmp_path)
+    past = [Request(k, 500 * k, 600, 600, partitions=("top",), tasks=4) for k in range(1, 41)]
+    ended = [one for one in past if one.submit < 19_000]
+    job = Request(99, 19_900, 0, 600, partitions=("all",), tasks=8, nodes=2)
+    busy = [(Request(98, 19_000, 0, 7000, partitions=("all",), tasks=4), 19_500, (0,))]
+    starts = forecast(cluster, [job], busy, Past(20_000, ended, past), draws=5, seed=0)
+    assert starts.min() > 35_000
