@@ -29,7 +29,7 @@ from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.predictors.replayed import PredictedReplay, predicted_replay
 from gridtune.batch.simulator.events import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
-from gridtune.batch.simulator.ranked import ranked_schedule
+from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,
@@ -39,7 +39,6 @@ from gridtune.batch.simulator.scores import (
     facts_of,
     naming_jobs,
     score_inputs,
-    static_ranks,
 )
 from gridtune.core.remarks import WALLTIMES, doubts, kill_remarks, log_remarks, lost_work
 from gridtune.core.schedules.schedule import JobState, Schedule

@@ -6,10 +6,12 @@ the order (`ranked_queue`), and the cost of a scheduling pass hardly grows with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridtune.batch.policies import QueueOrder
 from gridtune.batch.simulator.events import (
     BACKFILL,
     FROZEN,
@@ -21,7 +23,7 @@ from gridtune.batch.simulator.events import (
     reserve_for_head,
     window,
 )
-from gridtune.batch.simulator.nodes import NEVER, Nodes
+from gridtune.batch.simulator.nodes import Nodes
 from gridtune.batch.simulator.ranked_queue import (
     Queue,
     any_fits,
@@ -33,10 +35,12 @@ from gridtune.batch.simulator.ranked_queue import (
     size_classes,
 )
 from gridtune.batch.simulator.running import overstayed
+from gridtune.batch.simulator.scores import Facts, Undefined, check_scores, score_at_once, score_inputs
 from gridtune.core.compiled import bare, kernel
+from gridtune.errors import PolicyError
 from gridtune.types import Int32Array, IntArray
 
-__all__ = ["ranked_schedule"]
+__all__ = ["ranked_schedule", "static_ranks"]
 
 
 #: The start of a job that has not started.
@@ -44,22 +48,38 @@ _WAITS = -1
 
 
 class _Ranked(NamedTuple):
-    """The waiting jobs by both ranks. `fill` is the queue in backfilling order, the same where `shared`.
+    """The waiting jobs by both ranks.
 
-    `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled. Jobs that
-    have waited for more than `guard.seconds` go first; the first `guard.passed` jobs have been looked at.
+    `fill` is the queue in backfilling order; `other` too, unless that is the same order, and is None then.
+    `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled. Where there is
+    a guard, jobs that have waited for more than `guard.seconds` go first, and the first `guard.passed` jobs
+    have been looked at.
     """
 
-    shared: bool
     guard: Any
     rank: Int32Array
     fill_rank: Int32Array
     queue: Queue
+    other: Queue | None
     fill: Queue
     longest: IntArray
 
 
 _GUARD = np.dtype([("seconds", np.int64), ("passed", np.int64)])
+
+
+@kernel(forceinline=True)
+def _enter_other(other, rank, job, log):
+    if other is None:
+        return
+    enter(other, np.int64(rank[job]), job, log)
+
+
+@kernel(forceinline=True)
+def _leave_other(other, rank, job, log, waiting):
+    if other is None:
+        return
+    leave(other, np.int64(rank[job]), log, waiting)
 
 
 @kernel()
@@ -68,22 +88,22 @@ def _promote(replay, job):
     log, ranked, state = replay.log, replay.queue, replay.state
     left = state.waiting - 1
     leave(ranked.queue, np.int64(ranked.rank[job]), log, left)
+    _leave_other(ranked.other, ranked.fill_rank, job, log, left)
     if state.head == ranked.rank[job]:
         state.head = job
     elif state.head > job:
         state.head = -1
-    ranked.rank[job] = job
+    ranked.rank[job] = ranked.fill_rank[job] = job
     enter(ranked.queue, job, job, log)
-    if not ranked.shared:
-        leave(ranked.fill, np.int64(ranked.fill_rank[job]), log, left)
-        ranked.fill_rank[job] = job
-        enter(ranked.fill, job, job, log)
+    _enter_other(ranked.other, ranked.fill_rank, job, log)
 
 
 @kernel(forceinline=True)
-def _keep_guard(replay, now):
+def _keep_guard(guard, replay, now):
     """Let jobs that have waited for longer than the guard allows go first."""
-    log, guard = replay.log, replay.queue.guard
+    if guard is None:
+        return
+    log = replay.log
     while guard.passed < replay.jobs and now - log.submit[guard.passed] > guard.seconds:
         if log.start[guard.passed] == _WAITS:
             _promote(replay, guard.passed)
@@ -95,8 +115,7 @@ def _enqueue(replay, job, now):
     log, ranked = replay.log, replay.queue
     replay.state.waiting += 1
     enter(ranked.queue, np.int64(ranked.rank[job]), job, log)
-    if not ranked.shared:
-        enter(ranked.fill, np.int64(ranked.fill_rank[job]), job, log)
+    _enter_other(ranked.other, ranked.fill_rank, job, log)
 
 
 @kernel(forceinline=True)
@@ -105,8 +124,7 @@ def _start(replay, job, now):
     log, ranked, waiting = replay.log, replay.queue, replay.state.waiting - 1
     replay.state.waiting = waiting
     leave(ranked.queue, np.int64(ranked.rank[job]), log, waiting)
-    if not ranked.shared:
-        leave(ranked.fill, np.int64(ranked.fill_rank[job]), log, waiting)
+    _leave_other(ranked.other, ranked.fill_rank, job, log, waiting)
     launch(replay, job, now)
 
 
@@ -116,7 +134,7 @@ def _pass(replay, newest, now):
     ranked, log, state, flags = replay.queue, replay.log, replay.state, replay.flags
     frozen = flags & FROZEN != 0
     head = -1
-    _keep_guard(replay, now)
+    _keep_guard(replay.queue.guard, replay, now)
     while state.waiting > 0:
         head = foremost(ranked.queue)
         job = np.int64(ranked.queue.many.jobs[head])
@@ -168,7 +186,7 @@ def _arrive(replay, job, now):
     """
     log, state, flags = replay.log, replay.state, replay.flags
     width = log.processors[job]
-    _keep_guard(replay, now)
+    _keep_guard(replay.queue.guard, replay, now)
     starts = fits = width <= state.free
     stands = state.waiting > 0 and state.head >= 0 and replay.queue.rank[job] > state.head
     stands = stands and (flags & FROZEN != 0 or not overstayed(replay.running, log, now))
@@ -240,8 +258,79 @@ def ranked_schedule(
     narrowest = size_classes(processors)
     log = Log(submit, run, walltime, processors, np.full(len(submit), _WAITS))
     queues = [new_queue(places, narrowest, guarded) for places in ranks]
-    watch = np.array((NEVER if guard is None else guard, 0), _GUARD)
+    watch = None if guard is None else np.array((guard, 0), _GUARD)
+    other = None if fill_rank is None else queues[1]
     scratch = np.empty(len(narrowest), np.int64)
-    ranked = _Ranked(len(ranks) == 1, watch, ranks[0], ranks[-1], queues[0], queues[-1], scratch)
+    ranked = _Ranked(watch, ranks[0], ranks[-1], queues[0], other, queues[-1], scratch)
     _run(new_replay(log, machine, flags, nodes, ranked))
     return log.start
+
+
+#: Bits of a key that a step of the sort goes by.
+_DIGIT = 11
+_SIGN, _ONE = np.uint64(1) << np.uint64(63), np.uint64(1)
+
+
+@kernel()
+def _sort(keys, order, sorted_keys, ranks, places):
+    """Set `ranks` to each score's place among all, ascending, equal ones in their order, by their bits.
+
+    A radix sort: a score's bits are changed so that keys compare as scores do; only bits that differ are
+    sorted. The other columns are lost: the bits, the numbers of the scores, room, and a cell for each digit.
+    """
+    differing = np.uint64(0)
+    for job in range(keys.size):
+        keys[job] ^= ~np.uint64(0) if keys[job] & _SIGN else _SIGN
+        differing |= keys[job] ^ keys[0]
+    shift, mask = np.uint64(0), np.uint64((1 << _DIGIT) - 1)
+    while shift < np.uint64(64) and differing >> shift != 0:
+        while (differing >> shift) & _ONE == 0:
+            shift += _ONE
+        for digit in range(places.size):
+            places[digit] = 0
+        for job in range(keys.size):
+            places[np.int64((keys[job] >> shift) & mask)] += 1
+        before = 0
+        for digit in range(places.size):
+            count = places[digit]
+            places[digit] = before
+            before += count
+        for job in range(keys.size):
+            bucket = np.int64((keys[job] >> shift) & mask)
+            sorted_keys[places[bucket]], ranks[places[bucket]] = keys[job], order[job]
+            places[bucket] += 1
+        for job in range(keys.size):
+            keys[job], order[job] = sorted_keys[job], ranks[job]
+        shift += np.uint64(_DIGIT)
+    for place in range(keys.size):
+        ranks[order[place]] = place
+
+
+def static_ranks(
+    order: QueueOrder,
+    submit: IntArray,
+    walltime: IntArray,
+    processors: IntArray,
+    facts: Callable[[], Facts],
+    *,
+    undefined: Undefined = "fail",
+) -> Int32Array:
+    """Return each job's place in a static order, shape (n,), int32; `facts` is called if it is needed.
+
+    Raises
+    ------
+    PolicyError
+        If a score is not a number or, unless such jobs go last, if one of a user's order is infinite.
+    """
+    jobs = np.arange(len(submit), dtype=np.int32)
+    if order.name == "fcfs":
+        return jobs
+    inputs = score_inputs(submit, walltime, processors, facts(), 0.0)
+    scores, ranks = score_at_once(order, inputs, jobs), np.empty_like(jobs)
+    check_scores([order], inputs, undefined)
+    if np.isnan(scores).any():
+        row = int(np.argmax(np.isnan(scores)))
+        raise PolicyError(f"queue order {order.name!r} gives no number for the job in row {row}")
+    keys = (scores + 0.0).view(np.uint64)  # −0 becomes 0
+    _sort(keys, jobs, np.empty_like(keys), ranks, np.empty(1 << _DIGIT, np.int64))
+    return ranks

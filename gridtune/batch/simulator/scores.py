@@ -1,7 +1,7 @@
 """Scores of queue orders, compiled, and their inputs: facts of jobs, and the use by users and groups.
 
 An order's Python function becomes a compiled function; an expression becomes a program of one interpreter, a
-compiled function for all of them. Under an order that never changes, scores become ranks.
+compiled function for all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import math
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -47,10 +47,10 @@ __all__ = [
     "naming_jobs",
     "note_run_time",
     "note_submission",
+    "score_at_once",
     "score_inputs",
     "score_job",
     "score_jobs",
-    "static_ranks",
     "used",
 ]
 
@@ -454,6 +454,18 @@ def compile_score(order: QueueOrder) -> _Score:
     return _Score(_compile_score(order.name, order.score, tuple(order.parameters.values())), 0)
 
 
+def score_at_once(order: QueueOrder, inputs: ScoreInputs, jobs: Int32Array) -> FloatArray:
+    """Return the scores of jobs, shape (n,), under an order that never changes, outside any kernel."""
+    score, scores = compile_score(order), np.empty(len(jobs))
+    kinds = score.function.ctypes.argtypes
+    handles, rows, values = (
+        column.ctypes.data_as(kind)
+        for column, kind in ((inputs.handles, kinds[0]), (jobs, kinds[1]), (scores, kinds[4]))
+    )
+    score.function.ctypes(handles, rows, len(jobs), 0, values, score.program)
+    return scores
+
+
 @lru_cache(maxsize=256)
 def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> Any:
     if is_ours(function.__module__):
@@ -593,80 +605,3 @@ def _line_of(error: BaseException, function: Any) -> int | None:
     file = re.escape(Path(function.__code__.co_filename).name)  # numba shortens the folders
     lines = re.findall(rf'File "[^"]*{file}", line (\d+)', _plain(error))
     return int(lines[-1]) if lines else function.__code__.co_firstlineno
-
-
-#: Bits of a key that a step of the sort goes by.
-_DIGIT = 11
-
-
-@kernel()
-def _ranks(scores):
-    """Return each score's place among all, ascending, equal ones in their order: a radix sort of their bits.
-
-    A score's key is its bits, so changed that keys compare as scores do; only bits that differ are sorted.
-    """
-    jobs, sign = scores.size, np.uint64(1) << np.uint64(63)
-    keys = (scores + 0.0).view(np.uint64)  # −0 becomes 0
-    differing = np.uint64(0)
-    for job in range(jobs):
-        keys[job] ^= ~np.uint64(0) if keys[job] & sign else sign
-        differing |= keys[job] ^ keys[0]
-    order, ranks = np.arange(jobs).astype(np.int32), np.empty(jobs, np.int32)
-    sorted_keys, places = np.empty(jobs, np.uint64), np.empty(1 << _DIGIT, np.int64)
-    shift, mask = np.uint64(0), np.uint64((1 << _DIGIT) - 1)
-    while shift < np.uint64(64) and differing >> shift != 0:
-        while (differing >> shift) & np.uint64(1) == 0:
-            shift += np.uint64(1)
-        places[:] = 0
-        for job in range(jobs):
-            places[np.int64((keys[job] >> shift) & mask)] += 1
-        before = 0
-        for digit in range(places.size):
-            count = int(places[digit])
-            places[digit] = before
-            before += count
-        for job in range(jobs):
-            bucket = np.int64((keys[job] >> shift) & mask)
-            sorted_keys[places[bucket]], ranks[places[bucket]] = keys[job], order[job]
-            places[bucket] += 1
-        keys, sorted_keys, order, ranks = sorted_keys, keys, ranks, order
-        shift += np.uint64(_DIGIT)
-    for place in range(jobs):
-        ranks[order[place]] = place
-    return ranks
-
-
-@kernel()
-def _score_all(score, inputs):
-    """Return every job's score; an order that never changes does not read the time."""
-    jobs, scores = np.arange(inputs.submit.size).astype(np.int32), np.empty(inputs.submit.size)
-    score_jobs(score, inputs, jobs, scores.size, 0, scores)
-    return scores
-
-
-def static_ranks(
-    order: QueueOrder,
-    submit: IntArray,
-    walltime: IntArray,
-    processors: IntArray,
-    facts: Callable[[], Facts],
-    *,
-    undefined: Undefined = "fail",
-) -> Int32Array:
-    """Return each job's place in a static order, shape (n,), int32; `facts` is called if it is needed.
-
-    Raises
-    ------
-    PolicyError
-        If a score is not a number or, unless such jobs go last, if one of a user's order is infinite.
-    """
-    if order.name == "fcfs":
-        return np.arange(len(submit), dtype=np.int32)
-    inputs = score_inputs(submit, walltime, processors, facts(), 0.0)
-    scores = _score_all(compile_score(order), inputs)
-    check_scores([order], inputs, undefined)
-    if np.isnan(scores).any():
-        row = int(np.argmax(np.isnan(scores)))
-        raise PolicyError(f"queue order {order.name!r} gives no number for the job in row {row}")
-    ranks: Int32Array = _ranks(scores)
-    return ranks

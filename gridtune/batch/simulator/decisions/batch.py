@@ -38,7 +38,8 @@ from gridtune.batch.simulator.decisions.machine import (
     run_first_choices,
     whole_length,
 )
-from gridtune.batch.simulator.scores import facts_of, static_ranks
+from gridtune.batch.simulator.ranked import static_ranks
+from gridtune.batch.simulator.scores import facts_of
 from gridtune.core.compiled import bare, kernel
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
