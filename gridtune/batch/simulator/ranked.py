@@ -51,9 +51,9 @@ class _Ranked(NamedTuple):
     """The waiting jobs by both ranks.
 
     `fill` is the queue in backfilling order; `other` too, unless that is the same order, and is None then.
-    `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled. Where there is
-    a guard, jobs that have waited for more than `guard.seconds` go first, and the first `guard.passed` jobs
-    have been looked at.
+    `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled. With a guard,
+    jobs that have waited for more than `guard.seconds` go first; the first `guard.passed` jobs have been
+    looked at.
     """
 
     guard: Any
