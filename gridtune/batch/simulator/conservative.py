@@ -35,7 +35,6 @@ IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,14 +60,8 @@ from gridtune.batch.simulator.reservations import (
     refresh,
     unplace,
 )
-from gridtune.batch.simulator.scores import (
-    ScoreInputs,
-    charge,
-    note_run_time,
-    note_submission,
-    score_job,
-    score_jobs,
-)
+from gridtune.batch.simulator.running import pop_row, push_row, sort_rows
+from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, note_submission, score_job
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray
 
@@ -78,13 +71,10 @@ __all__ = [
 ]
 
 
-#: Events to come: (time, job).
-Agenda = list[tuple[int, int]]
-
 #: A time after all others.
 NEVER = int(np.iinfo(np.int64).max)
-#: The state: how many jobs wait, and the first second at which one is to start (`NEVER`: none).
-_STATE = np.dtype([("waiting", np.int64), ("soonest", np.int64)])
+#: The state: how many jobs wait, the first second at which one is to start (`NEVER`: none), and the events.
+_STATE = np.dtype([(name, np.int64) for name in ("waiting", "soonest", "events")])
 
 
 class _Plan(NamedTuple):
@@ -103,14 +93,16 @@ class _Plan(NamedTuple):
     compress
         Whether reservations move up.
     queue
-        The jobs in their order, where it does not change; else scratch.
-    scores
-        Scratch.
+        The jobs in their order, where it does not change.
+    keys, jobs, later
+        Scratch: jobs to be put in order, with their keys, and jobs to be listed.
+    event, ending
+        A heap of when jobs end or are expected to, and of these jobs. The last one is -1, at `NEVER`.
     nodes
         The nodes and their power states, if any. Then a job has its processors from `start` on, and begins
         when its nodes are on.
     state
-        Who waits: see `_STATE`.
+        Who waits, and what is to come: see `_STATE`.
     """
 
     run: IntArray
@@ -122,49 +114,50 @@ class _Plan(NamedTuple):
     movers: Movers
     compress: bool
     queue: IntArray
-    scores: FloatArray
+    keys: FloatArray
+    jobs: IntArray
+    later: IntArray
+    event: IntArray
+    ending: IntArray
     nodes: Nodes | None
     state: Any
 
 
 @kernel()
-def _sort_queue(queue: IntArray, score: Any, inputs: ScoreInputs, now: int) -> None:
-    """Put jobs in the order of their scores now, ties by submission."""
-    queue.sort()
-    keys = np.empty(queue.size)
-    for i in range(queue.size):
-        keys[i] = score_job(score, inputs, queue[i], now)
-    queue[:] = queue[np.argsort(keys, kind="mergesort")]
+def _key(position: IntArray, score: Any, inputs: ScoreInputs | None, job: int, now: int) -> float:
+    """Return what a job's place in the queue goes by now."""
+    if inputs is None:
+        return float(position[job])
+    return score_job(score, inputs, job, now)
 
 
 @kernel()
-def _arrivals(first: int, ranks: IntArray, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
-    """Return the jobs that arrive together, `first` and those after it, in queue order."""
-    new = first + np.argsort(ranks)
-    if inputs is not None:
-        _sort_queue(new, score, inputs, now)
-    return new
+def _sort_queue(plan: _Plan, count: int, score: Any, inputs: ScoreInputs | None, now: int) -> None:
+    """Put the first `count` of `plan.jobs` in queue order, ties by submission."""
+    for i in range(count):
+        plan.keys[i] = _key(plan.movers.position, score, inputs, plan.jobs[i], now)
+    sort_rows(plan.keys, plan.jobs, count)
 
 
 @kernel()
-def _waiting_jobs(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
-    """Return the jobs that wait, in queue order."""
-    jobs = np.empty(plan.state.waiting, np.int64)
+def _starters(plan: _Plan, slot: int, count: int) -> int:
+    """Add the jobs that are to start at a slot to `count` that are in `plan.jobs`; return how many are."""
+    job = np.int64(plan.slots.starter[slot])
+    while job >= 0:
+        plan.jobs[count] = job
+        count += 1
+        job = np.int64(plan.movers.further[job])
+    return count
+
+
+@kernel()
+def _list_waiting(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
+    """Leave the jobs that wait in `plan.jobs`, in queue order."""
     count, slot = 0, np.int64(plan.slots.state.head)
     while slot >= 0:
-        job = np.int64(plan.slots.starter[slot])
-        while job >= 0:
-            jobs[count] = job if inputs is not None else plan.movers.position[job]
-            count += 1
-            job = np.int64(plan.movers.further[job])
+        count = _starters(plan, slot, count)
         slot = np.int64(plan.slots.after[slot])
-    if inputs is not None:
-        _sort_queue(jobs, score, inputs, now)
-        return jobs
-    jobs.sort()
-    for i in range(count):
-        jobs[i] = plan.queue[jobs[i]]
-    return jobs
+    _sort_queue(plan, count, score, inputs, now)
 
 
 @kernel()
@@ -226,7 +219,14 @@ def _lowest_free(slots: Slots, until: int) -> int:
 
 
 @kernel()
-def _complete(plan: _Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> tuple[bool, bool]:
+def _expect(plan: _Plan, job: int, time: int) -> None:
+    """Take note of when to look at a running job."""
+    push_row(plan.event, plan.ending, plan.state.events, time, job)
+    plan.state.events += 1
+
+
+@kernel()
+def _complete(plan: _Plan, inputs: ScoreInputs | None, now: int) -> tuple[bool, bool]:
     """End the jobs that end now, and extend those that reach their requested end.
 
     Returns
@@ -239,13 +239,15 @@ def _complete(plan: _Plan, running: Agenda, inputs: ScoreInputs | None, now: int
     early, overrun = False, now
     if noting:
         refresh(plan.movers)
-    while running[0][0] == now:
-        job = heappop(running)[1]
+    while plan.event[0] == now:
+        job = plan.ending[0]
+        pop_row(plan.event, plan.ending, plan.state.events)
+        plan.state.events -= 1
         ends = plan.start[job] + boot_wait(plan.nodes, job) + plan.run[job]
         if ends > now:
             extended = _extend(plan, job, now)
             overrun = max(overrun, extended)
-            heappush(running, (min(extended, ends), job))
+            _expect(plan, job, min(extended, ends))
             continue
         width, head, end = plan.processors[job], slots.state.head, plan.last[job]
         charge(inputs, job, -width, now)
@@ -300,29 +302,30 @@ def _compress_changing(plan: _Plan, score: Any, inputs: ScoreInputs, now: int) -
 
     A move may let others move: those behind in the order follow, the others stay on the list until later.
     """
-    listed, marked, state, scores = plan.movers.listed, plan.movers.marked, plan.movers.state, plan.scores
-    count = later = 0
+    listed, marked, state = plan.movers.listed, plan.movers.marked, plan.movers.state
+    keys, jobs, count, later = plan.keys, plan.jobs, 0, 0
     for i in range(state.listed):
-        if is_marked(marked, listed[i]):
-            listed[count], count = listed[i], count + 1
-    score_jobs(score, inputs, listed, count, now, scores)
-    heap = [(scores[i], np.int64(listed[i])) for i in range(count)]
-    heapify(heap)
-    while len(heap) > 0:
-        moved = heappop(heap)
-        unmark(marked, moved[1])
+        job = np.int64(listed[i])
+        if is_marked(marked, job):
+            push_row(keys, jobs, count, score_job(score, inputs, job, now), job)
+            count += 1
+    while count > 0:
+        key, job = keys[0], jobs[0]
+        pop_row(keys, jobs, count)
+        count -= 1
+        unmark(marked, job)
         state.listed = 0
-        _move_up(plan, moved[1], now)
-        if state.listed > 0:
-            score_jobs(score, inputs, listed, state.listed, now, scores)
+        _move_up(plan, job, now)
         for i in range(state.listed):
-            entry = (scores[i], np.int64(listed[i]))
-            if entry > moved:
-                heappush(heap, entry)
+            other = np.int64(listed[i])
+            its = score_job(score, inputs, other, now)
+            if its > key or (its == key and other > job):
+                push_row(keys, jobs, count, its, other)
+                count += 1
             else:
-                plan.queue[later], later = entry[1], later + 1
+                plan.later[later], later = other, later + 1
     for i in range(later):
-        listed[i] = plan.queue[i]
+        listed[i] = plan.later[i]
     state.listed = later
 
 
@@ -343,8 +346,9 @@ def _compress_plan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int
 def _replan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
     """Plan the jobs that wait again, in queue order, around the running ones; no job can move up then."""
     slots, movers = plan.slots, plan.movers
-    jobs = _waiting_jobs(plan, score, inputs, now)
-    for job in jobs:
+    _list_waiting(plan, score, inputs, now)
+    for i in range(plan.state.waiting):
+        job = plan.jobs[i]
         change(slots, movers.start[job], plan.last[job], plan.processors[job])
         unplace(movers, slots, job)
         disuse(slots, movers.start[job])
@@ -352,8 +356,8 @@ def _replan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> No
         movers.bound[movers.shape[job]] = now
         unmark(movers.marked, movers.position[job])
     plan.state.soonest, movers.state.listed = NEVER, 0
-    for job in jobs:
-        _book(plan, job, False, now)
+    for i in range(plan.state.waiting):
+        _book(plan, plan.jobs[i], False, now)
 
 
 @kernel()
@@ -368,33 +372,23 @@ def _find_soonest(plan: _Plan) -> None:
 
 
 @kernel()
-def _due(plan: _Plan) -> IntArray:
-    """Return the jobs whose reserved time has come, in order of submission."""
-    slots, head = plan.slots, plan.slots.state.head
-    count, job = 0, np.int64(slots.starter[head])
-    while job >= 0:
-        count, job = count + 1, np.int64(plan.movers.further[job])
-    jobs = np.empty(count, np.int64)
-    job = np.int64(slots.starter[head])
-    for i in range(count):
-        jobs[i], job = job, np.int64(plan.movers.further[job])
-    jobs.sort()
-    return jobs
-
-
-@kernel()
-def _start_due(plan: _Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> None:
-    """Start the jobs whose reserved time has come."""
+def _start_due(plan: _Plan, inputs: ScoreInputs | None, now: int) -> None:
+    """Start the jobs whose reserved time has come, in order of submission."""
     if plan.state.soonest != now:
         return
     slots, head = plan.slots, plan.slots.state.head
-    for job in _due(plan):
+    due = _starters(plan, head, 0)
+    for i in range(due):
+        plan.keys[i] = plan.jobs[i]
+    sort_rows(plan.keys, plan.jobs, due)
+    for i in range(due):
+        job = plan.jobs[i]
         leave(plan.movers, job)
         slots.uses[head] -= 1
         plan.start[job] = now
         charge(inputs, job, plan.processors[job], now)
         begin = claim(plan.nodes, job, plan.processors[job], now)
-        heappush(running, (min(now + plan.length[job], begin + plan.run[job]), job))
+        _expect(plan, job, min(now + plan.length[job], begin + plan.run[job]))
         plan.state.waiting -= 1
     slots.starter[head] = -1
     _find_soonest(plan)
@@ -450,7 +444,6 @@ def _reserve_in_advance(plan: _Plan, advance: Advance, first: int, now: int) -> 
 def _run(
     submit: IntArray,
     promise: IntArray,
-    rank: IntArray,
     columns: _Plan,
     score: Any,
     inputs: ScoreInputs | None,
@@ -458,19 +451,18 @@ def _run(
 ) -> int:
     """Replay the log: fill in `columns.start` and `promise`, and return the number of replans."""
     plan, inputs, n = bare(columns), bare(inputs), len(submit)
-    running = [(NEVER, -1)]
     arrived = replans = agreements = 0
     while True:
         agreement = NEVER
         if advance is not None and agreements < len(advance.made):
             agreement = advance.made[agreements]
-        nodes_compute = columns.nodes is not None and running[0][1] >= 0
+        nodes_compute = columns.nodes is not None and plan.state.events > 1
         if plan.state.waiting == 0 and arrived == n and agreement == NEVER and not nodes_compute:
             return replans
         arrival = submit[arrived] if arrived < n else NEVER
-        now = min(plan.state.soonest, running[0][0], arrival, agreement)
+        now = min(plan.state.soonest, plan.event[0], arrival, agreement)
         move_to(plan.slots, now)
-        early, conflict = _complete(plan, running, inputs, now)
+        early, conflict = _complete(plan, inputs, now)
         if conflict:
             replans += 1
             _replan(plan, score, inputs, now)
@@ -484,12 +476,15 @@ def _run(
         if arrived == first + 1:
             promise[first] = _admit(plan, first, now)
         elif arrived > first:
-            for job in _arrivals(first, rank[first:arrived], score, inputs, now):
-                promise[job] = _admit(plan, job, now)
+            for i in range(arrived - first):
+                plan.jobs[i] = first + i
+            _sort_queue(plan, arrived - first, score, inputs, now)
+            for i in range(arrived - first):
+                promise[plan.jobs[i]] = _admit(plan, plan.jobs[i], now)
         if advance is not None:
             agreements = _reserve_in_advance(plan, advance, agreements, now)
 
-        _start_due(plan, running, inputs, now)
+        _start_due(plan, inputs, now)
 
 
 def conservative_schedule(
@@ -565,9 +560,11 @@ def conservative_schedule(
     slots = new_slots(intervals, machine, min(origins, default=0))
     start, promise = np.full(n, NEVER), np.empty(n, np.int64)
     movers = new_movers(position, processors, length, len(slots.time), listing=inputs is not None)
+    jobs, later, last = (np.empty(n, np.int64) for _ in range(3))
+    event, ending = np.full(n + 1, NEVER), np.full(n + 1, -1)
     plan = _Plan(
-        run, length, processors, start, np.empty(n, np.int64), slots, movers, compress, queue, np.empty(n),
-        nodes, np.array((0, NEVER), _STATE),
+        run, length, processors, start, last, slots, movers, compress, queue, np.empty(n), jobs, later, event,
+        ending, nodes, np.array((0, NEVER, 1), _STATE),
     )  # fmt: skip
-    replans = _run(submit, promise, rank.astype(np.int64), plan, score, inputs, advance)
+    replans = _run(submit, promise, plan, score, inputs, advance)
     return start, promise, replans

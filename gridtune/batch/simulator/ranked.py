@@ -35,10 +35,17 @@ from gridtune.batch.simulator.ranked_queue import (
     size_classes,
 )
 from gridtune.batch.simulator.running import overstayed
-from gridtune.batch.simulator.scores import Facts, Undefined, check_scores, score_at_once, score_inputs
+from gridtune.batch.simulator.scores import (
+    Facts,
+    ScoreInputs,
+    Undefined,
+    check_scores,
+    compile_score,
+    score_inputs,
+)
 from gridtune.core.compiled import bare, kernel
 from gridtune.errors import PolicyError
-from gridtune.types import Int32Array, IntArray
+from gridtune.types import FloatArray, Int32Array, IntArray
 
 __all__ = ["ranked_schedule", "static_ranks"]
 
@@ -52,8 +59,7 @@ class _Ranked(NamedTuple):
 
     `fill` is the queue in backfilling order; `other` too, unless that is the same order, and is None then.
     `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled. With a guard,
-    jobs that have waited for more than `guard.seconds` go first; the first `guard.passed` jobs have been
-    looked at.
+    jobs that have waited for more than `guard.seconds` go first; the first `guard.passed` were looked at.
     """
 
     guard: Any
@@ -306,6 +312,18 @@ def _sort(keys, order, sorted_keys, ranks, places):
         ranks[order[place]] = place
 
 
+def _score_at_once(order: QueueOrder, inputs: ScoreInputs, jobs: Int32Array) -> FloatArray:
+    """Return the scores of jobs, shape (n,), under an order that never changes, outside any kernel."""
+    score, scores = compile_score(order), np.empty(len(jobs))
+    kinds = score.function.ctypes.argtypes
+    handles, rows, values = (
+        column.ctypes.data_as(kind)
+        for column, kind in ((inputs.handles, kinds[0]), (jobs, kinds[1]), (scores, kinds[4]))
+    )
+    score.function.ctypes(handles, rows, len(jobs), 0, values, score.program)
+    return scores
+
+
 def static_ranks(
     order: QueueOrder,
     submit: IntArray,
@@ -326,7 +344,7 @@ def static_ranks(
     if order.name == "fcfs":
         return jobs
     inputs = score_inputs(submit, walltime, processors, facts(), 0.0)
-    scores, ranks = score_at_once(order, inputs, jobs), np.empty_like(jobs)
+    scores, ranks = _score_at_once(order, inputs, jobs), np.empty_like(jobs)
     check_scores([order], inputs, undefined)
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores)))

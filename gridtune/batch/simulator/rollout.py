@@ -35,7 +35,7 @@ from gridtune.batch.simulator.forward import (
     try_order,
 )
 from gridtune.batch.simulator.nodes import Nodes
-from gridtune.batch.simulator.running import insert_row, read_requests, remove_row, some_within
+from gridtune.batch.simulator.running import insert_row, read_requests, remove_row, some_within, sort_rows
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,
@@ -134,30 +134,13 @@ def _is_overfull(replay):
 
 
 @kernel()
-def _sort_rows(score, row, count):
-    """Sort rows by score, equal ones by row: Shell's sort."""
-    gap = count
-    while gap > 1:
-        gap = 1 if gap < 5 else gap * 5 // 11
-        for moved in range(gap, count):
-            value, number, place = score[moved], row[moved], moved
-            while place >= gap:
-                other = place - gap
-                if score[other] < value or (score[other] == value and row[other] < number):
-                    break
-                score[place], row[place] = score[other], row[other]
-                place = other
-            score[place], row[place] = value, number
-
-
-@kernel()
 def _sort_all(waiting, order, now):
     """Leave the rows of all waiting jobs in `row`, in an order of the portfolio."""
     count = waiting.state.length
     score_jobs(waiting.scores[order], waiting.inputs, waiting.job, count, now, waiting.score)
     for row in range(count):
         waiting.row[row] = row
-    _sort_rows(waiting.score, waiting.row, count)
+    sort_rows(waiting.score, waiting.row, count)
 
 
 @kernel()
@@ -200,7 +183,7 @@ def _choose_order(waiting, now):
         score_jobs(waiting.scores[order], waiting.inputs, window.job, count, now, waiting.score)
         for place in range(count):
             waiting.row[place] = place
-        _sort_rows(waiting.score, waiting.row, count)
+        sort_rows(waiting.score, waiting.row, count)
         different = order == 0
         for rank in range(count):
             window.trial[rank] = waiting.row[rank]

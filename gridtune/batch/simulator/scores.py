@@ -47,7 +47,6 @@ __all__ = [
     "naming_jobs",
     "note_run_time",
     "note_submission",
-    "score_at_once",
     "score_inputs",
     "score_job",
     "score_jobs",
@@ -452,18 +451,6 @@ def compile_score(order: QueueOrder) -> _Score:
     if isinstance(order.score, Expression):
         return _Score(_interpreter(), order.score.program.ctypes.data)
     return _Score(_compile_score(order.name, order.score, tuple(order.parameters.values())), 0)
-
-
-def score_at_once(order: QueueOrder, inputs: ScoreInputs, jobs: Int32Array) -> FloatArray:
-    """Return the scores of jobs, shape (n,), under an order that never changes, outside any kernel."""
-    score, scores = compile_score(order), np.empty(len(jobs))
-    kinds = score.function.ctypes.argtypes
-    handles, rows, values = (
-        column.ctypes.data_as(kind)
-        for column, kind in ((inputs.handles, kinds[0]), (jobs, kinds[1]), (scores, kinds[4]))
-    )
-    score.function.ctypes(handles, rows, len(jobs), 0, values, score.program)
-    return scores
 
 
 @lru_cache(maxsize=256)

@@ -118,7 +118,8 @@ def conservative_schedule_twin(
         now = min(instants)
 
         early = False
-        for job in [job for job in end if start[job] + run[job] == now]:
+        # Of jobs that end together the one submitted first is told of first.
+        for job in sorted(job for job in end if start[job] + run[job] == now):
             early = early or end[job] > now
             del end[job]
             if order is not None:
