@@ -90,30 +90,37 @@ def _leave_other(other, rank, job, log, waiting):
 
 @kernel()
 def _promote(replay, job):
-    """Let a waiting job go before all that are not guarded, and behind the guarded that were there before."""
+    """Let a waiting job go before all that are not guarded, and behind the guarded that were there before.
+
+    Returns whether it goes before the job that has the reservation now.
+    """
     log, ranked, state = replay.log, replay.queue, replay.state
-    left = state.waiting - 1
+    left, ahead = state.waiting - 1, False
     leave(ranked.queue, np.int64(ranked.rank[job]), log, left)
     _leave_other(ranked.other, ranked.fill_rank, job, log, left)
     if state.head == ranked.rank[job]:
         state.head = job
     elif state.head > job:
-        state.head = -1
+        ahead = True
+        if replay.flags & FROZEN == 0:
+            state.head = -1
     ranked.rank[job] = ranked.fill_rank[job] = job
     enter(ranked.queue, job, job, log)
     _enter_other(ranked.other, ranked.fill_rank, job, log)
+    return ahead
 
 
 @kernel(forceinline=True)
 def _keep_guard(guard, replay, now):
-    """Let jobs that have waited for longer than the guard allows go first."""
+    """Let jobs that have waited for longer than the guard go first; tell whether the head may change."""
     if guard is None:
-        return
-    log = replay.log
+        return False
+    log, ahead = replay.log, False
     while guard.passed < replay.jobs and now - log.submit[guard.passed] > guard.seconds:
         if log.start[guard.passed] == _WAITS:
-            _promote(replay, guard.passed)
+            ahead |= _promote(replay, guard.passed)
         guard.passed += 1
+    return ahead
 
 
 @kernel(forceinline=True)
@@ -192,9 +199,9 @@ def _arrive(replay, job, now):
     """
     log, state, flags = replay.log, replay.state, replay.flags
     width = log.processors[job]
-    _keep_guard(replay.queue.guard, replay, now)
+    changes = _keep_guard(replay.queue.guard, replay, now)
     starts = fits = width <= state.free
-    stands = state.waiting > 0 and state.head >= 0 and replay.queue.rank[job] > state.head
+    stands = not changes and state.waiting > 0 and state.head >= 0 and replay.queue.rank[job] > state.head
     stands = stands and (flags & FROZEN != 0 or not overstayed(replay.running, log, now))
     if stands and fits:
         ends_in_time = in_time(replay, job, now)
