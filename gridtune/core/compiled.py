@@ -262,6 +262,13 @@ class _ContentCache(FunctionCache):
         super().__init__(function)
         self._cache_file = IndexDataCacheFile(self._cache_path, f"{function.__name__}-{checksum}", checksum)
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code that is kept, or None; a function that came by value may lack its module here."""
+        try:
+            return super().load_overload(sig, target_context)
+        except ImportError:
+            return None
+
     def _index_key(self, signature: Any, codegen: Any) -> Any:
         return signature, codegen.magic_tuple()
 

@@ -522,7 +522,9 @@ def _content_of(function: Any, settings: tuple[Any, ...]) -> tuple[Any, ...] | N
     if code.co_freevars or not (known and plain):
         return None
     fixed = sorted((name, repr(value)) for name, value in values.items())
-    return code.co_code, repr(code.co_consts), code.co_names, code.co_varnames, *fixed, *settings
+    constants = repr(code.co_consts)
+    # Machine code names the module of its function, which must be there when it is read.
+    return function.__module__, code.co_code, constants, code.co_names, code.co_varnames, *fixed, *settings
 
 
 @contextlib.contextmanager
