@@ -30,7 +30,14 @@ def test_the_same_function_is_compiled_once():
 
 
 @pytest.mark.parametrize(
-    "change", [{"weight": 2.5}, {"WEIGHT": 4.0}, {"WEIGHT": 3}, {"body": FORMULA.replace("1.0", "2.0")}]
+    "change",
+    [
+        {"weight": 2.5},
+        {"WEIGHT": 4.0},
+        {"WEIGHT": 3},
+        {"body": FORMULA.replace("1.0", "2.0")},
+        {"__name__": "another"},
+    ],
 )
 def test_another_one_is_compiled_again(change):
     compiled()
