@@ -358,7 +358,7 @@ class CardMaterial:
             np.array([both[index][0] for index in kept]),
             np.array([both[index][1] for index in kept]),
         )
-        correlation = neighbour_correlation(values, other) if head.replicate == "window" else 0.0
+        correlation = _window_correlation(head, values, other)
         compared = compare_rows(values, other, correlation, comparisons=len(metrics) * families)
         conditions = self.classes.get(str(row.get("workload")), {})
         for index, metric in enumerate(metrics):
@@ -393,8 +393,8 @@ class CardMaterial:
         if not others or "race" in row:
             return [], 0
         values = self._samples(head.objective, [one["configuration_id"] for one in (row, *others)])
-        correlation = neighbour_correlation(values[1:], values[:1]) if head.replicate == "window" else 0.0
-        compared = compare_rows(values[1:], np.broadcast_to(values[:1], values[1:].shape), correlation)
+        first, second = values[1:], np.broadcast_to(values[:1], values[1:].shape)
+        compared = compare_rows(first, second, _window_correlation(head, first, second))
         sign = 1 if head.direction == "min" else -1
         worse = compared.shown & (sign * compared.relative > 0)
         return [one for one, is_worse in zip(others, worse, strict=True) if not is_worse], len(others)
@@ -466,8 +466,7 @@ class CardMaterial:
         for head in front.heads:
             values = self._samples(head.objective, ids)
             first, second = (values[[pair[side] for pair in pairs]] for side in (0, 1))
-            correlation = neighbour_correlation(first, second) if head.replicate == "window" else 0.0
-            compared = compare_rows(first, second, correlation)
+            compared = compare_rows(first, second, _window_correlation(head, first, second))
             sign = 1 if head.direction == "min" else -1
             effects.append(np.where(compared.shown, sign * np.sign(compared.relative), 0))
         names = [head.objective for head in front.heads]
@@ -502,11 +501,15 @@ class CardMaterial:
             constraint = bound.constraint
             if bound.state == Kept.UNSETTLED and constraint.of_baseline and bound.value is not None:
                 first, second = self._samples(constraint.metric, [row["configuration_id"], base])
-                windows = head.replicate == "window"
-                correlation = neighbour_correlation(first, second) if windows else 0.0
+                correlation = _window_correlation(head, first, second)
                 spread = PairedSpread.of(first[None], second[None], correlation=correlation)
                 texts += _needed(str(constraint), spread, head.replicate, beside=constraint.bound - 1)
         return texts
+
+
+def _window_correlation(head: RankingHead, first: FloatArray, second: FloatArray) -> float:
+    """Return how much differences in neighbouring windows correlate; 0 for other replicates."""
+    return neighbour_correlation(first, second) if head.replicate == "window" else 0.0
 
 
 def _members(front: Front | None, varying: Sequence[str]) -> list[str]:
