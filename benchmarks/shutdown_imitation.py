@@ -68,7 +68,7 @@ def advise(model, arena, rules, played, advised):
 def advice_on(days: Days, platform: Platform, played: Int64s) -> Int64s:
     """Return hindsight's reservations on days that are played: shape (days, minutes)."""
     model, advised = build_model(days, platform), np.zeros_like(played)
-    rule = rule_record(LOOKAHEAD, **asdict(LookaheadRule(hindsight=True)))
+    rule = rule_record(LOOKAHEAD, **asdict(LookaheadRule(run_times=True, hindsight=True)))
     advise(model, new_arena(model, 2), rule, played, advised)
     return advised
 

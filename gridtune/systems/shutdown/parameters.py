@@ -41,6 +41,7 @@ _POLICIES_OF = {
     ),
     **dict.fromkeys(("first_guess", "growth"), ("lookahead",)),
     **dict.fromkeys(("margin", "late_cost"), ("lookahead", "hindsight")),
+    "knows": ("hindsight",),
 }
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
@@ -66,7 +67,7 @@ class ShutdownParameters(LogParameters):
         "Rules": (
             *("max_stretch", "max_wait", "eagerness", "max_queue", "rush_timeout", "rush_jobs"),
             *("rush_minutes", "pool", "pool_from", "pool_until", "first_guess", "growth", "margin"),
-            *("late_cost",),
+            *("late_cost", "knows"),
         ),
         "Trained policy": ("greedy",),
     }
@@ -116,9 +117,9 @@ class ShutdownParameters(LogParameters):
         "timeout",
         description="timeout: switch nodes off after some idle minutes; adaptive: let jobs wait for nodes "
         "that are on; lookahead: adaptive, unless a simulation of what is known finds something cheaper; "
-        "hindsight: the same, knowing run times and submissions; oracle: the paper's OR*, which knows run "
-        "times; random: a random reservation every minute; always_on: switch nothing off; ppo: a trained "
-        "network",
+        "hindsight: the same, knowing run times and submissions, see knows; oracle: the paper's OR*, which "
+        "knows run times; random: a random reservation every minute; always_on: switch nothing off; ppo: a "
+        "trained network",
     )
     timeout: Whole | None = Field(
         None,
@@ -196,6 +197,11 @@ class ShutdownParameters(LogParameters):
         None,
         description="with policy=lookahead: cost of a job that becomes late, in boots and shutdowns; "
         "default 2",
+    )
+    knows: Literal["everything", "run_times"] | None = Field(
+        None,
+        description="with policy=hindsight: run times and all submissions, or run times alone; default "
+        "everything",
     )
     tau: Annotated[float, Field(ge=0)] = Field(
         0.5, description="a job is late once it has waited this share of its walltime (the paper's τ)"

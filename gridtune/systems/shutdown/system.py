@@ -186,7 +186,8 @@ def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, stream
         values = {field.name: getattr(parameters, field.name, None) for field in fields(rule)}
         values["max_stretch"] = _max_stretch(parameters)
         if rule is LookaheadRule:
-            values["hindsight"] = parameters.policy == "hindsight"
+            values["run_times"] = parameters.policy == "hindsight"
+            values["hindsight"] = values["run_times"] and parameters.knows != "run_times"
         return rule(**{name: value for name, value in values.items() if value is not None})
     if parameters.policy == "random":
         shape = (len(days), parameters.minutes)

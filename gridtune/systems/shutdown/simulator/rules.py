@@ -144,8 +144,10 @@ class LookaheadRule(AdaptiveRule):
         Energy that another choice than the adaptive rule's has to save, as a share of a boot and a shutdown.
     late_cost
         Cost of a job that starts late, in boots and shutdowns.
+    run_times
+        Whether actual run times are known, instead of guesses.
     hindsight
-        Whether the actual run times and all submissions are known, instead of guesses.
+        Whether all submissions are known, too.
     """
 
     max_wait: float = np.inf
@@ -153,6 +155,7 @@ class LookaheadRule(AdaptiveRule):
     growth: float = 2.0
     margin: float = 0.5
     late_cost: float = 2.0
+    run_times: bool = False
     hindsight: bool = False
 
 
@@ -353,7 +356,8 @@ def lookahead_reservation(model, arena, jobs, guesses, rule, horizon):
     usual, pressed = _started(cluster, jobs, best, pressing)
     known = jobs
     if rule.hindsight == 0:
-        known = Jobs(memory.arrived, jobs.submit, guesses, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
+        run = jobs.run if rule.run_times != 0 else guesses
+        known = Jobs(memory.arrived, jobs.submit, run, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
     cheapest, before = -1.0, usual
     for reserved in range(most_reserved(cluster, jobs), -1, -1):
         started, urgent = _started(cluster, jobs, reserved, pressing)

@@ -179,9 +179,17 @@ class ReferenceLookahead(ReferenceAdaptive):
     """Play choices forward, the adaptive rule after them: see `LookaheadRule` in `rule_parameters`."""
 
     def __init__(
-        self, *, first_guess: float, growth: float, margin: float, late_cost: float, **adaptive: float
+        self,
+        *,
+        first_guess: float,
+        growth: float,
+        margin: float,
+        late_cost: float,
+        run_times: bool = False,
+        **adaptive: float,
     ) -> None:
         super().__init__(**adaptive)
+        self.run_times = run_times
         self.first_guess, self.growth, self.margin, self.late_cost = first_guess, growth, margin, late_cost
 
     def __call__(self, cluster: ReferenceCluster) -> int:
@@ -225,6 +233,8 @@ class ReferenceLookahead(ReferenceAdaptive):
 
     def guess(self, cluster: ReferenceCluster, job: ReferenceJob) -> int:
         """Return how long a job is guessed to take."""
+        if self.run_times:
+            return min(job.run, job.walltime)
         ended = [
             (other.finish, other.start, other.finish - other.start)
             for other in cluster.jobs

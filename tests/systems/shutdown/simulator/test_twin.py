@@ -165,6 +165,7 @@ guesses = st.fixed_dictionaries(
         "growth": st.sampled_from([1.0, 2.0, 5.0]),
         "margin": st.sampled_from([0.0, 0.3, 1.0]),
         "late_cost": st.sampled_from([0.0, 1.0, 3.0]),
+        "run_times": st.booleans(),
     }
 )
 
@@ -182,7 +183,7 @@ def test_knowing_more_wastes_less():
     days = make_days([sorted(many_jobs(8, 20, seed)) for seed in range(40)], MINUTES)
     platform = Platform(4, 2)
     free = {"late_cost": 0.0, "margin": 0.0}
-    rules = (AdaptiveRule(), LookaheadRule(**free), LookaheadRule(hindsight=True, **free))
+    rules = (AdaptiveRule(), LookaheadRule(**free), LookaheadRule(run_times=True, hindsight=True, **free))
     totals = [replay(days, platform, rule=rule)[0].totals for rule in rules]
     power = platform.power
     waste = [
