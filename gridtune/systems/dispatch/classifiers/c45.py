@@ -335,8 +335,9 @@ def _prune(node, rows, examples, tree, bound, raising):
     if tree.child[node] < 0:
         return as_leaf
     errors = 0.0
+    sorted_rows, starts = _rows_by_branch(node, rows, examples, tree)
     for branch in range(tree.branches[node]):
-        own = _rows_of(node, branch, rows, examples, tree)
+        own = sorted_rows[starts[branch] : starts[branch + 1]]
         errors += _prune(tree.child[node] + branch, own, examples, tree, bound, raising)
     largest, as_branch = -1, np.inf
     if raising:
@@ -344,7 +345,7 @@ def _prune(node, rows, examples, tree, bound, raising):
         for child in range(tree.child[node], tree.child[node] + tree.branches[node]):
             if tree.counts[child].sum() > most:
                 largest, most = child, tree.counts[child].sum()
-        as_branch = _branch_errors(largest, rows, examples, tree, bound)
+        as_branch = _branch_errors(largest, rows, examples, tree, bound, max(errors, as_leaf) + _TOLERANCE)
     if as_leaf <= errors + _TOLERANCE and as_leaf <= as_branch + _TOLERANCE:
         tree.child[node] = -1
         return as_leaf
@@ -368,26 +369,37 @@ def _leaf_errors(counts, bound):
 
 
 @kernel()
-def _branch_errors(node, rows, examples, tree, bound):
-    """Return the errors to expect of a subtree that all these examples went into."""
+def _branch_errors(node, rows, examples, tree, bound, limit):
+    """Return the errors to expect of a subtree that all these examples went into; infinity above a limit."""
     if tree.child[node] < 0:
         return _leaf_errors(_counted(rows, examples, tree), bound)
     errors = 0.0
+    sorted_rows, starts = _rows_by_branch(node, rows, examples, tree)
     for branch in range(tree.branches[node]):
-        own = _rows_of(node, branch, rows, examples, tree)
-        errors += _branch_errors(tree.child[node] + branch, own, examples, tree, bound)
+        own = sorted_rows[starts[branch] : starts[branch + 1]]
+        # What is left of the limit is rounded; no sum is cut off below it.
+        rest = limit - errors + _ALIKE
+        errors += _branch_errors(tree.child[node] + branch, own, examples, tree, bound, rest)
+        if errors > limit:
+            return np.inf
     return errors
 
 
 @kernel()
-def _rows_of(node, branch, rows, examples, tree):
-    """Return the rows that leave a node by a branch."""
-    own, count = np.empty(rows.size, np.int64), 0
-    for row in rows:
-        if _branch_of(node, examples.table[row], tree) == branch:
-            own[count] = row
-            count += 1
-    return own[:count]
+def _rows_by_branch(node, rows, examples, tree):
+    """Return the rows by the branch by which they leave a node, and where those of each branch begin."""
+    branch, ordered = np.empty(rows.size, np.int64), np.empty(rows.size, np.int64)
+    starts = np.zeros(tree.branches[node] + 1, np.int64)
+    for place in range(rows.size):
+        branch[place] = _branch_of(node, examples.table[rows[place]], tree)
+        starts[branch[place] + 1] += 1
+    for number in range(tree.branches[node]):
+        starts[number + 1] += starts[number]
+    following = starts.copy()
+    for place in range(rows.size):
+        ordered[following[branch[place]]] = rows[place]
+        following[branch[place]] += 1
+    return ordered, starts
 
 
 @kernel()
@@ -404,8 +416,9 @@ def _recount(node, rows, examples, tree):
     """Count a subtree's examples again."""
     tree.counts[node] = _counted(rows, examples, tree)
     if tree.child[node] >= 0:
+        sorted_rows, starts = _rows_by_branch(node, rows, examples, tree)
         for branch in range(tree.branches[node]):
-            own = _rows_of(node, branch, rows, examples, tree)
+            own = sorted_rows[starts[branch] : starts[branch + 1]]
             _recount(tree.child[node] + branch, own, examples, tree)
 
 

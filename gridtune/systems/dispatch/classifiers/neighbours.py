@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.types import BoolArray, FloatArray, IntArray, UInt64Array
 
 __all__ = ["entropy", "least_entropy", "stump_predictor", "stump_shares"]
 
@@ -30,10 +30,18 @@ class _Stored(NamedTuple):
     ----------
     table
         Shape (n, d): quantities scaled to [0, 1].
-    labels, weights
-        Shape (n,): class numbers and weights.
-    orders
-        Shape (d, n), int64: the examples in order of each column.
+    labels
+        Shape (n,): class numbers.
+    weights
+        Shape (w, n): of several weightings.
+    orders, values
+        Shape (d, m): the examples that have a weight in order of each column, and their values there.
+    ends, borders
+        Shape (d, m) and (d,), int64: places in that order where a split can be best, as many as `borders`
+        says: the ends of the examples below a border, or of those of a category.
+    members, passed
+        Shape (d, classes, m): those of one class alone in the same order, and how many of them are
+        below each border. Indices that cannot be negative take half the time.
     categorical
         Shape (d,): the categorical columns.
     """
@@ -42,6 +50,11 @@ class _Stored(NamedTuple):
     labels: IntArray
     weights: FloatArray
     orders: IntArray
+    values: FloatArray
+    ends: IntArray
+    borders: IntArray
+    members: UInt64Array
+    passed: UInt64Array
     categorical: BoolArray
 
 
@@ -68,37 +81,75 @@ def stump_predictor(
     categorical
         Categorical columns.
     """
-    shares = stump_shares(table, labels, weights, neighbours=[neighbours], categorical=categorical)
-    return lambda rows: shares(rows)[0]
+    shares = stump_shares(table, labels, [weights], neighbours=[neighbours], categorical=categorical)
+    return lambda rows: shares(rows)[0, 0]
 
 
 def stump_shares(
     table: FloatArray,
     labels: Any,
-    weights: FloatArray,
+    weights: Sequence[FloatArray],
     *,
     neighbours: Sequence[int | None],
     categorical: Sequence[int] = (),
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return the function of `stump_predictor` for several numbers of neighbours, shape (s, q, classes)."""
+    """Return the function of `stump_predictor` for several weights and numbers of neighbours.
+
+    Its result has shape (w, s, q, classes). Neighbours are found once for all weights.
+    """
     named = np.zeros(table.shape[1], np.bool_)
     named[list(categorical)] = True
     lowest = np.where(named, 0.0, table.min(axis=0))
     span = table.max(axis=0) - lowest
     span = np.where(named | (span == 0), 1.0, span)
     scaled = np.ascontiguousarray((table - lowest) / span)
-    orders = np.ascontiguousarray(np.argsort(scaled, axis=0, kind="stable").T)
-    labels = np.asarray(labels, np.int64)
-    examples = _Stored(scaled, labels, np.asarray(weights, np.float64), orders, named)
+    labels, weighed = np.asarray(labels, np.int64), np.array(weights, np.float64)
+    some = np.flatnonzero(weighed.any(axis=0))
+    orders = np.ascontiguousarray(some[np.argsort(scaled[some], axis=0, kind="stable")].T)
+    values = np.ascontiguousarray(np.take_along_axis(scaled.T, orders, axis=1))
     classes = int(labels.max()) + 1
+    ends, borders = np.empty(orders.shape, np.int64), np.empty(len(orders), np.int64)
+    members, passed = np.zeros((2, len(orders), classes, len(some)), np.uint64)
+    examples = _Stored(scaled, labels, weighed, orders, values, ends, borders, members, passed, named)
+    _find_borders(examples)
     near = np.array([min(number or len(table), len(table)) for number in neighbours])
 
     def predict(rows: FloatArray) -> FloatArray:
-        out = np.empty((len(near), len(rows), classes))
+        out = np.empty((len(weighed), len(near), len(rows), classes))
         _fill_shares(examples, np.ascontiguousarray((rows - lowest) / span), near, out)
         return out
 
     return predict
+
+
+@kernel()
+def _find_borders(examples):
+    """Fill in `ends`, `borders`, `members` and `passed`."""
+    for column in range(examples.values.shape[0]):
+        order, value, start, found = examples.orders[column], examples.values[column], 0, 0
+        label, counts = examples.labels[order], np.zeros(examples.members.shape[1], np.int64)
+        while start < value.size:
+            end, pure = _same_value(value, label, start)
+            for place in range(start, end):
+                own = label[place]
+                examples.members[column, own, counts[own]] = order[place]
+                counts[own] += 1
+            if examples.categorical[column] or (end < value.size and not _goes_on(value, label, end, pure)):
+                examples.ends[column, found] = end
+                examples.passed[column, :, found] = counts
+                found += 1
+            start = end
+        examples.borders[column] = found
+
+
+@kernel()
+def _same_value(value, label, start):
+    """Return where the examples of a value end, from its first on, and their class, or `_MIXED`."""
+    end, pure = start, label[start]
+    while end < value.size and value[end] == value[start]:
+        pure = pure if label[end] == pure else _MIXED
+        end += 1
+    return end, pure
 
 
 @kernel()
@@ -109,25 +160,37 @@ def _fill_shares(examples, rows, near, out):
     the farthest neighbour; two categories are 0 or 1 apart.
     """
     count, columns = examples.table.shape
-    distance, local, neighbour = np.empty(count), np.empty(count), np.empty(count, np.int64)
+    distance, neighbour = np.empty(count), np.empty(count, np.int64)
+    by_column = np.ascontiguousarray(examples.table.T)
+    local = np.empty(examples.weights.shape)
+    scratch = _Scratch(np.empty((out.shape[3], count)), np.empty(count))
     for query in range(rows.shape[0]):
-        for example in range(count):
-            squared = 0.0
-            for column in range(columns):
-                apart = examples.table[example, column] - rows[query, column]
-                squared += (1.0 if apart != 0.0 else 0.0) if examples.categorical[column] else apart * apart
-            distance[example] = np.sqrt(squared)
+        distance[:] = 0.0
+        for column in range(columns):
+            _add_squares(by_column[column], rows[query, column], examples.categorical[column], distance)
+        distance[:] = np.sqrt(distance)
         ends = _farthest(distance, near)
         for setting in range(near.size):
             number, farthest = 0, ends[setting]
+            local[:] = 0.0
             for example in range(count):
-                local[example] = 0.0
                 if distance[example] <= farthest:
                     relative = distance[example] / farthest if farthest > 0.0 else 0.0
-                    local[example] = examples.weights[example] * (_FARTHEST - relative)
+                    for weighting in range(local.shape[0]):
+                        own = examples.weights[weighting, example]
+                        local[weighting, example] = own * (_FARTHEST - relative)
                     neighbour[number] = example
                     number += 1
-            _fit_stump(examples, local, neighbour[:number], rows[query], out[setting, query])
+            _fit_stumps(examples, local, neighbour[:number], rows[query], scratch, out[:, setting, query])
+
+
+@kernel()
+def _add_squares(values, value, categorical, out):
+    """Add the squared distances of values from one; two categories are 0 or 1 apart."""
+    for example in range(values.size):
+        apart = values[example] - value
+        square = 1.0 if apart != 0.0 else 0.0
+        out[example] += square if categorical else apart * apart
 
 
 @kernel()
@@ -143,36 +206,94 @@ def _farthest(distance, near):
     return ends
 
 
+class _Scratch(NamedTuple):
+    """Room for what is known of each border: the weight below by class, and a bound of the entropy."""
+
+    below: FloatArray
+    bound: FloatArray
+
+
 @kernel()
-def _fit_stump(examples, weights, near, row, out):
-    """Split near examples where the classes' entropy falls most; fill in the shares on the row's side."""
-    table, labels, categorical = examples.table, examples.labels, examples.categorical
-    total, below = np.zeros(out.size), np.zeros(out.size)
-    for example in near:
-        total[labels[example]] += weights[example]
-    best, side = np.inf, total.copy()
-    few = near.size * 8 < table.shape[0]
+def _fit_stumps(examples, weights, near, row, scratch, out):
+    """Split near examples where the classes' entropy falls most; fill in the shares on the row's side.
+
+    `weights`, shape (w, n), and `out`, shape (w, classes), have a row for each weighting.
+    """
+    table, categorical = examples.table, examples.categorical
+    weightings, classes = out.shape
+    total, below, best = np.zeros(out.shape), np.zeros(classes), np.full(weightings, np.inf)
+    for weighting in range(weightings):
+        for example in near:
+            total[weighting, examples.labels[example]] += weights[weighting, example]
+    side = total.copy()
+    few, every = near.size * 8 < table.shape[0], near.size == table.shape[0]
     value, label, weight = np.empty(near.size), np.empty(near.size, np.int64), np.empty(near.size)
     for column in range(table.shape[1]):
         order = near[np.argsort(table[near, column])] if few else examples.orders[column]
-        size = 0
-        for example in order:
-            if weights[example] != 0.0:
-                value[size], label[size] = table[example, column], labels[example]
-                weight[size] = weights[example]
-                size += 1
-        found, border = _best_border(
-            value[:size], label[:size], weight[:size], categorical[column], total, below, best
-        )
-        if found < best:
-            best = found
-            inside = row[column] == border if categorical[column] else row[column] <= border
-            side[:] = below if inside else total - below
-    whole = side.sum()
-    if whole <= 0.0:
-        side, whole = total, total.sum()
-    for number in range(out.size):
-        out[number] = side[number] / whole
+        for weighting in range(weightings):
+            all_of = total[weighting]
+            if every:
+                found, border = _best_border_of_all(
+                    examples, column, weights[weighting], all_of, below, best[weighting], scratch
+                )
+            else:
+                size = 0
+                for example in order:
+                    if weights[weighting, example] != 0.0:
+                        value[size], label[size] = table[example, column], examples.labels[example]
+                        weight[size] = weights[weighting, example]
+                        size += 1
+                found, border = _best_border(
+                    value[:size],
+                    label[:size],
+                    weight[:size],
+                    categorical[column],
+                    all_of,
+                    below,
+                    best[weighting],
+                )
+            if found < best[weighting]:
+                best[weighting] = found
+                inside = row[column] == border if categorical[column] else row[column] <= border
+                side[weighting] = below if inside else all_of - below
+    for weighting in range(weightings):
+        own = side[weighting] if side[weighting].sum() > 0.0 else total[weighting]
+        out[weighting] = own / own.sum()
+
+
+@kernel()
+def _best_border_of_all(examples, column, weights, total, side, best, scratch):
+    """Return the same as `_best_border` of all examples, whose borders are known beforehand."""
+    value, members, passed = examples.values[column], examples.members[column], examples.passed[column]
+    ends, named = examples.ends[column, : examples.borders[column]], examples.categorical[column]
+    below, bound = scratch.below, scratch.bound
+    for number in range(total.size):
+        weight, start = 0.0, np.uint64(0)
+        for border in range(ends.size):
+            # The examples of one category are one side, so the sum starts again.
+            weight = 0.0 if named else weight
+            for place in range(start, passed[number, border]):
+                weight += weights[members[number, place]]
+            below[number, border] = weight
+            start = passed[number, border]
+    for border in range(ends.size):
+        bound[border] = -np.inf
+        if total.size == 2:
+            first, second = below[0, border], below[1, border]
+            bound[border] = least_entropy(first, second) + least_entropy(total[0] - first, total[1] - second)
+    found, split, margin = np.inf, 0.0, 1e-9 * total.sum()
+    for border in range(ends.size):
+        # Logarithms take long, and most borders are far from the best.
+        if bound[border] > best + margin:
+            continue
+        own = below[:, border]
+        impurity = entropy(own) + entropy(total - own)
+        if impurity < best - 1e-12:
+            found = best = impurity
+            last = value[ends[border] - 1]
+            split = last if named else 0.5 * (last + value[ends[border]])
+            side[:] = own
+    return found, split
 
 
 @kernel()
@@ -187,21 +308,21 @@ def _best_border(value, label, weight, categorical, total, side, best):
     start = 0
     while start < value.size:
         # The examples of one value; those of one category are one side, so the sum starts again.
-        end, pure = start, label[start]
+        end, pure = _same_value(value, label, start)
         if categorical:
             below[:] = 0.0
-        while end < value.size and value[end] == value[start]:
-            below[label[end]] += weight[end]
-            pure = pure if label[end] == pure else _MIXED
-            end += 1
+        for place in range(start, end):
+            below[label[place]] += weight[place]
         begin, start = start, end
         if not categorical and (end == value.size or _goes_on(value, label, end, pure)):
             continue
         for number in range(total.size):
             above[number] = total[number] - below[number]
         # Logarithms take long, and most borders are far from the best.
-        if total.size == 2 and least_entropy(below) + least_entropy(above) > best + margin:
-            continue
+        if total.size == 2:
+            least = least_entropy(below[0], below[1]) + least_entropy(above[0], above[1])
+            if least > best + margin:
+                continue
         impurity = entropy(below) + entropy(above)
         if impurity < best - 1e-12:
             found = best = impurity
@@ -232,16 +353,16 @@ def _goes_on(value, label, place, pure):
 
 
 @kernel()
-def least_entropy(counts):
+def least_entropy(first, second):
     """Return a lower bound of the entropy of two classes' weights, without a logarithm.
 
     It is 1 − Σ uᵏ/(2k (2k − 1))/ln 2 bits for u = (1 − 2p)², times the sum of the weights; of the terms
     beyond the fourth, uᵏ is at most u⁵. So it is less than the entropy by 0.03 bits at most.
     """
-    whole = counts[0] + counts[1]
+    whole = first + second
     if whole <= 0.0:
         return 0.0
-    apart = (counts[0] - counts[1]) / whole
+    apart = (first - second) / whole
     u = apart * apart
     beyond = _LN_2 - 1.0 / 2.0 - 1.0 / 12.0 - 1.0 / 30.0 - 1.0 / 56.0
     terms = u * (1.0 / 2.0 + u * (1.0 / 12.0 + u * (1.0 / 30.0 + u * (1.0 / 56.0 + u * beyond))))

@@ -113,11 +113,12 @@ class Learner:
         """Return, for each row, a number that is larger where a job should rather go."""
         return self.chances(rows)
 
-    def scores(self, table: FloatArray, labels: Any, weights: FloatArray, rows: FloatArray) -> Any:
-        """Yield the chances of rows for each of the settings, fitted to a table; see `Scorer`."""
-        for setting in self.settings:
-            self.fit(table, labels, weights, setting)
-            yield self.answer(rows)
+    def scores(self, table: FloatArray, labels: Any, weights: Sequence[FloatArray], rows: FloatArray) -> Any:
+        """Yield the chances of rows for each weighting and setting, fitted to a table; see `Scorer`."""
+        for weighed in weights:
+            for setting in self.settings:
+                self.fit(table, labels, weighed, setting)
+                yield self.answer(rows)
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         """Fit the model to examples, and set `answer`."""
@@ -130,11 +131,12 @@ class J48(Learner):
 
     settings: tuple[Any, ...] = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 
-    def scores(self, table: FloatArray, labels: Any, weights: FloatArray, rows: FloatArray) -> Any:
-        tree = self._grown(table, labels, weights)
-        for confidence in self.settings:
-            self._prune(tree, confidence)
-            yield self.answer(rows)
+    def scores(self, table: FloatArray, labels: Any, weights: Sequence[FloatArray], rows: FloatArray) -> Any:
+        for weighed in weights:
+            tree = self._grown(table, labels, weighed)
+            for confidence in self.settings:
+                self._prune(tree, confidence)
+                yield self.answer(rows)
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         self._prune(self._grown(table, labels, weights), setting)
@@ -173,9 +175,9 @@ class _LocallyWeighted(Learner):
     memory: int | None = 500
     limit: int | None = 250
 
-    def scores(self, table: FloatArray, labels: Any, weights: FloatArray, rows: FloatArray) -> Any:
+    def scores(self, table: FloatArray, labels: Any, weights: Sequence[FloatArray], rows: FloatArray) -> Any:
         shares = stump_shares(table, labels, weights, neighbours=self.settings, categorical=(MACHINE,))
-        yield from shares(rows)[:, :, 1]
+        yield from shares(rows)[..., 1].reshape(-1, len(rows))
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         shares = stump_predictor(table, labels, weights, neighbours=setting, categorical=(MACHINE,))
@@ -296,9 +298,9 @@ def make_learner(name: str, machines: int, **options: Any) -> Learner:
 WEIGHTS = (1, 2, 5, 10)
 FOLDS = 4
 
-#: Fits on a table, labels and weights, and yields the chance of class 1 of another table's rows: for every
-#: setting of the learner in turn, so that the work that settings share is done once.
-Scorer = Callable[[FloatArray, IntArray, FloatArray, FloatArray], Iterator[FloatArray]]
+#: Fits on a table, labels and each of several weightings, and yields the chance of class 1 of another table's
+#: rows: for every weighting and every setting of the learner in turn, so that what they share is done once.
+Scorer = Callable[[FloatArray, IntArray, Sequence[FloatArray], FloatArray], Iterator[FloatArray]]
 
 
 class Selection(NamedTuple):
@@ -364,15 +366,14 @@ def select(
     folds = list(
         StratifiedKFold(FOLDS, shuffle=True, random_state=int(rng.integers(2**32))).split(table, labels)
     )
-    areas = np.zeros((len(weights), len(settings)))
-    for row, weight in enumerate(weights):
-        for train, test in folds:
-            own = class_weights(labels[train], weight) * counts[labels[train]]
-            scores = scorer(table[train], labels[train], own, table[test])
-            for column, score in enumerate(scores):
-                areas[row, column] += area_under_roc(score, labels[test] == 1) / FOLDS
-    row, column = divmod(int(np.argmax(areas)), len(settings))
-    return Selection(weights[row], settings[column], float(areas[row, column]))
+    areas = np.zeros(len(weights) * len(settings))
+    for train, test in folds:
+        own = [class_weights(labels[train], weight) * counts[labels[train]] for weight in weights]
+        for place, score in enumerate(scorer(table[train], labels[train], own, table[test])):
+            areas[place] += area_under_roc(score, labels[test] == 1) / FOLDS
+    best = int(np.argmax(areas))
+    row, column = divmod(best, len(settings))
+    return Selection(weights[row], settings[column], float(areas[best]))
 
 
 def _judged(labels: IntArray, order: IntArray, limit: int) -> tuple[Any, FloatArray]:

@@ -319,21 +319,22 @@ def test_locally_weighted_learning_is_its_definition(neighbours):
     np.testing.assert_allclose(shares(rows), expected, atol=1e-9)
 
 
-def test_numbers_of_neighbours_are_valued_together_as_one_by_one():
+def test_weights_and_numbers_of_neighbours_are_valued_together_as_one_by_one():
     rng = np.random.default_rng(6)
     table = np.column_stack([rng.random(300).round(1), rng.integers(0, 9, 300), rng.integers(0, 3, 300)])
     labels = (table[:, 0] + table[:, 1] / 9 + rng.random(300) > 1.4).astype(int)
-    settings, examples = (None, 1, 10, 50, 100), (table, labels, class_weights(labels, 5.0))
-    together = stump_shares(*examples, neighbours=settings, categorical=(2,))(table[:60])
-    for setting, shares in zip(settings, together, strict=True):
-        alone = stump_predictor(*examples, neighbours=setting, categorical=(2,))
-        np.testing.assert_array_equal(shares, alone(table[:60]))
+    settings, weights = (None, 1, 10, 50, 100), [class_weights(labels, weight) for weight in (1.0, 5.0)]
+    together = stump_shares(table, labels, weights, neighbours=settings, categorical=(2,))(table[:60])
+    for weighed, of_weights in zip(weights, together, strict=True):
+        for setting, shares in zip(settings, of_weights, strict=True):
+            alone = stump_predictor(table, labels, weighed, neighbours=setting, categorical=(2,))
+            np.testing.assert_array_equal(shares, alone(table[:60]))
 
 
 def test_the_bound_of_the_entropy_is_below_it_and_near():
     for share in np.linspace(0.0, 1.0, 201):
         counts = 7.0 * np.array([share, 1.0 - share])
-        assert entropy(counts) - 7.0 * 0.03 <= least_entropy(counts) <= entropy(counts) + 1e-9
+        assert entropy(counts) - 7.0 * 0.03 <= least_entropy(*counts) <= entropy(counts) + 1e-9
 
 
 def test_one_neighbour_is_the_nearest_neighbour():
@@ -358,11 +359,12 @@ def test_selection_takes_the_largest_area_over_weights_and_settings():
     calls = []
 
     def scorer(train, own, weights, test):
-        calls.append((len(train), len(test), float(weights.max())))
-        # Settings: noise, the column that tells, its opposite.
-        yield np.linspace(0, 1, len(test))
-        yield test[:, 0]
-        yield -test[:, 0]
+        for weighed in weights:
+            calls.append((len(train), len(test), float(weighed.max())))
+            # Settings: noise, the column that tells, its opposite.
+            yield np.linspace(0, 1, len(test))
+            yield test[:, 0]
+            yield -test[:, 0]
 
     selection = select(table, labels, ("noise", "good", "bad"), scorer, rng=np.random.default_rng(1))
     assert (selection.weight, selection.setting) == (1, "good")
@@ -383,13 +385,14 @@ def rare(positive: int, count: int = 5000) -> tuple[np.ndarray, np.ndarray]:
 
 
 def columns(calls: list):
-    """A scorer of three settings, noise and two columns; it records its calls."""
+    """A scorer of three settings, noise and two columns; it records its calls, with the first weights."""
 
     def scorer(train, own, weights, test):
-        calls.append((train, own, weights, test))
-        yield np.zeros(len(test))
-        yield test[:, 0]
-        yield test[:, 1]
+        calls.append((train, own, weights[0], test))
+        for _ in weights:
+            yield np.zeros(len(test))
+            yield test[:, 0]
+            yield test[:, 1]
 
     return scorer
 
@@ -410,11 +413,11 @@ def test_a_rare_class_is_judged_on_as_many_examples_as_there_are_folds(positive,
         selection = select(table, labels, settings, columns(calls), limit=250, rng=rng)
         if not flipped:
             assert (selection.setting, selection.aroc) == ("good", 1.0)
-        test = np.concatenate([call[3] for call in calls[:4]])
+        test = np.concatenate([call[3] for call in calls])
         judged = {tuple(row) for row in test}
         assert len(judged) == len(test) == 250 + 4 - (labels[plain] == few).sum()
         assert {tuple(row) for row in table[plain]} <= judged
-        for train, own, weights, _ in calls[:4]:
+        for train, own, weights, _ in calls:
             assert (own == few).sum() == 3
             assert len(train) == len(weights)
             # Odds by weight are, but for the fold that is left out, those of all 5,000.
@@ -445,7 +448,7 @@ def test_where_a_plain_part_has_enough_of_both_classes_it_is_what_is_judged(limi
     expected = [
         (table[train], labels[train], class_weights(labels[train], 1.0), table[test]) for train, test in split
     ]
-    for call, wanted in zip(calls[:4], expected, strict=True):
+    for call, wanted in zip(calls, expected, strict=True):
         for one, other in zip(call, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
     assert (selection.weight, selection.setting, selection.aroc) == (1, "c", 1.0)
