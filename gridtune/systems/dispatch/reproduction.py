@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import mean, median
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,6 @@ from gridtune.core.reproduction import (
     PaperFigure,
     PaperTable,
     Reading,
-    Recorded,
     Reproduction,
     TableRow,
 )
@@ -42,11 +41,10 @@ _NAMES = {
     **{"j48": "J48", "naive_bayes": "naive Bayes", "edd": "EDD + tabu", "erd": "ERD + tabu"},
     "shared_queue": "one shared queue",
 }
-#: The space of tables 2 and 3 as printed, and its learners.
-_AS_PRINTED = "search_spaces/dispatch_published"
-_PRINTED_LEARNERS: Mapping[str, Sequence[Any]] = {
-    "learner": ["j48", "naive_bayes"],
-    "select_attributes": [False],
+#: Where a job is predicted in time on no machine, Algorithm 3 can be read in two ways.
+_READINGS = {
+    "in_time": "only machines predicted in time, else ERD",
+    "all": "the most probable of all machines",
 }
 _BATCHES = 5
 #: The place of the fastest of the ten machines.
@@ -63,31 +61,30 @@ def _assisted(rule: str, learner: str, metric: str = "relative_in_time_median", 
     return Reading("assist", metric, where, **options)
 
 
-def _printed(rule: str, learner: str, metric: str = "relative_in_time_median", **options: Any) -> Reading:
-    """Return the same with everything as printed; of LWL see `_LWL_BATCHES`."""
-    where = {"mode": "assist", "rule": rule, "learner": learner}
+def _printed(
+    rule: str,
+    learner: str,
+    metric: str = "relative_in_time_median",
+    *,
+    selected: bool = False,
+    **options: Any,
+) -> Reading:
+    """Return the same with everything as printed."""
+    where: dict[str, Any] = {"mode": "assist", "rule": rule, "learner": learner}
+    where["select_attributes"] = None if learner == "lwl" else selected
     return Reading("printed", metric, where, **options)
 
 
-#: LWL as printed with round robin, one run of four minutes of a processor: jobs in time with it over without,
-#: by batch, and the share of the jobs of each machine.
-_LWL_BATCHES = (0.159, 0.313, 0.311, 0.288, 0.312)
-_LWL_SHARES = (0.0556, 0.083, 0.1594, 0.0444, 0.1592, 0.1442, 0.1228, 0.0478, 0.1346, 0.049)
-_LWL_RUN = (
-    "gridtune run dispatch rule=round_robin mode=assist learner=lwl learning_jobs=1000 attributes=published "
-    "memory=none reselect=1 lwl_jobs=none lwl_selection_jobs=none --seed 0"
-)
-#: What is said of numbers that are not as printed.
-_VARIANT = ", our variant"
+def _after_change(experiment: str, rule: str, learner: str, first: int, end: int) -> Reading:
+    """Return jobs in time with an assistant over without in some of the batches of table 5."""
+    where: dict[str, Any] = {"mode": "assist", "rule": rule, "learner": learner}
+    where |= {"change_after": 2} if experiment == "change" else {}
+    return Reading(experiment, _IN_TIME, where, {}, "ratio", _IN_TIME_ALONE, part=(first, end))
 
 
-def _after_change(rule: str, learner: str, first: int, end: int) -> tuple[Reading, float | None]:
-    """Return jobs in time with an assistant over without in batches of table 5: ours, the paper's mean."""
-    where = {"mode": "assist", "rule": rule, "learner": learner, "change_after": 2}
-    ours = Reading("change", _IN_TIME, where, {}, "ratio", _IN_TIME_ALONE, part=(first, end))
-    # The table has the last three of five batches.
-    known = learner in _LEARNERS
-    return ours, mean(TABLE_5[rule, learner][1][first - 2 : end - 2]) if known else None
+def _published_after_change(rule: str, learner: str, first: int, end: int) -> float:
+    """Return the paper's mean of these batches; its table has the last three of five."""
+    return mean(TABLE_5[rule, learner][1][first - 2 : end - 2])
 
 
 def _in_time(learners: Iterable[str], **limits: Any) -> Iterator[Criterion]:
@@ -95,32 +92,18 @@ def _in_time(learners: Iterable[str], **limits: Any) -> Iterator[Criterion]:
     for learner in learners:
         for rule, name in _SELECTORS.items():
             text = f"jobs in time with {_LEARNERS[learner]} over without, {name}"
-            ours = _assisted(rule, learner) if learner == "lwl" else _printed(rule, learner)
-            text += _VARIANT if learner == "lwl" else ""
-            yield Criterion(text, ours, published=median(TABLE_2[rule, learner]), **limits)
+            ours, published = _printed(rule, learner), median(TABLE_2[rule, learner])
+            yield Criterion(text, ours, published=published, **limits)
 
 
 def _when_changed(when: str, first: int, end: int, **limits: Any) -> Iterator[Criterion]:
     """Yield limits of jobs in time with learners over without, in batches from `first` to before `end`."""
     for learner, learned in _LEARNERS.items():
         for rule, name in _SELECTORS.items():
-            ours, published = _after_change(rule, learner, first, end)
+            ours = _after_change("printed_change", rule, learner, first, end)
+            published = _published_after_change(rule, learner, first, end)
             text = f"jobs in time with {learned} over without, {name}, {when}"
             yield Criterion(text, ours, published=published, **limits)
-
-
-#: The readings of Algorithm 3, where a job is predicted in time on no machine: by learner mean tardiness over
-#: that of ERD + tabu with everything as printed, ten replicates of an earlier run.
-_READINGS = {
-    "only machines predicted in time, else ERD": {
-        "j48": (1.028, 0.994, 1.064),
-        "naive_bayes": (1.083, 1.073, 1.093),
-    },
-    "the most probable of all machines": {
-        "j48": (3.707, 0.785, 17.516),
-        "naive_bayes": (1.144, 1.135, 1.153),
-    },
-}
 
 
 def _tardiness_ratio(dispatcher: str, other: str) -> tuple[Reading, float | None]:
@@ -135,28 +118,33 @@ def _tardiness(dispatcher: str, other: str, **limits: Any) -> Criterion:
     return Criterion(quantity, ours, published=published, **limits)
 
 
-def _as_printed(learner: str, reading: str) -> Recorded:
-    """Return mean tardiness of a learner over that of ERD + tabu with everything as printed."""
-    value, low, high = _READINGS[reading][learner]
-    return Recorded(value, f"gridtune sweep {_AS_PRINTED}_direct.yaml", low, high)
+def _as_printed(
+    experiment: str, dispatcher: str, other: str, candidates: str, **options: Any
+) -> tuple[str, Reading]:
+    """Return mean tardiness over that under another dispatcher with everything as printed, and its name."""
+    sides = [
+        {**_DISPATCHERS[one], "candidates": candidates if one in _LEARNERS else None}
+        for one in (dispatcher, other)
+    ]
+    options = {"metric": "tardiness_mean", "relation": "ratio", **options}
+    text = f"mean tardiness of {_NAMES[dispatcher]} over that of {_NAMES[other]}, {_READINGS[candidates]}"
+    return text, Reading(experiment, where=sides[0], against=sides[1], **options)
 
 
 def _directly(learner: str, **limits: Any) -> Iterator[Criterion]:
     """Yield limits of mean tardiness of a learner over that of ERD + tabu, for both readings."""
-    for reading in _READINGS:
-        text = f"mean tardiness of {_NAMES[learner]} over that of {_NAMES['erd']}, {reading}"
-        published = mean(TABLE_6[learner]) / mean(TABLE_6["erd"])
-        yield Criterion(text, _as_printed(learner, reading), published=published, **limits)
+    published = mean(TABLE_6[learner]) / mean(TABLE_6["erd"])
+    for candidates in _READINGS:
+        text, ours = _as_printed("printed_direct", learner, "erd", candidates)
+        yield Criterion(text, ours, published=published, **limits)
 
 
-def _from_run_14(dispatcher: str, other: str, **limits: Any) -> Criterion:
-    """Return a limit of mean tardiness over that under another dispatcher, both learning from nothing."""
-    sides = _DISPATCHERS[dispatcher], _DISPATCHERS[other]
-    return Criterion(
-        f"mean tardiness of {_NAMES[dispatcher]} over that of {_NAMES[other]}, runs from the 14th on",
-        Reading("incremental", "tardiness_by_batch", *sides, "ratio", part=(13, None)),
-        **limits,
-    )
+def _from_run_14(dispatcher: str, other: str, **limits: Any) -> Iterator[Criterion]:
+    """Yield limits of mean tardiness over that under another dispatcher, from nothing, for both readings."""
+    options = {"metric": "tardiness_by_batch", "part": (13, None)}
+    for candidates in _READINGS:
+        text, ours = _as_printed("printed_incremental", dispatcher, other, candidates, **options)
+        yield Criterion(f"{text}, runs from the 14th on", ours, **limits)
 
 
 _CLAIMS = (
@@ -193,8 +181,8 @@ _CLAIMS = (
         "section 2.2.2 and table 3",
         [
             Criterion(
-                "share of the jobs on the fastest of ten machines, LWL with round robin" + _VARIANT,
-                _assisted("round_robin", "lwl", "assignments", part=(_FASTEST, _FASTEST + 1)),
+                "share of the jobs on the fastest of ten machines, LWL with round robin",
+                _printed("round_robin", "lwl", "assignments", part=(_FASTEST, _FASTEST + 1)),
                 published=TABLE_3["lwl"][_FASTEST],
                 at_least=0.1,
             ),
@@ -213,14 +201,12 @@ _CLAIMS = (
         "Right after all machines have changed their speed, assistants mostly do harm",
         "section 2.2.2 and table 5",
         [*_when_changed("batch 3", 2, 3, at_most=1)],
-        "In our variant. The changed machines differ more from one another, so there is more to gain after "
-        "the change.",
+        "So they do before the change. Where the machines are faster, as after it, learners lose less.",
     ),
     Claim(
         "They recover in the next batches",
         "section 2.2.2 and table 5; published: means of batches 4 and 5",
         [*_when_changed("batches 4 and 5", 3, 5, at_least=1)],
-        "In our variant.",
     ),
     Claim(
         "J48 that decides alone is about as good as EDD with tabu search; naive Bayes is not",
@@ -263,18 +249,24 @@ _CLAIMS = (
     Claim(
         "J48 that starts from nothing is as good as EDD with tabu search from the 14th run on",
         "section 2.3.2 and figure 4",
-        [_from_run_14("j48", "edd", published=1, at_most=1.1)],
-        "As good is taken as at most 1.1 times.",
+        [*_from_run_14("j48", "edd", published=1, at_most=1.1)],
+        "As good is taken as at most 1.1 times. Where only machines predicted in time count, ERD decides on "
+        "most jobs.",
     ),
     Claim(
         "Learning from nothing, J48 is clearly better than naive Bayes",
         "section 2.3.2 and figure 4, published without numbers",
-        [_from_run_14("naive_bayes", "j48", at_least=1)],
+        [*_from_run_14("naive_bayes", "j48", at_least=1)],
     ),
 )
 
 
 _OURS = "one shared queue (ours)"
+#: Our variant of the learners, and our learner.
+_VARIANTS = {
+    **{learner: f"{name}, seconds left" for learner, name in _LEARNERS.items()},
+    "drain": "drain",
+}
 
 
 def _medians_table() -> PaperTable:
@@ -282,28 +274,22 @@ def _medians_table() -> PaperTable:
     rows = [
         TableRow.of(
             _LEARNERS[learner],
-            [_printed(rule, learner) for rule in _SELECTORS]
-            if learner != "lwl"
-            else [None, Recorded(median(_LWL_BATCHES), _LWL_RUN), None],
+            [_printed(rule, learner) for rule in _SELECTORS],
             [median(TABLE_2[rule, learner]) for rule in _SELECTORS],
         )
         for learner in _LEARNERS
     ]
-    # With a selection of attributes (footnote 1): five replicates of an earlier run.
-    command = f"gridtune sweep {_AS_PRINTED}.yaml --set learner=[j48,naive_bayes] --set replicates.seeds=5"
+    # With a selection of attributes (footnote 1).
     rows += [
         TableRow.of(
             f"{_LEARNERS[learner]}, attributes selected (ours)",
-            [Recorded(value, command) for value in values],
+            [_printed(rule, learner, selected=True) for rule in _SELECTORS],
         )
-        for learner, values in {"j48": (0.83, 0.49, 0.42), "naive_bayes": (0.75, 0.45, 0.41)}.items()
+        for learner in ("j48", "naive_bayes")
     ]
     rows += [
         TableRow.of(f"{name} (ours)", [_assisted(rule, learner) for rule in _SELECTORS])
-        for learner, name in {
-            **{learner: f"{name}, seconds left" for learner, name in _LEARNERS.items()},
-            "drain": "drain",
-        }.items()
+        for learner, name in _VARIANTS.items()
     ]
     queue = {"mode": None, "learner": None, **_SHARED_QUEUE}
     selectors = [{"mode": "alone", "rule": rule, "speeds": None} for rule in _SELECTORS]
@@ -331,9 +317,7 @@ def _by_batch_table() -> PaperTable:
                     part=(batch, batch + 1),
                 )
                 for batch in range(_BATCHES)
-            ]
-            if learner != "lwl"
-            else [Recorded(value, _LWL_RUN) for value in _LWL_BATCHES if rule == "round_robin"],
+            ],
             [f"table_2_{rule}_{learner}_{batch}" for batch in range(1, _BATCHES + 1)],
         )
         for rule, name in _SELECTORS.items()
@@ -344,12 +328,20 @@ def _by_batch_table() -> PaperTable:
 
 
 def _change_table(when: str, first: int, end: int) -> PaperTable:
-    """Return some batches of table 5 in our variant, with our learner and one shared queue."""
+    """Return some batches of table 5: as printed, and our variant with our learner and one shared queue."""
     rows = [
         TableRow.of(
-            name, *zip(*(_after_change(rule, learner, first, end) for rule in _SELECTORS), strict=True)
+            name,
+            [_after_change("printed_change", rule, learner, first, end) for rule in _SELECTORS],
+            [_published_after_change(rule, learner, first, end) for rule in _SELECTORS],
         )
-        for learner, name in {**_LEARNERS, "drain": "drain (ours)"}.items()
+        for learner, name in _LEARNERS.items()
+    ]
+    rows += [
+        TableRow.of(
+            f"{name} (ours)", [_after_change("change", rule, learner, first, end) for rule in _SELECTORS]
+        )
+        for learner, name in _VARIANTS.items()
     ]
     queue = {"mode": None, "learner": None, "change_after": 2, **_SHARED_QUEUE}
     selectors = [{"mode": "alone", "rule": rule, "speeds": None} for rule in _SELECTORS]
@@ -365,9 +357,7 @@ def _shares_table() -> PaperTable:
     rows = [
         TableRow.of(
             name,
-            [_printed("round_robin", learner, "assignments", part=(place, place + 1)) for place in machines]
-            if learner != "lwl"
-            else [Recorded(value, _LWL_RUN) for value in _LWL_SHARES],
+            [_printed("round_robin", learner, "assignments", part=(place, place + 1)) for place in machines],
             [f"table_3_{learner}_{place + 1}" for place in machines],
         )
         for learner, name in _LEARNERS.items()
@@ -389,11 +379,11 @@ def _tardiness_table() -> PaperTable:
     rows = [
         TableRow.of(
             f"{_NAMES[learner]}, {reading}",
-            [_as_printed(learner, reading)],
+            [_as_printed("printed_direct", learner, "erd", candidates)[1]],
             [mean(TABLE_6[learner]) / mean(TABLE_6["erd"])],
         )
         for learner in ("j48", "naive_bayes")
-        for reading in _READINGS
+        for candidates, reading in _READINGS.items()
     ]
     rows += [
         TableRow.of(name, [ours], [published])
@@ -412,7 +402,7 @@ _FIGURES = (
     PaperFigure(
         "Learning from nothing, run by run",
         "figure 4",
-        "incremental",
+        "printed_incremental",
         "learning.png",
         "J48 starts far above and is level with EDD + tabu from run 14 on; naive Bayes is erratic. Each dot "
         "is a mean of ten runs.",
@@ -446,16 +436,32 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                 "The paper draws its jobs, and so do we: lengths, arrivals and deadlines by its rules, "
                 "machines with its speeds. What it does not say of its generator we chose; how long jobs "
                 "are to their deadlines decides whether EDD or ERD is ahead. Replicates draw other jobs, "
-                "the same for all dispatchers. Verdicts on tables 2, 3 and 6 are of experiments as "
-                "printed: the paper's attributes, all ended jobs, settings selected on all of them. Beside "
-                "them our variant, in which learners see the seconds left to the deadline, count running "
-                "jobs, and learn from the last 2,000 (LWL: 500)."
+                "the same for all dispatchers. Verdicts are of experiments as printed: the paper's "
+                "attributes, and all ended jobs. Beside them our variant, in which learners see the "
+                "seconds left to the deadline, count running jobs, and learn from the last 2,000 (LWL: "
+                "500)."
             ),
             experiments={
                 "printed": Experiment(
-                    f"{_AS_PRINTED}.yaml",
-                    settings={**_PRINTED_LEARNERS, "replicates.seeds": [3]},
-                    quick={"rule": ["random", "round_robin"], "replicates.seeds": [2]},
+                    "search_spaces/dispatch_published.yaml",
+                    settings={"replicates.seeds": [3]},
+                    quick={
+                        "rule": ["random", "round_robin"],
+                        "learner": ["j48", "naive_bayes"],
+                        "select_attributes": [False],
+                        "replicates.seeds": [2],
+                    },
+                ),
+                "printed_change": Experiment(
+                    "search_spaces/dispatch_published_change.yaml",
+                    quick={"learner": ["j48", "naive_bayes"], "replicates.seeds": [2]},
+                ),
+                "printed_direct": Experiment(
+                    "search_spaces/dispatch_published_direct.yaml", quick={"replicates.seeds": [5]}
+                ),
+                "printed_incremental": Experiment(
+                    "search_spaces/dispatch_published_incremental.yaml",
+                    quick={"batches": [15], "replicates.seeds": [2]},
                 ),
                 "assist": Experiment(
                     "search_spaces/dispatch_assist.yaml",
@@ -468,26 +474,24 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                 ),
                 "change": Experiment(
                     "search_spaces/dispatch_change.yaml",
-                    quick={"change_after": [2], "speeds": ["nominal"], "replicates.seeds": [5]},
+                    settings={"change_after": [2], "speeds": ["nominal"]},
+                    quick={"replicates.seeds": [5]},
                 ),
                 "direct": Experiment(
                     "search_spaces/dispatch_direct.yaml",
-                    quick={
+                    settings={
                         "rule": ["erd", "edd", "shared_queue"],
                         "speeds": ["nominal"],
                         "learner": ["j48", "naive_bayes"],
                         "order": ["due_date"],
                         "repair_every": [10],
-                        "replicates.seeds": [5],
                     },
-                ),
-                "incremental": Experiment(
-                    "search_spaces/dispatch_incremental.yaml",
-                    quick={"batches": [15], "replicates.seeds": [5]},
+                    quick={"replicates.seeds": [5]},
                 ),
                 "optimum": Experiment(
                     "search_spaces/dispatch_optimum.yaml",
-                    quick={"rule": ["erd", "shared_queue"], "repair_every": [10], "replicates.seeds": [10]},
+                    settings={"rule": ["erd", "shared_queue"], "repair_every": [10]},
+                    quick={"replicates.seeds": [10]},
                 ),
             },
             claims=_CLAIMS,
@@ -504,10 +508,12 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                 (name, "comparison.md")
                 for name in (
                     "printed",
+                    "printed_change",
+                    "printed_direct",
+                    "printed_incremental",
                     "assist",
                     "change",
                     "direct",
-                    "incremental",
                 )
             ],
             deviations=DEVIATIONS,
