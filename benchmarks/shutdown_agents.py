@@ -1,7 +1,7 @@
 """Agents of the shutdown system after the same steps: ours, with one thing changed, and of other libraries.
 
-    python -m benchmarks.shutdown_agents DAYS --agents mlp choices --steps 460000
-    python -m benchmarks.shutdown_agents DAYS --agents recurrent rllib sb3 --steps 23000 --environments 4
+    python -m benchmarks.shutdown_agents DAYS --agents mlp choices-no-entropy --steps 6000000
+    python -m benchmarks.shutdown_agents DAYS --agents rllib sb3 recurrent --steps 230000
 
 All agents read the paper's 48 numbers and have its reward, actions, settings and train days. Each is judged
 on test days by actions drawn from its policy, beside T(0), the adaptive rule and a blind coin. `rllib` is
@@ -176,9 +176,12 @@ def ours(kind: str, **changed: Any) -> Callable[[Days, int], Agent]:
     return lambda days, count: _Ours(days, count, make_network(kind, 48, 15, seed=SETTINGS.seed), **changed)
 
 
-def choices(days: Days, environments: int) -> Agent:
-    torch.manual_seed(SETTINGS.seed)
-    return _Ours(days, environments, _Choices(48, 15))
+def choices(**changed: Any) -> Callable[[Days, int], Agent]:
+    def make(days: Days, environments: int) -> Agent:
+        torch.manual_seed(SETTINGS.seed)
+        return _Ours(days, environments, _Choices(48, 15), **changed)
+
+    return make
 
 
 AGENTS: Mapping[str, Callable[[Days, int], Agent]] = {
@@ -186,7 +189,8 @@ AGENTS: Mapping[str, Callable[[Days, int], Agent]] = {
     "mlp": ours("mlp"),
     "no-entropy": ours("mlp", entropy_weight=0.0),
     "fast": ours("mlp", learning_rate=2e-3, minibatches=4),
-    "choices": choices,
+    "choices": choices(),
+    "choices-no-entropy": choices(entropy_weight=0.0),
     "rllib": _RLlib,
     "sb3": _StableBaselines,
 }

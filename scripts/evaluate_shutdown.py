@@ -19,6 +19,7 @@ from gridtune.systems.shutdown.learners.playing import play_days
 from gridtune.systems.shutdown.metrics import combine_days, measure_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.systems.shutdown.simulator.rules import AdaptiveRule
 from gridtune.systems.shutdown.system import CLUSTERS
 from gridtune.systems.shutdown.trained import find_policy
 from gridtune.training.networks import load_policy
@@ -28,6 +29,7 @@ RULES = {
     "T(1)": {"rule": "timeout", "timeout": 1},
     "T(5)": {"rule": "timeout", "timeout": 5},
     "OR*": {"rule": "oracle"},
+    "adaptive": {"rule": AdaptiveRule()},
 }
 COLUMNS = (
     ("energy_waste_per_day", "waste", ",.0f"),
