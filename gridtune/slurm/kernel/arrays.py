@@ -13,6 +13,7 @@ __all__ = [
     "STATE",
     "Arrays",
     "Dependencies",
+    "Forms",
     "Free",
     "Jobs",
     "Limits",
@@ -34,7 +35,7 @@ STATE = np.dtype(
         for name in (
             "running", "started", "waiting", "slots", "slots_made", "arrived", "due", "last_pass",
             "next_backfill", "touched", "last_tick", "clock", "edge", "passes", "planned", "stuck",
-            "direct", "back", "requeued", "gone",
+            "direct", "back", "requeued", "gone", "epoch", "crooked",
         )
     ]
 )  # fmt: skip
@@ -48,6 +49,7 @@ RULES = np.dtype(
             "multifactor", "max_age", "kill_wait", "overtime", "later_rules", "full_phase", "timeout_phase",
             "nodes", "words", "leaves", "partitions", "users", "assocs", "jobs", "outages", "favor_small",
             "cpus", "preempting", "youngest_first", "strict_order", "reorder_count", "pause", "groups",
+            "levels",
         )
     ]
     + [("age", np.float64), ("fair_share", np.float64), ("size", np.float64), ("rate", np.float64)]
@@ -95,6 +97,10 @@ class Records(NamedTuple):
     `kind` is where the bitmaps of its nodes begin in `suits` and `able`: the partition's nodes that have the
     processors, the memory and the features, and those of them that have the GPUs too. `group` is the number
     of the class that preemption knows, -1 without one.
+
+    `form` is the number of the form of request, -1 where counting nodes does not do, and `need` are the
+    processors that a node must have for it. `steady` is the size that every test gives to the job, and `plain`
+    is 1 where the choice of nodes is by their numbers alone.
     """
 
     job: IntArray
@@ -106,6 +112,10 @@ class Records(NamedTuple):
     fixed: FloatArray
     kind: IntArray
     group: IntArray
+    form: IntArray
+    need: IntArray
+    steady: IntArray
+    plain: IntArray
     suits: AnyArray
     able: AnyArray
 
@@ -230,11 +240,35 @@ class Running(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """Backfill's table of time slices: begin, end, and the bitmap of nodes without a plan."""
+    """Backfill's table of time slices: begin, end, how many nodes have no plan, and the row of their bitmap."""
 
     begin: IntArray
     end: IntArray
+    size: IntArray
+    row: IntArray
     nodes: AnyArray
+
+
+class Forms(NamedTuple):
+    """Lists of nodes for each form of request, (forms * n,), and bitmaps to choose from them.
+
+    `node` are those that have room now, then those that will; `ended` says how many running jobs, in the order
+    of their limits, must have ended before. A list has a `length`, and was made in an `epoch`: each pass and
+    each start in it begins one. `marks` are the bitmaps of a list's first 0, 16, 32... nodes.
+
+    `levels` and `leaves` are bitmaps of the nodes of each weight, the lightest first, and of each leaf switch,
+    whose words are those from `leaf_first` to before `leaf_stop`.
+    """
+
+    epoch: IntArray
+    length: IntArray
+    node: IntArray
+    ended: IntArray
+    marks: AnyArray
+    levels: AnyArray
+    leaves: AnyArray
+    leaf_first: IntArray
+    leaf_stop: IntArray
 
 
 class Plans(NamedTuple):
@@ -248,7 +282,8 @@ class World(NamedTuple):
     """The whole of a replay. `state` is a record of counters, `rules` one of constants; kernels take it bare.
 
     `partitions` has a bitmap of each one's nodes; `avail`, `usable`, `clear`, `pool` and `completing` are one
-    bitmap each, the last two of nodes in service and of those whose job was killed this second. `empty` is
+    bitmap each, the last two of nodes in service and of those whose job was killed this second; so are `fits`
+    and `offered`, room to count in, and `picked`, the nodes chosen. `empty` is
     what is free where nothing runs; `intended` are nodes chosen before.
     `sizes` are the processors of each job that its priority counts: asked for, or given by its last test.
     """
@@ -267,6 +302,7 @@ class World(NamedTuple):
     empty: Free
     running: Running
     slots: Slots
+    forms: Forms
     plans: Plans
     scratch: Scratch
     avail: AnyArray
@@ -274,6 +310,9 @@ class World(NamedTuple):
     clear: AnyArray
     pool: AnyArray
     completing: AnyArray
+    fits: AnyArray
+    offered: AnyArray
+    picked: AnyArray
     intended: IntArray
     failed: IntArray
     looked: IntArray

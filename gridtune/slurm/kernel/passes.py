@@ -8,9 +8,11 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`; sources ar
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.placing import are_many, choose, drop, has, look, put, room_of, share
+from gridtune.slurm.kernel.ahead import ended_by, find_start, form_of, may_start, usable_nodes
+from gridtune.slurm.kernel.placing import are_many, choose, has, look, put, room_of, share
 from gridtune.slurm.kernel.preempting import find_victims, free_of_preemptable, goes
 from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
+from gridtune.slurm.kernel.table import common_nodes, first_slot, next_later, open_table, overlaps, reserve
 
 __all__ = ["backfill_pass", "main_pass"]
 
@@ -124,8 +126,8 @@ def main_pass(world, now, depth):
             if held:
                 continue
             world.failed[partition] = 1
-        for w in range(words):
-            avail[w] &= ~world.partitions[partition * words + w]
+            for w in range(words):
+                avail[w] &= ~world.partitions[partition * words + w]
 
 
 @kernel()
@@ -273,13 +275,9 @@ def _following(world, record, place, now, going):
 @kernel()
 def backfill_pass(world, now):
     """Start or plan each job in order."""
-    slots, state, rules, records = world.slots, world.state, world.rules, world.records
-    slots.begin[0] = now // rules.bf_resolution * rules.bf_resolution if rules.later_rules else now
-    end = now + rules.bf_window
-    slots.end[0] = end // rules.bf_resolution * rules.bf_resolution if rules.later_rules else end
-    for w in range(rules.words):
-        slots.nodes[w] = world.pool[w]
-    state.slots, state.slots_made = 1, 1
+    state, rules, records = world.state, world.rules, world.records
+    open_table(world, now)
+    state.epoch += 1
     for user in range(rules.users):
         world.looked[user] = 0
     for position in range(state.waiting):
@@ -311,30 +309,25 @@ def backfill_pass(world, now):
 @kernel()
 def _plan(world, record, now):
     """Start a job, or reserve nodes for it; return whether it was tested."""
-    slots, state, rules, jobs, records = world.slots, world.state, world.rules, world.jobs, world.records
-    job, partition, limit = records.job[record], records.partition[record], records.limit[record]
-    avail, usable, scratch, words = world.avail, world.usable, world.scratch, rules.words
+    slots, state, rules, records = world.slots, world.state, world.rules, world.records
+    job, limit = records.job[record], records.limit[record]
+    scratch, words = world.scratch, rules.words
     now_only = world.priority[record] < rules.bf_min_prio_reserve or (
         now - world.eligible[job] < rules.bf_min_age_reserve
     )
+    form = -1 if now_only else form_of(world, record)
     counted, begin = 0, now
     while begin <= slots.begin[0] + rules.bf_window:
-        later = _common_nodes(world, partition * words, begin, max(begin, now) + limit)
-        start, count = -1, 0
-        _drop_reserved(world, avail, begin, limit)
-        edge = _reservation_end(world, begin)
-        if 0 < edge < now + rules.bf_window and (later == 0 or edge < later):
-            later = edge
-        if are_many(world, avail, jobs.nodes[job]):
-            counted = 1
-            for w in range(words):
-                usable[w] = avail[w] & records.suits[records.kind[record] + w]
-            start, count = _will_run(world, record, usable, now, now_only)
+        if form >= 0 and not state.crooked:
+            start, count, later, many = _test_by_counting(world, record, form, begin, now)
+        else:
+            start, count, later, many = _test(world, record, begin, now, now_only)
+        counted = max(counted, many)
         if start < 0:
             if later > 0 and not now_only:
                 begin = later
                 continue
-            return counted
+            break
         start = max(start, begin)
         if start <= now and _is_completing(world, count):
             start, later = now + 1, 0
@@ -342,10 +335,11 @@ def _plan(world, record, now):
             planned_count = count
             for i in range(count):
                 world.intended[i] = scratch.chosen[i]
-            count = _choose_now(world, record, usable)
+            count = _choose_now(world, record, world.usable)
             held = too_much(world, record, count)
             if count > 0 and not held:
                 start_job(world, record, count, now, now)
+                state.epoch += 1
             if count > 0 or held:
                 return counted
             # Others must go first; the nodes are reserved meanwhile.
@@ -363,7 +357,8 @@ def _plan(world, record, now):
         high = high // rules.bf_resolution * rules.bf_resolution
         if rules.later_rules:
             high = max(high, low + rules.bf_resolution)
-        if start <= now + rules.bf_window and _overlaps(world, low, high, count):
+        _gather(world, count)
+        if start <= now + rules.bf_window and overlaps(world, low, high):
             # Without progress 22.05 would try the same until its time is up; later releases go on like this.
             begin = start if start > begin else start + rules.bf_resolution
             continue
@@ -373,16 +368,76 @@ def _plan(world, record, now):
         if world.plans.start[job] < 0 or start < world.plans.start[job]:
             world.plans.start[job] = start
             for w in range(words):
-                world.plans.nodes[job * words + w] = 0
-            for i in range(count):
-                put(world.plans.nodes, job * words, scratch.chosen[i])
+                world.plans.nodes[job * words + w] = world.picked[w]
         if start <= now + rules.bf_window:
             if state.slots_made >= rules.most_slots:
                 state.slots_made = _FULL
             else:
-                _reserve(world, low, high, count)
+                reserve(world, low, high)
         return counted
-    return counted
+    return _are_ever_many(world, record, now) if form >= 0 and counted == 0 else counted
+
+
+@kernel()
+def _test(world, record, begin, now, now_only):
+    """Find the start of a job on nodes without a plan from an instant on, -1 if there is none.
+
+    Return also on how many nodes, when others come (0 for never), and whether there are as many as it asks for.
+    """
+    records, rules, avail, usable = world.records, world.rules, world.avail, world.usable
+    limit, words, many = records.limit[record], rules.words, 0
+    start, count = -1, 0
+    later = common_nodes(world, records.partition[record] * words, begin, max(begin, now) + limit)
+    _drop_reserved(world, avail, begin, limit)
+    edge = _reservation_end(world, begin)
+    if 0 < edge < now + rules.bf_window and (later == 0 or edge < later):
+        later = edge
+    if are_many(world, avail, world.jobs.nodes[records.job[record]]):
+        many = 1
+        for w in range(words):
+            usable[w] = avail[w] & records.suits[records.kind[record] + w]
+        start, count = _will_run(world, record, usable, now, now_only)
+    return start, count, later, many
+
+
+@kernel()
+def _test_by_counting(world, record, form, begin, now):
+    """Do as `_test` does for a job whose nodes can be counted; a start after others come is none."""
+    records, end, pool = world.records, begin + world.records.limit[record], world.rules.words
+    pool *= records.partition[record]
+    first = first_slot(world, begin)
+    later = next_later(world, pool, first, begin, end)
+    ended = ended_by(world, later) if later > 0 else -1
+    if later > 0 and not may_start(world, record, form, first, begin, end, ended):
+        return -1, 0, later, 0
+    if not records.plain[record]:
+        return _test(world, record, begin, now, 0)
+    if later == 0:
+        usable_nodes(world, record, first, begin, end)
+    start, count = find_start(world, record, form, now, ended)
+    return start, count, later, int(later > 0 or start >= 0)
+
+
+@kernel()
+def _are_ever_many(world, record, now):
+    """Tell whether a job that finds no place has enough nodes without a plan at some instant."""
+    records, begin, later = world.records, now, now
+    pool = records.partition[record] * world.rules.words
+    while later > 0 and begin <= world.slots.begin[0] + world.rules.bf_window:
+        later = common_nodes(world, pool, begin, begin + records.limit[record])
+        if are_many(world, world.avail, world.jobs.nodes[records.job[record]]):
+            return 1
+        begin = later
+    return 0
+
+
+@kernel()
+def _gather(world, count):
+    """Put the nodes chosen into `picked`."""
+    for w in range(world.rules.words):
+        world.picked[w] = 0
+    for i in range(count):
+        put(world.picked, 0, world.scratch.chosen[i])
 
 
 @kernel()
@@ -392,98 +447,3 @@ def _is_completing(world, count):
     for i in range(count):
         completing = completing or has(world.completing, 0, world.scratch.chosen[i])
     return completing
-
-
-@kernel()
-def _common_nodes(world, pool, begin, end):
-    """Put the partition's nodes without a plan in a time into `avail`; return when others come, or 0.
-
-    The partition's bitmap begins at `pool`.
-    """
-    slots, avail, later, words = world.slots, world.avail, 0, world.rules.words
-    count = world.state.slots
-    for w in range(words):
-        avail[w] = world.partitions[pool + w]
-    for i in range(count):
-        if slots.end[i] > begin and i + 1 < count and later == 0:
-            for w in range(words):
-                others = world.partitions[pool + w] & slots.nodes[(i + 1) * words + w]
-                if others & ~(avail[w] & slots.nodes[i * words + w]) != 0:
-                    later = slots.end[i]
-                    break
-        if slots.end[i] <= begin:
-            continue
-        if slots.begin[i] > end:
-            break
-        for w in range(words):
-            avail[w] &= slots.nodes[i * words + w]
-    return later
-
-
-@kernel()
-def _overlaps(world, start, end, count):
-    """Tell whether a node chosen is planned for another job within a time."""
-    slots, chosen = world.slots, world.scratch.chosen
-    for i in range(world.state.slots):
-        if slots.end[i] > start and slots.begin[i] < end:
-            for k in range(count):
-                if not has(slots.nodes, i * world.rules.words, chosen[k]):
-                    return True
-    return False
-
-
-@kernel()
-def _copy_slot(slots, words, source, target):
-    slots.begin[target], slots.end[target] = slots.begin[source], slots.end[source]
-    for w in range(words):
-        slots.nodes[target * words + w] = slots.nodes[source * words + w]
-
-
-@kernel()
-def _split(world, count, i, instant):
-    """Make two of a slot, the second from an instant on."""
-    slots, words = world.slots, world.rules.words
-    for k in range(count, i, -1):
-        _copy_slot(slots, words, k - 1, k)
-    slots.begin[i + 1], slots.end[i] = instant, instant
-
-
-@kernel()
-def _reserve(world, start, end, chosen):
-    """Take nodes out of all slots between two instants, splitting those that reach over them."""
-    slots, state, scratch, words = world.slots, world.state, world.scratch, world.rules.words
-    start = max(start, slots.begin[0])
-    count, i = state.slots, 0
-    while i < count and slots.end[i] < start:
-        i += 1
-    if i == count:
-        return
-    if slots.end[i] > start:
-        _split(world, count, i, start)
-        count += 1
-    for k in range(i + 1, count):
-        if end < slots.end[k]:
-            _split(world, count, k, end)
-            count += 1
-            break
-        if end == slots.end[k]:
-            break
-    state.slots_made += count - state.slots
-    for k in range(count):
-        if slots.begin[k] >= start and slots.end[k] <= end:
-            for c in range(chosen):
-                drop(slots.nodes, k * words, scratch.chosen[c])
-        if slots.begin[k] >= end:
-            break
-    # Of equal neighbours one pair is merged.
-    for k in range(count - 1):
-        equal = True
-        for w in range(words):
-            equal = equal and slots.nodes[k * words + w] == slots.nodes[(k + 1) * words + w]
-        if equal:
-            slots.end[k] = slots.end[k + 1]
-            for m in range(k + 1, count - 1):
-                _copy_slot(slots, words, m + 1, m)
-            count -= 1
-            break
-    state.slots = count

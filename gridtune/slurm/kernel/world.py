@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.slurm.cluster import VERSIONS, Partition, SlurmCluster
+from gridtune.slurm.cluster import VERSIONS, Node, Partition, SlurmCluster
+from gridtune.slurm.kernel.ahead import STRIDE
 from gridtune.slurm.kernel.arrays import (
     RULES,
     STATE,
     Arrays,
     Dependencies,
+    Forms,
     Free,
     Jobs,
     Limits,
@@ -35,6 +38,9 @@ from gridtune.slurm.shares import ShareTree
 from gridtune.types import AnyArray, IntArray
 
 __all__ = ["Phases", "new_world"]
+
+#: Nodes in all lists of forms; where there are more forms, those of later jobs have no list.
+_MOST_LISTED = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,10 @@ def new_world(
     number_of = {name: number for number, name in enumerate(tree.users)}
     users = {name: number for number, name in enumerate(dict.fromkeys(request.user for request in requests))}
     pairs = [(job, name) for job, request in enumerate(requests) for name in request.partitions]
-    records = _records(cluster, requests, pairs, bits)
+    leaf = _empty(count, -1)
+    for number, members in enumerate(cluster.leaves):
+        leaf[list(members)] = number
+    records = _records(cluster, requests, pairs, bits, leaf)
     most = [_most_parts(request, count) for request in requests]
     rules = _rules(cluster, phases)
     for name, size in zip(
@@ -93,9 +102,6 @@ def new_world(
         rules[name] = size
     clocks = cluster.clocks
 
-    leaf = _empty(count, -1)
-    for number, members in enumerate(cluster.leaves):
-        leaf[list(members)] = number
     gpus = _column(sum(node.gpus.values()) for node in cluster.nodes)
     cpus, memory = (
         _column(node.cpus for node in cluster.nodes),
@@ -159,7 +165,12 @@ def new_world(
             *(_empty(sum(most)) for _ in range(3)),
             *(_empty(jobs) for _ in range(2)),
         ),
-        Slots(_empty(most_slots + 4), _empty(most_slots + 4), np.zeros((most_slots + 4) * words, np.uint64)),
+        Slots(
+            *(_empty(most_slots + 4) for _ in range(3)),
+            np.arange(most_slots + 4),
+            np.zeros((most_slots + 4) * words, np.uint64),
+        ),
+        _forms(cluster, int(records.form.max(initial=-1)) + 1, leaf, bits),
         Plans(_empty(jobs, -1), np.zeros(jobs * words, np.uint64)),
         Scratch(
             *(_empty(count) for _ in range(5)),
@@ -170,7 +181,7 @@ def new_world(
         np.zeros(words, np.uint64),
         np.zeros(words, np.uint64),
         bits.of(set(range(count)) - out),
-        np.zeros(words, np.uint64),
+        *(np.zeros(words, np.uint64) for _ in range(4)),
         _empty(count),
         _empty(len(partitions)),
         _empty(len(users)),
@@ -282,10 +293,68 @@ class _Bits:
         return np.packbits(inside, bitorder="little").view(np.uint64)
 
 
+def _forms(cluster: SlurmCluster, forms: int, leaf: IntArray, bits: _Bits) -> Forms:
+    count, words = bits.count, bits.words
+    weights = np.array([node.weight for node in cluster.nodes])
+    levels = [bits.of(np.flatnonzero(weights == weight).tolist()) for weight in np.unique(weights)]
+    members = [np.flatnonzero(leaf == number).tolist() for number in range(len(cluster.leaves))]
+    return Forms(
+        _empty(forms),
+        _empty(forms),
+        _empty(forms * count),
+        _empty(forms * count),
+        np.zeros(forms * (count // STRIDE + 1) * words, np.uint64),
+        np.concatenate(levels),
+        np.concatenate([bits.of(()), *map(bits.of, members)])[words:],
+        _column(min(nodes) // 64 if nodes else 0 for nodes in members),
+        _column(max(nodes) // 64 + 1 if nodes else 0 for nodes in members),
+    )
+
+
+class _Counting(NamedTuple):
+    """How nodes are counted for a request: the processors that each must have, and two facts.
+
+    `steady` is the size that each test gives to it, -1 if that varies. It is plain if every node with room for
+    its part takes it one node nearer to its end, whatever more that node has: then the choice by switches is
+    one of numbers of nodes.
+    """
+
+    need: int
+    steady: int
+    plain: bool
+
+
+def _counting(request: Request, whole: bool, suiting: Iterable[Node], by_switch: bool) -> _Counting:
+    """Say how nodes are counted; `by_switch` is True if all that suit have a switch and none has GPUs."""
+    least, one_node = request.least_nodes, request.most_nodes == 1
+    even = request.most_nodes == least
+    cpus = {node.cpus for node in suiting}
+    share = min(cpus, default=0) if whole else request.cpus_per_node
+    if request.gpus or (whole and len(cpus) > 1):
+        steady = -1
+    elif whole or request.tasks_per_node:
+        steady = share * least if even else -1
+    else:
+        steady = request.cpus if request.cpus_per_task == 1 or request.tasks == 1 else -1
+    plain = by_switch and steady >= 0 and even and least >= request.nodes and share * least >= request.cpus
+    return _Counting(request.cpus if one_node and not whole else share, steady, plain)
+
+
 def _records(
-    cluster: SlurmCluster, requests: Sequence[Request], pairs: list[tuple[int, str]], bits: _Bits
+    cluster: SlurmCluster,
+    requests: Sequence[Request],
+    pairs: list[tuple[int, str]],
+    bits: _Bits,
+    leaf: IntArray,
 ) -> Records:
     kinds: dict[tuple[object, ...], int] = {}
+    forms: dict[tuple[object, ...], int] = {}
+    counting: dict[tuple[object, ...], _Counting] = {}
+    leaves = len(cluster.leaves) > 0
+    # Where others must go, or nodes are reserved, counting does not do.
+    most_forms = _MOST_LISTED // bits.count
+    if any(outage.planned for outage in cluster.outages) or _preempts(cluster):
+        most_forms = 0
     suits, able = [bits.of(())], [bits.of(())]
     columns: list[tuple[int, ...]] = []
     fixed = np.zeros(len(pairs))
@@ -297,21 +366,40 @@ def _records(
     for k, (job, name) in enumerate(pairs):
         request, partition = requests[job], cluster.partitions[name]
         key = (name, *request.shape)
+        per_cpu = 0 if request.memory else partition.memory_per_cpu
+        whole = int(request.exclusive or partition.exclusive)
         if key not in kinds:
             kinds[key] = len(suits) * bits.words
             suiting = [kind for kind in nodes[name] if request.suits(kind[0], partition)]
             suits.append(bits.of(n for _, numbers in suiting for n in numbers))
             able.append(bits.of(n for node, numbers in suiting if request.has_gpus(node) for n in numbers))
-        per_cpu = 0 if request.memory else partition.memory_per_cpu
-        whole = int(request.exclusive or partition.exclusive)
         row = (job, numbers[name], partition.tier, request.limit_in(partition), per_cpu, whole, kinds[key])
-        columns.append((*row, groups.get(cluster.preemption.class_of(request.qos, name), -1)))
+        asked = (
+            request.tasks,
+            request.tasks_per_node,
+            request.cpus_per_task,
+            request.nodes,
+            request.most_nodes,
+        )
+        if (kinds[key], whole, *asked) not in counting:
+            suiting = [kind for kind in nodes[name] if request.suits(kind[0], partition)]
+            by_switch = leaves and all(not node.gpus and (leaf[some] >= 0).all() for node, some in suiting)
+            counting[kinds[key], whole, *asked] = _counting(
+                request, bool(whole), (node for node, _ in suiting), by_switch
+            )
+        counted = counting[kinds[key], whole, *asked]
+        form = -1
+        if counted.steady >= 0:
+            form = forms.setdefault((kinds[key], per_cpu, whole, counted.need), len(forms))
+        group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
+        columns.append((*row, group, form if form < most_forms else -1, *counted))
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos)
-    job_, number, tier, limit_, per_cpu_, whole_, kind, group_ = (
-        np.array(columns, np.int64).reshape(-1, 8).T.copy()
-    )
-    bitmaps = np.concatenate(suits), np.concatenate(able)
-    return Records(job_, number, tier, limit_, per_cpu_, whole_, fixed, kind, group_, *bitmaps)
+    first, last = np.split(np.array(columns, np.int64).reshape(-1, 12).T.copy(), [6])
+    return Records(*first, fixed, *last, np.concatenate(suits), np.concatenate(able))
+
+
+def _preempts(cluster: SlurmCluster) -> bool:
+    return any(one.preempts for one in cluster.preemption.classes.values())
 
 
 def _fixed_priority(
@@ -366,7 +454,8 @@ def _rules(cluster: SlurmCluster, phases: Phases) -> AnyArray:
         "cpus": cluster.cpus,
         "outages": len(cluster.outages),
         "groups": len(cluster.preemption.classes),
-        "preempting": any(one.preempts for one in cluster.preemption.classes.values()),
+        "preempting": _preempts(cluster),
+        "levels": len({node.weight for node in cluster.nodes}),
         **{
             name: getattr(cluster.preemption, name)
             for name in ("youngest_first", "strict_order", "reorder_count", "pause")

@@ -1,0 +1,336 @@
+"""Predicted starts by counting nodes, compiled: what backfill's tests come to, in words of bits.
+
+Most jobs ask for a number of nodes on which all of one kind of room is the same to them. For such a *form* of
+request the nodes are listed once in a pass, in the order in which they will have that room as running jobs
+end. How many of the usable nodes do by an instant is then a count of bits, and with a tree of switches so is
+the choice among them. The result is that of `choose` in `placing` after each group of ends, exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridtune.core.compiled import kernel
+from gridtune.slurm.kernel.placing import has, put, room_of
+
+__all__ = ["STRIDE", "ended_by", "find_start", "form_of", "may_start", "ones", "usable_nodes"]
+
+#: Seconds of the first group of ends that a predicted start looks at.
+_FIRST_WINDOW = 30
+#: A form's list has a bitmap after so many nodes.
+STRIDE = 16
+_ONE, _TWO, _FOUR, _TOP = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
+_PAIRS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_BYTES, _SUM = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+
+
+@kernel()
+def ones(word):
+    """Return how many bits of a word are set."""
+    word = word - ((word >> _ONE) & _PAIRS)
+    word = (word & _NIBBLES) + ((word >> _TWO) & _NIBBLES)
+    return np.int64((((word + (word >> _FOUR)) & _BYTES) * _SUM) >> _TOP)
+
+
+@kernel()
+def _count_common(one, begin, other, start, words):
+    """Return how many nodes two bitmaps, which begin at a word each, have in common."""
+    count = 0
+    for w in range(words):
+        count += ones(one[begin + w] & other[start + w])
+    return count
+
+
+@kernel()
+def form_of(world, record):
+    """Return the number of a record's form, with its list made for what runs now; -1 if counting does not do.
+
+    A test has one side effect, the size that it gives to a job: it must have been tested in earnest before.
+    """
+    form, forms = world.records.form[record], world.forms
+    if form < 0 or world.sizes[world.records.job[record]] != world.records.steady[record]:
+        return -1
+    if forms.epoch[form] != world.state.epoch:
+        _list_nodes(world, record, form)
+        forms.epoch[form] = world.state.epoch
+    return form
+
+
+@kernel()
+def _marks_of(world, form):
+    """Return where a form's bitmaps begin."""
+    return form * (world.rules.nodes // STRIDE + 1) * world.rules.words
+
+
+@kernel()
+def _add(world, form, node, ended):
+    """Put a node at the end of a form's list; after each 16 the bitmap of all until then is kept."""
+    forms, words, size, fits = world.forms, world.rules.words, world.rules.nodes, world.fits
+    put(fits, 0, node)
+    place = forms.length[form]
+    forms.node[form * size + place], forms.ended[form * size + place] = node, ended
+    forms.length[form] = place + 1
+    if (place + 1) % STRIDE == 0:
+        mark = _marks_of(world, form) + (place + 1) // STRIDE * words
+        for w in range(words):
+            forms.marks[mark + w] = fits[w]
+
+
+@kernel()
+def _list_nodes(world, record, form):
+    """List the nodes that suit a form: those with room now, then others as running jobs end."""
+    forms, running, later, fits = world.forms, world.running, world.later, world.fits
+    able, words = world.records.kind[record], world.rules.words
+    need = world.records.need[record]
+    forms.length[form] = 0
+    for w in range(words):
+        fits[w] = 0
+    for node in range(world.rules.nodes):
+        later.cpus[node], later.memory[node], later.gpus[node] = (
+            world.free.cpus[node], world.free.memory[node], world.free.gpus[node],
+        )  # fmt: skip
+        if has(world.records.able, able, node) and room_of(world, later, record, node) >= need:
+            _add(world, form, node, 0)
+    for i in range(world.state.running):
+        job = running.by_limit[i]
+        for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+            node = running.node[k]
+            later.cpus[node] += running.cpus[k]
+            later.memory[node] += running.memory[k]
+            may = has(world.records.able, able, node) and not has(fits, 0, node)
+            if may and room_of(world, later, record, node) >= need:
+                _add(world, form, node, i + 1)
+
+
+@kernel()
+def ended_by(world, instant):
+    """Return how many running jobs end by an instant."""
+    running, low, high = world.running, 0, world.state.running
+    while low < high:
+        middle = (low + high) // 2
+        if running.limit_end[running.by_limit[middle]] <= instant:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def _place(world, form, ended):
+    """Return how many nodes of a form's list have room once so many jobs have ended."""
+    forms, begin = world.forms, form * world.rules.nodes
+    low, high = 0, forms.length[form]
+    while low < high:
+        middle = (low + high) // 2
+        if forms.ended[begin + middle] <= ended:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def _fill(world, form, ended):
+    """Put the nodes that have room once so many jobs have ended into `fits`; return how many they are."""
+    forms, words, size = world.forms, world.rules.words, world.rules.nodes
+    low = _place(world, form, ended)
+    mark = _marks_of(world, form) + low // STRIDE * words
+    for w in range(words):
+        world.fits[w] = forms.marks[mark + w]
+    for place in range(low // STRIDE * STRIDE, low):
+        put(world.fits, 0, forms.node[form * size + place])
+    return low
+
+
+@kernel()
+def usable_nodes(world, record, first, begin, end):
+    """Put the nodes that suit a record and have no plan in a time into `usable`.
+
+    The slices before the first end by `begin`.
+    """
+    slots, rows, usable, words = world.slots, world.slots.nodes, world.usable, world.rules.words
+    sets, last = world.records.kind[record], first - 1
+    while last + 1 < world.state.slots and slots.begin[last + 1] <= end and slots.end[last + 1] > begin:
+        last += 1
+    for w in range(words):
+        usable[w] = world.records.able[sets + w]
+    # Four slices at a time, the last ones more than once.
+    for i in range(first, last + 1, 4):
+        one, two = slots.row[i] * words, slots.row[min(i + 1, last)] * words
+        three, four = slots.row[min(i + 2, last)] * words, slots.row[min(i + 3, last)] * words
+        for w in range(words):
+            usable[w] &= rows[one + w] & rows[two + w] & rows[three + w] & rows[four + w]
+
+
+@kernel()
+def may_start(world, record, form, first, begin, end, ended):
+    """Tell whether enough nodes without a plan in a time, put into `usable`, have room once so many have ended.
+
+    The slices before the first end by `begin`.
+    """
+    slots, words = world.slots, world.rules.words
+    least = world.jobs.least[world.records.job[record]]
+    if _fill(world, form, ended) < least:
+        return False
+    if (
+        slots.end[first] > begin
+        and _count_common(world.fits, 0, slots.nodes, slots.row[first] * words, words) < least
+    ):
+        return False
+    usable_nodes(world, record, first, begin, end)
+    return _count_common(world.fits, 0, world.usable, 0, words) >= least
+
+
+@kernel()
+def _ends_until(world, form, usable, least):
+    """Return how many running jobs must end until enough usable nodes have room, -1 if they never have."""
+    forms, words, size = world.forms, world.rules.words, world.rules.nodes
+    marks = _marks_of(world, form)
+    low, high = 0, forms.length[form] // STRIDE
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _count_common(usable, 0, forms.marks, marks + middle * words, words) < least:
+            low = middle
+        else:
+            high = middle - 1
+    count = _count_common(usable, 0, forms.marks, marks + low * words, words)
+    for place in range(STRIDE * low, forms.length[form]):
+        count += has(usable, 0, forms.node[form * size + place])
+        if count >= least:
+            return forms.ended[form * size + place]
+    return -1
+
+
+@kernel()
+def _has_some(world, usable, job):
+    """Tell whether a running job has a node of a bitmap."""
+    running = world.running
+    for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+        if has(usable, 0, running.node[k]):
+            return True
+    return False
+
+
+@kernel()
+def _next_with_some(world, usable, place):
+    """Return the place, by limits, of the first running job from one on that has a node of a bitmap."""
+    while place < world.state.running and not _has_some(world, usable, world.running.by_limit[place]):
+        place += 1
+    return place
+
+
+@kernel()
+def _last_of_group(world, usable, place):
+    """Return the place of the last job that is taken away in one group with that at a place, which has some.
+
+    A group goes on to the first job on the usable nodes after which none ends within its window. So it ends
+    with the first such job from the last one within the window on; one before may have come as far as this.
+    """
+    running, ends, rules = world.running, world.state.running, world.rules
+    end = running.limit_end[running.by_limit[_next_with_some(world, usable, 0)]]
+    horizon = end + _FIRST_WINDOW - end % _FIRST_WINDOW
+    before, window = 0, _FIRST_WINDOW
+    while running.limit_end[running.by_limit[place]] > horizon + window:
+        before = window
+        window = window + rules.bf_window_linear if rules.bf_window_linear > 0 else window * 2
+    if before > 0 and _next_with_some(world, usable, ended_by(world, horizon + before) - 1) == place:
+        return place
+    last = ended_by(world, horizon + window) - 1
+    found = _next_with_some(world, usable, last)
+    while found == ends:
+        found = last if last == place or _has_some(world, usable, running.by_limit[last]) else ends
+        last -= 1
+    return found
+
+
+@kernel()
+def find_start(world, record, form, now, ended):
+    """Return when a job could start on `usable`, -1 for never or, unless that is -1, after so many ends.
+
+    Return also on how many nodes; they are in `picked` and `scratch.chosen`. The record is plain: each node
+    with room for its form takes it one nearer to its end, whatever room that is.
+    """
+    running, rules, usable = world.running, world.rules, world.usable
+    least = world.jobs.least[world.records.job[record]]
+    needed = _ends_until(world, form, usable, least)
+    if needed < 0:
+        return -1, 0
+    last = _last_of_group(world, usable, needed - 1) if needed > 0 else -1
+    if not rules.later_rules and 0 <= ended <= last:
+        return -1, 0
+    _fill(world, form, last + 1)
+    for w in range(rules.words):
+        world.fits[w] &= usable[w]
+    count = _pick(world, least)
+    if needed == 0:
+        return now, count
+    if rules.later_rules:
+        while not _has_some(world, world.picked, running.by_limit[last]):
+            last -= 1
+    end = running.limit_end[running.by_limit[last]]
+    return end if end > now else max(now + 1, end + rules.kill_wait + rules.overtime), count
+
+
+@kernel()
+def _pick(world, need):
+    """Choose so many of the nodes in `fits`, as `choose` does with switches; return how many."""
+    forms, fits, words, offered = world.forms, world.fits, world.rules.words, world.offered
+    for w in range(words):
+        world.picked[w] = 0
+    for level in range(world.rules.levels):
+        count = 0
+        for w in range(words):
+            offered[w] = fits[w] & forms.levels[level * words + w]
+            count += ones(offered[w])
+        if count >= need:
+            break
+        need -= count
+        for w in range(words):
+            world.picked[w] |= offered[w]
+    _pick_by_switch(world, need)
+    return _write_chosen(world)
+
+
+@kernel()
+def _pick_by_switch(world, need):
+    """Take so many of the nodes in `offered` from the switches with the fewest that do."""
+    forms, offered, picked, words = world.forms, world.offered, world.picked, world.rules.words
+    sizes, used = world.scratch.leaf_nodes, world.scratch.leaf_used
+    for leaf in range(world.rules.leaves):
+        sizes[leaf] = used[leaf] = 0
+        for w in range(forms.leaf_first[leaf], forms.leaf_stop[leaf]):
+            sizes[leaf] += ones(offered[w] & forms.leaves[leaf * words + w])
+            used[leaf] |= picked[w] & forms.leaves[leaf * words + w] != 0
+    while need > 0:
+        best = -1
+        for leaf in range(world.rules.leaves):
+            if sizes[leaf] == 0:
+                continue
+            if best < 0:
+                best = leaf
+            elif used[leaf] != used[best]:
+                best = leaf if used[leaf] else best
+            elif (sizes[leaf] >= need) != (sizes[best] >= need):
+                best = leaf if sizes[leaf] >= need else best
+            elif sizes[leaf] < sizes[best] if sizes[leaf] >= need else sizes[leaf] > sizes[best]:
+                best = leaf
+        for w in range(forms.leaf_first[best], forms.leaf_stop[best]):
+            word = offered[w] & forms.leaves[best * words + w]
+            while word != 0 and need > 0:
+                picked[w] |= word & ~(word - _ONE)
+                word &= word - _ONE
+                need -= 1
+        sizes[best], used[best] = 0, 1
+
+
+@kernel()
+def _write_chosen(world):
+    """Write the numbers of the nodes in `picked`; return how many they are."""
+    count = 0
+    for w in range(world.rules.words):
+        word = world.picked[w]
+        while word != 0:
+            world.scratch.chosen[count] = 64 * w + ones((word & ~(word - _ONE)) - _ONE)
+            word &= word - _ONE
+            count += 1
+    return count

@@ -1,0 +1,173 @@
+"""Backfill's table of time slices, compiled: which nodes have no plan, and until when.
+
+The rules are stated, in plain Python, in `tests/slurm/reference.py`; its source is Slurm's `backfill.c`. The
+bitmap of a slice is a row of `slots.nodes`: rows stay where they are while slices come and go.
+"""
+
+from __future__ import annotations
+
+from gridtune.core.compiled import kernel
+from gridtune.slurm.kernel.ahead import ones
+
+__all__ = ["common_nodes", "first_slot", "next_later", "open_table", "overlaps", "reserve"]
+
+
+@kernel()
+def open_table(world, now):
+    """Begin a pass: one slice, of all nodes in service."""
+    slots, state, rules = world.slots, world.state, world.rules
+    slots.begin[0] = now // rules.bf_resolution * rules.bf_resolution if rules.later_rules else now
+    end = now + rules.bf_window
+    slots.end[0] = end // rules.bf_resolution * rules.bf_resolution if rules.later_rules else end
+    row = slots.row[0] * rules.words
+    for w in range(rules.words):
+        slots.nodes[row + w] = world.pool[w]
+    _count(world, 0)
+    state.slots, state.slots_made, state.crooked = 1, 1, 0
+
+
+@kernel()
+def _count(world, slot):
+    """Count the nodes of a slice."""
+    row, size = world.slots.row[slot] * world.rules.words, 0
+    for w in range(world.rules.words):
+        size += ones(world.slots.nodes[row + w])
+    world.slots.size[slot] = size
+
+
+@kernel()
+def first_slot(world, begin):
+    """Return the first slice that ends after an instant, else the last one; they must be in order."""
+    first = 0
+    while world.slots.end[first] <= begin and first + 1 < world.state.slots:
+        first += 1
+    return first
+
+
+@kernel()
+def next_later(world, pool, first, begin, end):
+    """Return when nodes of a partition come that a job from `begin` to `end` would not have, 0 if none do.
+
+    That is where a slice has a node that the one before lacks: those since `begin` have ever fewer until then.
+    The slices before the first end by `begin`; the partition's bitmap begins at `pool`.
+    """
+    slots, words = world.slots, world.rules.words
+    for i in range(first, world.state.slots - 1):
+        if slots.end[i] > begin:
+            row, following = slots.row[i] * words, slots.row[i + 1] * words
+            for w in range(words):
+                come = slots.nodes[following + w] & ~slots.nodes[row + w]
+                if come & world.partitions[pool + w] != 0:
+                    return slots.end[i]
+            if slots.begin[i] > end:
+                return 0
+    return 0
+
+
+@kernel()
+def common_nodes(world, pool, begin, end):
+    """Put the partition's nodes without a plan in a time into `avail`; return when others come, or 0.
+
+    The partition's bitmap begins at `pool`.
+    """
+    slots, avail, later, words = world.slots, world.avail, 0, world.rules.words
+    count = world.state.slots
+    for w in range(words):
+        avail[w] = world.partitions[pool + w]
+    for i in range(count):
+        row = slots.row[i] * words
+        if slots.end[i] > begin and i + 1 < count and later == 0:
+            following = slots.row[i + 1] * words
+            for w in range(words):
+                others = world.partitions[pool + w] & slots.nodes[following + w]
+                if others & ~(avail[w] & slots.nodes[row + w]) != 0:
+                    later = slots.end[i]
+                    break
+        if slots.end[i] <= begin:
+            continue
+        if slots.begin[i] > end:
+            break
+        for w in range(words):
+            avail[w] &= slots.nodes[row + w]
+    return later
+
+
+@kernel()
+def overlaps(world, start, end):
+    """Tell whether a node of `picked` is planned for another job within a time."""
+    slots, words = world.slots, world.rules.words
+    for i in range(world.state.slots):
+        if slots.end[i] > start and slots.begin[i] < end:
+            row = slots.row[i] * words
+            for w in range(words):
+                if world.picked[w] & ~slots.nodes[row + w] != 0:
+                    return True
+    return False
+
+
+@kernel()
+def _split(world, count, i, instant):
+    """Make two of a slice, the second from an instant on."""
+    slots, words = world.slots, world.rules.words
+    spare = slots.row[count]
+    for k in range(count, i + 1, -1):
+        slots.begin[k], slots.end[k] = slots.begin[k - 1], slots.end[k - 1]
+        slots.size[k], slots.row[k] = slots.size[k - 1], slots.row[k - 1]
+    slots.begin[i + 1], slots.end[i + 1], slots.end[i] = instant, slots.end[i], instant
+    slots.size[i + 1], slots.row[i + 1] = slots.size[i], spare
+    for w in range(words):
+        slots.nodes[spare * words + w] = slots.nodes[slots.row[i] * words + w]
+
+
+@kernel()
+def _merge(world, count):
+    """Merge the first pair of equal neighbours; return how many slices are left."""
+    slots, words = world.slots, world.rules.words
+    for k in range(count - 1):
+        equal, w = slots.size[k] == slots.size[k + 1], 0
+        while equal and w < words:
+            equal = slots.nodes[slots.row[k] * words + w] == slots.nodes[slots.row[k + 1] * words + w]
+            w += 1
+        if equal:
+            slots.end[k], spare = slots.end[k + 1], slots.row[k + 1]
+            for m in range(k + 1, count - 1):
+                slots.begin[m], slots.end[m] = slots.begin[m + 1], slots.end[m + 1]
+                slots.size[m], slots.row[m] = slots.size[m + 1], slots.row[m + 1]
+            slots.row[count - 1] = spare
+            return count - 1
+    return count
+
+
+@kernel()
+def reserve(world, start, end):
+    """Take the nodes in `picked` out of all slices between two instants, splitting those that reach over them."""
+    slots, state, words = world.slots, world.state, world.rules.words
+    start = max(start, slots.begin[0])
+    # A plan that ends before its start leaves slices out of order.
+    if end < start:
+        state.crooked = 1
+    count, i = state.slots, 0
+    while i < count and slots.end[i] < start:
+        i += 1
+    if i == count:
+        return
+    if slots.end[i] > start:
+        _split(world, count, i, start)
+        count += 1
+    for k in range(i + 1, count):
+        if end < slots.end[k]:
+            _split(world, count, k, end)
+            count += 1
+            break
+        if end == slots.end[k]:
+            break
+    state.slots_made += count - state.slots
+    for k in range(count):
+        if slots.begin[k] >= start and slots.end[k] <= end:
+            row = slots.row[k] * words
+            for w in range(words):
+                slots.nodes[row + w] &= ~world.picked[w]
+            _count(world, k)
+        if slots.begin[k] >= end:
+            break
+    state.slots = _merge(world, count)
