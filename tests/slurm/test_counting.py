@@ -1,4 +1,4 @@
-"""Backfill by counting nodes against the twin: clusters of more than one word of bits, whose queue is long."""
+"""Backfill by counting nodes against the twin: clusters of more than one word of bits, with a long queue."""
 
 from __future__ import annotations
 

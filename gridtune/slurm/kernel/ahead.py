@@ -164,7 +164,7 @@ def usable_nodes(world, record, first, begin, end):
 
 @kernel()
 def may_start(world, record, form, first, begin, end, ended):
-    """Tell whether enough nodes without a plan in a time, put into `usable`, have room once so many have ended.
+    """Tell whether enough nodes without a plan in a time, put into `usable`, have room after so many ends.
 
     The slices before the first end by `begin`.
     """

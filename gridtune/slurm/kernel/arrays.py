@@ -99,8 +99,8 @@ class Records(NamedTuple):
     of the class that preemption knows, -1 without one.
 
     `form` is the number of the form of request, -1 where counting nodes does not do, and `need` are the
-    processors that a node must have for it. `steady` is the size that every test gives to the job, and `plain`
-    is 1 where the choice of nodes is by their numbers alone.
+    processors that a node must have for it. `steady` is the size that every test gives to the job; `plain` is
+    1 where the choice of nodes is by their numbers alone.
     """
 
     job: IntArray
@@ -240,7 +240,7 @@ class Running(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """Backfill's table of time slices: begin, end, how many nodes have no plan, and the row of their bitmap."""
+    """Backfill's table of time slices: begin, end, how many nodes have no plan, the row of their bitmap."""
 
     begin: IntArray
     end: IntArray
@@ -252,12 +252,12 @@ class Slots(NamedTuple):
 class Forms(NamedTuple):
     """Lists of nodes for each form of request, (forms * n,), and bitmaps to choose from them.
 
-    `node` are those that have room now, then those that will; `ended` says how many running jobs, in the order
-    of their limits, must have ended before. A list has a `length`, and was made in an `epoch`: each pass and
-    each start in it begins one. `marks` are the bitmaps of a list's first 0, 16, 32... nodes.
+    `node` are those that have room now, then those that will; `ended` says how many running jobs, in the
+    order of their limits, must have ended before. A list has a `length`, and was made in an `epoch`: a pass
+    and each start in it begin one. `marks` are the bitmaps of a list's first 0, 16, 32... nodes.
 
-    `levels` and `leaves` are bitmaps of the nodes of each weight, the lightest first, and of each leaf switch,
-    whose words are those from `leaf_first` to before `leaf_stop`.
+    `levels` and `leaves` are bitmaps of the nodes of each weight, the lightest first, and of each leaf
+    switch, whose words are those from `leaf_first` to before `leaf_stop`.
     """
 
     epoch: IntArray

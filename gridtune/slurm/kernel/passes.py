@@ -382,7 +382,7 @@ def _plan(world, record, now):
 def _test(world, record, begin, now, now_only):
     """Find the start of a job on nodes without a plan from an instant on, -1 if there is none.
 
-    Return also on how many nodes, when others come (0 for never), and whether there are as many as it asks for.
+    Return also on how many nodes, when others come (0: never), and whether there are as many as it asks for.
     """
     records, rules, avail, usable = world.records, world.rules, world.avail, world.usable
     limit, words, many = records.limit[record], rules.words, 0

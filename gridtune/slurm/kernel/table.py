@@ -46,7 +46,7 @@ def first_slot(world, begin):
 
 @kernel()
 def next_later(world, pool, first, begin, end):
-    """Return when nodes of a partition come that a job from `begin` to `end` would not have, 0 if none do.
+    """Return when nodes of a partition come that a job from `begin` to `end` lacks, 0 if none do.
 
     That is where a slice has a node that the one before lacks: those since `begin` have ever fewer until then.
     The slices before the first end by `begin`; the partition's bitmap begins at `pool`.
@@ -140,7 +140,7 @@ def _merge(world, count):
 
 @kernel()
 def reserve(world, start, end):
-    """Take the nodes in `picked` out of all slices between two instants, splitting those that reach over them."""
+    """Take the nodes in `picked` out of all slices between two instants; split those that reach over them."""
     slots, state, words = world.slots, world.state, world.rules.words
     start = max(start, slots.begin[0])
     # A plan that ends before its start leaves slices out of order.

@@ -166,7 +166,9 @@ def new_world(
             *(_empty(jobs) for _ in range(2)),
         ),
         Slots(
-            *(_empty(most_slots + 4) for _ in range(3)),
+            _empty(most_slots + 4),
+            _empty(most_slots + 4),
+            _empty(most_slots + 4),
             np.arange(most_slots + 4),
             np.zeros((most_slots + 4) * words, np.uint64),
         ),
@@ -181,7 +183,10 @@ def new_world(
         np.zeros(words, np.uint64),
         np.zeros(words, np.uint64),
         bits.of(set(range(count)) - out),
-        *(np.zeros(words, np.uint64) for _ in range(4)),
+        np.zeros(words, np.uint64),
+        np.zeros(words, np.uint64),
+        np.zeros(words, np.uint64),
+        np.zeros(words, np.uint64),
         _empty(count),
         _empty(len(partitions)),
         _empty(len(users)),
@@ -314,8 +319,8 @@ def _forms(cluster: SlurmCluster, forms: int, leaf: IntArray, bits: _Bits) -> Fo
 class _Counting(NamedTuple):
     """How nodes are counted for a request: the processors that each must have, and two facts.
 
-    `steady` is the size that each test gives to it, -1 if that varies. It is plain if every node with room for
-    its part takes it one node nearer to its end, whatever more that node has: then the choice by switches is
+    `steady` is the size that each test gives to it, -1 if that varies. It is plain if a node with room for
+    its part always takes it one node nearer to its end, whatever more that node has: then the choice by switches is
     one of numbers of nodes.
     """
 
@@ -395,7 +400,7 @@ def _records(
         columns.append((*row, group, form if form < most_forms else -1, *counted))
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos)
     first, last = np.split(np.array(columns, np.int64).reshape(-1, 12).T.copy(), [6])
-    return Records(*first, fixed, *last, np.concatenate(suits), np.concatenate(able))
+    return Records._make([*first, fixed, *last, np.concatenate(suits), np.concatenate(able)])
 
 
 def _preempts(cluster: SlurmCluster) -> bool:
