@@ -46,10 +46,10 @@ def first_slot(world, begin):
 
 @kernel()
 def next_later(world, pool, first, begin, end):
-    """Return when nodes of a partition come that a job from `begin` to `end` lacks, 0 if none do.
+    """Return when nodes of a partition come that a job from `begin` to `end` lacks, 0 for never.
 
-    That is where a slice has a node that the one before lacks: those since `begin` have ever fewer until then.
-    The slices before the first end by `begin`; the partition's bitmap begins at `pool`.
+    That is where a slice has a node that the one before lacks: those since `begin` have ever fewer until
+    then. The slices before the first end by `begin`; the partition's bitmap begins at `pool`.
     """
     slots, words = world.slots, world.rules.words
     for i in range(first, world.state.slots - 1):

@@ -320,8 +320,8 @@ class _Counting(NamedTuple):
     """How nodes are counted for a request: the processors that each must have, and two facts.
 
     `steady` is the size that each test gives to it, -1 if that varies. It is plain if a node with room for
-    its part always takes it one node nearer to its end, whatever more that node has: then the choice by switches is
-    one of numbers of nodes.
+    its part always takes it one node nearer to its end, whatever more that node has: then the choice by
+    switches is one of numbers of nodes.
     """
 
     need: int
