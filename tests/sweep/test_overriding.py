@@ -114,6 +114,7 @@ def test_a_range_is_narrowed_to_a_value_within_it(space: SearchSpace, tmp_path: 
     [
         ({"wrod": ["a"]}, ["--set wrod", "no parameter 'wrod'", "did you mean 'word'"]),
         ({"word": ["d"]}, ["--set word", "'d' is not among its values"]),
+        ({"word": ["a"], "depth": [1]}, ["--set depth", "no configuration that is left"]),
         ({"nap": [1, 2]}, ["--set nap", "one value is needed, but got 2"]),
         ({"nap": ["long"]}, ["--set nap", "number"]),
         ({"shake": [3]}, ["--set shake", "no workload of this space has 3"]),

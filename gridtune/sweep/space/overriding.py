@@ -98,6 +98,11 @@ def trimmed_space(experiment: Experiment, *, quick: bool) -> PlannedSpace:
 def _set(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[Any]) -> None:
     space, fields = plan.space, plan.system.Parameters.model_fields
     if name in space.dimensions:
+        if name not in content["dimensions"]:
+            raise SpaceError(
+                "it applies to no configuration that is left",
+                hint="the values that its `when` asks for are taken away by a `--set` before it",
+            )
         return _narrow(content, name, space.dimensions[name], values)
     if name == _WORKLOAD or any(name in workload for workload in space.workloads):
         return _choose_workloads(plan, content, name, values)
