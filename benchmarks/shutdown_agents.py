@@ -30,8 +30,9 @@ from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.rules import AdaptiveRule
+from gridtune.training.acting import draw
 from gridtune.training.networks import PerceptronNetwork, make_network
-from gridtune.training.ppo import PPOSettings, draw
+from gridtune.training.ppo import PPOSettings
 from gridtune.types import Float32Array, IntArray
 
 #: The paper's; an update is from one day of each environment.
@@ -69,11 +70,10 @@ class _Ours(TorchLoop):
         super().__init__(env, network, replace(SETTINGS, **changed))
 
     def decide(self, observations: Float32Array, state: Any) -> tuple[Tensor, Any]:
-        count, network = len(observations), self.network
-        before = network.initial_state(count) if state is None else state
-        seen, begins = torch.from_numpy(observations).unsqueeze(0), torch.zeros(1, count, dtype=torch.bool)
-        output = network(seen, begins, before)
-        return output.logits[0], output.state
+        blank = self.network.memory()
+        memory = blank.expand(len(observations), *blank.shape[1:]) if state is None else state
+        logits, _, memory = self.network.step(torch.from_numpy(observations), memory)
+        return logits, memory
 
 
 class _RLlib:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gridtune.training.acting import Actor
 from gridtune.training.networks import ActorCritic
 from gridtune.training.ppo import ADAM_EPSILON, PPOSettings, collect, minibatches_of, ppo_losses, update_seed
 
@@ -15,17 +16,18 @@ class TorchLoop:
 
     def __init__(self, env: Any, network: ActorCritic, settings: PPOSettings) -> None:
         self.env, self.network, self.settings = env, network, settings
-        self.updates = 0
+        self.updates, self._actor = 0, Actor(network, env.num_envs)
+        self._device = next(network.parameters()).device
         self.optimiser = torch.optim.Adam(network.parameters(), eps=ADAM_EPSILON)
 
     def update(self) -> float:
         """Sample, and learn from it; return the mean return."""
         settings, number = self.settings, self.updates
         seed = update_seed(settings.seed, number, "rollout")
-        rollout = collect(self.env, self.network, settings.steps, seed=seed)
+        rollout = collect(self.env, self._actor, settings.steps, seed=seed)
         for group in self.optimiser.param_groups:
             group["lr"] = settings.learning_rate_at(number)
-        for batch in minibatches_of(rollout, self.network, settings, number):
+        for batch in minibatches_of(rollout.to(self._device), self.network, settings, number):
             output = self.network(batch.observations, batch.begins, batch.state)
             losses = ppo_losses(output, batch, settings, number)
             self.optimiser.zero_grad()

@@ -81,10 +81,13 @@ class ActorCritic(nn.Module):
         Number of consecutive decisions it learns from at once: 1 if they are independent.
     state_shape
         Shape of an episode's state, which it passes from one decision to the next.
+    fixed_shapes
+        Whether the shapes in `step` follow from those of its arguments, so that a GPU can replay it.
     """
 
     kind: ClassVar[str]
     view: ClassVar[str] = "paper"
+    fixed_shapes: ClassVar[bool] = False
     lookback: int = 0
     sequence: int = 1
     state_shape: tuple[int, ...] = (0,)
@@ -97,6 +100,27 @@ class ActorCritic(nn.Module):
         """Return the state at the beginning of episodes: zeros of shape (episodes, *state_shape)."""
         device = next(self.parameters()).device
         return torch.zeros(episodes, *self.state_shape, device=device)
+
+    def memory(self) -> Tensor:
+        """Return what `step` is given where an episode begins: shape (1, …).
+
+        By default it is the state. A network with a lookback has a memory of its own.
+        """
+        return self.initial_state(1)
+
+    def step(self, observations: Tensor, memory: Tensor) -> NetworkOutput:
+        """Make the next decision of each episode: `forward` for one observation, without the axis L.
+
+        Parameters
+        ----------
+        observations
+            Shape (N, features).
+        memory
+            Shape (N, …): `memory` where an episode begins, else the last reply's state.
+        """
+        begins = torch.zeros(1, len(observations), dtype=torch.bool, device=observations.device)
+        logits, values, memory = self(observations.unsqueeze(0), begins, memory)
+        return NetworkOutput(logits[0], values[0], memory)
 
     def resized(self, actions: int) -> ActorCritic:
         """Return the network with the same weights for another number of actions.
@@ -157,6 +181,7 @@ class PerceptronNetwork(ActorCritic):
     """Two hidden layers that read one observation."""
 
     kind = "mlp"
+    fixed_shapes = True
 
     def __init__(self, features: int, actions: int) -> None:
         super().__init__(features, actions)
@@ -190,6 +215,12 @@ class _Tower(nn.Module):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 
+    def cell(self, observations: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the LSTM's output and cell after one observation: a layer costs three times as much."""
+        layer = self.memory
+        weights = layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0
+        return torch.lstm_cell(observations, (hidden, cell), *weights)
+
     def head(self, memory: Tensor) -> Tensor:
         return self.out(nn.functional.leaky_relu(self.dense(memory), SLOPE))
 
@@ -204,6 +235,7 @@ class FrameStackNetwork(ActorCritic):
     """
 
     kind = "paper"
+    fixed_shapes = True
     lookback = FRAMES - 1
 
     def __init__(self, features: int, actions: int) -> None:
@@ -213,6 +245,33 @@ class FrameStackNetwork(ActorCritic):
     def description(self) -> dict[str, Any]:
         """Return the arguments of `make_network` that create it."""
         return {**super().description(), "frames": self.lookback + 1}
+
+    def memory(self) -> Tensor:
+        """Return the states of windows that have read 0, 1, … zeros: (1, towers, frames, 2, units).
+
+        An observation is read by every window that it is part of, each of which began a step later than the
+        next. So a decision takes one step of the LSTM for `frames` rows instead of `frames` steps in turn.
+        """
+        seen = torch.zeros(1, self.features, device=next(self.parameters()).device)
+        windows = []
+        for tower in (self.policy, self.value):
+            states = [torch.zeros(2, MEMORY_UNITS, device=seen.device)]
+            for _ in range(self.lookback):
+                states.append(torch.cat(tower.cell(seen, *states[-1].unsqueeze(1))))
+            windows.append(torch.stack(states))
+        return torch.stack(windows).unsqueeze(0)
+
+    def step(self, observations: Tensor, memory: Tensor) -> NetworkOutput:
+        frames = self.lookback + 1
+        seen = observations.unsqueeze(1).expand(-1, frames, -1).flatten(0, 1)
+        outputs, windows = [], []
+        for place, tower in enumerate((self.policy, self.value)):
+            hidden, cell = tower.cell(seen, *memory[:, place].flatten(0, 1).unbind(1))
+            states = torch.stack((hidden, cell), 1).unflatten(0, (-1, frames))
+            outputs.append(tower.head(states[:, -1, 0]))
+            # The window that is complete makes way for one that has read nothing.
+            windows.append(torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], 1))
+        return NetworkOutput(outputs[0], outputs[1].squeeze(-1), torch.stack(windows, 1))
 
     def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
         length, count = observations.shape[0] - self.lookback, self.lookback + 1
@@ -233,6 +292,7 @@ class RecurrentNetwork(ActorCritic):
     """The same layers, but the LSTM's state is carried through the episode: each observation is read once."""
 
     kind = "recurrent"
+    fixed_shapes = True
     sequence = 48
     #: Policy and value; hidden and cell.
     state_shape = (2, 2, MEMORY_UNITS)
@@ -244,7 +304,8 @@ class RecurrentNetwork(ActorCritic):
     def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
         length = observations.shape[0]
         if length == 1:
-            return self._step(observations[0], begins[0], state)
+            reply = self.step(observations[0], state * ~begins[0].view(-1, 1, 1, 1))
+            return NetworkOutput(reply.logits.unsqueeze(0), reply.values.unsqueeze(0), reply.state)
         # The state is reset where episodes begin, so the sequence is cut there.
         cuts = [int(row) for row in torch.nonzero(begins.any(1)).flatten() if row > 0]
         logits, values = [], []
@@ -261,18 +322,13 @@ class RecurrentNetwork(ActorCritic):
             state = torch.stack(states, 1)
         return NetworkOutput(torch.cat(logits), torch.cat(values), state)
 
-    def _step(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
-        """Decide on one observation, by cells: a layer called for one step costs three times as much."""
-        state = state * ~begins.view(-1, 1, 1, 1)
+    def step(self, observations: Tensor, memory: Tensor) -> NetworkOutput:
         outputs, states = [], []
         for place, tower in enumerate((self.policy, self.value)):
-            layer = tower.memory
-            weights = layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0
-            memory = torch.lstm_cell(observations, (state[:, place, 0], state[:, place, 1]), *weights)
-            outputs.append(tower.head(memory[0]))
-            states.append(torch.stack(memory, 1))
-        logits, values = outputs
-        return NetworkOutput(logits.unsqueeze(0), values.view(1, -1), torch.stack(states, 1))
+            after = tower.cell(observations, memory[:, place, 0], memory[:, place, 1])
+            outputs.append(tower.head(after[0]))
+            states.append(torch.stack(after, 1))
+        return NetworkOutput(outputs[0], outputs[1].squeeze(-1), torch.stack(states, 1))
 
 
 class RowNetwork(ActorCritic):

@@ -7,6 +7,7 @@ although checkpoints hold neither simulators nor random generators.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from gridtune.errors import PolicyError
+from gridtune.training.acting import Actor
 from gridtune.training.networks import ActorCritic, NetworkOutput
 
 __all__ = [
@@ -135,7 +137,7 @@ def empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
 
 
 @torch.no_grad()
-def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout:
+def collect(env: Any, actor: Actor, steps: int, *, seed: int) -> Rollout:
     """Reset the environments and step them with actions sampled from the policy.
 
     Parameters
@@ -143,33 +145,33 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
     env
         A Gymnasium vector environment with discrete actions, observations in one axis, and next-step
         autoreset.
-    network
-        The policy, on any device.
+    actor
+        The policy, for as many episodes as there are environments.
     steps
         Steps of each environment.
     seed
         Seed of the environments and of the actions.
     """
+    network = actor.network
     rollout = empty_rollout(network, steps, env.num_envs)
     # A row is written through NumPy: an operation of torch takes several times as long.
     rows = {field.name: getattr(rollout, field.name).numpy() for field in fields(Rollout)}
     chance = torch.rand(steps, env.num_envs, generator=torch.Generator().manual_seed(seed))
-    state = network.initial_state(env.num_envs)
-    device, back = state.device, network.lookback
+    back, remembers = network.lookback, math.prod(network.state_shape) > 0
+    actor.begin()
     rows["observations"][back], _ = env.reset(seed=seed)
     rows["begins"][back] = True
     for step in range(steps + 1):
-        window = slice(step, step + back + 1)
-        if step % network.sequence == 0 and step < steps:
-            rollout.states[step // network.sequence] = state
-        seen = rollout.observations[window].to(device)
-        logits, values, state = network(seen, rollout.begins[window].to(device), state)
-        rollout.values[step] = values[0]
+        if remembers and step % network.sequence == 0 and step < steps:
+            rollout.states[step // network.sequence] = actor.memory
+        seen, begins = rollout.observations[back + step], rollout.begins[back + step]
+        # The value after the last step is needed too.
+        decided = actor.step(seen, begins, chance[min(step, steps - 1)], step)
+        rollout.values[step] = decided.values
         if step == steps:
             break
-        rollout.decides[step] = network.decides(seen[back])
-        actions, log_probabilities = draw(logits[0].cpu(), chance[step], step)
-        rollout.actions[step], rollout.log_probabilities[step] = actions, log_probabilities
+        rollout.decides[step], rollout.actions[step] = decided.decides, decided.actions
+        rollout.log_probabilities[step] = decided.log_probabilities
         observations, rewards, terminated, truncated, info = env.step(rows["actions"][step])
         rows["observations"][back + step + 1] = observations
         rows["rewards"][step] = rewards
@@ -182,34 +184,6 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
             rows["used"][step] = ~(ended & rows["used"][step - 1])
         rows["begins"][back + step + 1] = ~rows["used"][step]
     return rollout
-
-
-def best_actions(logits: Tensor, step: int) -> Tensor:
-    """Return the most probable actions, shape (N,).
-
-    Raises
-    ------
-    PolicyError
-        If a logit is not a number; the message names the step.
-    """
-    if logits.isnan().any():
-        raise PolicyError(
-            f"at step {step} the network's output is NaN: no action can be chosen",
-            hint="training may have diverged; try a smaller learning rate",
-        )
-    return logits.argmax(-1)
-
-
-def draw(logits: Tensor, chance: Tensor, step: int) -> tuple[Tensor, Tensor]:
-    """Return the actions that numbers in [0, 1) select, and their log-probabilities; all of shape (N,).
-
-    Errors are those of `best_actions`.
-    """
-    best_actions(logits, step)
-    log_probabilities = torch.log_softmax(logits, -1)
-    reached = log_probabilities.exp().cumsum(-1) <= chance.unsqueeze(-1)
-    actions = reached.sum(-1).clamp(max=logits.shape[-1] - 1)
-    return actions, log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
 def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:

@@ -21,10 +21,12 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import ALL_MODULES, NUM_MODULE_STEPS_TRAINED_LIFETIME
 from torch import Tensor
 
 from gridtune.errors import PolicyError
+from gridtune.training.acting import Actor
 from gridtune.training.networks import ActorCritic, make_network
 from gridtune.training.ppo import (
     ADAM_EPSILON,
@@ -113,6 +115,13 @@ class RolloutRunner(SingleAgentEnvRunner):
         super().__init__(**options)
         self._settings = _settings_of(self.config)
 
+    def make_module(self) -> None:
+        """Make the module, where the learner has its own if that is this process."""
+        super().make_module()
+        if not self.worker_index and self.config.num_gpus_per_learner:
+            self.module.to(get_device(self.config, self.config.num_gpus_per_learner))
+        self._actor = Actor(self.module.network, self.config.num_envs_per_env_runner)
+
     def make_env(self) -> None:
         """Make the vector environment with the function in the configuration."""
         if self.env is not None:
@@ -130,7 +139,7 @@ class RolloutRunner(SingleAgentEnvRunner):
         # The first remote runner has the seed of a local one.
         runner = max(0, (self.worker_index or 0) - 1)
         seed = update_seed(self._settings.seed, self._weights_seq_no, "rollout", runner)
-        rollout = collect(self.env, self.module.network, self._settings.steps, seed=seed)
+        rollout = collect(self.env, self._actor, self._settings.steps, seed=seed)
         ended = int((rollout.terminated | rollout.truncated).sum())
         self.num_env_steps_sampled_lifetime += self._increase_sampled_metrics(rollout.steps, ended)
         if ended:

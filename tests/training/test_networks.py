@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
 from gridtune.systems.shutdown.simulator.observing import PER_ACTION
+from gridtune.training.acting import Actor
 from gridtune.training.networks import FRAMES, NETWORKS, make_network
 
 FEATURES, ACTIONS, STEPS, EPISODES = 5, 3, 60, 4
@@ -37,6 +40,18 @@ def one_by_one(network, observations, begins):
     return tuple(torch.stack(part) for part in zip(*replies, strict=True))
 
 
+def step_by_step(network, observations, begins):
+    """Return the same from `step`, whose memory begins anew where an episode does."""
+    actor, replies = Actor(network, EPISODES), []
+    actor.begin()
+    for seen, begun in zip(observations[network.lookback :], begins[network.lookback :], strict=True):
+        logits = network.step(
+            seen, torch.where(begun.view(-1, *[1] * (actor.memory.dim() - 1)), network.memory(), actor.memory)
+        )
+        replies.append((logits.logits, actor.step(seen, begun, torch.zeros(EPISODES), 0).values))
+    return tuple(torch.stack(part) for part in zip(*replies, strict=True))
+
+
 def some(kind):
     return make_network(kind, SHOWN.get(kind, FEATURES), ACTIONS, seed=1)
 
@@ -48,9 +63,28 @@ def test_a_run_at_once_equals_one_decision_at_a_time(kind) -> None:
     with torch.no_grad():
         logits, values, _ = network(observations, begins, network.initial_state(EPISODES))
         expected = one_by_one(network, observations, begins)
-    torch.testing.assert_close(logits, expected[0], rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(values, expected[1], rtol=1e-5, atol=1e-6)
+        stepped = step_by_step(network, observations, begins)
+    for decided in (expected, stepped):
+        torch.testing.assert_close(logits, decided[0], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(values, decided[1], rtol=1e-5, atol=1e-6)
     assert logits.shape == (STEPS, EPISODES, ACTIONS)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_gpu_decides_as_the_processor_does(kind) -> None:
+    network = some(kind)
+    observations, begins = run_of(network, begin_at=23)
+    chance = torch.rand(STEPS, EPISODES, generator=torch.Generator().manual_seed(5))
+    there = copy.deepcopy(network).cuda()
+    actors = Actor(network, EPISODES), Actor(there, EPISODES)
+    for actor in actors:
+        actor.begin()
+    for step in range(STEPS):
+        row = network.lookback + step
+        here, gpu = (actor.step(observations[row], begins[row], chance[step], step) for actor in actors)
+        assert torch.equal(gpu.actions, here.actions)
+        torch.testing.assert_close(gpu.values, here.values, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)

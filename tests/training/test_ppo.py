@@ -10,14 +10,13 @@ import pytest
 import torch
 
 from gridtune.errors import PolicyError
+from gridtune.training.acting import Actor, best_actions, draw
 from gridtune.training.networks import load_policy, make_network, read_checkpoint, write_checkpoint
 from gridtune.training.ppo import (
     Minibatch,
     PPOSettings,
     advantages_of,
-    best_actions,
     collect,
-    draw,
     empty_rollout,
     ppo_losses,
     segments,
@@ -130,7 +129,7 @@ def test_draws_follow_the_probabilities() -> None:
 
 def test_a_rollout_leaves_resets_out() -> None:
     task = RecallTask(3, lengths=(4, 6, 5), cut=True)
-    rollout = collect(task, network_for(task), 12, seed=1)
+    rollout = collect(task, Actor(network_for(task), 3), 12, seed=1)
     expected = np.ones((12, 3), bool)
     for episode, length in enumerate((4, 6, 5)):
         expected[length :: length + 1, episode] = False
@@ -146,7 +145,7 @@ def test_a_rollout_leaves_resets_out() -> None:
 def test_minibatches_hold_every_step_once_and_repeat_what_the_policy_said(kind) -> None:
     task = RecallTask(3, lengths=(7, 9), cut=True)
     network = network_for(task, kind, 6 if kind == "recurrent" else None)
-    rollout = collect(task, network, 24, seed=2)
+    rollout = collect(task, Actor(network, 3), 24, seed=2)
     marks = torch.arange(72.0).view(24, 3)
     seen = []
     for batch in segments(rollout, marks, marks, network, 5, torch.Generator().manual_seed(1)):

@@ -17,6 +17,7 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.rules import AdaptiveRule
 from gridtune.systems.shutdown.simulator.state import FEATURES
+from gridtune.training.acting import Actor
 from gridtune.training.networks import make_network
 from gridtune.training.ppo import PPOSettings, collect
 from tests.systems.shutdown.simulator.twins import make_days
@@ -40,7 +41,7 @@ def test_playing_decides_as_training_does(days, kind) -> None:
     network = make_network(kind, FEATURES, 5, seed=1)
     torch.nn.init.normal_(next(network.policy.parameters()), generator=torch.Generator().manual_seed(2))
     env = ShutdownVectorEnv(6, days, CLUSTER, copy=False)
-    rollout = collect(env, network, MINUTES, seed=5)
+    rollout = collect(env, Actor(network, 6), MINUTES, seed=5)
     lived = env.clusters.day
 
     class Given:

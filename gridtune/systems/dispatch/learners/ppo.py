@@ -212,7 +212,7 @@ def play(
     """
     import torch  # noqa: PLC0415
 
-    from gridtune.training.ppo import best_actions  # noqa: PLC0415 (torch)
+    from gridtune.training.acting import best_actions  # noqa: PLC0415 (torch)
 
     count = len(episodes)
     brokers = BrokerBatch(episodes[0], machines, order=ORDERS[order], count=count, forget=forget)

@@ -15,8 +15,8 @@ from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.state import View
+from gridtune.training.acting import best_actions, draw
 from gridtune.training.networks import ActorCritic
-from gridtune.training.ppo import best_actions, draw
 from gridtune.types import Float32Array, IntArray
 
 __all__ = ["play_days", "score_days"]
@@ -59,27 +59,22 @@ def play_days(
             days.take(part), cluster, count=len(part), tau=tau, view=cast("View", network.view)
         )
         batch.reset(np.arange(len(part)))
-        history = torch.zeros(network.lookback + longest, len(part), features, device=device)
-        begins = torch.zeros(network.lookback + longest, len(part), dtype=torch.bool, device=device)
-        begins[network.lookback] = True
-        state = network.initial_state(len(part))
+        blank = network.memory()
+        memory = blank.repeat(len(part), *[1] * (blank.dim() - 1))
         for minute in range(longest):
-            history[network.lookback + minute] = torch.from_numpy(batch.observations)
-            window = slice(minute, minute + network.lookback + 1)
+            seen = torch.from_numpy(batch.observations).to(device)
             chance = None if rng is None else rng.random(len(part), np.float32)
-            deciding = torch.nonzero(network.decides(history[network.lookback + minute])).squeeze(-1)
+            deciding = torch.nonzero(network.decides(seen)).squeeze(-1)
             if len(deciding) == len(part):
-                logits, _, state = network(history[window], begins[window], state)
+                logits, _, memory = network.step(seen, memory)
             else:
-                # Only networks without a state have minutes in which there is nothing to decide.
-                logits = network(
-                    history[window][:, deciding], begins[window][:, deciding], state[deciding]
-                ).logits
+                # Only networks without a memory have minutes in which there is nothing to decide.
+                logits = network.step(seen[deciding], memory[deciding]).logits
             rows = deciding.cpu().numpy()
             reserved[part, minute] = cluster.nodes
             if len(deciding):
                 drawn = None if chance is None else chance[rows]
-                reserved[part[rows], minute] = _choose(logits[0], drawn, minute).cpu().numpy()
+                reserved[part[rows], minute] = _choose(logits, drawn, minute).cpu().numpy()
             # A shorter day goes on here; `replay` ends it in time.
             batch.step(reserved[part, minute])
     return reserved
