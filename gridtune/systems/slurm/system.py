@@ -30,6 +30,7 @@ from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import SETTINGS
+from gridtune.slurm.validity import validate_result
 from gridtune.slurm.whatif import LoggedJobs, logged_jobs
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
@@ -182,11 +183,15 @@ class SlurmSystem(System):
     def run(
         self, parameters: SlurmParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
-        """Replay the jobs of a window on the empty cluster; `tables` adds the schedule as a table."""
+        """Replay the jobs of a window on the empty cluster; `tables` adds the schedule as a table.
+
+        Every schedule is checked, which takes a twentieth of the replay's time.
+        """
         workload, jobs = self._selected(parameters, load)
         effective = Effective.of(dict(parameters))
         cluster, requests = effective.applied(self._cluster(parameters), jobs.requests)
         result = replay(cluster, requests, Phases.draw(cluster, streams("phases")))
+        validate_result(cluster, requests, result)
         killed = result.end - result.start < workload.run_time
         schedule = Schedule(
             workload,
