@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,6 +64,16 @@ class ClusterState:
     running: Mapping[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
+    @property
+    def placed(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """What runs, the jobs of fewest nodes first: position, start, nodes.
+
+        Nothing says how many processors a job has on each of its nodes. A job of one node has all of them
+        there, so the others get what those leave.
+        """
+        for job, (began, nodes) in sorted(self.running.items(), key=lambda item: (len(item[1][1]), item[1])):
+            yield job, began, nodes
+
 
 def replay(
     cluster: SlurmCluster,
@@ -118,7 +128,7 @@ class Replay:
         world = self.world
         position_of = {k: position for position, k in enumerate(self.order)}
         names = list(self.cluster.partitions)
-        for k, (began, nodes) in sorted(start.running.items(), key=lambda item: item[1][0]):
+        for k, began, nodes in start.placed:
             request, position = self.requests[k], position_of[k]
             records = range(world.jobs.records[position], world.jobs.records[position + 1])
             record = next(

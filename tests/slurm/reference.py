@@ -867,7 +867,7 @@ def reference_replay(cluster, requests, phases, start=None):
         schedule[job] = (part.start, ends[job], part.nodes)
 
     if start is not None:
-        for job, (began, nodes) in sorted(start.running.items(), key=lambda item: item[1][0]):
+        for job, began, nodes in start.placed:
             partition = next(
                 p for p in requests[job].partitions if set(nodes) <= set(cluster.partitions[p].nodes)
             )

@@ -230,6 +230,14 @@ def test_a_start_that_is_not_empty_equals_its_twin(cluster, requests, now, used)
     assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
 
 
+def test_jobs_of_more_nodes_get_what_those_of_fewer_leave() -> None:
+    # On empty nodes job 1 would have 2 processors of each, and leave too few for job 2.
+    jobs = [request(1, 0, 99, 120, 4), request(2, 0, 99, 120, 3)]
+    state = ClusterState(50, {0: (10, (0, 1)), 1: (20, (1,))})
+    result = replay(cluster_of(), jobs, start=state)
+    assert [part.tolist() for part in result.cpus] == [[3, 1], [3]]
+
+
 @pytest.mark.parametrize(
     ("running", "message"),
     [
