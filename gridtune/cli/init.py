@@ -35,6 +35,13 @@ __all__ = ["init"]
     metavar="FOLDER",
     help="Search the settings of this folder's slurm.conf; the baseline is what runs.",
 )
+@click.option(
+    "--fit",
+    "fitted",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --slurm: what `gridtune fit` found, for every configuration.",
+)
 @click.option("--name", help="The study's name. [default: that of the log]")
 @click.option(
     "--out",
@@ -47,6 +54,7 @@ def init(
     processors: int | None,
     system_name: str | None,
     slurm: Path | None,
+    fitted: Path | None,
     name: str | None,
     out: Path | None,
     force: bool,
@@ -62,7 +70,7 @@ def init(
       gridtune init my_log.swf.gz
       gridtune init my_log.swf.gz --processors 512 --out study.yaml
       gridtune init kth-sp2 --system shutdown
-      gridtune init sacct.txt --slurm /etc/slurm
+      gridtune init sacct.txt --slurm /etc/slurm --fit results/fit-sacct/fit.yaml
     """
     from gridtune.core.remarks import doubts, remark_lines
     from gridtune.core.system import default_system, get_system
@@ -71,8 +79,13 @@ def init(
 
     if slurm is not None and (system_name or processors):
         raise click.UsageError("--slurm takes neither --system nor --processors: slurm.conf says both.")
+    if fitted is not None and slurm is None:
+        raise click.UsageError("--fit goes with --slurm: it is how that cluster works.")
     if slurm is not None:
+        from gridtune.slurm.effective import Effective
         from gridtune.slurm.study import SYSTEM, suggest_study
+
+        works = Effective() if fitted is None else Effective.read(fitted)
 
         system_name = SYSTEM
     system = default_system() if system_name is None else get_system(system_name)
@@ -84,7 +97,7 @@ def init(
     if slurm is None:
         starter, size = _starter(system, workload, processors)
     else:
-        starter, size = suggest_study(slurm, workload), None
+        starter, size = suggest_study(slurm, workload, works), None
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
     given = Path(log).expanduser()
     trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log

@@ -7,6 +7,7 @@ from typing import Any
 
 from gridtune.core.system import SuggestedSpace
 from gridtune.slurm.cluster import SlurmCluster, read_cluster
+from gridtune.slurm.effective import Effective
 from gridtune.slurm.whatif import logged_jobs
 from gridtune.workload.workload import Workload
 
@@ -53,11 +54,11 @@ def configured(cluster: SlurmCluster) -> dict[str, Any]:
     return values
 
 
-def suggest_study(folder: Path, workload: Workload) -> SuggestedSpace:
+def suggest_study(folder: Path, workload: Workload, works: Effective) -> SuggestedSpace:
     """Return the search over intervals, depths and windows, and the weights of age and size where they count.
 
-    The baseline is the configuration in the folder. Each setting has its present value, and others below and
-    above it.
+    The baseline is the configuration in the folder, on the cluster as it `works`. Each setting has its
+    present value, and others below and above it.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def suggest_study(folder: Path, workload: Workload) -> SuggestedSpace:
         Naming file and line of what is wrong with the configuration; or if no job of the log can run on it.
     """
     cluster = read_cluster(folder)
-    logged_jobs(workload, cluster)
+    works.applied(cluster, logged_jobs(workload, cluster).requests)
     now = configured(cluster)
     dimensions: dict[str, list[int]] = {}
     if cluster.backfill:
@@ -81,7 +82,7 @@ def suggest_study(folder: Path, workload: Workload) -> SuggestedSpace:
         dimensions=dimensions,
         baseline={name: now[name] for name in dimensions},
         objective=("wait_mean", "bounded_slowdown_mean", "wait_max"),
-        fixed={FOLDER: str(folder.resolve())},
+        fixed={FOLDER: str(folder.resolve()), **({} if works == Effective() else works.settings)},
         needs_size=False,
         subject_to={"wait_max": "<= 1.2 x baseline"},
     )

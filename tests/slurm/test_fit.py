@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from gridtune.cli.main import cli
@@ -181,3 +182,11 @@ def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
     answer = CliRunner().invoke(cli, [*whatif, "--draws", "2", "--change", "bf_interval=300", "--json"])
     everything = json.loads(answer.output)["classes"]["all jobs"]
     assert everything["simulated"] == pytest.approx(everything["recorded"], rel=0.1)
+    study = tmp_path / "study.yaml"
+    init = ["init", *whatif[1:], "--out", str(study)]
+    assert CliRunner().invoke(cli, init, catch_exceptions=False).exit_code == 0
+    fixed = yaml.safe_load(study.read_text())["fixed"]
+    assert fixed["nodes_in_service"] == settings.nodes_in_service
+    assert fixed["release_delay"] == settings.release_delay
+    refused = CliRunner().invoke(cli, ["init", whatif[1], "--fit", str(out / "fit.yaml")])
+    assert "--fit goes with --slurm" in refused.output
