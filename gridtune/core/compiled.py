@@ -553,6 +553,12 @@ def handles_within(words: IntArray, lengths: Sequence[int] | IntArray) -> IntArr
     return np.stack([begins, np.broadcast_to(lengths, begins.shape)], axis=2).reshape(rows, -1)
 
 
+def _dtype_of(array_type: Any) -> np.dtype[Any]:
+    """Return what arrays of an annotated type hold; from NumPy 2.5 on, `NDArray` has one argument."""
+    held = get_args(array_type)[-1]
+    return np.dtype((get_args(held) or (held,))[0])
+
+
 @intrinsic
 def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first: Any) -> Any:
     """Return a NamedTuple: of the values, then of bare columns, whose handles stand from `first` on.
@@ -560,7 +566,7 @@ def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first:
     The annotations of the class say what its columns hold: int64 of an `IntArray`.
     """
     hints = list(get_type_hints(kind.instance_class).values())[len(values) :]
-    held = [from_dtype(np.dtype(get_args(get_args(hint)[1])[0])) for hint in hints]
+    held = [from_dtype(_dtype_of(hint)) for hint in hints]
     columns = [_bare_type(types.Array(element, 1, "C")) for element in held]
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
