@@ -79,7 +79,7 @@ class _Ours(TorchLoop):
 class _RLlib:
     """RLlib's own PPO and network."""
 
-    def __init__(self, days: Days, environments: int) -> None:
+    def __init__(self, days: Days, environments: int, seed: int) -> None:
         import ray  # noqa: PLC0415
         from ray.rllib.algorithms.ppo import PPOConfig  # noqa: PLC0415
         from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig  # noqa: PLC0415
@@ -88,7 +88,7 @@ class _RLlib:
         ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, address="local")
         register_env("shutdown", lambda _: ShutdownEnv(days))
         p = SETTINGS
-        config = PPOConfig().environment("shutdown").debugging(seed=p.seed, log_level="ERROR")
+        config = PPOConfig().environment("shutdown").debugging(seed=seed, log_level="ERROR")
         config.env_runners(
             num_env_runners=0, num_envs_per_env_runner=environments, rollout_fragment_length=p.steps
         )
@@ -135,7 +135,7 @@ class _RLlib:
 class _StableBaselines:
     """RecurrentPPO of sb3-contrib."""
 
-    def __init__(self, days: Days, environments: int) -> None:
+    def __init__(self, days: Days, environments: int, seed: int) -> None:
         from sb3_contrib import RecurrentPPO  # noqa: PLC0415
         from stable_baselines3.common.monitor import Monitor  # noqa: PLC0415
         from stable_baselines3.common.vec_env import DummyVecEnv  # noqa: PLC0415
@@ -156,7 +156,7 @@ class _StableBaselines:
             learning_rate=p.learning_rate,
             max_grad_norm=float("inf"),
             policy_kwargs={"lstm_hidden_size": MEMORY, "net_arch": [DENSE]},
-            seed=p.seed,
+            seed=seed,
             device="cpu",
         )
 
@@ -172,20 +172,24 @@ class _StableBaselines:
         return chances.distribution.logits, state
 
 
-def ours(kind: str, **changed: Any) -> Callable[[Days, int], Agent]:
-    return lambda days, count: _Ours(days, count, make_network(kind, 48, 15, seed=SETTINGS.seed), **changed)
+def ours(kind: str, **changed: Any) -> Callable[[Days, int, int], Agent]:
+    return lambda days, count, seed: _Ours(
+        days, count, make_network(kind, 48, 15, seed=seed), seed=seed, **changed
+    )
 
 
-def choices(**changed: Any) -> Callable[[Days, int], Agent]:
-    def make(days: Days, environments: int) -> Agent:
-        torch.manual_seed(SETTINGS.seed)
-        return _Ours(days, environments, _Choices(48, 15), **changed)
+def choices(**changed: Any) -> Callable[[Days, int, int], Agent]:
+    def make(days: Days, environments: int, seed: int) -> Agent:
+        torch.manual_seed(seed)
+        return _Ours(days, environments, _Choices(48, 15), seed=seed, **changed)
 
     return make
 
 
-AGENTS: Mapping[str, Callable[[Days, int], Agent]] = {
+AGENTS: Mapping[str, Callable[[Days, int, int], Agent]] = {
+    "paper": ours("paper"),
     "recurrent": ours("recurrent"),
+    "recurrent-no-entropy": ours("recurrent", entropy_weight=0.0),
     "mlp": ours("mlp"),
     "no-entropy": ours("mlp", entropy_weight=0.0),
     "fast": ours("mlp", learning_rate=2e-3, minibatches=4),
@@ -223,6 +227,7 @@ def main() -> None:
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=["mlp", "no-entropy", "choices"])
     parser.add_argument("--steps", type=int, default=460_000, help="of each, rounded up to updates (460,000)")
     parser.add_argument("--environments", type=int, default=16, help="days of an update (16, as the paper)")
+    parser.add_argument("--seed", type=int, default=SETTINGS.seed, help="of networks and trainings (1)")
     parser.add_argument("--test", type=int, default=304, help="test days that judge (304)")
     options = parser.parse_args()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -236,7 +241,7 @@ def main() -> None:
     values = {name: measure(test, rule) for name, rule in rules.items()}
     curves = dict.fromkeys(rules, ("", "", ""))
     for name in options.agents:
-        agent = AGENTS[name](days, options.environments)
+        agent = AGENTS[name](days, options.environments, options.seed)
         returns, seconds = train(agent, updates)
         values[name] = measure(test, play(agent, test))
         curves[name] = (f"{steps / seconds:,.0f}", f"{returns[0]:.1f}", f"{np.mean(returns[-3:]):.1f}")
