@@ -1,4 +1,4 @@
-"""Limits of QOS and accounts on what runs at a time.
+"""Limits of QOS and accounts on what runs at a time, and on the minutes that are left to it.
 
 Source: https://slurm.schedmd.com/resource_limits.html
 """
@@ -12,8 +12,11 @@ from gridtune.workload.slurm import SlurmAccounts
 
 __all__ = ["AMOUNTS", "Limit", "limits_of_row", "limits_on"]
 
-#: What limits count: jobs, processors, MB, nodes and GPUs.
-AMOUNTS = ("jobs", "cpu", "mem", "node", "gres/gpu")
+#: After the name of a resource: what runs has so much of it, times the minutes that its time limit leaves it.
+_MINUTES = " minutes"
+_RESOURCES = ("cpu", "mem", "node", "gres/gpu")
+#: What limits count: jobs, processors, MB, nodes and GPUs, and the same four times minutes.
+AMOUNTS = ("jobs", *_RESOURCES, *(name + _MINUTES for name in _RESOURCES))
 
 #: Columns of sacctmgr's tables: what is counted ("" for a list of TRES), and for whom each.
 _QOS = {
@@ -23,10 +26,20 @@ _QOS = {
     "MaxJobsPU": ("jobs", "user"),
     "MaxTRESPA": ("", "account"),
     "MaxJobsPA": ("jobs", "account"),
+    "GrpTRESRunMins": (_MINUTES, ""),
+    "MaxTRESRunMinsPU": (_MINUTES, "user"),
+    "MaxTRESRunMinsPA": (_MINUTES, "account"),
 }
-_ASSOCIATION = {"GrpTRES": ("", ""), "GrpJobs": ("jobs", ""), "MaxJobs": ("jobs", "user")}
+_ASSOCIATION = {
+    "GrpTRES": ("", ""),
+    "GrpJobs": ("jobs", ""),
+    "MaxJobs": ("jobs", "user"),
+    "GrpTRESRunMins": (_MINUTES, ""),
+}
 #: The names of what one job may have, in both tables.
-_JOB = dict.fromkeys(("MaxTRES", "MaxTRESPJ", "MaxTRESPerJob"), ("", "job"))
+_JOB = dict.fromkeys(("MaxTRES", "MaxTRESPJ", "MaxTRESPerJob"), ("", "job")) | dict.fromkeys(
+    ("MaxTRESMins", "MaxTRESMinsPJ", "MaxTRESMinsPerJob"), (_MINUTES, "job")
+)
 
 
 @dataclass(frozen=True)
@@ -69,12 +82,13 @@ def limits_of_row(row: Mapping[str, str]) -> tuple[list[Limit], list[str]]:
             others.append(f"{name}={text}")
             continue
         of, each = columns[name]
-        for item in [f"{of}={text}"] if of else text.split(","):
+        for item in [f"jobs={text}"] if of == "jobs" else text.split(","):
             resource, _, number = item.partition("=")
-            if resource not in AMOUNTS:
+            counted = resource + of if of == _MINUTES else resource
+            if counted not in AMOUNTS:
                 others.append(f"{name}={item}")
                 continue
-            limits.append(Limit(resource, _amount(number, name), qos, "" if qos else account, user, each))
+            limits.append(Limit(counted, _amount(number, name), qos, "" if qos else account, user, each))
     return limits, others
 
 

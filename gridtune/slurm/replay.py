@@ -12,7 +12,14 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.passes import backfill_pass, main_pass
 from gridtune.slurm.kernel.placing import put, room_of
-from gridtune.slurm.kernel.running import NEVER, end_job, follow_use, put_back, start_job
+from gridtune.slurm.kernel.running import (
+    NEVER,
+    end_job,
+    follow_use,
+    pass_minutes,
+    put_back,
+    start_job,
+)
 from gridtune.slurm.kernel.world import Phases, new_world
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.shares import ShareTree
@@ -126,6 +133,7 @@ class Replay:
     def _resume(self, start: ClusterState) -> None:
         """Put what runs on its nodes."""
         world = self.world
+        world.state["last_tick"] = start.now
         position_of = {k: position for position, k in enumerate(self.order)}
         names = list(self.cluster.partitions)
         for k, began, nodes in start.placed:
@@ -162,7 +170,6 @@ class Replay:
             if user in number_of:
                 world.usage[number_of[user]] = used
         world.factor[:] = self.tree.factors(world.usage, self.cluster.priorities)
-        world.state["last_tick"] = start.now
 
     def run(self) -> Result:
         """Run until every job has ended."""
@@ -216,6 +223,7 @@ def _settle(world, now):
             world.usage[assoc] *= decay
     for i in range(state.running):
         follow_use(world, world.running.by_limit[i], now)
+        pass_minutes(world, world.running.by_limit[i], now)
     state.last_tick = now
 
 

@@ -172,17 +172,19 @@ class RequestCheck:
             "node": request.least_nodes,
             "gres/gpu": request.gpus * request.least_nodes,
         }
-        for of, most in self._limits_of(request):
-            if amounts[of] > most:
-                raise WorkloadError(
-                    f"job {request.number}: asks for {amounts[of]} of {of}, but a limit allows {most}",
-                    hint="compare it with sacctmgr's lists, or leave such jobs out",
-                )
         partitions = self.cluster.partitions
         for name in request.partitions:
             if name not in partitions:
                 there = ", ".join(partitions)
                 raise WorkloadError(f"job {request.number}: no partition {name!r}", hint=f"there are {there}")
+        limit = min(request.limit_in(partitions[name]) for name in request.partitions)
+        amounts |= {f"{of} minutes": amount * limit / 60 for of, amount in amounts.items()}
+        for of, most in self._limits_of(request):
+            if amounts[of] > most:
+                raise WorkloadError(
+                    f"job {request.number}: asks for {amounts[of]:g} of {of}, but a limit allows {most}",
+                    hint="compare it with sacctmgr's lists, or leave such jobs out",
+                )
         if not any(self._can_hold(request, partitions[name]) for name in request.partitions):
             text = f"{request.least_nodes} nodes, {request.cpus} processors, {request.memory} MB a node"
             raise WorkloadError(

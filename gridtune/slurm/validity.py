@@ -51,6 +51,8 @@ def validate_result(cluster: SlurmCluster, requests: Sequence[Request], result: 
         total = {"jobs": 1, "cpu": cpus, "mem": memory, "node": nodes, "gres/gpu": gpus}
         whose = request.qos, request.account, request.user
         for whom, of, number in limits_on(cluster.limits, cluster.accounts, *whose):
+            if of not in total:
+                continue  # minutes change with every tick of the scheduler
             limited = job if whom is None else whom, of
             most[limited] = number
             uses[limited].append((*interval, total[of]))

@@ -19,15 +19,21 @@ from gridtune.slurm.requests import Request
 FIRST_WINDOW = 30
 
 
+def with_minutes(amounts, seconds):
+    """Return amounts, and what each is times minutes."""
+    return amounts | {f"{of} minutes": amount * seconds / 60 for of, amount in amounts.items()}
+
+
 def amounts_of(part):
-    """Return what limits count of a job that runs."""
-    return {
+    """Return what limits count of a job that starts."""
+    amounts = {
         "jobs": 1,
         "cpu": sum(part.cpus),
         "mem": sum(part.memory),
         "node": len(part.nodes),
         "gres/gpu": part.gpus * len(part.nodes),
     }
+    return with_minutes(amounts, part.end - part.start)
 
 
 def numbers(mask):
@@ -127,7 +133,8 @@ class Reference:
             + ([(("array", r.array), "jobs", r.array_most)] if r.array_most else [])
             for job, r in enumerate(requests)
         ]
-        self.used = {}
+        # The last tick of the decay thread, up to which minutes have passed.
+        self.used, self.ticked = {}, -math.inf
         self.part_nodes = {name: mask_of(p.nodes) for name, p in cluster.partitions.items()}
         self.fitting = {}
         self.leaves = [mask_of(leaf) for leaf in cluster.leaves]
@@ -422,9 +429,19 @@ class Reference:
 
     def count(self, part, sign):
         """Add a job's resources to what its limits count, or take them away."""
-        amounts = amounts_of(part)
         for key, of, _ in self.limits[part.job]:
-            self.used[key, of] = self.used.get((key, of), 0) + sign * amounts[of]
+            if "minutes" not in of:
+                self.used[key, of] = self.used.get((key, of), 0) + sign * amounts_of(part)[of]
+
+    def minutes(self, key, of):
+        """Return what runs under a limit times the minutes that its time limit leaves, as of the last tick."""
+        total = 0
+        for part in self.running.values():
+            if any((key, of) == limit[:2] for limit in self.limits[part.job]):
+                limit = self.requests[part.job].limit_in(self.cluster.partitions[part.partition])
+                left = max(0, limit - max(0, self.ticked - part.start))
+                total += amounts_of(part)[of.removesuffix(" minutes")] * left / 60
+        return total
 
     def too_many(self, job):
         """Tell whether a job would be one too many: looked at before nodes are."""
@@ -432,19 +449,21 @@ class Reference:
             of == "jobs" and self.used.get((key, of), 0) + 1 > most for key, of, most in self.limits[job]
         )
 
-    def too_much(self, job, amounts=None):
+    def too_much(self, job, partition, amounts=None):
         """Tell whether a job would take too much of a resource, by what it asks for or by what it got."""
         r = self.requests[job]
-        amounts = amounts or {
+        asked = {
             "cpu": self.sizes[job],
             "mem": r.memory * r.least_nodes,
             "node": r.least_nodes,
             "gres/gpu": r.gpus * r.least_nodes,
         }
-        return any(
-            of != "jobs" and self.used.get((key, of), 0) + amounts[of] > most
-            for key, of, most in self.limits[job]
-        )
+        amounts = amounts or with_minutes(asked, r.limit_in(self.cluster.partitions[partition]))
+        for key, of, most in self.limits[job]:
+            used = self.minutes(key, of) if "minutes" in of else self.used.get((key, of), 0)
+            if of != "jobs" and used + amounts[of] > most + 1e-9:
+                return True
+        return False
 
     # The main pass
 
@@ -474,9 +493,9 @@ class Reference:
                 held = chosen is None and not self._could_run(job, partition, usable)
             if chosen is not None:
                 part = self.share(self.free, job, partition, chosen, now)
-                held = self.too_much(job, amounts_of(part))
+                held = self.too_much(job, partition, amounts_of(part))
             elif not held:
-                held = self.too_much(job)
+                held = self.too_much(job, partition)
             if chosen is not None and not held:
                 self.begin(part)
                 begun.append(part)
@@ -594,7 +613,7 @@ class Reference:
             if start <= now:
                 nodes = self.place_now(job, partition, usable & ~self.completing)
                 part = nodes and self.share(self.free, job, partition, nodes, now)
-                if self.too_much(job, amounts_of(part) if part else None):
+                if self.too_much(job, partition, amounts_of(part) if part else None):
                     return counted, None
                 if part:
                     self.begin(part)
@@ -619,7 +638,7 @@ class Reference:
                 # Without progress 22.05 would try the same until its time is up; later releases go on like this.
                 begin = start if start > begin else start + resolution
                 continue
-            if self.too_much(job):
+            if self.too_much(job, partition):
                 return counted, None
             plans.append(Plan(job, partition, start, high, mask))
             if self.slots_made < (clocks.bf_node_space_size or clocks.bf_max_job_test):
@@ -867,6 +886,7 @@ def reference_replay(cluster, requests, phases, start=None):
         schedule[job] = (part.start, ends[job], part.nodes)
 
     if start is not None:
+        state.ticked = now
         for job, began, nodes in start.placed:
             partition = next(
                 p for p in requests[job].partitions if set(nodes) <= set(cluster.partitions[p].nodes)
@@ -949,6 +969,7 @@ def reference_replay(cluster, requests, phases, start=None):
         if rules.multifactor and (now - phases.tick) % rules.period == 0:
             running = [(part.job, sum(part.cpus), part.start, math.inf) for part in state.running.values()]
             priority.tick(now, running)
+            state.ticked = now
             state.eligible = [back.get(job, since) for job, since in enumerate(state.eligible)]
             stored.update(
                 {(j, name): value(j, name) for j in [*waiting, *back] for name in requests[j].partitions}

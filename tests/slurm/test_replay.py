@@ -43,6 +43,10 @@ LIMITS = (
     Limit("node", 3, account="p", user="u"),
     Limit("cpu", 9, qos="hot", each="job"),
     Limit("node", 2, account="root", each="job"),
+    Limit("cpu minutes", 30, qos="hot"),
+    Limit("cpu minutes", 60, account="root"),
+    Limit("node minutes", 12, qos="hot", each="user"),
+    Limit("mem minutes", 2000, account="p", each="job"),
 )
 PREEMPTIONS = st.one_of(
     st.just(Preemption()),
@@ -356,6 +360,23 @@ def test_a_singleton_waits_for_all_jobs_of_its_user_and_name():
     assert result.start[1] < 100
     assert result.end[:2].max() <= result.start[2] < result.end[2] <= result.start[3]
     assert result.start[4] < 100
+
+
+def test_minutes_that_run_shrink_at_each_tick_and_are_given_back_at_the_end() -> None:
+    # Each job has 4 processors for 20 minutes: 80 of the 100 minutes that all may have.
+    rules = Priorities(multifactor=True, period=300)
+    limits = (Limit("cpu minutes", 100, account="root"),)
+    cluster = replace(cluster_of(), priorities=rules, limits=limits)
+    jobs = [request(k, 0, run, 1200, 4) for k, run in ((1, 1200), (2, 100), (3, 100))]
+    start = replay(cluster, jobs, Phases(0, 0, 0, 0)).start.tolist()
+    # 60 are left of job 1's after 5 minutes, and 20 after 15: the first with room for 80 more.
+    assert start[0] == 0
+    assert 900 <= start[1] < 960
+    # Job 2 ends early, and what it had is free at once.
+    assert start[1] + 100 <= start[2] < start[1] + 160
+    alone = [request(1, 0, 50, 1560, 4)]
+    with pytest.raises(WorkloadError, match="asks for 104 of cpu minutes, but a limit allows 100"):
+        replay(cluster, alone)
 
 
 def test_a_job_over_what_one_may_have_is_refused_and_others_run_beside_each_other():

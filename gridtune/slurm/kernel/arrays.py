@@ -132,7 +132,7 @@ class Outages(NamedTuple):
 class Limits(NamedTuple):
     """Limits on each job and what counts towards them: entries, those of a job from `begin` on.
 
-    `of` is the place in `AMOUNTS`, `counter` that in `used`.
+    `of` is the place in `AMOUNTS`, `counter` that in `used`. Minutes are counted in seconds.
     """
 
     begin: IntArray

@@ -8,8 +8,21 @@ from __future__ import annotations
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import put, share
 
-__all__ = ["NEVER", "end_job", "follow_use", "preempt", "put_back", "start_job", "too_many", "too_much"]
+__all__ = [
+    "MINUTES",
+    "NEVER",
+    "end_job",
+    "follow_use",
+    "pass_minutes",
+    "preempt",
+    "put_back",
+    "start_job",
+    "too_many",
+    "too_much",
+]
 
+#: The first of `AMOUNTS` that are minutes.
+MINUTES = 5
 #: An instant after all others.
 NEVER = 1 << 60
 
@@ -43,28 +56,45 @@ def _remove(order, count, job):
 
 
 @kernel()
-def _amount(world, job, of, cpus, memory, nodes):
-    """Return what a limit counts of a job that has so much."""
+def _amount(world, job, of, cpus, memory, nodes, seconds):
+    """Return what a limit counts of a job that has so much for so long."""
     if of == 0:
         return 1
-    if of == 1:
-        return cpus
-    if of == 2:
-        return memory
-    return nodes if of == 3 else nodes * world.jobs.gpus[job]
+    times, resource = (seconds, of - MINUTES + 1) if of >= MINUTES else (1, of)
+    if resource == 1:
+        return times * cpus
+    if resource == 2:
+        return times * memory
+    return times * (nodes if resource == 3 else nodes * world.jobs.gpus[job])
 
 
 @kernel()
-def _count(world, job, sign):
-    """Add what a job that runs has to what its limits count, or take it away."""
+def _left(world, job, at):
+    """Return how many seconds a job's time limit leaves it at an instant."""
+    running = world.running
+    return max(0, world.records.limit[running.record[job]] - max(0, at - running.start[job]))
+
+
+@kernel()
+def _count(world, job, sign, seconds, first):
+    """Add what a job that runs has, for so long, to what its limits count of the amounts from `first` on."""
     limits, running = world.limits, world.running
     cpus, memory = 0, 0
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         cpus += running.cpus[i]
         memory += running.memory[i]
     for entry in range(limits.begin[job], limits.begin[job + 1]):
-        amount = _amount(world, job, limits.of[entry], cpus, memory, running.parts[job])
-        limits.used[limits.counter[entry]] += sign * amount
+        of = limits.of[entry]
+        if of >= first:
+            amount = _amount(world, job, of, cpus, memory, running.parts[job], seconds)
+            limits.used[limits.counter[entry]] += sign * amount
+
+
+@kernel()
+def pass_minutes(world, job, now):
+    """Take the time since the last tick from the minutes that limits count of a job that runs."""
+    last = world.state.last_tick
+    _count(world, job, -1, _left(world, job, last) - _left(world, job, now), MINUTES)
 
 
 @kernel()
@@ -95,7 +125,8 @@ def too_much(world, record, count):
         of = limits.of[entry]
         if of > 0:
             used = limits.used[limits.counter[entry]]
-            if used + _amount(world, job, of, cpus, memory, nodes) > limits.most[entry]:
+            amount = _amount(world, job, of, cpus, memory, nodes, world.records.limit[record])
+            if used + amount > limits.most[entry]:
                 return True
     return False
 
@@ -124,7 +155,7 @@ def start_job(world, record, count, began, now):
     killed = overdue + (rules.timeout_phase - overdue) % 30
     if running.real_end[job] > overdue:
         running.real_end[job] = min(running.real_end[job], killed)
-    _count(world, job, 1)
+    _count(world, job, 1, _left(world, job, state.last_tick), 0)
     _insert(running.by_limit, state.running, running.limit_end, job)
     _insert(running.by_end, state.running, running.real_end, job)
     state.running += 1
@@ -153,7 +184,7 @@ def end_job(world, job, now):
     _remove(running.by_limit, state.running, job)
     _remove(running.by_end, state.running, job)
     state.running -= 1
-    _count(world, job, -1)
+    _count(world, job, -1, _left(world, job, state.last_tick), 0)
     killed = now - running.start[job] < world.jobs.run[job]
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         node = running.node[i]

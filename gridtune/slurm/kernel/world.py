@@ -30,7 +30,7 @@ from gridtune.slurm.kernel.arrays import (
     Slots,
     World,
 )
-from gridtune.slurm.kernel.running import NEVER
+from gridtune.slurm.kernel.running import MINUTES, NEVER
 from gridtune.slurm.limits import AMOUNTS, limits_on
 from gridtune.slurm.preemption import MODES
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
@@ -218,7 +218,8 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[Limits,
             held = [*held, (("array", request.array), "jobs", request.array_most)]
         for key, of, number in held:
             counter = counters.setdefault((job if key is None else key, of), len(counters))
-            entries.append((counter, AMOUNTS.index(of), number))
+            of_ = AMOUNTS.index(of)
+            entries.append((counter, of_, 60 * number if of_ >= MINUTES else number))
         begin.append(len(entries))
         if request.array and request.array not in numbers:
             numbers[request.array] = len(numbers)
