@@ -218,8 +218,8 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[Limits,
             held = [*held, (("array", request.array), "jobs", request.array_most)]
         for key, of, number in held:
             counter = counters.setdefault((job if key is None else key, of), len(counters))
-            of_ = AMOUNTS.index(of)
-            entries.append((counter, of_, 60 * number if of_ >= MINUTES else number))
+            place = AMOUNTS.index(of)
+            entries.append((counter, place, 60 * number if place >= MINUTES else number))
         begin.append(len(entries))
         if request.array and request.array not in numbers:
             numbers[request.array] = len(numbers)
