@@ -70,8 +70,7 @@ class _Ours(TorchLoop):
         super().__init__(env, network, replace(SETTINGS, **changed))
 
     def decide(self, observations: Float32Array, state: Any) -> tuple[Tensor, Any]:
-        blank = self.network.memory()
-        memory = blank.expand(len(observations), *blank.shape[1:]) if state is None else state
+        memory = self.network.memory(len(observations)) if state is None else state
         logits, _, memory = self.network.step(torch.from_numpy(observations), memory)
         return logits, memory
 

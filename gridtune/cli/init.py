@@ -86,7 +86,6 @@ def init(
         from gridtune.slurm.study import SYSTEM, suggest_study
 
         works = Effective() if fitted is None else Effective.read(fitted)
-
         system_name = SYSTEM
     system = default_system() if system_name is None else get_system(system_name)
     name = name or space_name(log)

@@ -555,8 +555,8 @@ def handles_within(words: IntArray, lengths: Sequence[int] | IntArray) -> IntArr
 
 def _dtype_of(array_type: Any) -> np.dtype[Any]:
     """Return what arrays of an annotated type hold; from NumPy 2.5 on, `NDArray` has one argument."""
-    held = get_args(array_type)[-1]
-    return np.dtype((get_args(held) or (held,))[0])
+    element = get_args(array_type)[-1]
+    return np.dtype((get_args(element) or (element,))[0])
 
 
 @intrinsic
@@ -566,8 +566,7 @@ def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first:
     The annotations of the class say what its columns hold: int64 of an `IntArray`.
     """
     hints = list(get_type_hints(kind.instance_class).values())[len(values) :]
-    held = [from_dtype(_dtype_of(hint)) for hint in hints]
-    columns = [_bare_type(types.Array(element, 1, "C")) for element in held]
+    columns = [_bare_type(types.Array(from_dtype(_dtype_of(hint)), 1, "C")) for hint in hints]
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = cgutils.create_struct_proxy(signature.args[2])(context, builder, value=arguments[2])

@@ -73,7 +73,7 @@ class ClusterState:
 
     @property
     def placed(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """What runs, the jobs of fewest nodes first: position, start, nodes.
+        """Running jobs, those of fewest nodes first: position, start, nodes.
 
         Nothing says how many processors a job has on each of its nodes. A job of one node has all of them
         there, so the others get what those leave.

@@ -177,13 +177,12 @@ class RequestCheck:
             if name not in partitions:
                 there = ", ".join(partitions)
                 raise WorkloadError(f"job {request.number}: no partition {name!r}", hint=f"there are {there}")
-        limit = min(request.limit_in(partitions[name]) for name in request.partitions)
-        minutes = {f"{of} minutes": amount * limit / 60 for of, amount in amounts.items()}
+        limit = min((request.limit_in(partitions[name]) for name in request.partitions), default=0)
+        asked = amounts | {f"{of} minutes": amount * limit / 60 for of, amount in amounts.items()}
         for of, most in self._limits_of(request):
-            asked = amounts.get(of, 0) or minutes.get(of, 0)
-            if asked > most:
+            if asked[of] > most:
                 raise WorkloadError(
-                    f"job {request.number}: asks for {asked:g} of {of}, but a limit allows {most}",
+                    f"job {request.number}: asks for {asked[of]:g} of {of}, but a limit allows {most}",
                     hint="compare it with sacctmgr's lists, or leave such jobs out",
                 )
         if not any(self._can_hold(request, partitions[name]) for name in request.partitions):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gridtune.errors import PolicyError
-from gridtune.training.networks import ActorCritic, NetworkOutput
+from gridtune.training.networks import ActorCritic
 
 __all__ = ["Actor", "Decisions", "best_actions", "draw"]
 
@@ -45,21 +45,17 @@ class Actor:
         N, their number.
     """
 
+    @torch.no_grad()
     def __init__(self, network: ActorCritic, episodes: int) -> None:
         self.network, self.episodes = network, episodes
-        self._blank = torch.empty(0)
-        self.memory = torch.empty(0)
+        # A graph reads and writes these two where they are.
+        self._blank, self.memory = network.memory(1), network.memory(episodes)
         self._replay: _Replay | None = None
 
     @torch.no_grad()
     def begin(self) -> None:
         """Begin all episodes, with the network's weights as they are now."""
-        blank = self.network.memory()
-        if self._blank.shape != blank.shape or self._blank.device != blank.device:
-            # A graph has the places of these two.
-            self._blank, self._replay = blank.clone(), None
-            self.memory = blank.repeat(self.episodes, *[1] * (blank.dim() - 1))
-        self._blank.copy_(blank)
+        self._blank.copy_(self.network.memory(1))
         self.memory.copy_(self._blank.expand_as(self.memory))
 
     @torch.no_grad()
@@ -137,7 +133,7 @@ class _Replay:
 
     def _decide(self) -> None:
         actor, observations = self._actor, self._seen[:, :-2]
-        output: NetworkOutput = actor.network.step(observations, actor._restarted(self._seen[:, -2] > 0))
+        output = actor.network.step(observations, actor._restarted(self._seen[:, -2] > 0))
         actor.memory.copy_(output.state)
         actions, log_probabilities = _drawn(output.logits, self._seen[:, -1])
         decides = actor.network.decides(observations)

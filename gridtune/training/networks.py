@@ -101,12 +101,12 @@ class ActorCritic(nn.Module):
         device = next(self.parameters()).device
         return torch.zeros(episodes, *self.state_shape, device=device)
 
-    def memory(self) -> Tensor:
-        """Return what `step` is given where an episode begins: shape (1, …).
+    def memory(self, episodes: int) -> Tensor:
+        """Return what `step` is given where episodes begin: shape (episodes, …).
 
         By default it is the state. A network with a lookback has a memory of its own.
         """
-        return self.initial_state(1)
+        return self.initial_state(episodes)
 
     def step(self, observations: Tensor, memory: Tensor) -> NetworkOutput:
         """Make the next decision of each episode: `forward` for one observation, without the axis L.
@@ -246,8 +246,8 @@ class FrameStackNetwork(ActorCritic):
         """Return the arguments of `make_network` that create it."""
         return {**super().description(), "frames": self.lookback + 1}
 
-    def memory(self) -> Tensor:
-        """Return the states of windows that have read 0, 1, … zeros: (1, towers, frames, 2, units).
+    def memory(self, episodes: int) -> Tensor:
+        """Return the states of windows that have read 0, 1, … zeros: (episodes, towers, frames, 2, units).
 
         An observation is read by every window that it is part of, each of which began a step later than the
         next. So a decision takes one step of the LSTM for `frames` rows instead of `frames` steps in turn.
@@ -259,7 +259,7 @@ class FrameStackNetwork(ActorCritic):
             for _ in range(self.lookback):
                 states.append(torch.cat(tower.cell(seen, *states[-1].unsqueeze(1))))
             windows.append(torch.stack(states))
-        return torch.stack(windows).unsqueeze(0)
+        return torch.stack(windows).repeat(episodes, 1, 1, 1, 1)
 
     def step(self, observations: Tensor, memory: Tensor) -> NetworkOutput:
         frames = self.lookback + 1

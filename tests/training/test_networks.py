@@ -41,12 +41,13 @@ def one_by_one(network, observations, begins):
 
 
 def step_by_step(network, observations, begins):
-    """Return the same from `step`, whose memory begins anew where an episode does."""
+    """Return the same from `step`, whose memory is reset where an episode begins."""
     actor, replies = Actor(network, EPISODES), []
     actor.begin()
     for seen, begun in zip(observations[network.lookback :], begins[network.lookback :], strict=True):
         logits = network.step(
-            seen, torch.where(begun.view(-1, *[1] * (actor.memory.dim() - 1)), network.memory(), actor.memory)
+            seen,
+            torch.where(begun.view(-1, *[1] * (actor.memory.dim() - 1)), network.memory(1), actor.memory),
         )
         replies.append((logits.logits, actor.step(seen, begun, torch.zeros(EPISODES), 0).values))
     return tuple(torch.stack(part) for part in zip(*replies, strict=True))

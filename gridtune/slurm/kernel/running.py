@@ -79,6 +79,8 @@ def _left(world, job, at):
 def _count(world, job, sign, seconds, first):
     """Add what a job that runs has, for so long, to what its limits count of the amounts from `first` on."""
     limits, running = world.limits, world.running
+    if limits.begin[job] == limits.begin[job + 1]:
+        return
     cpus, memory = 0, 0
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         cpus += running.cpus[i]

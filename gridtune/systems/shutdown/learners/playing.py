@@ -59,8 +59,7 @@ def play_days(
             days.take(part), cluster, count=len(part), tau=tau, view=cast("View", network.view)
         )
         batch.reset(np.arange(len(part)))
-        blank = network.memory()
-        memory = blank.repeat(len(part), *[1] * (blank.dim() - 1))
+        memory = network.memory(len(part))
         for minute in range(longest):
             seen = torch.from_numpy(batch.observations).to(device)
             chance = None if rng is None else rng.random(len(part), np.float32)
