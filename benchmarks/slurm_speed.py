@@ -98,6 +98,8 @@ def made_up(most_share: float, days: int = 3, each_day: int = 10_000) -> tuple[S
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--order", help="queue order in place of Slurm's priority")
+    parser.add_argument("--guard", type=int, help="with an order: seconds; longer waits go first")
     parser.add_argument("--share", type=float, default=0.44, help="of limits that jobs run at most (0.44)")
     arguments = parser.parse_args()
     folder = arguments.folder
@@ -108,10 +110,11 @@ def main() -> None:
         cluster = read_cluster(folder)
         requests = read_submissions(folder, cluster)
     began = time.process_time()
-    replay(cluster, requests[:50])
+    rule = {"order": arguments.order, "guard": arguments.guard}
+    replay(cluster, requests[:50], **rule)
     print(f"first replay, with what is compiled: {time.process_time() - began:.1f} CPU s")
     began = time.process_time()
-    result = replay(cluster, requests, Phases())
+    result = replay(cluster, requests, Phases(), **rule)
     spent = time.process_time() - began
     submit = np.array([request.submit for request in requests])
     waits = result.start - submit
@@ -122,6 +125,9 @@ def main() -> None:
         f"{days / spent:.2g} days a second"
     )
     print(f"{waiting:.0f} jobs wait on average, for {waits.mean():,.0f} s; median {np.median(waits):,.0f} s")
+    run = result.end - result.start
+    slowdown = np.maximum(1, (waits + run) / np.maximum(10, run)).mean()
+    print(f"the longest wait is {waits.max():,} s, the mean bounded slowdown {slowdown:,.1f}")
 
 
 if __name__ == "__main__":

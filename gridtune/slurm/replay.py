@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from gridtune.batch.policies import QueueOrder
+from gridtune.batch.simulator.scores import check_scores, naming_jobs
 from gridtune.core.compiled import bare, kernel
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.kernel.ordering import get_score, new_ordering, sort_waiting
 from gridtune.slurm.kernel.passes import backfill_pass, main_pass
 from gridtune.slurm.kernel.placing import put, room_of
 from gridtune.slurm.kernel.running import (
@@ -87,6 +90,8 @@ def replay(
     requests: Sequence[Request],
     phases: Phases | None = None,
     start: ClusterState | None = None,
+    order: str | QueueOrder | Callable[..., float] | None = None,
+    guard: int | None = None,
 ) -> Result:
     """Replay jobs on a cluster that is empty at first, or in a state.
 
@@ -98,16 +103,24 @@ def replay(
         Those of the scheduler's clocks.
     start
         Jobs that run at the beginning, and since when.
+    order
+        The queue order in place of Slurm's priority, if any: see `get_score`. Tiers of partitions stay before
+        it. Scores are computed anew at each main and each backfill pass.
+    guard
+        With an order: seconds; jobs that have waited for longer go first, the oldest first.
 
     Raises
     ------
     WorkloadError
         If the cluster cannot hold a job, or nodes cannot hold all that runs on them.
+    PolicyError
+        If it is no order for nodes, or does not score a job.
     """
     check = RequestCheck(cluster)
     for request in requests:
         check.check(request)
-    return Replay(cluster, requests, phases or Phases(), start).run()
+    score = None if order is None else get_score(order)
+    return Replay(cluster, requests, phases or Phases(), start, score, guard).run()
 
 
 class Replay:
@@ -119,6 +132,8 @@ class Replay:
         requests: Sequence[Request],
         phases: Phases,
         start: ClusterState | None = None,
+        order: QueueOrder | None = None,
+        guard: int | None = None,
     ) -> None:
         self.cluster, self.requests, self.phases = cluster, requests, phases
         self.order = sorted(range(len(requests)), key=lambda k: requests[k].rank)
@@ -127,6 +142,10 @@ class Replay:
         first = ordered[0].submit if ordered else 0
         self.begin = start.now if start is not None else first
         self.world = new_world(cluster, ordered, self.tree, phases, self.begin)
+        self.queue_order, self.ordering = order, None
+        if order is not None:
+            self.world.rules["scored"] = 1
+            self.ordering, self.inputs = new_ordering(order, guard, ordered, self.world)
         if start is not None:
             self._resume(start)
 
@@ -176,13 +195,16 @@ class Replay:
         world, rules, first = self.world, self.cluster.priorities, self.begin
         tick = first + (self.phases.tick - first) % rules.period
         while rules.multifactor and self._goes_on():
-            advance(world, tick)
+            advance(world, self.ordering, tick)
             settle(world, tick)
             world.factor[:] = self.tree.factors(world.usage, rules)
             prioritise(world, tick)
             tick += rules.period
         if not world.state["stuck"]:
-            advance(world, NEVER)
+            advance(world, self.ordering, NEVER)
+        if self.queue_order is not None:
+            with naming_jobs(np.array([self.requests[k].number for k in self.order])[world.records.job]):
+                check_scores([self.queue_order], self.inputs, "fail")
         return self._result()
 
     def _goes_on(self) -> bool:
@@ -281,7 +303,12 @@ def _before(world, record, other):
 
 @kernel()
 def _sort_in(world, position):
-    """Put the record at a position of the queue where it belongs among those before it."""
+    """Put the record at a position of the queue where it belongs among those before it.
+
+    An order in place of the priority does so before each pass.
+    """
+    if world.rules.scored:
+        return
     order = world.order
     record = order[position]
     while position > 0 and _before(world, record, order[position - 1]):
@@ -435,13 +462,16 @@ def _end(world, now):
 
 
 @kernel()
-def advance(world, until):
-    """Go on to an instant; what happens at it is left."""
-    _advance(bare(world), until)
+def advance(world, ordering, until):
+    """Go on to an instant; what happens at it is left.
+
+    Without an ordering Slurm's priority orders the queue: kernels are compiled for either.
+    """
+    _advance(bare(world), bare(ordering), until)
 
 
 @kernel()
-def _advance(world, until):
+def _advance(world, ordering, until):
     state, rules, jobs, running = world.state, world.rules, world.jobs, world.running
     while True:
         now = min(state.due, state.direct, state.back)
@@ -480,6 +510,8 @@ def _advance(world, until):
                 state.due, state.last_pass = NEVER, now
             if now >= state.direct:
                 state.direct, state.touched = NEVER, 1
+            if ordering is not None:
+                sort_waiting(ordering, state.waiting, now)
             main_pass(world, now, NEVER if full else rules.default_queue_depth)
             _follow_pass(world, now)
         if state.started > started:
@@ -497,6 +529,8 @@ def _advance(world, until):
         busy = state.waiting > 0 or state.running > 0
         if rules.backfill and state.touched and busy and now >= state.next_backfill:
             started = state.started
+            if ordering is not None:
+                sort_waiting(ordering, state.waiting, now)
             backfill_pass(world, now)
             _follow_pass(world, now)
             state.touched = int(state.started > started)

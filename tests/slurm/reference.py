@@ -2,7 +2,7 @@
 
 Sets of nodes are whole numbers, bit n for node n. Rules: SchedMD's source, release 22.05 unless said
 otherwise, and the runs of a real Slurm 22.05.8 that `benchmarks/slurm_agreement.py` compares with. Nothing is
-shared with the kernel but the descriptions of cluster and jobs.
+shared with the kernel but the descriptions of cluster and jobs, and orders as plain functions.
 """
 # ruff: noqa: PLR0911, PLR0912, SIM102, E501
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from gridtune.batch.policies import JobView
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.limits import limits_on
 from gridtune.slurm.requests import Request
@@ -70,11 +71,12 @@ class Running:
 
 @dataclass
 class Record:
-    """A job waiting in one of its partitions."""
+    """A job waiting in one of its partitions; the least rank of those of a tier goes first."""
 
     job: int
     partition: str
     priority: float
+    rank: float = 0
 
 
 @dataclass
@@ -855,8 +857,21 @@ class Priority:
         return max(1, int(age + share + size + (sum(rest) - self.requests[job].nice)))
 
 
-def reference_replay(cluster, requests, phases, start=None):
-    """Replay jobs second by second; return {job: (start, end, nodes)}."""
+def score_of(score, guard, request, partition, waited, now, first):
+    """Return the score of a job that has waited so long, by an order in place of Slurm's priority."""
+    if guard is not None and waited > guard:
+        return -math.inf
+    since = now - waited - first
+    return score(JobView(
+        since, request.limit_in(partition), request.cpus, 0, 0, 0, 0, waited, now - first, 0, 0, 0
+    ))  # fmt: skip
+
+
+def reference_replay(cluster, requests, phases, start=None, score=None, guard=None):
+    """Replay jobs second by second; return {job: (start, end, nodes)}.
+
+    With a score, a function of a job's view, the queue is ordered by it instead of the priority.
+    """
     state, priority = Reference(cluster, requests), Priority(cluster, requests)
     clocks, rules = cluster.clocks, cluster.priorities
     order = sorted(range(len(requests)), key=lambda j: requests[j].rank)
@@ -873,9 +888,20 @@ def reference_replay(cluster, requests, phases, start=None):
         )
 
     def queue():
-        records = [Record(j, name, stored[j, name]) for j in waiting for name in requests[j].partitions]
+        records = [
+            Record(j, name, stored[j, name], rank(j, name))
+            for j in waiting
+            for name in requests[j].partitions
+        ]
         tiers = {name: p.tier for name, p in cluster.partitions.items()}
-        return sorted(records, key=lambda r: (-tiers[r.partition], -r.priority, order.index(r.job)))
+        return sorted(records, key=lambda r: (-tiers[r.partition], r.rank, order.index(r.job)))
+
+    def rank(job, partition):
+        if score is None:
+            return -stored[job, partition]
+        # A job waits from when nothing but the queue stood before it.
+        waited, first = now - state.eligible[job], requests[order[0]].submit
+        return score_of(score, guard, requests[job], cluster.partitions[partition], waited, now, first)
 
     def note(part):
         job = part.job

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gridtune.errors import ScheduleError, WorkloadError
 from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, Qos, SlurmCluster
+from gridtune.slurm.kernel.ordering import get_score
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
 from gridtune.slurm.replay import ClusterState, Phases, Result, replay
@@ -200,6 +201,61 @@ def test_the_kernel_equals_its_twin(cluster, requests, phases):
         for s, e, n in zip(result.start, result.end, result.nodes, strict=True)
     ]
     assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
+
+
+def oldest_third(job, share=3.0):
+    """A function of a user's: it may be compiled for whole numbers or for floating point."""
+    return -job.wait / share + job.walltime % 7
+
+
+ORDERS = st.sampled_from(
+    [
+        *("fcfs", "sjf", "ljf", "saf", "laf", "narrowest", "widest", "wfp3", "wfp3(exponent=2)", "unicef"),
+        *("xfactor", "f1", "f2", "f3", "f4", "edf(slack=2)", "wait / walltime - now * processors"),
+        oldest_third,
+    ]
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    clusters(),
+    logs(),
+    st.builds(Phases, st.integers(0, 59), st.integers(0, 19), st.integers(0, 29), st.integers(0, 299)),
+    ORDERS,
+    st.sampled_from([None, None, 0, 90, 400]),
+)
+def test_an_order_equals_its_twin(cluster, requests, phases, order, guard):
+    try:
+        result = replay(cluster, requests, phases, order=order, guard=guard)
+    except WorkloadError:
+        return
+    validate_result(cluster, requests, result)
+    schedule = reference_replay(cluster, requests, phases, score=get_score(order), guard=guard)
+    own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
+    assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), logs(), ORDERS, st.sampled_from([None, 90]), st.integers(1, 600), st.data())
+def test_no_run_time_decides_before_its_job_has_ended(cluster, requests, order, guard, now, data):
+    cluster = replace(cluster, preemption=Preemption())
+    try:
+        before = replay(cluster, requests, order=order, guard=guard)
+    except WorkloadError:
+        return
+    ended = (before.start >= 0) & (before.end <= now)
+    # What has started goes on until now at least.
+    least = np.where(before.start >= 0, np.maximum(now - before.start, 0), 0).tolist()
+    changed = [
+        one if done else replace(one, run_time=shortest + data.draw(st.integers(0, 500)))
+        for one, done, shortest in zip(requests, ended, least, strict=True)
+    ]
+    after = replay(cluster, changed, order=order, guard=guard)
+    begun = [
+        np.where((result.start >= 0) & (result.start < now), result.start, now) for result in (before, after)
+    ]
+    np.testing.assert_array_equal(*begun)
 
 
 @settings(max_examples=40, deadline=None)

@@ -76,9 +76,13 @@ class QueueOrder:
     @property
     def predicts(self) -> bool:
         """Whether its score may depend on a predictor: unless its source shows that it does not."""
+        return not self.reads_only(frozenset(JobView._fields) - PREDICTED_FIELDS)
+
+    def reads_only(self, fields: frozenset[str]) -> bool:
+        """Tell whether its score provably depends on no other fields of a job; not without source."""
         if isinstance(self.score, Expression):
-            return bool(self.score.names & PREDICTED_FIELDS)
-        return not _reads_only(self.score, frozenset(JobView._fields) - PREDICTED_FIELDS)
+            return self.score.names.isdisjoint({*JobView._fields} - fields)
+        return _reads_only(self.score, fields)
 
     @property
     def label(self) -> str:

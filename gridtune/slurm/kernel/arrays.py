@@ -49,7 +49,7 @@ RULES = np.dtype(
             "multifactor", "max_age", "kill_wait", "overtime", "later_rules", "full_phase", "timeout_phase",
             "nodes", "words", "leaves", "partitions", "users", "assocs", "jobs", "outages", "favor_small",
             "cpus", "preempting", "youngest_first", "strict_order", "reorder_count", "pause", "groups",
-            "levels",
+            "levels", "scored",
         )
     ]
     + [("age", np.float64), ("fair_share", np.float64), ("size", np.float64), ("rate", np.float64)]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from cachetools import LRUCache
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from gridtune.batch.metrics import METRICS, evaluate
+from gridtune.batch.policies.expression import Expression
+from gridtune.batch.policies.queue_order import order_of_function
+from gridtune.batch.replay import check_policy
 from gridtune.core.remarks import WALLTIMES, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.core.sources import file_checksums
@@ -24,8 +27,10 @@ from gridtune.core.system import (
     Window,
     WorkloadLoader,
 )
+from gridtune.errors import PolicyError
 from gridtune.slurm.cluster import SlurmCluster, read_cluster
 from gridtune.slurm.effective import Effective
+from gridtune.slurm.kernel.ordering import get_score
 from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
@@ -48,12 +53,12 @@ class SlurmParameters(LogParameters):
     """The parameters of one replay: a setting that is left open is that of the slurm.conf."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Common": ("trace", "slurm", "window", "bf_interval", "bf_window", "default_queue_depth"),
+        "Common": ("trace", "slurm", "window", "bf_interval", "bf_window", "default_queue_depth", "order"),
         "Scheduler": (
             *("scheduler", "sched_interval", "bf_resolution", "bf_max_job_test", "bf_max_job_user"),
             *("changes", "slurm_version"),
         ),
-        "Priority": tuple(name for name in SETTINGS if name.startswith("weight_")),
+        "Priority": (*(name for name in SETTINGS if name.startswith("weight_")), "guard"),
         "As it works": ("nodes_in_service", "release_delay", "user_share"),
         "Jobs": ("clean", "first", "warmup", "cooldown"),
     }
@@ -91,6 +96,17 @@ class SlurmParameters(LogParameters):
     weight_job_size: Setting = Field(None, description="PriorityWeightJobSize")
     weight_partition: Setting = Field(None, description="PriorityWeightPartition")
     weight_qos: Setting = Field(None, description="PriorityWeightQOS")
+    order: str | None = Field(
+        None,
+        description="queue order in place of Slurm's priority, within a tier: fcfs, sjf, saf, wfp3, f1, …, "
+        "one of a plug-in, or an expression; default: Slurm's priority",
+        examples=["saf", "log(walltime) + 0.3 * processors"],
+    )
+    guard: Setting = Field(
+        None,
+        description="with an order: seconds; jobs that have waited for longer go first, the oldest first",
+        examples=[172800],
+    )
     changes: str = Field(
         "",
         description="further settings in place of those of the slurm.conf, with semicolons between them",
@@ -112,6 +128,28 @@ class SlurmParameters(LogParameters):
     cooldown: Annotated[float, Field(ge=0, lt=0.5)] = Field(
         0.0, description="fraction of the jobs, the last to be submitted, that metrics leave out"
     )
+
+    @classmethod
+    def register_function(cls, parameter: str, function: Callable[..., Any]) -> str:
+        """Take a function as a queue order, under the name it is registered by or else its own."""
+        if parameter != "order":
+            return super().register_function(parameter, function)
+        return order_of_function(function).name
+
+    @field_validator("order")
+    @classmethod
+    def _check_order(cls, value: str | None) -> str | None:
+        try:
+            order = None if value is None else get_score(value)
+        except PolicyError as error:
+            raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
+        return order.name if order is not None and isinstance(order.score, Expression) else value
+
+    @model_validator(mode="after")
+    def _check_guard(self) -> SlurmParameters:
+        if self.order is None:
+            self._refuse_idle([(("guard",), "Slurm's own priority; it goes with an order")])
+        return self
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -169,16 +207,17 @@ class SlurmSystem(System):
         )
 
     def preflight(self, parameters: SlurmParameters, load: WorkloadLoader) -> None:
-        """Refuse a configuration that cannot be read, and a log of which nothing can run on it."""
-        self._selected(parameters, load)
+        """Refuse configurations and orders that are faulty, and a log of which nothing can run there."""
+        workload, _ = self._selected(parameters, load)
+        if parameters.order is not None:
+            check_policy(get_score(parameters.order), workload)
 
     def prepare(self, parameters: Iterable[SlurmParameters]) -> None:
-        """Compile the kernels by replaying two jobs."""
-        for cell in parameters:
+        """Compile the kernels by replaying two jobs under each order."""
+        for cell in {cell.order: cell for cell in parameters}.values():
             cluster = self._cluster(cell)
             name = next(name for name, partition in cluster.partitions.items() if partition.nodes)
-            replay(cluster, [Request(k, k, 9, 60, partitions=(name,)) for k in (1, 2)])
-            return
+            replay(cluster, [Request(k, k, 9, 60, partitions=(name,)) for k in (1, 2)], order=cell.order)
 
     def run(
         self, parameters: SlurmParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -190,7 +229,8 @@ class SlurmSystem(System):
         workload, jobs = self._selected(parameters, load)
         effective = Effective.of(dict(parameters))
         cluster, requests = effective.applied(self._cluster(parameters), jobs.requests)
-        result = replay(cluster, requests, Phases.draw(cluster, streams("phases")))
+        phases = Phases.draw(cluster, streams("phases"))
+        result = replay(cluster, requests, phases, order=parameters.order, guard=parameters.guard)
         validate_result(cluster, requests, result)
         killed = result.end - result.start < workload.run_time
         schedule = Schedule(
@@ -200,7 +240,11 @@ class SlurmSystem(System):
             result.end,
             np.array([request.time_limit for request in jobs.requests], np.int64),
             np.where(killed, JobState.KILLED, JobState.COMPLETED).astype(np.int8),
-            {"order": "slurm", "backfill": "sched/backfill" if cluster.backfill else "sched/builtin"},
+            {
+                "order": parameters.order or "slurm",
+                "backfill": "sched/backfill" if cluster.backfill else "sched/builtin",
+                **({} if parameters.guard is None else {"guard": parameters.guard}),
+            },
         )
         notes = {
             "jobs": len(workload),

@@ -14,6 +14,7 @@ from gridtune.errors import GridtuneError, WorkloadError
 from gridtune.slurm.cluster import read_cluster
 from gridtune.slurm.study import configured
 from gridtune.sweep import run_cell
+from gridtune.systems.slurm.system import SlurmParameters
 from gridtune.testing import SystemConformance
 from gridtune.workload import Workload, write_workload
 
@@ -39,6 +40,43 @@ def test_what_is_left_open_is_that_of_the_conf() -> None:
     assert wait_mean(**written) == wait_mean()
     assert wait_mean(bf_interval=1800) > wait_mean()
     assert wait_mean(changes="SchedulerParameters=bf_interval=1800") == wait_mean(bf_interval=1800)
+
+
+class TestSlurmSystemWithAnOrder(SystemConformance):
+    system = "slurm"
+    example: ClassVar[dict[str, Any]] = {**CELL, "order": "saf", "guard": 3600}
+
+
+def test_an_order_takes_the_place_of_the_priority() -> None:
+    assert wait_mean(order="sjf") == wait_mean(order="walltime") < wait_mean() < wait_mean(order="ljf")
+    assert wait_mean(order="sjf", guard=0) == wait_mean(order="fcfs")
+    # The weights of the priority decide nothing any more.
+    assert wait_mean(order="sjf", weight_age=9) == wait_mean(order="sjf")
+
+
+def test_a_function_of_ones_own_is_an_order() -> None:
+    def reversed_sjf(job, factor=1.0):
+        return -factor * job.walltime
+
+    name = SlurmParameters.register_function("order", reversed_sjf)
+    assert wait_mean(order=f"{name}(factor=2)") == wait_mean(order="ljf")
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ({"order": "rollout"}, "order=rollout plays a pool of processors forward, and not nodes"),
+        ({"order": "fair-user"}, "order 'fair-user' may read more of a job than its request and its wait"),
+        ({"order": "random"}, "may read more of a job"),
+        ({"order": "wait * prediction"}, "may read more of a job"),
+        ({"order": "safe"}, "no queue order is named 'safe' .did you mean 'saf'"),
+        ({"guard": 60}, "guard has no effect with Slurm's own priority"),
+        ({"order": "1 / wait"}, "queue order '1 / wait' gives inf and no finite number .* for job"),
+    ],
+)
+def test_an_order_that_does_not_score_jobs_on_nodes_is_refused(cell, message) -> None:
+    with pytest.raises(GridtuneError, match=message):
+        run_cell("slurm", {**CELL, **cell}, seed=1)
 
 
 def test_init_writes_a_study_whose_baseline_is_what_runs(tmp_path, monkeypatch) -> None:
