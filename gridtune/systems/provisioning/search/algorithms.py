@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,8 @@ from gridtune.systems.provisioning.search.rules import heuristic_plans
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.types import BoolArray
 
-__all__ = ["find_front", "new_search", "run_search", "search_arguments", "search_defaults"]
+__all__ = ["find_front", "new_search", "run_search", "search_defaults"]
 
-#: Parameters of the `provisioning` system to the searches' own names for them.
-_RENAMED = {"mutation": "mutation_rate", "seeded": "seeding"}
 #: The most plans of simple rules: as many as the memetic search begins with.
 _RULES = 40
 
@@ -91,43 +88,6 @@ def search_defaults(algorithm: str) -> dict[str, Any]:
     }
 
 
-def search_arguments(algorithm: str, slots: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a search's own parameters for settings by the names of the `provisioning` system.
-
-    Parameters
-    ----------
-    algorithm
-        One of `gridtune.systems.provisioning.parameters.SEARCHES`.
-    slots
-        The number of slots to choose from.
-    settings
-        `mutation`, the mean number of bits that flip, becomes the `mutation_rate` of a bit; `seeded` becomes
-        `seeding`; the memetic search has as many `offspring` as its `population` unless `offspring` is set.
-        Every other setting has the search's own name.
-
-    Raises
-    ------
-    SimulationError
-        Naming a setting that the search does not take, or that is given by both names.
-    """
-    arguments, defaults = dict(settings), search_defaults(algorithm)
-    renamed = {ours: theirs for ours, theirs in _RENAMED.items() if theirs in defaults}
-    names = sorted({*defaults, *renamed})
-    for name in settings:
-        if name not in names:
-            hint = f"it takes {', '.join(names)}"
-            raise SimulationError(f"search={algorithm} has no setting {name}", field=name, hint=hint)
-        if renamed.get(name, name) != name and renamed[name] in settings:
-            raise SimulationError(f"given as {renamed[name]}, too", field=name, hint="leave one of them out")
-    if "seeded" in arguments:
-        arguments["seeding"] = arguments.pop("seeded")
-    if "mutation" in arguments:
-        arguments["mutation_rate"] = min(1.0, arguments.pop("mutation") / slots)
-    if "offspring" in defaults and "population" in arguments:
-        arguments.setdefault("offspring", arguments["population"])
-    return arguments
-
-
 def run_search(parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Archive:
     """Return the front of a cell's search; that of a few plans where simple rules choose the slots."""
     p = parameters
@@ -135,13 +95,7 @@ def run_search(parameters: ProvisioningParameters, problem: PlanProblem, rng: np
         return enumerate_front(problem, record=True)
     archive = Archive(len(problem), record=True)
     if p.search in SEARCHES:
-        names = ["population", "release"]
-        if p.search == "moga":
-            names += ["crossover_points", "crossover_rate", "mutation"]
-        if p.search not in ("memetic", "random"):
-            names.append("seeded")
-        settings = {name: getattr(p, name) for name in names}
-        search = new_search(p.search, problem, rng, **search_arguments(p.search, len(problem), settings))
+        search = new_search(p.search, problem, rng, **_arguments(p, len(problem)))
         search.archive = archive
         return search.run(p.evaluations or p.population * p.iterations)
     made = None
@@ -162,6 +116,23 @@ def run_search(parameters: ProvisioningParameters, problem: PlanProblem, rng: np
     archive.add(costs, plans)
     archive.evaluations = made or archive.evaluations
     return archive
+
+
+def _arguments(parameters: ProvisioningParameters, slots: int) -> dict[str, Any]:
+    """Return what the search of a cell takes, by its own names."""
+    p = parameters
+    arguments = {
+        "population": p.population,
+        "offspring": p.population,
+        "crossover_points": p.crossover_points,
+        "crossover_rate": p.crossover_rate,
+        "mutation_rate": min(1.0, p.mutation / slots),
+        "seeding": p.seeded,
+        "release": p.release,
+    }
+    if p.search == "memetic":
+        del arguments["crossover_rate"]  # the system's is that of moga
+    return {name: value for name, value in arguments.items() if name in search_defaults(p.search)}
 
 
 def _agent_plans(checkpoint: str, problem: PlanProblem, release: bool) -> tuple[BoolArray, int]:

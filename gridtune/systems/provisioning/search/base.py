@@ -1,12 +1,10 @@
-"""`Search`: the base of all searches for plans, which can be interrupted and resumed; and a random one."""
+"""`Search`: the base of all searches for plans; and a random one."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.problem import PlanProblem
@@ -14,20 +12,13 @@ from gridtune.systems.provisioning.search.fronts import Archive
 from gridtune.systems.provisioning.search.rules import random_plans
 from gridtune.types import BoolArray, FloatArray
 
-__all__ = ["Arrays", "RandomSearch", "Search", "check"]
-
-#: Arrays by name.
-Arrays = dict[str, npt.NDArray[Any]]
-
-#: Prefix of the names of a search's own arrays.
-_OWN = "own."
+__all__ = ["RandomSearch", "Search", "check"]
 
 
 class Search(ABC):
     """A search for the plans that no other one dominates.
 
-    Each `step` evaluates some plans. Between steps, `state` is complete: another search of the same kind on
-    the same problem that restores it continues as this one would.
+    Each `step` evaluates some plans.
 
     Parameters
     ----------
@@ -87,44 +78,6 @@ class Search(ABC):
     def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
         """Take in the costs of the proposed plans, as far as they were evaluated."""
         self._costs, self._plans = costs, plans
-
-    def _own_state(self) -> Arrays:
-        """Return what this kind of search keeps besides the archive: its population, by default."""
-        return {"population": self._plans.copy(), "population_costs": self._costs.copy()}
-
-    def _set_own_state(self, state: Arrays) -> None:
-        """Restore what `_own_state` returned."""
-        self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()
-
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return everything needed to resume: arrays by name, and values of JSON."""
-        own = {f"{_OWN}{name}": array for name, array in self._own_state().items()}
-        arrays = {"costs": self.archive.costs.copy(), "plans": self.archive.plans.copy(), **own}
-        return arrays, {
-            "kind": type(self).__name__,
-            "rng": self.rng.bit_generator.state,
-            "evaluations": self.evaluations,
-            "iterations": self.iterations,
-        }
-
-    def restore(self, arrays: Arrays, about: dict[str, Any]) -> None:
-        """Restore another search's state.
-
-        Raises
-        ------
-        SimulationError
-            If it is of another kind of search, or of a problem with another number of slots.
-        """
-        if about["kind"] != type(self).__name__:
-            raise SimulationError(f"the state is of {about['kind']}, not of {type(self).__name__}")
-        slots = arrays["plans"].shape[1]
-        if slots != len(self.problem):
-            raise SimulationError(f"the state is of {slots} slots, the problem has {len(self.problem)}")
-        self.rng.bit_generator.state = about["rng"]
-        self.archive.costs, self.archive.plans = arrays["costs"].copy(), arrays["plans"].copy()
-        self.archive.evaluations, self.iterations = about["evaluations"], about["iterations"]
-        own = {name: array for name, array in arrays.items() if name.startswith(_OWN)}
-        self._set_own_state({name.removeprefix(_OWN): array for name, array in own.items()})
 
 
 def check(name: str, value: float, valid: bool) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.base import Arrays, Search, check
+from gridtune.systems.provisioning.search.base import Search, check
 from gridtune.systems.provisioning.search.fronts import non_dominated
 from gridtune.systems.provisioning.search.rules import first_plans, heuristic_plans
 from gridtune.types import BoolArray, FloatArray, IntArray
@@ -299,14 +299,6 @@ class Memetic(Search):
         first.sort()
         survivors = first[crowding_order(costs[first])[: self.population]]
         self._plans, self._costs = plans[survivors], costs[survivors]
-
-    def _own_state(self) -> Arrays:
-        evaluated = np.frombuffer(b"".join(sorted(self._evaluated)), np.uint8)
-        return {**super()._own_state(), "seen": evaluated.reshape(-1, -(-len(self.problem) // 8))}
-
-    def _set_own_state(self, state: Arrays) -> None:
-        super()._set_own_state(state)
-        self._evaluated = {row.tobytes() for row in state["seen"]}
 
 
 def _keys(plans: BoolArray) -> list[bytes]:

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.algorithms.moo.nsga3 import NSGA3
-from pymoo.core.population import Population
 from pymoo.core.problem import Problem
 from pymoo.operators.crossover.pntx import TwoPointCrossover
 from pymoo.operators.mutation.bitflip import BitflipMutation
 from pymoo.util.ref_dirs import get_reference_directions
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.base import Arrays, Search, check
+from gridtune.systems.provisioning.search.base import Search, check
 from gridtune.systems.provisioning.search.rules import first_plans
 from gridtune.types import BoolArray, FloatArray
 
@@ -27,10 +26,6 @@ __all__ = ["Nsga2", "Nsga3"]
 
 #: Costs of infeasible plans: pymoo normalises with them, so they must be finite.
 _WORST = 1e30
-#: Attributes that NSGA-II and NSGA-III give to each plan when they choose the survivors.
-_NOTES = ("rank", "crowding", "niche", "dist_to_niche")
-#: Attributes of NSGA-III's normalisation, which depend on all costs so far.
-_NORMS = ("ideal_point", "worst_point", "nadir_point", "extreme_points")
 
 
 class Nsga2(Search):
@@ -92,38 +87,6 @@ class Nsga2(Search):
         for individual in offspring:
             individual.evaluated.update({"F", "G", "H"})
         self._algorithm.tell(infills=offspring)
-
-    def _own_state(self) -> Arrays:
-        algorithm = self._algorithm
-        state = {"generation": np.array(algorithm.n_iter)}
-        if not algorithm.is_initialized:
-            return {**state, "plans": np.asarray(algorithm.initialization.sampling)}
-        population = algorithm.pop
-        state |= {
-            "plans": population.get("X"),
-            "costs": population.get("F"),
-            "violations": population.get("G"),
-        }
-        state |= {name: population.get(name) for name in _NOTES if name in population[0].data}
-        norm = getattr(algorithm.survival, "norm", None)
-        norms = {name: getattr(norm, name, None) for name in _NORMS}
-        return {**state, **{name: array for name, array in norms.items() if array is not None}}
-
-    def _set_own_state(self, state: Arrays) -> None:
-        algorithm = self._algorithm
-        algorithm.n_iter = int(state["generation"])
-        if "costs" not in state:
-            algorithm.initialization.sampling = state["plans"]
-            return
-        population = Population.new(X=state["plans"], F=state["costs"], G=state["violations"])
-        population.set("evaluated", [{"F", "G", "H"} for _ in population])
-        for name in _NOTES:
-            if name in state:
-                population.set(name, state[name])
-        algorithm.pop, algorithm.is_initialized = population, True
-        for name in _NORMS:
-            if name in state:
-                setattr(algorithm.survival.norm, name, state[name])
 
 
 class Nsga3(Nsga2):

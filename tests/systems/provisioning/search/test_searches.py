@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import SimulationError
 from gridtune.statistics.pareto import Scale, hypervolume, igd_plus
 from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
@@ -17,16 +15,11 @@ from gridtune.systems.provisioning.search.algorithms import (
     find_front,
     new_search,
     run_search,
-    search_arguments,
 )
 from gridtune.systems.provisioning.search.fronts import (
     enumerate_front,
-    front_hypervolume,
-    plan_scale,
-    select_plan,
 )
 from gridtune.systems.provisioning.search.rules import heuristic_plans, random_plans
-from gridtune.systems.provisioning.search.trainable import PlanSearch
 from gridtune.systems.provisioning.simulator.slots import Slots
 from tests.systems.provisioning.search.problems import small_problem
 
@@ -64,28 +57,6 @@ def test_the_memetic_search_finds_the_whole_truth(seed: int) -> None:
 
 
 @pytest.mark.parametrize("algorithm", SMALL)
-@pytest.mark.parametrize("release", [False, True])
-def test_stopping_and_going_on_changes_nothing(algorithm: str, release: bool, tmp_path: Path) -> None:
-    problem = small_problem(5, slots=16)
-    parameters = {**SMALL[algorithm], "release": release}
-    through = new_search(algorithm, problem, np.random.default_rng(9), **parameters)
-    stopped = new_search(algorithm, problem, np.random.default_rng(9), **parameters)
-    for _ in range(3):
-        through.step()
-        stopped.step()
-    write_arrays(tmp_path / "search.npz", *stopped.state())
-    resumed = new_search(algorithm, problem, np.random.default_rng(123), **parameters)
-    resumed.restore(*read_arrays(tmp_path / "search.npz", "search", error=SimulationError))
-    for _ in range(3):
-        through.step()
-        resumed.step()
-    assert (through.evaluations, through.iterations) == (resumed.evaluations, resumed.iterations)
-    assert np.array_equal(through.archive.costs, resumed.archive.costs)
-    assert np.array_equal(through.archive.plans, resumed.archive.plans)
-    assert through.rng.random() == resumed.rng.random()
-
-
-@pytest.mark.parametrize("algorithm", SMALL)
 def test_the_budget_is_kept_to_the_plan(algorithm: str) -> None:
     batches = []
 
@@ -119,15 +90,6 @@ def test_seeds_come_first_and_only_if_asked_for() -> None:
     assert np.array_equal(seeded._propose(), np.concatenate([rules, others]))
 
 
-def test_states_of_other_searches_are_refused() -> None:
-    problem = small_problem(1)
-    moga = new_search("moga", problem, np.random.default_rng(1))
-    with pytest.raises(SimulationError, match="of Memetic, not of Moga"):
-        moga.restore(*new_search("memetic", problem, np.random.default_rng(1)).state())
-    with pytest.raises(SimulationError, match="of 12 slots, the problem has 10"):
-        moga.restore(*new_search("moga", small_problem(1, slots=12), np.random.default_rng(1)).state())
-
-
 @pytest.mark.parametrize(
     ("algorithm", "parameters", "message"),
     [
@@ -154,86 +116,27 @@ def test_a_problem_without_a_plan_ends_without_one() -> None:
         assert 0 < search.evaluations <= 60
 
 
-def test_a_trainable_goes_on_from_its_checkpoint(tmp_path) -> None:
-    config = {"problem": small_problem(8, slots=16), "seed": 3, "evaluations": 100, **SMALL["memetic"]}
-    through, stopped = PlanSearch(config), PlanSearch(config)
-    stopped.train()
-    stopped.save_checkpoint(str(tmp_path))
-    resumed = PlanSearch({**config, "seed": 99})
-    resumed.load_checkpoint(str(tmp_path))
-    expected: dict[str, Any] = {"done": False}
-    while not expected["done"]:
-        expected = through.train()
-    last: dict[str, Any] = {"done": False}
-    while not last["done"]:
-        last = resumed.train()
-    names = ("evaluations", "front", "hypervolume", "allocation_cost", "workflow_makespan")
-    names += ("allocation_cost_min", "workflow_makespan_min")
-    assert [last[name] for name in names] == [expected[name] for name in names]
-    assert last["evaluations"] == 100
-    assert np.isfinite(last["workflow_makespan"])
-
-
-def trained(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the last report of a search."""
-    search, report = PlanSearch(config), dict[str, Any](done=False)
-    while not report["done"]:
-        report = search.train()
-    return report
-
-
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "arguments"),
     [
-        {"search": "moga", "crossover_points": 1, "crossover_rate": 0.5, "mutation": 2.0, "seeded": True},
-        {"search": "moga", "mutation": 0.0, "release": True},
-        {"search": "memetic", "release": False},
-        {"search": "nsga2", "seeded": True},
+        (
+            {"search": "moga", "crossover_points": 1, "crossover_rate": 0.5, "mutation": 2.0, "seeded": True},
+            {"crossover_points": 1, "crossover_rate": 0.5, "mutation_rate": 2 / 16, "seeding": True},
+        ),
+        ({"search": "moga", "mutation": 40.0, "release": True}, {"mutation_rate": 1.0, "release": True}),
+        ({"search": "memetic", "release": False}, {"offspring": 12, "release": False}),
+        ({"search": "nsga2", "seeded": True}, {"seeding": True}),
     ],
 )
-def test_a_trainable_takes_the_names_of_the_system(settings: dict[str, Any]) -> None:
-    """The same settings in a cell's parameters and in Tune's search space are the same search."""
-    problem, alpha = small_problem(8, slots=16), 0.25
-    settings = {**settings, "population": 12, "iterations": 5, "alpha": alpha}
-    parameters = ProvisioningParameters.model_validate({"offers": "poisson", "release": False, **settings})
-    result = run_search(parameters, problem, np.random.default_rng(3))
-    last = trained({"problem": problem, "seed": 3, "release": False, **settings})
-    assert last["evaluations"] == result.evaluations == 60
-    assert last["hypervolume"] == front_hypervolume(result.costs, plan_scale(problem)) > 0
-    cost, makespan = result.costs[select_plan(result.costs, alpha)]
-    assert (last["allocation_cost"], last["workflow_makespan"]) == (cost / 3600, makespan)
-
-
-def test_settings_become_what_the_searches_call_them() -> None:
-    assert search_arguments("moga", 20, {"mutation": 3, "seeded": True}) == {
-        "mutation_rate": 0.15,
-        "seeding": True,
-    }
-    assert search_arguments("moga", 2, {"mutation": 3}) == {"mutation_rate": 1.0}
-    assert search_arguments("memetic", 20, {"population": 30}) == {"population": 30, "offspring": 30}
-    assert search_arguments("memetic", 20, {"population": 30, "offspring": 5})["offspring"] == 5
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"algorithm": "moga"}, "field algorithm: search=memetic has no setting algorithm"),
-        ({"search": "annealing"}, "no algorithm is named 'annealing'"),
-        ({"search": "moga", "mutations": 1}, "field mutations: search=moga has no setting mutations"),
-        ({"search": "moga", "mutation": 1, "mutation_rate": 0.1}, "given as mutation_rate, too"),
-        ({"search": "nsga2", "version": 3}, "search=nsga2 has no setting version"),
-        ({"search": "memetic", "mutation": 1}, "search=memetic has no setting mutation"),
-        ({"search": "moga", "mutation": -1}, "mutation_rate cannot be -0.1"),
-        ({"iterations": 2, "evaluations": 50}, "field evaluations: given beside iterations"),
-        ({"iterations": 0}, "iterations cannot be 0"),
-        ({"alpha": 2}, "alpha cannot be 2"),
-    ],
-)
-def test_a_trainable_refuses_what_it_does_not_know(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(SimulationError, match=message):
-        PlanSearch({"problem": small_problem(1), "seed": 1, **settings})
-
-
-def test_a_trainable_needs_a_problem_and_a_seed() -> None:
-    with pytest.raises(SimulationError, match="field seed: a search for plans needs one"):
-        PlanSearch({"problem": small_problem(1)})
+def test_a_cells_parameters_are_those_of_its_search(
+    settings: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    problem = small_problem(8, slots=16)
+    parameters = ProvisioningParameters.model_validate(
+        {"offers": "poisson", "population": 12, "iterations": 5, **settings}
+    )
+    found = run_search(parameters, problem, np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    expected = find_front(settings["search"], problem, rng, evaluations=60, population=12, **arguments)
+    assert found.evaluations == expected.evaluations == 60
+    assert np.array_equal(found.plans, expected.plans)
