@@ -19,10 +19,10 @@ from gridtune.study.fitting import Fit
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["HEADS", "PAGE", "TRUST", "agreement_cells", "write_fit_page"]
+__all__ = ["HEADS", "TRUST", "agreement_cells", "write_fit_page"]
 
 #: The page and its picture, in the folder of a fit.
-PAGE, PICTURE = "fit.html", "fit.png"
+_PAGE, PICTURE = "fit.html", "fit.png"
 HEADS = (
     "jobs",
     "recorded mean",
@@ -54,7 +54,7 @@ _BINS = 40
 def write_fit_page(fit: Fit, folder: Path) -> Path:
     """Write the page and its picture, and return the page."""
     picture = draw_fit(fit, folder / PICTURE)
-    path = folder / PAGE
+    path = folder / _PAGE
     title = f"{fit.name}: recorded and simulated waits"
     path.write_text(
         html_document(title, _body(fit, picture), styles=("page", "reproduction")), encoding="utf-8"

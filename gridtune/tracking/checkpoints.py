@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CHECKPOINTS",
     "CHECKPOINT_ARCHIVE",
-    "TRAINING_TAG",
     "fetch_sweep",
     "fetch_training",
     "find_policy",
@@ -34,7 +33,7 @@ __all__ = [
 #: The folder of policies among a run's artefacts, and the training's last checkpoint there, packed.
 CHECKPOINTS, CHECKPOINT_ARCHIVE = "checkpoints", "checkpoint.tar.gz"
 #: The tag with the key by which a training's run is found again.
-TRAINING_TAG = "gridtune.training"
+_TRAINING_TAG = "gridtune.training"
 _URI = re.compile(r"runs:/(?P<run>[0-9a-f]{32})/(?P<path>.+)")
 _RUN = re.compile(r"(?:runs:/)?(?P<run>[0-9a-f]{32})/?")
 
@@ -122,12 +121,12 @@ def fetch_training(run: str, uri: str | None = None) -> tuple[str, Path]:
         raise TrackingError(f"{run!r} is no id of a run", hint="copy it from the UI: 32 hexadecimal digits")
     client = connect(store)
     tags = _find_run(client, parts["run"], store).data.tags
-    if TRAINING_TAG not in tags:
+    if _TRAINING_TAG not in tags:
         raise TrackingError(
             f"the run {parts['run']} is not that of a training", hint="give the id of a `gridtune train`"
         )
     archive = _fetch(client, parts["run"], f"{CHECKPOINTS}/{CHECKPOINT_ARCHIVE}", store)
-    return str(tags[TRAINING_TAG]), archive
+    return str(tags[_TRAINING_TAG]), archive
 
 
 def fetch_sweep(run_id: str, names: Sequence[str], folder: Path, *, uri: str | None = None) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 __all__ = [
-    "RANKING_VIEW",
     "description",
     "first_address",
     "ranking_address",
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 #: The key of the view that shows the ranking of an experiment's latest sweep.
-RANKING_VIEW = "ranking"
+_RANKING_VIEW = "ranking"
 _PLAIN_LINE = {"lineSmoothness": 0, "useGlobalLineSmoothing": False}
 _VIEW_TAG = "mlflow.sharedViewState."
 #: Runs in a chart, and parameters in the view's table and its chart of parallel coordinates.
@@ -50,7 +49,7 @@ def ranking_address(experiment_id: str, server: str = "") -> str:
     server
         The UI's address with a slash at the end.
     """
-    return f"{server}#/experiments/{experiment_id}/runs?{_WORKFLOW}&viewStateShareKey={RANKING_VIEW}"
+    return f"{server}#/experiments/{experiment_id}/runs?{_WORKFLOW}&viewStateShareKey={_RANKING_VIEW}"
 
 
 def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: int) -> dict[str, str]:
@@ -99,7 +98,7 @@ def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: 
         **_charts(objectives, parameters),
     }
     view = {"name": f"Ranking of {facts.name}", "createdAt": at, "state": json.dumps(state)}
-    return {f"{_VIEW_TAG}{RANKING_VIEW}": json.dumps(view)}
+    return {f"{_VIEW_TAG}{_RANKING_VIEW}": json.dumps(view)}
 
 
 def first_address(client: MlflowClient, server: str, name: str | None = None) -> str | None:
@@ -114,7 +113,7 @@ def first_address(client: MlflowClient, server: str, name: str | None = None) ->
     name
         The experiment whose ranking is wanted; None is returned if it has no ranking.
     """
-    tag = f"{_VIEW_TAG}{RANKING_VIEW}"
+    tag = f"{_VIEW_TAG}{_RANKING_VIEW}"
     made = {
         experiment.experiment_id: json.loads(experiment.tags[tag])["createdAt"]
         for experiment in client.search_experiments(max_results=MOST_FOUND)

@@ -21,8 +21,6 @@ __all__ = [
     "FACTS_KEY",
     "FAR_OUTLIVED",
     "GRACE",
-    "LEAST_OUTLIVED",
-    "OUTLIVED_SHARE",
     "LogContents",
     "LogLoad",
 ]
@@ -31,9 +29,9 @@ __all__ = [
 #: slow scheduler take.
 GRACE = 300
 #: A log in which more than this share of the jobs with a requested time outlived it by more than the grace,
-OUTLIVED_SHARE = 0.01
+_OUTLIVED_SHARE = 0.01
 #: and at least this many, comes from a machine that did not kill.
-LEAST_OUTLIVED = 5
+_LEAST_OUTLIVED = 5
 #: Shortest time without a running job, while jobs wait, that counts as time the machine was down, seconds.
 SHORTEST_DOWNTIME = 3600
 #: Fewer jobs than this do not fill a machine: that none of them runs says nothing.
@@ -191,12 +189,12 @@ class LogContents:
     @property
     def kills(self) -> bool:
         """True if the log's machine ended jobs at their requested time, as far as the log tells."""
-        return self.outlived < LEAST_OUTLIVED or self.outlived <= OUTLIVED_SHARE * self.requests
+        return self.outlived < _LEAST_OUTLIVED or self.outlived <= _OUTLIVED_SHARE * self.requests
 
     @property
     def in_minutes(self) -> bool:
         """True if requested times look like minutes: most are outlived, and nearly none as minutes."""
-        most = self.exceeded > _MOST * self.requests and self.exceeded >= LEAST_OUTLIVED
+        most = self.exceeded > _MOST * self.requests and self.exceeded >= _LEAST_OUTLIVED
         return most and self.exceeded_minutes <= _NEARLY_NONE * self.requests
 
     @property

@@ -35,7 +35,6 @@ __all__ = [
     "LITTLE_1961",
     "METRICS",
     "PINEDO_2016",
-    "SABIN_2004",
     "SABIN_2005",
     "SHUTDOWN_2022",
     "STREIT_2004",
@@ -74,10 +73,6 @@ LARSON_1987 = (
 )
 LITTLE_1961 = "Little, “A proof for the queuing formula L = λW”, Operations Research 9, 1961"
 PINEDO_2016 = "Pinedo, “Scheduling: theory, algorithms, and systems”, Springer 2016"
-SABIN_2004 = (
-    "Sabin, Kochhar and Sadayappan, “Job fairness in non-preemptive job scheduling”, ICPP 2004, "
-    "doi 10.1109/ICPP.2004.1327920"
-)
 SABIN_2005 = (
     "Sabin and Sadayappan, “Unfairness metrics for space-sharing parallel job schedulers”, JSSPP 2005"
 )

@@ -27,7 +27,7 @@ from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.workload.formats.compression import open_for_writing
 
-__all__ = ["SUFFIXES", "Allocation", "allocate_processors", "check_suffix", "write_schedule"]
+__all__ = ["Allocation", "allocate_processors", "check_suffix", "write_schedule"]
 
 
 #: For each job the ranges [first, last] of its processor numbers, ascending.
@@ -128,12 +128,12 @@ def check_suffix(path: Path) -> str:
     ScheduleError
         If nothing is written under it.
     """
-    for suffix in SUFFIXES:
+    for suffix in _SUFFIXES:
         if path.name.lower().endswith(suffix):
             return suffix
     raise ScheduleError(
         f"{path}: a schedule is not written as {path.suffix or 'a file without suffix'}",
-        hint=f"one of {', '.join(SUFFIXES)}",
+        hint=f"one of {', '.join(_SUFFIXES)}",
     )
 
 
@@ -235,4 +235,4 @@ _WRITERS: dict[str, Callable[[pa.Table, int, str, IO[bytes]], None]] = {
     ".json.gz": _write_trace,
 }
 #: What a schedule can be written as, by the file's suffix.
-SUFFIXES = tuple(_WRITERS)
+_SUFFIXES = tuple(_WRITERS)

@@ -36,7 +36,6 @@ from gridtune.errors import SweepError
 
 __all__ = [
     "JOURNAL_NAME",
-    "JOURNAL_SCHEMA",
     "AppendOnlyFile",
     "Journal",
     "OnFull",
@@ -161,7 +160,7 @@ def _identity_text(line: bytes, record: Mapping[str, Any]) -> str:
 
 
 #: Version of the lines' form; a journal of a newer one is not touched. 2 added proposals and checks.
-JOURNAL_SCHEMA = 2
+_JOURNAL_SCHEMA = 2
 #: Seconds between two calls that force lines onto the disk. Only a power cut can lose what is between;
 #: killing the process cannot.
 _SYNC_SECONDS = 1.0
@@ -278,7 +277,7 @@ def repair_journal(path: Path) -> tuple[list[str], Path]:
             _schema(parse_line(lines[0], checked=False) if lines else {}, path, 1)
         except (ValueError, TypeError, KeyError, AttributeError):
             note(_faulty_line(path, 1, lines[0], _AlteredLineError("the header has been altered")), lines[0])
-            schema = JOURNAL_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
+            schema = _JOURNAL_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
             lines[0] = record_line({"journal": "gridtune", "schema": schema})[:-1]
         of_header = len(bad)
         _parse(lines, path, note)
@@ -298,9 +297,9 @@ def _schema(record: Any, path: Path, line: int) -> int:
     schema = record.get("schema") if isinstance(record, Mapping) else None
     if not isinstance(schema, int) or record.get("journal") != "gridtune":
         raise SweepError("this is no journal of a sweep", path=path, line=line)
-    if schema > JOURNAL_SCHEMA:
+    if schema > _JOURNAL_SCHEMA:
         raise SweepError(
-            f"the journal is of schema {schema}, this gridtune knows up to {JOURNAL_SCHEMA}",
+            f"the journal is of schema {schema}, this gridtune knows up to {_JOURNAL_SCHEMA}",
             path=path,
             line=line,
             hint="use the gridtune that wrote it, or start in another directory",
@@ -367,7 +366,7 @@ class Journal:
             # Lines are never written again: in an old journal, or one that was written with other software, a
             # header of today goes before ours.
             self._header_is_due = self.before != self._environment
-            if header.get("schema", 0) < JOURNAL_SCHEMA:
+            if header.get("schema", 0) < _JOURNAL_SCHEMA:
                 self._write([])
             self._sync()
             opened.pop_all()
@@ -402,7 +401,7 @@ class Journal:
         # One write to the operating system for all of them: what it has taken survives our death.
         content = b"".join(lines)
         if self._header_is_due:
-            header = {"journal": "gridtune", "schema": JOURNAL_SCHEMA, "environment": self._environment}
+            header = {"journal": "gridtune", "schema": _JOURNAL_SCHEMA, "environment": self._environment}
             content, self._header_is_due = record_line(header) + content, False
         self._file.append(content)
         if self._mirror is not None and content:

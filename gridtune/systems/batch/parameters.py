@@ -25,10 +25,10 @@ from gridtune.errors import MetricError, PolicyError, SimulationError
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["COEFFICIENTS", "BatchParameters", "Selection"]
+__all__ = ["BatchParameters", "Selection"]
 
 #: Parameters that an expression as the order may name.
-COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
+_COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
 #: The value of one, a parameter by itself so that a search can vary it.
 Coefficient = Annotated[float, Field(allow_inf_nan=False)] | None
 
@@ -348,7 +348,7 @@ class BatchParameters(Selection):
         switches = {name: getattr(self, name) for name in _SWITCHES}
         rule = _made(get_backfilling, self.backfill, **switches)
         # Numbers that an expression names are looked at elsewhere.
-        unknown = dict.fromkeys(COEFFICIENTS, math.nan)
+        unknown = dict.fromkeys(_COEFFICIENTS, math.nan)
         queue = _made(get_order, self.order, unknown)
         fill = None if self.fill_order is None else _made(get_queue_order, self.fill_order, unknown)
         _made(check_order, queue, fill, rule, self.walltime)
@@ -376,10 +376,10 @@ class BatchParameters(Selection):
     def _check_coefficients(self) -> BatchParameters:
         texts = [text for text in (self.order, self.fill_order) if text is not None]
         named = frozenset().union(*(_expression_or_name(text)[1] for text in texts))
-        for name in COEFFICIENTS:
+        for name in _COEFFICIENTS:
             if name in named and getattr(self, name) is None:
                 raise ValueError(f"the expression names {name}, which has no value")
-        self._refuse_idle([(sorted({*COEFFICIENTS} - named), "an order that does not name it")])
+        self._refuse_idle([(sorted({*_COEFFICIENTS} - named), "an order that does not name it")])
         return self
 
     @field_validator("by_class")
@@ -398,7 +398,7 @@ class BatchParameters(Selection):
     @property
     def coefficients(self) -> dict[str, float]:
         """The numbers that names in expressions stand for."""
-        values = {name: getattr(self, name) for name in COEFFICIENTS}
+        values = {name: getattr(self, name) for name in _COEFFICIENTS}
         return {name: value for name, value in values.items() if value is not None}
 
     @property
@@ -434,14 +434,14 @@ class BatchParameters(Selection):
 
 def _expression_or_name(text: str) -> tuple[str, frozenset[str]]:
     """Return an expression in its one form, with the coefficients in it, or an order's name as it is."""
-    order = _made(get_order, text, coefficients=dict.fromkeys(COEFFICIENTS, math.nan))
+    order = _made(get_order, text, coefficients=dict.fromkeys(_COEFFICIENTS, math.nan))
     if isinstance(order, Rollout):
         scores = [one.score for one in order.portfolio]
         return order.label, frozenset().union(
             *(one.names for one in scores if isinstance(one, Expression))
-        ) & {*COEFFICIENTS}
+        ) & {*_COEFFICIENTS}
     if isinstance(order.score, Expression):
-        return order.name, order.score.names & {*COEFFICIENTS}
+        return order.name, order.score.names & {*_COEFFICIENTS}
     return text, frozenset()
 
 

@@ -14,10 +14,10 @@ from gridtune.types import IntArray
 from gridtune.workload.generators.draws import check_range, stream
 from gridtune.workload.generators.registry import generator
 
-__all__ = ["SERVICES", "poisson"]
+__all__ = ["poisson"]
 
 #: Distributions of the run time: M/M/c and M/D/c.
-SERVICES = ("exponential", "deterministic")
+_SERVICES = ("exponential", "deterministic")
 
 #: Below this many seconds, rounding to whole seconds would be seen in the moments.
 SHORTEST_MEAN = 100.0
@@ -56,8 +56,8 @@ def poisson(
     check_range("processors", processors, 1, 2**24)
     check_range("load", load, high=100.0, above=0.0)
     check_range("mean_run_time", mean_run_time, SHORTEST_MEAN, 1e9)
-    if service not in SERVICES:
-        hint = f"one of {', '.join(SERVICES)}"
+    if service not in _SERVICES:
+        hint = f"one of {', '.join(_SERVICES)}"
         raise WorkloadError(f"no service is named {service!r}", field="service", hint=hint)
     mean_gap = mean_run_time / (processors * load)
     if mean_gap < SHORTEST_MEAN:

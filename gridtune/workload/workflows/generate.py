@@ -15,11 +15,11 @@ from gridtune.types import IntArray
 from gridtune.workload.generators.draws import check_range, stream
 from gridtune.workload.workflows.workflow import Workflow
 
-__all__ = ["BANDWIDTH", "cybershake_workflow", "generate_workflow"]
+__all__ = ["cybershake_workflow", "generate_workflow"]
 
 
 #: Bytes per second at which `communication` is converted to bytes.
-BANDWIDTH = 1e8
+_BANDWIDTH = 1e8
 
 
 def generate_workflow(
@@ -32,7 +32,7 @@ def generate_workflow(
     max_processors: int = 430,
     fan_in: float = 2.0,
     communication: float = 0.0,
-    bandwidth: float = BANDWIDTH,
+    bandwidth: float = _BANDWIDTH,
     rng: np.random.Generator | None = None,
 ) -> Workflow:
     """Return a random workflow.
