@@ -17,6 +17,7 @@ from urllib.request import urlopen
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.parameters import JSON, TRACKING_URI
 from gridtune.cli.status import check_port
 from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError, TrackingError, without_secrets
@@ -43,8 +44,8 @@ _ANSWER_SECONDS = 5.0
 
 @click.command()
 @click.option("--full", is_flag=True, help="Also start Ray and run a task on it.")
-@click.option("--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@TRACKING_URI
+@JSON
 def doctor(full: bool, tracking_uri: str | None, as_json: bool) -> None:
     """Check the installation and this machine: each line is ok, warn or fail, with what to do.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from gridtune.cli.parameters import complete_systems
+from gridtune.cli.parameters import JSON, complete_systems
 from gridtune.cli.tables import new_table, print_json, print_tables
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ Kind = Literal["systems", "orders", "predictors", "metrics", "spaces", "traces"]
     shell_complete=complete_systems,
     help="Only the metrics or search spaces of this system.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@JSON
 def list_command(kind: Kind, name: str | None, as_json: bool) -> None:
     """List what a study can be made of, with descriptions, units and directions.
 
@@ -325,7 +325,7 @@ _KINDS: dict[str, Callable[[str | None], tuple[list[dict[str, Any]], Table]]] = 
 
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_systems)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@JSON
 def systems(name: str | None, as_json: bool) -> None:
     """Show the metrics, search spaces and published figures of a system; without a name, list all systems.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gridtune.cli.parameters import FILE, check_new, complete_systems
+from gridtune.cli.parameters import FILE, FORCE, check_new, complete_systems
 
 if TYPE_CHECKING:
     from gridtune.core.system import SuggestedSpace, System
@@ -48,7 +48,7 @@ __all__ = ["init"]
     type=FILE,
     help="The file. [default: NAME.yaml, in search_spaces/ if there is such a folder]",
 )
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@FORCE
 def init(
     log: str,
     processors: int | None,

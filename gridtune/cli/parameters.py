@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILE",
+    "FORCE",
+    "JSON",
+    "NO_TRACKING",
     "PLUGINS",
+    "QUIET",
+    "TRACKING_URI",
+    "WORKERS",
     "DefaultSystemCommand",
     "SystemCommand",
     "check_new",
@@ -28,9 +34,11 @@ __all__ = [
     "complete_spaces",
     "complete_sweeps",
     "complete_systems",
+    "folder_option",
     "read_parameters",
     "read_place",
     "read_settings",
+    "share_option",
     "system_help",
     "track_options",
 ]
@@ -45,12 +53,35 @@ PLUGINS = click.option(
     type=FILE,
     help="Python file with policies, queue orders or systems of your own.",
 )
+#: The option of machines that read what a command prints.
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+FORCE = click.option("--force", is_flag=True, help="Replace the file if it exists.")
+WORKERS = click.option(
+    "--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]"
+)
+TRACKING_URI = click.option(
+    "--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]"
+)
+NO_TRACKING = click.option("--no-tracking", is_flag=True, help="Leave MLflow out.")
 #: Asks, beside `--help`, for every parameter and the formula of every metric.
 _ALL = "--all"
 _WIDTH = 100
 _BETTER = {"min": "; less is better", "max": "; more is better", "none": ""}
 _KINDS: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _MANY: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "words"}
+
+
+def share_option(purpose: str, default: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option of how much of a log the past is; the purpose is a verb."""
+    share = click.FloatRange(0, 1, min_open=True, max_open=True)
+    text = f"Share of the jobs, the first ones, to {purpose} on."
+    return click.option("--share", type=share, default=default, show_default=True, help=text)
+
+
+def folder_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option of a command's folder of results."""
+    return click.option("--out", "folder", type=click.Path(path_type=Path, file_okay=False), help=text)
 
 
 def track_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import FILE, check_new, complete_sweeps, read_parameters, read_place
+from gridtune.cli.parameters import FILE, FORCE, JSON, check_new, complete_sweeps, read_parameters, read_place
 from gridtune.cli.tables import new_table, print_json, print_tables
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ __all__ = ["compare", "export", "report"]
     "--tracking-uri",
     help="The MLflow store, with --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@JSON
 def report(
     results: str | Path,
     objective: tuple[str, ...],
@@ -146,7 +146,7 @@ _FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optu
 @click.option("--rank", type=click.IntRange(min=1), help="Its place.  [default: 1]")
 @click.option("--objective", metavar="METRIC", help="Rank by another metric than the sweep's own.")
 @click.option("--out", type=FILE, help="The file. [default: standard output]")
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@FORCE
 def export(
     folder: str | Path,
     form: Literal["yaml", "json", "optuna"] | None,
@@ -248,7 +248,7 @@ def _command(content: Mapping[str, Any], out: Path | None) -> str:
 )
 @click.option("--objective", metavar="METRIC", help="Compare by another metric than the first sweep's own.")
 @click.option("--csv", "csv_path", type=FILE, help="Write the rows as CSV.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@JSON
 def compare(
     folders: tuple[str | Path, ...],
     configurations: tuple[str, ...],

@@ -15,7 +15,10 @@ import click
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import (
     FILE,
+    JSON,
     PLUGINS,
+    QUIET,
+    WORKERS,
     SystemCommand,
     complete_parameters,
     complete_sweeps,
@@ -80,7 +83,7 @@ def tell_tracked(
     help="Take parameters from a YAML or JSON file, such as `gridtune export` writes; KEY=VALUE goes before.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The cell's seed.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@JSON
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -338,7 +341,7 @@ _SHOWN_DIFFERENCES = 20
     type=FILE,
     help="With --add-metric: a Python file that defines the metric.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@JSON
 def rerun(
     cell: str,
     folder: str | Path | None,
@@ -443,7 +446,7 @@ def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     metavar="FOLDER",
     help="Where everything goes. [default: results/reproduce-PAPER-quick or -full]",
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
+@WORKERS
 @click.option(
     "--track", "tracking", is_flag=True, help="Keep the sweeps, the verdicts and the page in MLflow."
 )
@@ -451,8 +454,8 @@ def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     "--tracking-uri",
     help="The MLflow store; implies --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
+@QUIET
+@JSON
 def reproduce(paper: str, quick: bool, quiet: bool, as_json: bool, **options: Any) -> None:
     """Run the experiments of PAPER again, and say of each of its claims whether it holds here.
 

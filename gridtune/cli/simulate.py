@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import FILE, PLUGINS, DefaultSystemCommand, track_options
+from gridtune.cli.parameters import FILE, JSON, PLUGINS, DefaultSystemCommand, track_options
 from gridtune.cli.run import tell_tracked
 from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError
@@ -69,7 +69,7 @@ _GUESSED = {
 )
 @click.option("--plot", type=FILE, help="Draw use and queue length (.png, .svg, .pdf).")
 @click.option("--gantt", type=FILE, help="Draw who ran where (.png, .svg, .pdf).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every metric.")
+@JSON
 def simulate(
     log: str,
     seed: int,

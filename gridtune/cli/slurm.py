@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from gridtune.cli.parameters import JSON, WORKERS, folder_option, share_option
 from gridtune.cli.tables import print_json
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ _NUMBER = click.option(
     help="Replays, each with phases of the scheduler's clocks of its own.",
 )
 _SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the draws.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _FITTED = click.option(
     "--fit", "fitted", type=click.Path(path_type=Path), metavar="FILE", help="What `gridtune fit` found."
 )
@@ -60,13 +60,7 @@ _FITTED = click.option(
 @click.option(
     "--slurm", "configuration", type=_FOLDER, metavar="FOLDER", help="Folder of slurm.conf. [default: a pool]"
 )
-@click.option(
-    "--share",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.6,
-    show_default=True,
-    help="Share of the jobs, the first ones, to calibrate on.",
-)
+@share_option("calibrate", 0.6)
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
@@ -76,15 +70,10 @@ _FITTED = click.option(
 )
 @_NUMBER
 @_SEED
-@click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
+@WORKERS
 @click.option("--executor", type=click.Choice(["auto", "inline", "ray"]), default="auto", hidden=True)
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where sweep, settings and page are kept. [default: results/fit-NAME]",
-)
-@_JSON
+@folder_option("Where sweep, settings and page are kept. [default: results/fit-NAME]")
+@JSON
 def fit(log: str, folder: Path | None, as_json: bool, **options: Any) -> None:
     """Say how near a simulated cluster comes to the waits that LOG records, and calibrate it.
 
@@ -157,7 +146,7 @@ def _print_fit(result: Fit) -> None:
 @_FITTED
 @_NUMBER
 @_SEED
-@_JSON
+@JSON
 def whatif(
     log: str,
     folder: Path,
@@ -232,7 +221,7 @@ def whatif(
 @_FITTED
 @click.option("--draws", type=click.IntRange(min=10), default=50, show_default=True, help="Replays.")
 @_SEED
-@_JSON
+@JSON
 def waits(
     queue_file: Path,
     folder: Path,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import complete_sweeps, read_place
+from gridtune.cli.parameters import JSON, complete_sweeps, read_place
 from gridtune.cli.tables import new_table, print_json
 from gridtune.errors import TrackingError
 from gridtune.network import skip_proxy_for_this_machine
@@ -35,7 +35,7 @@ _WATCH_SECONDS = 2.0
 @click.command()
 @click.argument("sweep", required=False, metavar="[FOLDER|URL|SPACE]", shell_complete=complete_sweeps)
 @click.option("--watch", is_flag=True, help="Look again every few seconds until nothing runs.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@JSON
 def status(sweep: str | None, watch: bool, as_json: bool) -> None:
     """Show the state of a sweep: cells done, failed and left, its driver, the best configuration so far.
 

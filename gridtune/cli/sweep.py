@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import complete_settings, complete_spaces, read_place, read_settings
+from gridtune.cli.parameters import (
+    JSON,
+    NO_TRACKING,
+    QUIET,
+    TRACKING_URI,
+    WORKERS,
+    complete_settings,
+    complete_spaces,
+    read_place,
+    read_settings,
+)
 from gridtune.cli.tables import print_json
 
 if TYPE_CHECKING:
@@ -34,15 +44,15 @@ _RETRIED = frozenset({"failed", "timed_out", "lost"})
     "space", type=click.Path(path_type=Path), metavar="SPACE.yaml", shell_complete=complete_spaces
 )
 @click.option("--address", help="A running Ray cluster to join. [default: RAY_ADDRESS, else a local one]")
-@click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
+@WORKERS
 @click.option(
     "--executor",
     type=click.Choice(["auto", "inline", "ray"]),
     help="Where cells run: inline (in this process), ray (in workers), or auto: in this process while all of "
     "them are a few seconds of work. [default: the space's, else auto]",
 )
-@click.option("--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
-@click.option("--no-tracking", is_flag=True, help="Leave MLflow out.")
+@TRACKING_URI
+@NO_TRACKING
 @click.option(
     "--out",
     "directory",
@@ -84,8 +94,8 @@ _RETRIED = frozenset({"failed", "timed_out", "lost"})
     is_flag=True,
     help="Check the space, count its cells, those that are done and those that are missing; run nothing.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
+@QUIET
+@JSON
 def sweep(
     space: Path,
     tracking_uri: str | None,
@@ -385,10 +395,10 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
     metavar="FOLDER",
     help="The folder of the whole sweep, or a URL.",
 )
-@click.option("--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
-@click.option("--no-tracking", is_flag=True, help="Leave MLflow out.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
+@TRACKING_URI
+@NO_TRACKING
+@QUIET
+@JSON
 def merge(
     folders: tuple[str | Path, ...],
     directory: str | Path,

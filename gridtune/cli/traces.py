@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import FILE, check_new
+from gridtune.cli.parameters import FILE, JSON, check_new
 from gridtune.cli.tables import catalogue_tables, print_json, print_tables, statistics_tables, workflow_tables
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def traces() -> None:
 
 
 @traces.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@JSON
 def list_traces(as_json: bool) -> None:
     """List bundled traces, public logs, generators and formats.
 
@@ -74,7 +74,7 @@ _FORMAT = click.option("--format", "format_name", help="What the file is, such a
     "--processors", type=click.IntRange(1), help="The machine's size, if the log's is missing or wrong."
 )
 @click.option("--plot", type=FILE, help="Draw a page of plots: .png, .svg, .pdf.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@JSON
 def describe(
     trace: str, format_name: str | None, processors: int | None, plot: Path | None, as_json: bool
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import PLUGINS, SystemCommand, complete_systems, system_help
+from gridtune.cli.parameters import JSON, PLUGINS, SystemCommand, complete_systems, system_help
 from gridtune.cli.run import parse_parameters
 from gridtune.cli.tables import print_json
 
@@ -66,7 +66,7 @@ class _TrainCommand(SystemCommand):
 @click.option("--address", help="A running Ray cluster to join.")
 @click.option("--track/--no-track", "tracking", default=True, help="Track in MLflow.  [default: track]")
 @click.option("--tracking-uri", help="The MLflow store.  [default: MLFLOW_TRACKING_URI, else ./mlflow.db]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@JSON
 @PLUGINS
 def train(
     system: str,

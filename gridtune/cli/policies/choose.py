@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import FILE, PLUGINS, check_new
+from gridtune.cli.parameters import FILE, JSON, PLUGINS, WORKERS, check_new, folder_option, share_option
 from gridtune.cli.tables import print_json
 
 if TYPE_CHECKING:
@@ -26,29 +26,18 @@ __all__ = ["choose"]
     metavar="SECONDS",
     help="Try policies for about this long; what has begun is finished.",
 )
-@click.option(
-    "--share",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.4,
-    show_default=True,
-    help="Share of the jobs, the first ones, to choose on.",
-)
+@share_option("choose", 0.4)
 @click.option(
     "--processors", type=click.IntRange(min=1), help="The machine's size, if the log does not say it."
 )
 @click.option("--order", "orders", multiple=True, help="A queue order to try, too; may be repeated.")
 @PLUGINS
-@click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
+@WORKERS
 @click.option("--address", help="A running Ray cluster to join. [default: RAY_ADDRESS, else a local one]")
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where the two sweeps are kept. [default: results/choose-NAME]",
-)
+@folder_option("Where the two sweeps are kept. [default: results/choose-NAME]")
 @click.option("--export", "export", type=FILE, help="Write the policy to this file, as `gridtune export`.")
 @click.option("--force", is_flag=True, help="Replace that file if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@JSON
 def choose(
     log: str,
     processors: int | None,

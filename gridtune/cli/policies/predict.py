@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import PLUGINS
+from gridtune.cli.parameters import JSON, PLUGINS
 from gridtune.cli.tables import new_table, print_json, print_tables
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["predict"]
 @click.option("--guard", type=click.IntRange(min=0), help="Seconds; longer waits go first.")
 @click.option("--part", metavar="I/N", help="Only the i-th of n parts of the log.")
 @PLUGINS
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@JSON
 def predict(
     log: str,
     names: tuple[str, ...],

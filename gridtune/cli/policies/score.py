@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.parameters import JSON, folder_option
 from gridtune.cli.tables import new_table, print_json, print_tables
 from gridtune.errors import GridtuneError
 
@@ -56,13 +57,8 @@ class _Check:
 @click.option("--backfill", default="easy", show_default=True, help="The backfilling.")
 @click.option("--guard", type=click.IntRange(min=0), help="Seconds; longer waits go first.")
 @click.option("--predictor", help="Where prediction and early_end come from. [default: last-two]")
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where score.json and score.html go. [default: results/score-NAME]",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@folder_option("Where score.json and score.html go. [default: results/score-NAME]")
+@JSON
 def score(
     policy: str,
     logs: tuple[str, ...],
