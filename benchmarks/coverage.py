@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from benchmarks.measure import arguments, print_table
 from benchmarks.populations import PAIRS, SINGLE, WINDOWS, Pair, window_pairs, window_values
-from gridtune.report.combined import rank_overall
-from gridtune.report.ranking import rank
+from gridtune.report.rankings.combined import rank_overall
+from gridtune.report.rankings.ranking import rank
 from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
 from gridtune.statistics.inference import Interval
 from gridtune.statistics.intervals import t_quantile

@@ -19,7 +19,7 @@ from gridtune.cli.tables import new_table, print_json, print_tables
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gridtune.report.comparison import Comparison, Side
+    from gridtune.report.rankings.comparison import Comparison, Side
 
 __all__ = ["compare", "export", "report"]
 
@@ -87,7 +87,7 @@ def report(
       gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
-    from gridtune.report.sample_size import EFFECTS, print_power
+    from gridtune.report.rankings.sample_size import EFFECTS, print_power
     from gridtune.report.tables import report_console
     from gridtune.study import Study, report_study
     from gridtune.study.report import print_errors, print_places, print_rankings, write_power
@@ -277,7 +277,7 @@ def compare(
       gridtune compare results/a results/b --configuration order=sjf,backfill=easy --objective utilisation
       gridtune compare results/a results/b --csv differences.csv
     """
-    from gridtune.report.comparison import compare as compare_sides
+    from gridtune.report.rankings.comparison import compare as compare_sides
 
     first, second, system = _sides(folders, configurations)
     comparison = compare_sides(first, second, system, objective=objective)
@@ -294,7 +294,7 @@ def compare(
 
 
 def _sides(folders: Sequence[str | Path], configurations: Sequence[str]) -> tuple[Side, Side, Any]:
-    from gridtune.report.comparison import Side
+    from gridtune.report.rankings.comparison import Side
     from gridtune.study.stored import read_sweep
 
     if len(folders) > 2 or len(configurations) > 2:
@@ -350,7 +350,7 @@ def _print_comparison(comparison: Comparison) -> None:
 
 
 def _conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
-    from gridtune.report.ranking import Verdict
+    from gridtune.report.rankings.ranking import Verdict
 
     verdicts = Counter(row["verdict"] or "without a common value" for row in rows)
     counts = ", ".join(f"{word} in {verdicts[word]}" for word in Verdict if verdicts[word])

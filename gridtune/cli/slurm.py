@@ -327,7 +327,7 @@ class _Answer:
     def changes(self) -> dict[str, Change]:
         """The effect on all jobs and to each class, by its name; all share the error of 5 %."""
         from gridtune.report.card import Change, compare_rows
-        from gridtune.report.ranking import plain
+        from gridtune.report.rankings.ranking import plain
         from gridtune.statistics.dependence import neighbour_correlation
 
         jobs, classes = self.jobs, self.jobs.classes()
@@ -363,7 +363,7 @@ class _Answer:
         """The answer, who pays for it, and what decides but is not modelled."""
         from gridtune.report.answers import Answer
         from gridtune.report.card import Card
-        from gridtune.report.ranking import Verdict
+        from gridtune.report.rankings.ranking import Verdict
 
         whole, *rest = self.changes.values()
         verdict = {"worse": Verdict.WORSE, "better": Verdict.BETTER}.get(whole.effect, Verdict.UNSURE)
@@ -428,7 +428,7 @@ class _Answer:
         from rich.table import Table
 
         from gridtune.report.labels import interval_text, percent_text
-        from gridtune.report.ranking import Verdict
+        from gridtune.report.rankings.ranking import Verdict
         from gridtune.report.tables import MARKS
 
         table = Table(box=box.SIMPLE_HEAD, title="mean waits in seconds", title_justify="left")

@@ -15,7 +15,7 @@ from gridtune.report.labels import (
     row_label,
     varying_parameters,
 )
-from gridtune.report.ranking import RankingHead, Verdict, ranking_head, strata
+from gridtune.report.rankings.ranking import RankingHead, Verdict, ranking_head, strata
 from gridtune.sweep.space.constraints import Kept
 
 __all__ = ["Answer", "answer_of", "answers_of"]

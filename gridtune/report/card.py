@@ -22,9 +22,6 @@ from rich.text import Text
 from gridtune.batch.metrics.classes import split_name
 from gridtune.core.system import Measure
 from gridtune.report.answers import Answer, answers_of
-from gridtune.report.cells import Configuration, baselines, replicate_order
-from gridtune.report.combined import Front, rank_overall
-from gridtune.report.eligibility import Bound, Bounds, same_configuration
 from gridtune.report.labels import (
     interval_text,
     number_text,
@@ -33,8 +30,20 @@ from gridtune.report.labels import (
     row_parameters,
     varying_parameters,
 )
-from gridtune.report.ranking import LEVEL, SEED, RankingHead, Verdict, plain, rank, ranking_head, strata
-from gridtune.report.sample_size import POWER
+from gridtune.report.rankings.cells import Configuration, baselines, replicate_order
+from gridtune.report.rankings.combined import Front, rank_overall
+from gridtune.report.rankings.eligibility import Bound, Bounds, same_configuration
+from gridtune.report.rankings.ranking import (
+    LEVEL,
+    SEED,
+    RankingHead,
+    Verdict,
+    plain,
+    rank,
+    ranking_head,
+    strata,
+)
+from gridtune.report.rankings.sample_size import POWER
 from gridtune.report.tables import MARKS
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.statistics.inference import paired_difference

@@ -1,7 +1,7 @@
 """Figures of a ranking: intervals, curves over a numeric dimension, heat maps.
 
-Every function takes a ranking (see `gridtune.report.ranking.rank`) and a path, writes a figure there and
-returns the path.
+Every function takes a ranking (see `gridtune.report.rankings.ranking.rank`) and a path, writes a figure
+there and returns the path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 
 from gridtune.core import style
 from gridtune.errors import MetricError
-from gridtune.report.combined import Front
 from gridtune.report.labels import (
     distinct,
     is_logarithmic,
@@ -31,7 +30,15 @@ from gridtune.report.labels import (
     value_text,
     varying_parameters,
 )
-from gridtune.report.ranking import RankingHead, Verdict, has_values, ranking_head, shown_rows, strata
+from gridtune.report.rankings.combined import Front
+from gridtune.report.rankings.ranking import (
+    RankingHead,
+    Verdict,
+    has_values,
+    ranking_head,
+    shown_rows,
+    strata,
+)
 from gridtune.types import FloatArray
 
 __all__ = ["plot_against", "plot_fronts", "plot_heat_map", "plot_ranking", "scale_axis"]

@@ -17,7 +17,7 @@ from gridtune.core.cells import CellResult
 from gridtune.core.system import Outcome
 from gridtune.errors import GridtuneError
 from gridtune.report.labels import row_label, varying_parameters
-from gridtune.report.ranking import ranking_head, strata
+from gridtune.report.rankings.ranking import ranking_head, strata
 from gridtune.report.summary import Summary
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads

@@ -20,16 +20,6 @@ from gridtune.core.system import Measure, System, get_system, system_names
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues
 from gridtune.report.card import OF_CLASS, Card, CardMaterial
-from gridtune.report.cells import configuration_parameters
-from gridtune.report.combined import Front, front_table, fronts_of, rank_overall
-from gridtune.report.eligibility import (
-    Bounds,
-    constrained,
-    constrained_overall,
-    judge_constraints,
-    raced,
-    raced_overall,
-)
 from gridtune.report.facts import SweepFacts, has_configuration, write_json
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
@@ -41,7 +31,17 @@ from gridtune.report.labels import (
     value_text,
     varying_parameters,
 )
-from gridtune.report.ranking import (
+from gridtune.report.rankings.cells import configuration_parameters
+from gridtune.report.rankings.combined import Front, front_table, fronts_of, rank_overall
+from gridtune.report.rankings.eligibility import (
+    Bounds,
+    constrained,
+    constrained_overall,
+    judge_constraints,
+    raced,
+    raced_overall,
+)
+from gridtune.report.rankings.ranking import (
     has_values,
     rank,
     ranking_head,

@@ -22,7 +22,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gridtune.report.combined import FEWEST_LOGS
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     count_text,
@@ -32,7 +31,8 @@ from gridtune.report.labels import (
     value_text,
     varying_parameters,
 )
-from gridtune.report.ranking import (
+from gridtune.report.rankings.combined import FEWEST_LOGS
+from gridtune.report.rankings.ranking import (
     LEVEL,
     RankingHead,
     Verdict,

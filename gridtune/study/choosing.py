@@ -13,7 +13,7 @@ from gridtune.core.system import SuggestedSpace, default_system, starter_windows
 from gridtune.errors import SweepError
 from gridtune.report.answers import answer_of
 from gridtune.report.card import Card
-from gridtune.report.ranking import strata
+from gridtune.report.rankings.ranking import strata
 from gridtune.report.summary import summarise
 from gridtune.study.export import exported_configuration
 from gridtune.study.run import FactsWriter

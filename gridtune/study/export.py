@@ -18,7 +18,7 @@ from gridtune.report.answers import answer_of
 from gridtune.report.card import Card
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.labels import PARAMETER_PREFIX
-from gridtune.report.ranking import LEVEL, strata
+from gridtune.report.rankings.ranking import LEVEL, strata
 from gridtune.report.summary import Summary, summarise
 from gridtune.study.stored import StoredSweep
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_proposals

@@ -14,10 +14,10 @@ import pyarrow as pa
 from gridtune.core.system import get_system, system_names
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
-from gridtune.report.comparison import Comparison, Side, compare
 from gridtune.report.facts import SweepFacts
-from gridtune.report.ranking import ranking_head
-from gridtune.report.sample_size import EFFECTS, SIZES, power_table
+from gridtune.report.rankings.comparison import Comparison, Side, compare
+from gridtune.report.rankings.ranking import ranking_head
+from gridtune.report.rankings.sample_size import EFFECTS, SIZES, power_table
 from gridtune.report.summary import Best, Summary, numeric_parameters
 from gridtune.sweep.execution.observing import SweepResult
 from gridtune.sweep.journal.earlier import OtherCode
@@ -183,7 +183,7 @@ class Study:
         objective
             As of `ranking`.
         effects, sizes
-            As of `gridtune.report.sample_size.power_table`, which says what the columns are.
+            As of `gridtune.report.rankings.sample_size.power_table`, which says what the columns are.
         """
         ranking = self._ranking(objective, overall=False)
         return power_table(self.table, ranking, effects=effects, sizes=sizes).to_pandas()

@@ -30,7 +30,7 @@ from gridtune.core.cells import (
 from gridtune.core.reproduction import Experiment, Reading, Reproduction
 from gridtune.core.system import Direction, Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
-from gridtune.report.cells import BOUND
+from gridtune.report.rankings.cells import BOUND
 from gridtune.sweep.execution.cluster import ray_session
 from gridtune.sweep.execution.runner import CellRun, run_cell
 from gridtune.sweep.journal.results import results_table

@@ -22,7 +22,7 @@ from gridtune.core.system import WorkloadLoader, get_system
 from gridtune.errors import GridtuneError, TrackingError
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, value_text
-from gridtune.report.ranking import verdict_text
+from gridtune.report.rankings.ranking import verdict_text
 from gridtune.report.summary import Summary
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.runs import Point, RunContent, clean_name, clean_text

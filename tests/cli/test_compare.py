@@ -13,7 +13,7 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.system import get_system
-from gridtune.report.comparison import Side, compare
+from gridtune.report.rankings.comparison import Side, compare
 from gridtune.statistics import joint_paired_p_values, neighbour_correlation, paired_difference
 from gridtune.study.stored import read_sweep
 from tests.cli.folders import finished_sweep, quickstart

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from gridtune.report.card import Card, print_cards
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.ranking import Verdict, ranking_head
+from gridtune.report.rankings.ranking import Verdict, ranking_head
 from gridtune.report.summary import Summary, summarise
 from gridtune.report.tables import ranking_markdown
 from gridtune.sweep.space.constraints import Constraint, Kept

@@ -14,7 +14,7 @@ from gridtune.report.answers import Answer
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.page.content import _best_so_far, _hypervolume_so_far, _schedule_content, trial_order
 from gridtune.report.page.page import _cell_notes
-from gridtune.report.ranking import Verdict
+from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary, summarise
 from gridtune.sweep.journal.results import results_table

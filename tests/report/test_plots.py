@@ -17,10 +17,10 @@ from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.usage import StepFunction
 from gridtune.errors import MetricError, ScheduleError
 from gridtune.report import plots
-from gridtune.report.combined import rank_overall
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking
-from gridtune.report.ranking import rank
+from gridtune.report.rankings.combined import rank_overall
+from gridtune.report.rankings.ranking import rank
 from gridtune.report.summary import summarise, write_report
 from gridtune.workload.workload import Workload
 from tests.tracking.synthetic import sweep_facts

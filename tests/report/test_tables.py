@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from gridtune.report.combined import rank_overall
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.labels import configuration_label, number_text, percent_text
-from gridtune.report.ranking import rank, strata
+from gridtune.report.rankings.combined import rank_overall
+from gridtune.report.rankings.ranking import rank, strata
 from gridtune.report.summary import summarise
 from gridtune.report.tables import print_ranking, ranking_html, ranking_markdown, table_csv
 

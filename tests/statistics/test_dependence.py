@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import tail_sweep, verdicts_of, window_sweep
-from gridtune.report.cells import replicate_order
+from gridtune.report.rankings.cells import replicate_order
 from gridtune.statistics import effective_number, neighbour_correlation
 from gridtune.statistics.dependence import innovations, widening
 from gridtune.statistics.inference import paired_difference, with_unseen_tail

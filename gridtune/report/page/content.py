@@ -15,10 +15,17 @@ from gridtune.core.cells import CellResult, finite_json
 from gridtune.core.schedules.files import allocate_processors
 from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
-from gridtune.report.combined import Front
 from gridtune.report.labels import PARAMETER_PREFIX, is_logarithmic, row_label, varying_parameters
 from gridtune.report.page.effects import effects_of
-from gridtune.report.ranking import RankingHead, ranking_head, row_key, shown_rows, strata, verdict_text
+from gridtune.report.rankings.combined import Front
+from gridtune.report.rankings.ranking import (
+    RankingHead,
+    ranking_head,
+    row_key,
+    shown_rows,
+    strata,
+    verdict_text,
+)
 from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes

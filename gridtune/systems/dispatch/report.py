@@ -17,8 +17,8 @@ import numpy as np
 from gridtune.core.cells import CellResult
 from gridtune.core.style import BASELINE, MARKERS, PALETTE, figure, head, save
 from gridtune.core.system import FinishedSweep
-from gridtune.report.cells import by_configuration
 from gridtune.report.labels import markdown_table, number_text
+from gridtune.report.rankings.cells import by_configuration
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.systems.dispatch.parameters import TABLE_1
 from gridtune.systems.dispatch.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6

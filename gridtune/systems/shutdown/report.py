@@ -20,8 +20,8 @@ from matplotlib.ticker import MaxNLocator
 from gridtune.core.cells import CellResult
 from gridtune.core.style import MARKERS, PALETTE, figure, group_thousands, head, save
 from gridtune.core.system import FinishedSweep
-from gridtune.report.cells import by_configuration
 from gridtune.report.labels import markdown_table
+from gridtune.report.rankings.cells import by_configuration
 from gridtune.systems.shutdown.reproduction import OVERALL, SPREADS, Overall, Spread
 from gridtune.systems.shutdown.simulator.days import SEQUENTIAL_GAP
 from gridtune.systems.shutdown.simulator.platform import TRACES

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridtune.report.cells import ConfigurationRow, gap_to_bound
 from gridtune.report.labels import configuration_label, markdown_table, number_text
+from gridtune.report.rankings.cells import ConfigurationRow, gap_to_bound
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.statistics.pareto import Scale, igd_plus, merge_fronts
 from gridtune.systems.provisioning.metrics import HOUR

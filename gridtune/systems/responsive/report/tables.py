@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridtune.report.cells import ConfigurationRow
 from gridtune.report.labels import markdown_table, value_text
+from gridtune.report.rankings.cells import ConfigurationRow
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.systems.responsive.parameters import LEARNING, LINEAR_WEIGHTS, POOL_SETTINGS
 from gridtune.systems.responsive.reproduction import PUBLISHED, PUBLISHED_ON, Published

@@ -11,11 +11,10 @@ import pytest
 
 from gridtune.errors import MetricError
 from gridtune.report.answers import answers_of
-from gridtune.report.combined import rank_overall
-from gridtune.report.ranking import Verdict, rank, ranking_head, share_error, strata, verdict_text
+from gridtune.report.rankings.combined import rank_overall
+from gridtune.report.rankings.ranking import Verdict, rank, ranking_head, share_error, strata, verdict_text
 from gridtune.statistics import mean_interval
-
-from .synthetic import sweep_table
+from tests.report.synthetic import sweep_table
 
 
 def cells(values: Mapping[tuple[Any, ...], Sequence[float | None]], names: Sequence[str]) -> pa.Table:

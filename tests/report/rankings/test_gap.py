@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from gridtune.report.combined import rank_overall
-from gridtune.report.ranking import rank
+from gridtune.report.rankings.combined import rank_overall
+from gridtune.report.rankings.ranking import rank
 from gridtune.report.tables import GAP_NOTE, ranking_markdown
 
 WAITS = {"a": [10.0, 30.0], "b": [20.0, None]}

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.errors import MetricError
-from gridtune.report.cells import (
+from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, row_parameters, value_text
+from gridtune.report.rankings.cells import (
     Configuration,
     baselines,
     collect,
@@ -27,7 +28,6 @@ from gridtune.report.cells import (
     replicate_labels,
     value_matrix,
 )
-from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, row_parameters, value_text
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.statistics.inference import interquartile_mean, paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval

@@ -70,7 +70,7 @@ def collect(
     table
         One row per cell.
     objective, group_by, baseline
-        As of `gridtune.report.ranking.rank`.
+        As of `gridtune.report.rankings.ranking.rank`.
 
     Returns
     -------

@@ -16,14 +16,13 @@ from rich.console import Console
 
 from gridtune.cli.report import report
 from gridtune.errors import MetricError
-from gridtune.report.ranking import rank
-from gridtune.report.sample_size import power_table, print_power
+from gridtune.report.rankings.ranking import rank
+from gridtune.report.rankings.sample_size import power_table, print_power
 from gridtune.statistics.sample_size import PairedSpread, detectable_effect, replicates_needed
 from gridtune.study import report_study
 from gridtune.study.report import write_power
+from tests.report.synthetic import sweep_table
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
-
-from .synthetic import sweep_table
 
 SETTINGS: dict[str, Any] = {"objective": "wait_mean", "direction": "min", "baseline": {"order": "fcfs"}}
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gridtune.report.cells import (
+from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
+from gridtune.report.rankings.cells import (
     Configuration,
     baselines,
     collect,
@@ -21,8 +22,7 @@ from gridtune.report.cells import (
     replicate_order,
     value_matrix,
 )
-from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
-from gridtune.report.ranking import (
+from gridtune.report.rankings.ranking import (
     LEVEL,
     SEED,
     RankingHead,
@@ -113,7 +113,7 @@ def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
     table
         One row per cell.
     ranking
-        Its ranking within each stratum, as `gridtune.report.ranking.rank` makes it.
+        Its ranking within each stratum, as `gridtune.report.rankings.ranking.rank` makes it.
 
     Returns
     -------

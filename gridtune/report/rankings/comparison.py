@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gridtune.errors import SweepError
-from gridtune.report.cells import configuration_parameters
-from gridtune.report.combined import rank_overall
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX, row_parameters
-from gridtune.report.ranking import PAIRED, Verdict, rank, strata
+from gridtune.report.rankings.cells import configuration_parameters
+from gridtune.report.rankings.combined import rank_overall
+from gridtune.report.rankings.ranking import PAIRED, Verdict, rank, strata
 from gridtune.sweep.journal.earlier import find_other_code
 
 if TYPE_CHECKING:

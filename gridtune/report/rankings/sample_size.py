@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gridtune.errors import MetricError
-from gridtune.report.cells import baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX, percent_text, value_text, varying_parameters
-from gridtune.report.ranking import LEVEL, plain, ranking_head, window_correlation
+from gridtune.report.rankings.cells import baselines, collect, value_matrix
+from gridtune.report.rankings.ranking import LEVEL, plain, ranking_head, window_correlation
 from gridtune.statistics.sample_size import (
     MOST_REPLICATES,
     PairedSpread,
@@ -58,7 +58,7 @@ def power_table(
     table
         One row per cell.
     ranking
-        Its ranking, as `gridtune.report.ranking.rank` makes it.
+        Its ranking, as `gridtune.report.rankings.ranking.rank` makes it.
     effects
         Relative improvements on the baseline, each between 0 and 1.
     sizes

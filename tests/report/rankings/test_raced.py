@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gridtune.report.combined import rank_overall
-from gridtune.report.eligibility import raced_overall
-from gridtune.report.ranking import rank
+from gridtune.report.rankings.combined import rank_overall
+from gridtune.report.rankings.eligibility import raced_overall
+from gridtune.report.rankings.ranking import rank
 from gridtune.sweep.search.racing import RacePlan
 
 LABELS = tuple(f"window {number + 1}/8" for number in range(8))

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gridtune.report.cells import Configuration, baselines, collect, value_matrix
-from gridtune.report.combined import logs_of
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     interval_text,
@@ -19,7 +17,9 @@ from gridtune.report.labels import (
     percent_text,
     row_parameters,
 )
-from gridtune.report.ranking import Verdict, plain, ranking_head, settled_better, strata, with_head
+from gridtune.report.rankings.cells import Configuration, baselines, collect, value_matrix
+from gridtune.report.rankings.combined import logs_of
+from gridtune.report.rankings.ranking import Verdict, plain, ranking_head, settled_better, strata, with_head
 from gridtune.statistics.racing import RaceRules, RaceTest
 from gridtune.sweep.search.racing import RacePlan
 from gridtune.sweep.space.constraints import Constraint, Kept
@@ -191,7 +191,7 @@ def raced(ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
     Parameters
     ----------
     ranking
-        As `gridtune.report.ranking.rank` makes it from `table`.
+        As `gridtune.report.rankings.ranking.rank` makes it from `table`.
     table
         One row per cell.
     plan
@@ -227,7 +227,7 @@ def raced_overall(overall: pa.Table, ranking: pa.Table, table: pa.Table, plan: R
     Parameters
     ----------
     overall
-        As `gridtune.report.combined.rank_overall` makes it from `table` and `ranking`.
+        As `gridtune.report.rankings.combined.rank_overall` makes it from `table` and `ranking`.
     ranking, table, plan
         As of `raced`.
     """

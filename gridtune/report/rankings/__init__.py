@@ -1,0 +1,1 @@
+"""Which configuration is best: cells sorted into replicates, ranked, combined and compared."""
