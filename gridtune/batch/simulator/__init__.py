@@ -1,3 +1,3 @@
-"""The compiled simulators of a cluster, and their plain-Python twins."""
+"""The compiled simulators of a pool of processors."""
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from gridtune.batch.simulator.events import (
     window,
 )
 from gridtune.batch.simulator.nodes import Nodes
-from gridtune.batch.simulator.ranked_queue import (
+from gridtune.batch.simulator.queues.ranked_queue import (
     Queue,
     any_fits,
     enter,

@@ -26,9 +26,9 @@ from gridtune.batch.simulator.events import (
     window,
     with_queue,
 )
-from gridtune.batch.simulator.grouping import group_jobs, nobody
 from gridtune.batch.simulator.nodes import Nodes
-from gridtune.batch.simulator.scored_queue import (
+from gridtune.batch.simulator.queues.grouping import group_jobs, nobody
+from gridtune.batch.simulator.queues.scored_queue import (
     ScoredQueue,
     any_fits,
     begin_filling,

@@ -18,7 +18,8 @@ from gridtune.batch.policies import (
     get_queue_order,
     queue_order_names,
 )
-from gridtune.batch.simulator import grouping, scored, scored_queue
+from gridtune.batch.simulator import scored
+from gridtune.batch.simulator.queues import grouping, scored_queue
 from tests.batch.logs import logs, make_log, reference_starts
 
 EASY = [name for name in backfilling_names() if get_backfilling(name).kind != "conservative"]

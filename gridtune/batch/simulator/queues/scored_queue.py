@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.nodes import start_of
-from gridtune.batch.simulator.running import insert_row, remove_row, some_within
-from gridtune.batch.simulator.scores import ScoreInputs, score_jobs
-from gridtune.batch.simulator.tournament import (
+from gridtune.batch.simulator.queues.tournament import (
     Classes,
     Shapes,
     add_shape,
@@ -28,6 +26,8 @@ from gridtune.batch.simulator.tournament import (
     something_fits,
     within_bounds,
 )
+from gridtune.batch.simulator.running import insert_row, remove_row, some_within
+from gridtune.batch.simulator.scores import ScoreInputs, score_jobs
 from gridtune.core.compiled import dereference, kernel, reference
 from gridtune.types import FloatArray, Int32Array, IntArray
 

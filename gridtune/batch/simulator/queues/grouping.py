@@ -19,8 +19,7 @@ import numpy.typing as npt
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.expression import CHANGING_FIELDS, OPERATIONS, Expression, JobView
 from gridtune.batch.policies.queue_order import formula_of
-from gridtune.batch.simulator.scores import ScoreInputs
-from gridtune.batch.simulator.tournament import (
+from gridtune.batch.simulator.queues.tournament import (
     GROUPS,
     USERS,
     WAIT,
@@ -31,6 +30,7 @@ from gridtune.batch.simulator.tournament import (
     new_columns,
     number_rows,
 )
+from gridtune.batch.simulator.scores import ScoreInputs
 from gridtune.types import FloatArray
 
 __all__ = ["group_jobs", "nobody", "score_bounds"]
