@@ -55,12 +55,16 @@ def test_a_process_that_is_killed_while_ray_starts_ends_the_sweep(process: str, 
             return bool(victims) or driver.poll() is not None
 
         wait_for(process, look)
-        os.kill(victims[0], signal.SIGKILL)
-        errors = driver.communicate(timeout=120)[1]
-    if driver.returncode == 1:
+        for victim in victims:
+            os.kill(victim, signal.SIGKILL)
+        errors = driver.communicate(timeout=300)[1]
+    if not victims:
+        assert driver.returncode == 0, errors
+        pytest.skip("the sweep was over before Ray had started that process")
+    if driver.returncode == 1 and ("worker to Raylet" in errors or "raylet because it is dead" in errors):
         # The driver was registering with its node, where Ray ends the process from C++ with its own message.
-        assert "worker to Raylet" in errors or "raylet because it is dead" in errors, errors
         return
-    assert driver.returncode == 2, errors
+    # On a busy machine Ray, which misses the process too, may end the driver while it ends by itself.
+    assert driver.returncode in (1, 2), errors
     assert "Ray cannot be started here" in errors
     assert "ended while it was starting" in errors
