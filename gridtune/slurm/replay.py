@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gridtune.batch.policies import QueueOrder
+from gridtune.batch.policies.rollout import Rollout
 from gridtune.batch.simulator.scores import check_scores, naming_jobs
 from gridtune.core.compiled import bare, kernel
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.kernel.ordering import get_score, new_ordering, sort_waiting
+from gridtune.slurm.kernel.ordering import Ordering, new_ordering, order_for_nodes, sort_waiting
 from gridtune.slurm.kernel.passes import backfill_pass, main_pass
 from gridtune.slurm.kernel.placing import put, room_of
 from gridtune.slurm.kernel.running import (
@@ -90,7 +91,7 @@ def replay(
     requests: Sequence[Request],
     phases: Phases | None = None,
     start: ClusterState | None = None,
-    order: str | QueueOrder | Callable[..., float] | None = None,
+    order: str | QueueOrder | Rollout | Callable[..., float] | None = None,
     guard: int | None = None,
 ) -> Result:
     """Replay jobs on a cluster that is empty at first, or in a state.
@@ -104,8 +105,8 @@ def replay(
     start
         Jobs that run at the beginning, and since when.
     order
-        The queue order in place of Slurm's priority, if any: see `get_score`. Tiers of partitions stay before
-        it. Scores are computed anew at each main and each backfill pass.
+        The queue order in place of Slurm's priority, if any: see `order_for_nodes`. Tiers of partitions stay
+        before it. Scores are computed anew at each main and each backfill pass.
     guard
         With an order: seconds; jobs that have waited for longer go first, the oldest first.
 
@@ -119,8 +120,8 @@ def replay(
     check = RequestCheck(cluster)
     for request in requests:
         check.check(request)
-    score = None if order is None else get_score(order)
-    return Replay(cluster, requests, phases or Phases(), start, score, guard).run()
+    rule = None if order is None else order_for_nodes(order)
+    return Replay(cluster, requests, phases or Phases(), start, rule, guard).run()
 
 
 class Replay:
@@ -132,7 +133,7 @@ class Replay:
         requests: Sequence[Request],
         phases: Phases,
         start: ClusterState | None = None,
-        order: QueueOrder | None = None,
+        order: QueueOrder | Rollout | None = None,
         guard: int | None = None,
     ) -> None:
         self.cluster, self.requests, self.phases = cluster, requests, phases
@@ -142,10 +143,10 @@ class Replay:
         first = ordered[0].submit if ordered else 0
         self.begin = start.now if start is not None else first
         self.world = new_world(cluster, ordered, self.tree, phases, self.begin)
-        self.queue_order, self.ordering = order, None
+        self.ordering: Ordering | None = None
         if order is not None:
             self.world.rules["scored"] = 1
-            self.ordering, self.inputs = new_ordering(order, guard, ordered, self.world)
+            self.ordering, self.inputs, self.scores = new_ordering(order, guard, ordered, self.world)
         if start is not None:
             self._resume(start)
 
@@ -202,9 +203,11 @@ class Replay:
             tick += rules.period
         if not world.state["stuck"]:
             advance(world, self.ordering, NEVER)
-        if self.queue_order is not None:
-            with naming_jobs(np.array([self.requests[k].number for k in self.order])[world.records.job]):
-                check_scores([self.queue_order], self.inputs, "fail")
+        if self.ordering is not None:
+            numbers = np.array([self.requests[k].number for k in self.order])
+            looks = self.ordering.ahead is not None
+            with naming_jobs(numbers if looks else numbers[world.records.job]):
+                check_scores(self.scores, self.inputs, "last" if looks else "fail")
         return self._result()
 
     def _goes_on(self) -> bool:

@@ -2,7 +2,8 @@
 
 Sets of nodes are whole numbers, bit n for node n. Rules: SchedMD's source, release 22.05 unless said
 otherwise, and the runs of a real Slurm 22.05.8 that `benchmarks/slurm_agreement.py` compares with. Nothing is
-shared with the kernel but the descriptions of cluster and jobs, and orders as plain functions.
+shared with the kernel but the descriptions of cluster and jobs, and orders as plain functions. Rollouts are
+those of the batch kernel's twin.
 """
 # ruff: noqa: PLR0911, PLR0912, SIM102, E501
 
@@ -10,11 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from gridtune.batch.policies import JobView
+from gridtune.batch.policies.rollout import Rollout
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.limits import limits_on
 from gridtune.slurm.requests import Request
+from tests.batch.simulator.rollout_twin import RolloutTwin
 
 #: Seconds of the first group of ends that a predicted start looks at.
 FIRST_WINDOW = 30
@@ -857,20 +861,59 @@ class Priority:
         return max(1, int(age + share + size + (sum(rest) - self.requests[job].nice)))
 
 
-def score_of(score, guard, request, partition, waited, now, first):
-    """Return the score of a job that has waited so long, by an order in place of Slurm's priority."""
-    if guard is not None and waited > guard:
-        return -math.inf
-    since = now - waited - first
-    return score(JobView(
-        since, request.limit_in(partition), request.cpus, 0, 0, 0, 0, waited, now - first, 0, 0, 0
-    ))  # fmt: skip
+def view_of(request, partition, waited, now):
+    """Return what an order sees of a job that has waited so long; times are from the first submission."""
+    limit = request.limit_in(partition)
+    return JobView(now - waited, limit, request.cpus, 0, 0, 0, 0, waited, now, 0, 0, 0)
+
+
+def planned_places(policy, guard, state, waiting, order, now, first):
+    """Return the place of each waiting job in a rollout's order: nodes in service are one pool of processors."""
+    cluster, requests = state.cluster, state.requests
+    inside = numbers(state.available)
+    running = [
+        SimpleNamespace(
+            number=part.job,
+            start=part.start - first,
+            walltime=part.end - part.start,
+            processors=sum(c for n, c in zip(part.nodes, part.cpus, strict=True) if n in inside),
+        )
+        for part in state.running.values()
+    ]
+    free = sum(state.free.cpus[node] for node in inside)
+    most = free + sum(part.processors for part in running)
+    jobs, views = [], {}
+    for job in sorted(waiting, key=order.index):
+        request, name = requests[job], requests[job].partitions[0]
+        partition, width = cluster.partitions[name], request.cpus
+        if request.exclusive or partition.exclusive:
+            smallest = min(cluster.nodes[n].cpus for n in numbers(state.candidates(job, name)))
+            width = max(width, request.least_nodes * smallest)
+        view = view_of(request, partition, now - state.eligible[job], now - first)
+        views[order.index(job)] = view
+        jobs.append(
+            SimpleNamespace(
+                number=order.index(job),
+                submit=view.submit_time,
+                walltime=view.walltime,
+                processors=min(width, most),
+            )
+        )
+    machine = SimpleNamespace(
+        waiting=jobs,
+        running=running,
+        free=free,
+        released=(),
+        accounts=SimpleNamespace(view=lambda job, _: views[job.number]),
+    )
+    sequence = RolloutTwin(policy, guard).sequence(machine, now - first)
+    return {order[job.number]: place for place, job in enumerate(sequence)}
 
 
 def reference_replay(cluster, requests, phases, start=None, score=None, guard=None):
     """Replay jobs second by second; return {job: (start, end, nodes)}.
 
-    With a score, a function of a job's view, the queue is ordered by it instead of the priority.
+    With a score, a function of a job's view or a rollout, the queue is ordered by it instead of the priority.
     """
     state, priority = Reference(cluster, requests), Priority(cluster, requests)
     clocks, rules = cluster.clocks, cluster.priorities
@@ -888,8 +931,11 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         )
 
     def queue():
+        first = requests[order[0]].submit
+        looks = isinstance(score, Rollout) and waiting
+        places = planned_places(score, guard, state, waiting, order, now, first) if looks else {}
         records = [
-            Record(j, name, stored[j, name], rank(j, name))
+            Record(j, name, stored[j, name], places[j] if looks else rank(j, name))
             for j in waiting
             for name in requests[j].partitions
         ]
@@ -901,7 +947,9 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             return -stored[job, partition]
         # A job waits from when nothing but the queue stood before it.
         waited, first = now - state.eligible[job], requests[order[0]].submit
-        return score_of(score, guard, requests[job], cluster.partitions[partition], waited, now, first)
+        if guard is not None and waited > guard:
+            return -math.inf
+        return score(view_of(requests[job], cluster.partitions[partition], waited, now - first))
 
     def note(part):
         job = part.job

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridtune.batch.policies.rollout import OBJECTIVES
 from gridtune.errors import ScheduleError, WorkloadError
 from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, Qos, SlurmCluster
-from gridtune.slurm.kernel.ordering import get_score
+from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
 from gridtune.slurm.replay import ClusterState, Phases, Result, replay
@@ -215,6 +216,28 @@ ORDERS = st.sampled_from(
         oldest_third,
     ]
 )
+#: Rollouts with small windows, and portfolios that rarely agree.
+ROLLOUTS = st.builds(
+    "rollout(objective={}, window={}, moves={}{})".format,
+    st.sampled_from(OBJECTIVES),
+    st.sampled_from([2, 3, 5, 64]),
+    st.sampled_from([0, 0, 1, 7, 60]),
+    st.sampled_from(["", ", portfolio=fcfs", ", portfolio=sjf | widest | 3 * wait - walltime"]),
+)
+
+
+@st.composite
+def crowds(draw):
+    """Jobs that come faster than they can run; few wait for others."""
+    some = [replace(one, after=one.after[:1] if one.after_any else ()) for one in draw(logs())]
+    more = [replace(one, number=one.number + 5000, after=(), array=0) for one in draw(logs())]
+    return [replace(one, submit=one.submit // 8, singleton=False) for one in some + more]
+
+
+def able(cluster, requests):
+    """Return the jobs that the cluster can run."""
+    check = RequestCheck(cluster)
+    return [one for one in requests if check.can_run(one)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -231,19 +254,27 @@ def test_an_order_equals_its_twin(cluster, requests, phases, order, guard):
     except WorkloadError:
         return
     validate_result(cluster, requests, result)
-    schedule = reference_replay(cluster, requests, phases, score=get_score(order), guard=guard)
+    schedule = reference_replay(cluster, requests, phases, score=order_for_nodes(order), guard=guard)
     own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
     assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
 
 
+@settings(max_examples=150, deadline=None)
+@given(clusters(), crowds(), ROLLOUTS, st.sampled_from([None, None, 60, 400]))
+def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
+    requests = able(cluster, requests)
+    result = replay(cluster, requests, order=order, guard=guard)
+    validate_result(cluster, requests, result)
+    schedule = reference_replay(cluster, requests, Phases(), score=order_for_nodes(order), guard=guard)
+    assert result.start.tolist() == [schedule.get(job, (-1,))[0] for job in range(len(requests))]
+
+
 @settings(max_examples=60, deadline=None)
-@given(clusters(), logs(), ORDERS, st.sampled_from([None, 90]), st.integers(1, 600), st.data())
+@given(clusters(), crowds(), ORDERS | ROLLOUTS, st.sampled_from([None, 90]), st.integers(1, 600), st.data())
 def test_no_run_time_decides_before_its_job_has_ended(cluster, requests, order, guard, now, data):
     cluster = replace(cluster, preemption=Preemption())
-    try:
-        before = replay(cluster, requests, order=order, guard=guard)
-    except WorkloadError:
-        return
+    requests = able(cluster, requests)
+    before = replay(cluster, requests, order=order, guard=guard)
     ended = (before.start >= 0) & (before.end <= now)
     # What has started goes on until now at least.
     least = np.where(before.start >= 0, np.maximum(now - before.start, 0), 0).tolist()

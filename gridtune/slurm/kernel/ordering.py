@@ -17,39 +17,41 @@ from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, s
 from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
 from gridtune.slurm.kernel.arrays import World
+from gridtune.slurm.kernel.rollout import Lookahead, new_lookahead, rank_jobs
 from gridtune.slurm.requests import Request
 from gridtune.types import FloatArray, Int32Array, IntArray
 
-__all__ = ["get_score", "new_ordering", "sort_waiting"]
+__all__ = ["Ordering", "new_ordering", "order_for_nodes", "sort_waiting"]
 
 #: The fields of a job that an order may read: its request and its wait.
 _FIELDS = frozenset({"submit_time", "walltime", "processors", "wait", "now"})
 
 
-def get_score(reference: str | QueueOrder | Callable[..., float]) -> QueueOrder:
-    """Return an order as `get_queue_order` does, if it is a score of a job's request and wait.
+def order_for_nodes(reference: str | QueueOrder | Rollout | Callable[..., float]) -> QueueOrder | Rollout:
+    """Return an order as `get_order` does, if all its scores are of a job's request and wait.
 
     Raises
     ------
     PolicyError
-        If there is no such order, it may read more of a job than that, or it is a rollout.
+        If there is no such order, or it may read more of a job than that.
     """
     order = get_order(reference)
-    if isinstance(order, Rollout):
+    if isinstance(order, Rollout) and order.durations == "predicted":
         raise PolicyError(
-            "order=rollout plays a pool of processors forward, and not nodes",
-            hint="on nodes an order is a score of each job, such as saf or f1; system batch has rollouts",
+            "a rollout on nodes cannot have durations=predicted: nothing there predicts run times",
+            hint="durations=walltime plays each job for as long as its limit",
         )
-    if not order.reads_only(_FIELDS):
-        raise PolicyError(
-            f"order {order.label!r} may read more of a job than its request and its wait",
-            hint=f"on nodes it has {', '.join(sorted(_FIELDS))}, which a function must read as `job.wait`",
-        )
+    for score in order.portfolio if isinstance(order, Rollout) else [order]:
+        if not score.reads_only(_FIELDS):
+            raise PolicyError(
+                f"order {score.label!r} may read more of a job than its request and its wait",
+                hint=f"on nodes there are {', '.join(sorted(_FIELDS))}, read by functions as `job.wait`",
+            )
     return order
 
 
 class Ordering(NamedTuple):
-    """An order as `score_jobs` takes it, and the queue.
+    """An order as `score_jobs` takes it or, with `ahead`, a rollout, and the queue.
 
     `function`, `program` and `handles` are those of the score and its inputs, a row for each record. `submit`
     is when the job became eligible, in seconds from `origin[0]`. Jobs that have waited for more than
@@ -57,6 +59,7 @@ class Ordering(NamedTuple):
     others are columns of the world.
     """
 
+    ahead: Lookahead | None
     function: Any
     program: int
     handles: IntArray
@@ -73,18 +76,27 @@ class Ordering(NamedTuple):
 
 
 def new_ordering(
-    order: QueueOrder, guard: int | None, requests: Sequence[Request], world: World
-) -> tuple[Ordering, ScoreInputs]:
-    """Return an order of a world's queue, and the inputs of its scores, which must be kept beside it."""
+    order: QueueOrder | Rollout, guard: int | None, requests: Sequence[Request], world: World
+) -> tuple[Ordering, ScoreInputs, Sequence[QueueOrder]]:
+    """Return an order of a world's queue, and what must be kept beside it: inputs of scores, and scores."""
     records, count = world.records, len(world.records.job)
-    submit, origin = world.jobs.submit[records.job], world.jobs.submit[:1].copy()
-    width = np.array([request.cpus for request in requests], np.int64)[records.job]
-    unknown: IntArray = np.zeros(count, np.int64)
-    facts = Facts(unknown, unknown, unknown, unknown, np.zeros(count))
-    inputs = score_inputs(submit - origin, records.limit, width, facts, 0.0, guard)
-    score = compile_score(order)
+    # A rollout scores each job once, as in the first of its partitions.
+    scored: IntArray = world.jobs.records[:-1] if isinstance(order, Rollout) else np.arange(count)
+    job = records.job[scored]
+    submit, origin = world.jobs.submit[job], world.jobs.submit[:1].copy()
+    width = np.array([request.cpus for request in requests], np.int64)[job]
+    unknown: IntArray = np.zeros(len(job), np.int64)
+    facts = Facts(unknown, unknown, unknown, unknown, np.zeros(len(job)))
+    inputs = score_inputs(submit - origin, records.limit[scored], width, facts, 0.0, guard)
+    ahead: Lookahead | None = None
+    orders: Sequence[QueueOrder] = ()
+    if isinstance(order, Rollout):
+        ahead, orders = new_lookahead(order, inputs, world)
+    else:
+        orders = [order]
     ordering = Ordering(
-        *score,
+        ahead,
+        *compile_score(orders[0]),
         inputs.handles,
         inputs.guard,
         origin,
@@ -97,7 +109,7 @@ def new_ordering(
         records.tier,
         world.eligible,
     )
-    return ordering, inputs
+    return ordering, inputs, orders
 
 
 @kernel()
@@ -111,10 +123,13 @@ def _before(ordering, record, other):
     return record < other
 
 
-@kernel(apart=True)
-def sort_waiting(ordering, count, now):
-    """Compute the scores of the first `count` records of the queue, all that wait, and sort them."""
+@kernel()
+def _score_waiting(ordering, ahead, count, now):
+    """Compute the scores of the first `count` records of the queue."""
     order, origin = ordering.order, ordering.origin[0]
+    if ahead is not None:
+        rank_jobs(ahead, ordering.score, count, now, origin)
+        return
     for position in range(count):
         record = order[position]
         ordering.record[position] = record
@@ -122,6 +137,13 @@ def sort_waiting(ordering, count, now):
     score_jobs(ordering, ordering, ordering.record, count, now - origin, ordering.value)
     for position in range(count):
         ordering.score[ordering.record[position]] = ordering.value[position]
+
+
+@kernel(apart=True)
+def sort_waiting(ordering, count, now):
+    """Compute the scores of the first `count` records of the queue, all that wait, and sort them."""
+    order = ordering.order
+    _score_waiting(ordering, ordering.ahead, count, now)
     for position in range(1, count):
         record, place = order[position], position
         while place > 0 and _before(ordering, record, order[place - 1]):

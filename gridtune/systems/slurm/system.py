@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
+from gridtune.batch.policies.rollout import Rollout
 from gridtune.batch.replay import check_policy
 from gridtune.core.remarks import WALLTIMES, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
@@ -30,7 +31,7 @@ from gridtune.core.system import (
 from gridtune.errors import PolicyError
 from gridtune.slurm.cluster import SlurmCluster, read_cluster
 from gridtune.slurm.effective import Effective
-from gridtune.slurm.kernel.ordering import get_score
+from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
@@ -99,8 +100,8 @@ class SlurmParameters(LogParameters):
     order: str | None = Field(
         None,
         description="queue order in place of Slurm's priority, within a tier: fcfs, sjf, saf, wfp3, f1, …, "
-        "one of a plug-in, or an expression; default: Slurm's priority",
-        examples=["saf", "log(walltime) + 0.3 * processors"],
+        "one of a plug-in, an expression, or rollout(…), which looks ahead; default: Slurm's priority",
+        examples=["saf", "log(walltime) + 0.3 * processors", "rollout(moves=60)"],
     )
     guard: Setting = Field(
         None,
@@ -140,9 +141,11 @@ class SlurmParameters(LogParameters):
     @classmethod
     def _check_order(cls, value: str | None) -> str | None:
         try:
-            order = None if value is None else get_score(value)
+            order = None if value is None else order_for_nodes(value)
         except PolicyError as error:
             raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
+        if isinstance(order, Rollout):
+            return order.label
         return order.name if order is not None and isinstance(order.score, Expression) else value
 
     @model_validator(mode="after")
@@ -210,7 +213,7 @@ class SlurmSystem(System):
         """Refuse configurations and orders that are faulty, and a log of which nothing can run there."""
         workload, _ = self._selected(parameters, load)
         if parameters.order is not None:
-            check_policy(get_score(parameters.order), workload)
+            check_policy(order_for_nodes(parameters.order), workload)
 
     def prepare(self, parameters: Iterable[SlurmParameters]) -> None:
         """Compile the kernels by replaying two jobs under each order."""

@@ -25,6 +25,11 @@ class RolloutTwin:
         waiting = list(machine.waiting)
         if len(waiting) == 1 or sum(job.processors for job in waiting) <= machine.free:
             return {job.number: job.number for job in waiting}
+        return {job.number: place for place, job in enumerate(self.sequence(machine, now))}
+
+    def sequence(self, machine, now):
+        """Return the waiting jobs in the best order."""
+        waiting = list(machine.waiting)
         window, size = waiting, self.policy.window
         if len(waiting) > size:
             first = self.ranked(0, waiting, machine, now)[: size // 2]
@@ -38,8 +43,7 @@ class RolloutTwin:
                 best, cost, chosen = trial, trial_cost, number
         best = self.improved(best, cost, machine, now)
         rest = [job for job in waiting if job not in window]
-        sequence = best + self.ranked(chosen, rest, machine, now)
-        return {job.number: place for place, job in enumerate(sequence)}
+        return best + self.ranked(chosen, rest, machine, now)
 
     def ranked(self, number, jobs, machine, now):
         """Return jobs in an order of the portfolio; guarded ones first, the oldest first."""

@@ -54,6 +54,25 @@ def test_an_order_takes_the_place_of_the_priority() -> None:
     assert wait_mean(order="sjf", weight_age=9) == wait_mean(order="sjf")
 
 
+class TestSlurmSystemWithARollout(SystemConformance):
+    system = "slurm"
+    example: ClassVar[dict[str, Any]] = {**CELL, "order": "rollout(moves=5)", "guard": 3600}
+
+
+def test_a_rollout_chooses_among_its_portfolio() -> None:
+    def wait(order, **parameters):
+        return wait_mean(order=order, first=120, **parameters)
+
+    assert wait("rollout(window=120, portfolio=sjf)") == wait("sjf")
+    assert wait("rollout(portfolio=sjf | ljf)") < wait("sjf")
+    assert wait("rollout", guard=0) == wait("fcfs")
+
+
+def test_parameters_of_a_rollout_are_written_in_one_way() -> None:
+    cell = SlurmParameters(**CELL, order="rollout( moves = 60 , window=64)")
+    assert cell.order == "rollout(moves=60)"
+
+
 def test_a_function_of_ones_own_is_an_order() -> None:
     def reversed_sjf(job, factor=1.0):
         return -factor * job.walltime
@@ -65,7 +84,10 @@ def test_a_function_of_ones_own_is_an_order() -> None:
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ({"order": "rollout"}, "order=rollout plays a pool of processors forward, and not nodes"),
+        ({"order": "rollout(durations=predicted)"}, "durations=predicted: nothing there predicts run times"),
+        ({"order": "rollout(portfolio=saf | random)"}, "order 'random' may read more of a job"),
+        ({"order": "rollout(objective=waits)"}, "rollouts have no objective 'waits' .did you mean 'wait'"),
+        ({"order": "rollout(depth=3)"}, "a rollout has no parameter 'depth'"),
         ({"order": "fair-user"}, "order 'fair-user' may read more of a job than its request and its wait"),
         ({"order": "random"}, "may read more of a job"),
         ({"order": "wait * prediction"}, "may read more of a job"),
