@@ -62,7 +62,7 @@ class Result:
     @property
     def run_time(self) -> IntArray:
         """Seconds from start to end, without those in which a job was suspended."""
-        return self.end - self.start - paused_seconds(self.pauses, len(self.start))
+        return np.subtract(self.end, self.start) - paused_seconds(self.pauses, len(self.start))
 
 
 @dataclass(frozen=True)

@@ -762,8 +762,9 @@ class Reference:
             self.tell_size(free, job, partition, chosen)
             return now, chosen
         free, window, horizon = self.free.copy(), FIRST_WINDOW, 0
-        going = [part for part in self.preemptable(job, partition, now) if part.mask & avail]
-        gone, ended = {part.job for part in going}, set()
+        order, ended = self.preemptable(job, partition, now), set()
+        going = [part for part in order if part.mask & avail]
+        gone = {part.job for part in order} if going else set()
         for part in going:
             self.let_go(free, part, gone)
         if going:
