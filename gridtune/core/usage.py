@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.types import Int8Array, Int32Array, IntArray
 
-__all__ = ["NodePower", "NodeState", "NodeStates", "StepFunction", "step_function"]
+__all__ = ["NodePower", "NodeState", "NodeStates", "StepFunction", "paused_seconds", "step_function"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,13 @@ class StepFunction:
 def step_function(up: IntArray, down: IntArray, weight: IntArray) -> StepFunction:
     """Return the sum of `weight[i]` over the intervals [up[i], down[i])."""
     return _summed(np.concatenate([up, down]), np.concatenate([weight, -weight]))
+
+
+def paused_seconds(pauses: IntArray, count: int) -> IntArray:
+    """Return the sum of each job's pauses, shape (count,); a pause is its place, from when and until when."""
+    seconds = np.zeros(count, dtype=np.int64)
+    np.add.at(seconds, pauses[:, 0], pauses[:, 2] - pauses[:, 1])
+    return seconds
 
 
 def _summed(times: IntArray, changes: IntArray) -> StepFunction:

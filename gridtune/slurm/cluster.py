@@ -198,7 +198,7 @@ _NO_MATTER = re.compile(
     r"frontend|gpufreq|grestypes|group|hash|health|inactive|jobacct|jobcomp|jobcontainer|jobcred|jobfile|"
     r"jobrequeue|killon|launch|logtime|mail|max(array|dbd|jobcount|jobid|step|tasks)|mcs|messagetimeout|"
     r"minjobage|mpi|plugindir|plugstack|private|proctrack|prolog|propagate|reboot|resume|returnto|route|sbcast|"
-    r"slurm|srun|statesave|switch|task|tcp|tmpfs|track|tree|unkillable|usepam|vsize|wait|x11|enforcepart|"
+    r"schedulertimeslice|slurm|srun|statesave|switch|task|tcp|tmpfs|track|tree|unkillable|usepam|vsize|wait|x11|enforcepart|"
     r"requeueexit)\w*",
 )
 _NODE_KEYS = frozenset(
@@ -425,7 +425,8 @@ class _Reader:
             raise self._fault(message, "Nodes", "add a line NodeName=…, or take it out of the list")
         priority = settings.get("priority", "1")
         shared = settings.get("oversubscribe", settings.get("shared", "NO")).upper()
-        if shared.startswith(("FORCE", "YES")):
+        # One job at a time shares nothing, but for jobs that are suspended.
+        if shared.startswith(("FORCE", "YES")) and not shared.endswith(":1"):
             self._ignore(f"OverSubscribe={shared}")
         longest = self._time(settings.get("maxtime", "UNLIMITED"), "MaxTime")
         if not named:
@@ -466,7 +467,11 @@ class _Reader:
                     frozenset(
                         o.name
                         for o in partitions.values()
-                        if o.tier < p.tier and modes[o.name] != "off" and set(o.nodes) & set(p.nodes)
+                        if o.tier < p.tier
+                        and modes[o.name] != "off"
+                        and set(o.nodes) & set(p.nodes)
+                        # A node of an exclusive partition's job has no other one, even beside one suspended.
+                        and not (modes[o.name] == "suspend" and (o.exclusive or p.exclusive))
                     ),
                 )
                 for p in partitions.values()
@@ -490,6 +495,9 @@ class _Reader:
                     own or exempt,
                     frozenset(filter(None, row.get("Preempt", "").split(","))),
                 )
+            if any(one.mode == "suspend" for one in classes.values()):
+                self.place = self.places.get("preemptmode", self.place)
+                self._ignore("PreemptMode=SUSPEND within a partition, where Slurm slices time")
         return Preemption(
             by,
             classes,
@@ -500,15 +508,22 @@ class _Reader:
         )
 
     def _preempt_mode(self, text: str, cluster: str, name: str) -> str:
-        """Return one of the modes of preemption; those that are not simulated are noted and taken as off."""
+        """Return one of the modes of preemption; those that are not simulated are noted and taken as off.
+
+        Jobs are suspended across tiers alone: within a partition Slurm would slice their time.
+        """
         modes = {word for word in text.lower().split(",") if word not in {"", "gang", "within", "priority"}}
         if not modes or modes == {"cluster"}:
             return cluster
         mode = modes.pop()
+        _, place = self.partitions.get(name, ({}, self.place))
+        self.place = self.places.get(name, place)
         if mode not in MODES:
-            self.place = self.places.get(name, self.place)
             self._ignore(f"PreemptMode={text}")
             return "off"
+        if mode == "suspend" and "gang" not in self.settings.get("preemptmode", "").lower().split(","):
+            hint = "the cluster's own PreemptMode must name GANG too, as in PreemptMode=SUSPEND,GANG"
+            raise self._fault("SUSPEND needs GANG, without which Slurm does not start", "PreemptMode", hint)
         return mode
 
     def _time_or_none(self, text: str, name: str) -> int:

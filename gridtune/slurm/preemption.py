@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 __all__ = ["MODES", "PreemptClass", "Preemption"]
 
 #: What becomes of a job whose place is taken.
-MODES = ("off", "cancel", "requeue")
+MODES = ("off", "cancel", "requeue", "suspend")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class PreemptClass:
     mode
         One of `MODES`: what becomes of its jobs.
     grace, exempt
-        Seconds from the warning to the end, and seconds after its start in which a job is safe.
+        Seconds from the warning to the end, and seconds after its start in which a job is safe. A job that
+        is suspended has neither.
     preempts
         Names of the classes whose jobs must make room for its jobs.
     """

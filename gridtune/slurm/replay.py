@@ -11,17 +11,19 @@ from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.rollout import Rollout
 from gridtune.batch.simulator.scores import check_scores, naming_jobs
 from gridtune.core.compiled import bare, kernel
+from gridtune.core.usage import paused_seconds
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.ordering import Ordering, new_ordering, order_for_nodes, sort_waiting
 from gridtune.slurm.kernel.passes import backfill_pass, main_pass
-from gridtune.slurm.kernel.placing import put, room_of
+from gridtune.slurm.kernel.placing import put, room_of, share
 from gridtune.slurm.kernel.running import (
     NEVER,
     end_job,
     follow_use,
     pass_minutes,
     put_back,
+    ran,
     start_job,
 )
 from gridtune.slurm.kernel.world import Phases, new_world
@@ -47,6 +49,8 @@ class Result:
         The numbers of each job's nodes, and its processors on each.
     partition
         The partition that each ran in, "" for one that never starts.
+    pauses
+        The suspensions, shape (k, 3): the place of the job, from when and until when.
     """
 
     start: IntArray
@@ -54,6 +58,12 @@ class Result:
     nodes: tuple[IntArray, ...]
     cpus: tuple[IntArray, ...]
     partition: tuple[str, ...]
+    pauses: IntArray = field(default_factory=lambda: np.empty((0, 3), np.int64))
+
+    @property
+    def run_time(self) -> IntArray:
+        """Seconds from start to end, without those in which a job was suspended."""
+        return np.subtract(self.end, self.start) - paused_seconds(self.pauses, len(self.start))
 
 
 @dataclass(frozen=True)
@@ -144,6 +154,7 @@ class Replay:
         self.begin = start.now if start is not None else first
         self.world = new_world(cluster, ordered, self.tree, phases, self.begin)
         self.ordering: Ordering | None = None
+        self.pauses: list[IntArray] = []
         if order is not None:
             self.world.rules["scored"] = 1
             self.ordering, self.inputs, self.scores = new_ordering(order, guard, ordered, self.world)
@@ -196,19 +207,28 @@ class Replay:
         world, rules, first = self.world, self.cluster.priorities, self.begin
         tick = first + (self.phases.tick - first) % rules.period
         while rules.multifactor and self._goes_on():
-            advance(world, self.ordering, tick)
+            self._advance(tick)
             settle(world, tick)
             world.factor[:] = self.tree.factors(world.usage, rules)
             prioritise(world, tick)
             tick += rules.period
         if not world.state["stuck"]:
-            advance(world, self.ordering, NEVER)
+            self._advance(NEVER)
         if self.ordering is not None:
             numbers = np.array([self.requests[k].number for k in self.order])
             looks = self.ordering.ahead is not None
             with naming_jobs(numbers if looks else numbers[world.records.job]):
                 check_scores(self.scores, self.inputs, "last" if looks else "fail")
         return self._result()
+
+    def _advance(self, until: int) -> None:
+        """Go on to an instant, and keep the suspensions that are over, for few of which a kernel has room."""
+        state, shared, full = self.world.state, self.world.suspension, True
+        while full:
+            advance(self.world, self.ordering, until)
+            count = int(state["pauses"])
+            self.pauses.append(np.stack([shared.job, shared.start, shared.end], axis=1)[:count])
+            state["pauses"], full = 0, count > len(self.order)
 
     def _goes_on(self) -> bool:
         """Tell whether jobs may still start."""
@@ -230,7 +250,9 @@ class Replay:
             parts = slice(running.begin[position], running.begin[position] + running.parts[position])
             nodes[k], cpus[k] = running.node[parts].copy(), running.cpus[parts].copy()
             partition[k] = names[self.world.records.partition[running.record[position]]]
-        return Result(start, end, tuple(nodes), tuple(cpus), tuple(partition))
+        pauses = np.concatenate([np.empty((0, 3), np.int64), *self.pauses])
+        pauses[:, 0] = np.array(self.order, np.int64)[pauses[:, 0]]
+        return Result(start, end, tuple(nodes), tuple(cpus), tuple(partition), pauses)
 
 
 @kernel()
@@ -379,6 +401,7 @@ def _resume(world, record, nodes, began, now):
             return False
     if len(nodes) > world.running.begin[job + 1] - world.running.begin[job]:
         return False
+    share(world, free, record, len(nodes))
     start_job(world, record, len(nodes), began, now)
     given = 0
     for i in range(len(nodes)):
@@ -393,7 +416,7 @@ def _settle_dependencies(world, job, now):
     """Let jobs wait for nodes that have waited for the end of one."""
     dependencies = world.dependencies
     running = world.running
-    failed = world.jobs.failed[job] or running.real_end[job] - running.start[job] < world.jobs.run[job]
+    failed = world.jobs.failed[job] or ran(world, job, running.real_end[job]) < world.jobs.run[job]
     for i in range(dependencies.begin[job], dependencies.begin[job + 1]):
         condition = dependencies.of[i]
         kind, child = dependencies.kind[condition], dependencies.job[condition]
@@ -456,7 +479,7 @@ def _end(world, now):
     state, running = world.state, world.running
     while state.running > 0 and running.real_end[running.by_end[0]] <= now:
         job = running.by_end[0]
-        warned = world.preemption.warned[job] and now - running.start[job] < world.jobs.run[job]
+        warned = world.preemption.warned[job] and ran(world, job, now) < world.jobs.run[job]
         end_job(world, job, now)
         # The loop has had its turn in this second.
         _ask(world, now + 1)
@@ -476,7 +499,7 @@ def advance(world, ordering, until):
 @kernel()
 def _advance(world, ordering, until):
     state, rules, jobs, running = world.state, world.rules, world.jobs, world.running
-    while True:
+    while state.pauses <= rules.jobs:
         now = min(state.due, state.direct, state.back)
         if state.arrived < rules.jobs:
             now = min(now, jobs.submit[state.arrived])

@@ -29,14 +29,18 @@ def validate_result(cluster: SlurmCluster, requests: Sequence[Request], result: 
     ScheduleError
         Naming the job, or the node or limit and the instant: a start before the submission or before the end
         of what the job waits for, nodes that do not suit it or are out of service, too few processors, a
-        wrong run time, more on a node than it has, more at a time than a limit allows.
+        wrong run time, a suspension before or after it, more on a node than it has, more at a time than a
+        limit allows. Jobs that are suspended use no processors, but all else that they have.
     """
     most: dict[Hashable, int] = {}
     uses: dict[Hashable, list[_Use]] = defaultdict(list)
+    pauses: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for job, since, until in result.pauses.tolist():
+        pauses[job].append((since, until))
     for job, request in enumerate(requests):
         if result.start[job] < 0:
             continue
-        for fault in _faults(cluster, request, result, job):
+        for fault in _faults(cluster, request, result, job, pauses[job]):
             raise ScheduleError(f"job {request.number} (row {job}) {fault}")
         interval = int(result.start[job]), int(result.end[job])
         on_node = zip(*_shares(cluster, request, result, job), strict=True)
@@ -46,6 +50,9 @@ def validate_result(cluster: SlurmCluster, requests: Sequence[Request], result: 
             for (of, amount), used in zip(has.items(), amounts, strict=True):
                 most[f"node {node.name}", of] = amount
                 uses[f"node {node.name}", of].append((*interval, used))
+            # As long as it is suspended, its processors are free.
+            free = [(*pause, -amounts[0]) for pause in pauses[job]]
+            uses[f"node {node.name}", "cpu"] += free
         cpus, memory, gpus = (sum(part) for part in _shares(cluster, request, result, job))
         nodes = len(result.nodes[job])
         total = {"jobs": 1, "cpu": cpus, "mem": memory, "node": nodes, "gres/gpu": gpus}
@@ -74,7 +81,9 @@ def _shares(
     return cpus, [request.memory or per_cpu * count for count in cpus], [request.gpus] * len(cpus)
 
 
-def _faults(cluster: SlurmCluster, request: Request, result: Result, job: int) -> Iterator[str]:
+def _faults(
+    cluster: SlurmCluster, request: Request, result: Result, job: int, pauses: list[tuple[int, int]]
+) -> Iterator[str]:
     """Yield what is wrong with a job by itself."""
     start, end, nodes = int(result.start[job]), int(result.end[job]), result.nodes[job].tolist()
     cpus, partition = result.cpus[job].tolist(), cluster.partitions[result.partition[job]]
@@ -97,10 +106,14 @@ def _faults(cluster: SlurmCluster, request: Request, result: Result, job: int) -
             yield f"has {share} processors of node {node.name}"
     if sum(cpus) < request.cpus or (not whole and not request.tasks_per_node and sum(cpus) > request.cpus):
         yield f"has {sum(cpus)} processors, not {request.cpus}"
-    latest = start + limit + cluster.overtime + _LOOK
+    # Each time that it is resumed, its limit is looked at anew.
+    ran = end - start - sum(until - since for since, until in pauses)
+    most_time = limit + cluster.overtime + _LOOK * (1 + len(pauses))
+    if any(since < start or until > end for since, until in pauses):
+        yield "is suspended when it has not started or has ended"
     goes = cluster.preemption.class_of(request.qos, partition.name) in cluster.preemption.classes
-    if end - start != run and (end > start + run or (end < start + limit and not goes) or end > latest):
-        yield f"runs for {end - start} s, not {run}; its limit is {limit} s"
+    if ran != run and (ran > run or (ran < limit and not goes) or ran > most_time):
+        yield f"runs for {ran} s, not {run}; its limit is {limit} s"
     for outage in cluster.outages:
         reach = start + limit if outage.planned else start + 1
         if outage.start < reach and outage.end > start and set(outage.nodes) & set(nodes):
@@ -126,14 +139,14 @@ def _check_use(key: Hashable, most: int, intervals: list[_Use]) -> None:
 def _check_dependencies(requests: Sequence[Request], result: Result) -> None:
     members: dict[int, list[int]] = defaultdict(list)
     named: dict[tuple[str, str], list[int]] = defaultdict(list)
-    order = sorted(range(len(requests)), key=lambda job: requests[job].rank)
+    order, run_time = sorted(range(len(requests)), key=lambda job: requests[job].rank), result.run_time
     for job in order:
         members[requests[job].array or requests[job].number].append(job)
     for job in order:
         request, start = requests[job], int(result.start[job])
 
         def ended(parents: list[int], kind: str, start: int = start) -> bool:
-            well = [result.end[k] - result.start[k] >= max(1, requests[k].run_time) for k in parents]
+            well = [run_time[k] >= max(1, requests[k].run_time) for k in parents]
             fine = [ok and not requests[k].failed for ok, k in zip(well, parents, strict=True)]
             right = {"afterok": all(fine), "afternotok": not any(fine)}.get(kind, True)
             return right and all(0 <= result.end[k] <= start for k in parents)

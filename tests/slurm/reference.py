@@ -71,6 +71,9 @@ class Running:
     partition: str
     #: Whether it has been told to make room, and its grace runs.
     warned: bool = False
+    #: When it was suspended, None while it runs, and for how long it was before.
+    since: int | None = None
+    suspended: int = 0
 
 
 @dataclass
@@ -146,6 +149,9 @@ class Reference:
         self.leaves = [mask_of(leaf) for leaf in cluster.leaves]
         # Jobs that the last pass made go, those it warned, and when each job last made others go.
         self.preempted, self.warned, self.since = [], [], {}
+        # Processors of a node that a job has of one that is suspended: (job, job below it, node, how many); the
+        # jobs suspended or resumed of late; and all suspensions that are over: (job, from, until).
+        self.links, self.changed, self.pauses = [], [], []
 
     def go_to(self, now):
         """Take nodes that are out of service now out of those available."""
@@ -180,7 +186,11 @@ class Reference:
         if request.gpus and not request.has_gpus(whole):
             return 0
         if request.exclusive or partition.exclusive:
-            return cpus if cpus == whole.cpus else 0
+            need = request.memory or cpus * partition.memory_per_cpu
+            # What is suspended keeps memory and GPUs of a node without processors.
+            some = any(one.mode == "suspend" for one in self.cluster.preemption.classes.values())
+            fits = not some or (memory >= need and free.gpus[node] >= request.gpus)
+            return cpus if cpus == whole.cpus and fits else 0
         if request.memory:
             if memory < request.memory:
                 return 0
@@ -192,11 +202,12 @@ class Reference:
         """Return what nodes are taken by, the lightest first."""
         return (self.cluster.nodes[node].weight << 8) - self.near_gpus[node]
 
-    def place_now(self, job, partition, avail):
-        """Choose nodes to start a job on at once."""
+    def place_now(self, job, partition, avail, now):
+        """Choose nodes to start a job on at once, over others if need be; return what is free for it, and them."""
         for node in numbers(self.candidates(job, partition)):
             self.near_gpus[node] = 0
-        return self.place(self.free, job, partition, avail)
+        chosen = self.place(self.free, job, partition, avail)
+        return (self.free, chosen) if chosen is not None else self.place_over(job, partition, avail, now)
 
     def place(self, free, job, partition, avail):
         """Choose nodes for a job among `avail`; return them in ascending order, or None if they do not do."""
@@ -335,14 +346,91 @@ class Reference:
 
     def begin(self, part):
         self.free.take(part, 1)
+        self.take_over(part)
         self.running[part.job] = part
         self.count(part, 1)
 
-    def end(self, job):
+    def end(self, job, now=None):
         part = self.running.pop(job)
         self.free.take(part, -1)
         self.count(part, -1)
+        mine = [link for link in self.links if link[0] == job]
+        self.links = [link for link in self.links if link[0] != job]
+        for _, below, node, cpus in mine:
+            self.free.cpus[node] -= cpus
+            other = self.running[below]
+            if other.since is not None and all(link[1] != below for link in self.links):
+                if now > other.since:
+                    self.pauses.append((below, other.since, now))
+                other.suspended += now - other.since
+                other.end += now - other.since
+                other.since = None
+                self.changed.append(other)
         return part
+
+    # Suspension
+
+    def suspends(self, part):
+        """Tell whether a job is suspended where it must make room: it keeps its memory and its GPUs."""
+        group = self.group(part.job, part.partition)
+        return group is not None and group.mode == "suspend"
+
+    def cpus_left_by(self, part, node, going, ended=()):
+        """Return the processors of a node that are free once a job has gone, or has ended after others.
+
+        What it shares with another job is not, while that one has neither gone nor ended. Of two jobs that go,
+        what they share counts for the upper one.
+        """
+        cpus = part.cpus[part.nodes.index(node)]
+        for above, below, where, shared in self.links:
+            if where == node and part.job in (above, below):
+                other = below if above == part.job else above
+                counted_there = part.job in going and part.job == below
+                if counted_there or (other not in going and other not in ended):
+                    cpus -= shared
+        return cpus
+
+    def let_go(self, free, part, going, ended=()):
+        """Add what a job leaves once it has gone; one that must make room and is suspended, its processors."""
+        for node, memory in zip(part.nodes, part.memory, strict=True):
+            free.cpus[node] += self.cpus_left_by(part, node, going, ended)
+            if part.job not in going or not self.suspends(part):
+                free.memory[node] += memory
+                free.gpus[node] += part.gpus
+
+    def place_over(self, job, partition, avail, now):
+        """Choose nodes as if jobs that one suspends had no processors: those of the lowest ranks that do.
+
+        Return what is free then too.
+        """
+        order, free = self.preemptable(job, partition, now), self.free.copy()
+        going = {part.job for part in order}
+        ranks = [self.group(part.job, part.partition).rank for part in order]
+        for rank in sorted({r for r, part in zip(ranks, order, strict=True) if self.suspends(part)}):
+            for own, part in zip(ranks, order, strict=True):
+                if own == rank and self.suspends(part):
+                    self.let_go(free, part, going)
+            chosen = self.place(free, job, partition, avail)
+            if chosen is not None:
+                return free, chosen
+        return free, None
+
+    def take_over(self, part):
+        """Suspend jobs for one that starts: what is not free it takes from those that would go first."""
+        for node in part.nodes:
+            if self.free.cpus[node] >= 0:
+                continue
+            order = self.preemptable(part.job, part.partition, part.start)
+            going = {other.job for other in order}
+            for other in order:
+                if self.suspends(other) and node in other.nodes:
+                    cpus = min(-self.free.cpus[node], self.cpus_left_by(other, node, going))
+                    if cpus > 0:
+                        self.links.append((part.job, other.job, node, cpus))
+                        self.free.cpus[node] += cpus
+                        if other.since is None:
+                            other.since = part.start
+                            self.changed.append(other)
 
     # Preemption
 
@@ -359,8 +447,15 @@ class Reference:
             group = self.group(part.job, part.partition)
             if not mine or not group or not part.mask & self.part_nodes[partition]:
                 continue
-            name = preemption.class_of(self.requests[part.job].qos, part.partition)
-            if name in mine.preempts and group.mode != "off" and part.start + group.exempt <= now:
+            name, partitions = (
+                preemption.class_of(self.requests[part.job].qos, part.partition),
+                self.cluster.partitions,
+            )
+            if group.mode == "suspend":
+                may = partitions[partition].tier > partitions[part.partition].tier
+            else:
+                may = group.mode != "off" and part.start + group.exempt <= now
+            if name in mine.preempts and may:
                 going.append((group.rank, part))
         if preemption.youngest_first:
             return sorted((part for _, part in going), key=lambda part: -part.start)
@@ -374,12 +469,15 @@ class Reference:
         """
         order, preemption = self.preemptable(job, partition, now), self.cluster.preemption
         count, usable, tries = len(order), {part.job: 0 for part in order}, 0
+        going = {part.job for part in order}
         while True:
             free, chosen = self.free.copy(), None
+            for part in filter(self.suspends, order):
+                self.let_go(free, part, going)
             for part in order:
-                if not part.mask & avail:
+                if not part.mask & avail or self.suspends(part):
                     continue
-                free.take(part, -1)
+                self.let_go(free, part, going)
                 chosen = self.place(free, job, partition, avail)
                 usable[part.job] = 0
                 if chosen is not None:
@@ -400,7 +498,7 @@ class Reference:
             order.sort(key=lambda part: -usable[part.job])
         victims = []
         for part in order:
-            if part.mask & mask_of(chosen):
+            if part.mask & mask_of(chosen) and not self.suspends(part):
                 if usable[part.job]:
                     break
                 victims.append(part)
@@ -421,7 +519,7 @@ class Reference:
             part.warned, part.end = True, min(part.end, now + grace)
             self.warned.append(part)
         elif not grace or now >= part.end:
-            self.end(part.job)
+            self.end(part.job, now)
             self.completing |= part.mask
             self.preempted.append(part)
 
@@ -494,11 +592,11 @@ class Reference:
             chosen, held = None, self.too_many(job)
             if not held and usable.bit_count() >= request.nodes:
                 usable &= self.unreserved(now, request.limit_in(self.cluster.partitions[partition]))
-                chosen = self.place_now(job, partition, usable & ~self.completing)
+                free, chosen = self.place_now(job, partition, usable & ~self.completing, now)
                 # Its nodes may be drained, reserved or taken out: it blocks nobody.
                 held = chosen is None and not self._could_run(job, partition, usable)
             if chosen is not None:
-                part = self.share(self.free, job, partition, chosen, now)
+                part = self.share(free, job, partition, chosen, now)
                 held = self.too_much(job, partition, amounts_of(part))
             elif not held:
                 held = self.too_much(job, partition)
@@ -617,8 +715,8 @@ class Reference:
             if start <= now and mask_of(chosen) & self.completing:
                 start, later = now + 1, 0
             if start <= now:
-                nodes = self.place_now(job, partition, usable & ~self.completing)
-                part = nodes and self.share(self.free, job, partition, nodes, now)
+                free, nodes = self.place_now(job, partition, usable & ~self.completing, now)
+                part = nodes and self.share(free, job, partition, nodes, now)
                 if self.too_much(job, partition, amounts_of(part) if part else None):
                     return counted, None
                 if part:
@@ -663,10 +761,16 @@ class Reference:
         if chosen is not None:
             self.tell_size(self.free, job, partition, chosen)
             return now, chosen
+        free, chosen = self.place_over(job, partition, avail, now)
+        if chosen is not None:
+            self.tell_size(free, job, partition, chosen)
+            return now, chosen
         free, window, horizon = self.free.copy(), FIRST_WINDOW, 0
-        going = [part for part in self.preemptable(job, partition, now) if part.mask & avail]
+        order, ended = self.preemptable(job, partition, now), set()
+        going = [part for part in order if part.mask & avail]
+        gone = {part.job for part in order} if going else set()
         for part in going:
-            free.take(part, -1)
+            self.let_go(free, part, gone)
         if going:
             chosen = self.place(free, job, partition, avail)
             if chosen is not None:
@@ -675,7 +779,6 @@ class Reference:
                 return now, chosen
         if now_only:
             return None, None
-        gone = {part.job for part in going}
         ending = sorted(self.running.values(), key=lambda part: (part.end, self.requests[part.job].rank))
         ending = [part for part in ending if part.job not in gone]
         linear = self.cluster.clocks.bf_window_linear
@@ -690,7 +793,8 @@ class Reference:
                 if not horizon:
                     horizon = part.end + FIRST_WINDOW - part.end % FIRST_WINDOW
                 last = part
-                free.take(part, -1)
+                self.let_go(free, part, gone, ended)
+                ended.add(part.job)
                 following = ending[i].end if i < len(ending) else None
                 if following is None or following > horizon + window:
                     break
@@ -876,7 +980,9 @@ def planned_places(policy, guard, state, waiting, order, now, first):
             number=part.job,
             start=part.start - first,
             walltime=part.end - part.start,
-            processors=sum(c for n, c in zip(part.nodes, part.cpus, strict=True) if n in inside),
+            # What it shares with a job above it is freed by that one.
+            processors=sum(c for n, c in zip(part.nodes, part.cpus, strict=True) if n in inside)
+            - sum(c for _, below, n, c in state.links if below == part.job and n in inside),
         )
         for part in state.running.values()
     ]
@@ -910,8 +1016,8 @@ def planned_places(policy, guard, state, waiting, order, now, first):
     return {order[job.number]: place for place, job in enumerate(sequence)}
 
 
-def reference_replay(cluster, requests, phases, start=None, score=None, guard=None):
-    """Replay jobs second by second; return {job: (start, end, nodes)}.
+def reference_replay(cluster, requests, phases, start=None, score=None, guard=None, pauses=None):
+    """Replay jobs second by second; return {job: (start, end, nodes)}, and the suspensions in `pauses`, a list.
 
     With a score, a function of a job's view or a rollout, the queue is ordered by it instead of the priority.
     """
@@ -954,7 +1060,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
     def note(part):
         job = part.job
         overdue = max(part.end + cluster.overtime, now)
-        ends[job] = part.start + max(1, requests[job].run_time)
+        ends[job] = part.start + part.suspended + max(1, requests[job].run_time)
         if ends[job] > overdue:
             ends[job] = min(ends[job], overdue + (phases.timeout - overdue) % 30)
         schedule[job] = (part.start, ends[job], part.nodes)
@@ -999,9 +1105,19 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
 
     back, direct = {}, math.inf
 
+    def follow_suspensions():
+        """Note who was suspended and who goes on."""
+        for part in state.changed:
+            if part.since is not None:
+                ends[part.job] = math.inf
+            elif part.job in state.running:
+                note(part)
+        state.changed = []
+
     def follow_pass():
         """Note who had to go in a pass."""
         nonlocal direct, touched
+        follow_suspensions()
         for part in state.warned:
             job = part.job
             ends[job] = min(ends[job], part.end + (phases.timeout - part.end) % 30)
@@ -1049,13 +1165,13 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
                 {(j, name): value(j, name) for j in [*waiting, *back] for name in requests[j].partitions}
             )
             touched = True
-        for job in sorted(
-            (j for j in state.running if ends[j] <= now), key=lambda j: (ends[j], order.index(j))
-        ):
-            part = state.end(job)
+        while due_now := [(ends[j], order.index(j)) for j in state.running if ends[j] <= now]:
+            job = order[min(due_now)[1]]
+            part = state.end(job, now)
+            follow_suspensions()
             use_until_now(part)
             ask(now + 1)
-            killed = now - part.start < max(1, requests[job].run_time)
+            killed = now - part.start - part.suspended < max(1, requests[job].run_time)
             if killed:
                 # Its nodes are not usable before the message of the last one's epilog, which makes a pass.
                 state.completing |= part.mask
@@ -1104,4 +1220,6 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             follow_pass()
             touched, next_backfill = bool(begun), now + clocks.bf_interval
         now += 1
+    if pauses is not None:
+        pauses += state.pauses
     return schedule

@@ -84,10 +84,37 @@ def test_who_makes_room_for_whom_is_read(folder):
     assert by_partition.classes["few"] == PreemptClass(3, "cancel", 9, 300, frozenset({"all"}))
 
 
-def test_jobs_that_would_be_suspended_stay_and_that_is_said(folder):
+def test_jobs_are_suspended_by_partition(folder):
+    changes = ["PreemptType=preempt/partition_prio", "PreemptMode=SUSPEND,GANG"]
+    (folder / "slurm.conf").write_text(CONF + "SchedulerTimeSlice=60\n")
+    cluster = read_cluster(folder, [*changes, "PartitionName=few OverSubscribe=FORCE:1"])
+    assert cluster.preemption.classes["few"] == PreemptClass(3, "suspend", 9, 0, frozenset({"all"}))
+    # One job at a time shares nothing; four do.
+    assert cluster.not_modelled == read_cluster(folder).not_modelled
+    some = read_cluster(folder, [*changes, "PartitionName=few OverSubscribe=FORCE:4"]).not_modelled
+    assert any("OverSubscribe=FORCE:4" in line for line in some)
+    # A job of an exclusive partition has its nodes for itself.
+    assert read_cluster(folder, changes).preemption.classes["few"].preempts == frozenset()
+
+
+def test_jobs_are_suspended_by_qos_across_tiers_alone_and_that_is_said(folder):
     cluster = read_cluster(folder, ["PreemptMode=SUSPEND,GANG"])
-    assert cluster.preemption.classes["normal"].mode == "off"
-    assert any("PreemptMode=SUSPEND,GANG" in line for line in cluster.not_modelled)
+    assert cluster.preemption.classes["normal"].mode == "suspend"
+    assert any("PreemptMode=SUSPEND within a partition" in line for line in cluster.not_modelled)
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        (["PreemptMode=SUSPEND"], "--change PreemptMode=SUSPEND"),
+        (["PreemptMode=REQUEUE", "PartitionName=few PreemptMode=suspend"], "--change PartitionName=few"),
+    ],
+)
+def test_suspension_without_gang_is_refused(folder, changes, place):
+    with pytest.raises(
+        WorkloadError, match=rf"{place}(.|\n)*SUSPEND needs GANG(.|\n)*PreemptMode=SUSPEND,GANG"
+    ):
+        read_cluster(folder, ["PreemptType=preempt/partition_prio", *changes])
 
 
 def test_limits_on_minutes_and_sizes_are_listed_with_their_lines(folder):

@@ -178,7 +178,7 @@ class JobColumns:
     @cached_property
     def all_area(self) -> IntArray:
         """Processor-seconds used by each of all jobs, in order of submission."""
-        return self.all_processors * (self.all_end - self.all_start)
+        return self.all_processors * self.ordered(self.schedule.run_time)
 
     @cached_property
     def submit(self) -> IntArray:
@@ -212,12 +212,12 @@ class JobColumns:
 
     @cached_property
     def run(self) -> IntArray:
-        """Seconds from start to end: rᵢ. A killed job ends when it is killed."""
-        return self.end - self.start
+        """Seconds from start to end, less those suspended: rᵢ. A killed job ends when it is killed."""
+        return self.kept(self.schedule.run_time)
 
     @cached_property
     def response(self) -> IntArray:
-        """Seconds from submission to end: wᵢ + rᵢ."""
+        """Seconds from submission to end: wᵢ + rᵢ, and those suspended."""
         return self.end - self.submit
 
     @cached_property

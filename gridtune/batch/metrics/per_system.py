@@ -30,7 +30,10 @@ def _within(window: tuple[int, int], begin: IntArray, end: IntArray) -> IntArray
 
 def busy(jobs: JobColumns, window: tuple[int, int]) -> int:
     """Return the processor-seconds that are used in a window."""
-    return int((jobs.all_processors * _within(window, jobs.all_start, jobs.all_end)).sum())
+    used = (jobs.all_processors * _within(window, jobs.all_start, jobs.all_end)).sum()
+    if (pauses := jobs.schedule.pauses) is not None:
+        used -= (jobs.schedule.workload.processors[pauses[:, 0]] * _within(window, *pauses[:, 1:].T)).sum()
+    return int(used)
 
 
 def _busy_share(jobs: JobColumns, window: tuple[int, int]) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gridtune.arguments import require
 from gridtune.core.remarks import remark_lines
-from gridtune.core.usage import NodeStates, StepFunction, step_function
+from gridtune.core.usage import NodeStates, StepFunction, paused_seconds, step_function
 from gridtune.errors import ScheduleError
 from gridtune.types import BoolArray, Int8Array, IntArray
 from gridtune.workload.workload import Workload
@@ -60,6 +60,9 @@ class Schedule:
         lost (`gridtune.core.remarks`).
     nodes
         The power states of the nodes, where they were simulated.
+    pauses
+        When jobs were suspended, and used no processors, shape (k, 3): row, from when and until when in
+        seconds. None if none ever was.
     """
 
     workload: Workload
@@ -71,6 +74,7 @@ class Schedule:
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
     nodes: NodeStates | None = None
+    pauses: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.start_time)
@@ -85,8 +89,9 @@ class Schedule:
 
     @property
     def run_time(self) -> IntArray:
-        """Seconds between start and end (shorter than the log's where the job was killed)."""
-        return self.end_time - self.start_time
+        """Seconds for which a job ran between start and end (shorter than the log's where it was killed)."""
+        run = self.end_time - self.start_time
+        return run if self.pauses is None else run - paused_seconds(self.pauses, len(self))
 
     def to_table(self) -> pa.Table:
         """Return the schedule as an Arrow table, a row per job; times int64 seconds, state as a word."""
@@ -108,6 +113,8 @@ class Schedule:
         }
         if self.nodes is not None:
             columns["boot_wait"] = self.nodes.boot_wait
+        if self.pauses is not None:
+            columns["suspended_time"] = self.end_time - self.start_time - self.run_time
         return pa.table({name: pa.array(column) for name, column in columns.items()})
 
     def to_pandas(self) -> pd.DataFrame:
@@ -166,7 +173,12 @@ class Schedule:
     @cached_property
     def use(self) -> StepFunction:
         """Processors in use over time."""
-        return step_function(self.start_time, self.end_time, self.workload.processors)
+        start, end, processors = self.start_time, self.end_time, self.workload.processors
+        if self.pauses is not None:
+            rows, since, until = self.pauses.T
+            start, end = np.concatenate([start, until]), np.concatenate([end, since])
+            processors = np.concatenate([processors, processors[rows]])
+        return step_function(start, end, processors)
 
     @cached_property
     def queue_length(self) -> StepFunction:

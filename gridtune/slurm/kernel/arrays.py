@@ -25,6 +25,7 @@ __all__ = [
     "Running",
     "Scratch",
     "Slots",
+    "Suspending",
     "World",
 ]
 
@@ -35,7 +36,7 @@ STATE = np.dtype(
         for name in (
             "running", "started", "waiting", "slots", "slots_made", "arrived", "due", "last_pass",
             "next_backfill", "touched", "last_tick", "clock", "edge", "passes", "planned", "stuck",
-            "direct", "back", "requeued", "gone", "epoch", "crooked",
+            "direct", "back", "requeued", "gone", "epoch", "crooked", "links", "pauses",
         )
     ]
 )  # fmt: skip
@@ -49,7 +50,7 @@ RULES = np.dtype(
             "multifactor", "max_age", "kill_wait", "overtime", "later_rules", "full_phase", "timeout_phase",
             "nodes", "words", "leaves", "partitions", "users", "assocs", "jobs", "outages", "favor_small",
             "cpus", "preempting", "youngest_first", "strict_order", "reorder_count", "pause", "groups",
-            "levels", "scored",
+            "levels", "scored", "suspending",
         )
     ]
     + [("age", np.float64), ("fair_share", np.float64), ("size", np.float64), ("rate", np.float64)]
@@ -193,8 +194,27 @@ class Preempting(NamedTuple):
     chosen: AnyArray
 
 
+class Suspending(NamedTuple):
+    """Jobs that are suspended, and what they share with others.
+
+    Of each job, (jobs,): `since` when it is suspended, `NEVER` if it is not, and for how many `seconds` it
+    was before. A link says that the job `above` has so many `cpus` of a `node` that the one `below`, which is
+    suspended, has too. `job`, `start` and `end` are suspensions that are over.
+    """
+
+    since: IntArray
+    seconds: IntArray
+    above: IntArray
+    below: IntArray
+    node: IntArray
+    cpus: IntArray
+    job: IntArray
+    start: IntArray
+    end: IntArray
+
+
 class Free(NamedTuple):
-    """Free resources of each node, (n,) each."""
+    """Free resources of each node, (n,) each; those of jobs that are suspended are not."""
 
     cpus: IntArray
     memory: IntArray
@@ -297,6 +317,7 @@ class World(NamedTuple):
     arrays: Arrays
     dependencies: Dependencies
     preemption: Preempting
+    suspension: Suspending
     free: Free
     later: Free
     empty: Free

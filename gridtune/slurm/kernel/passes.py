@@ -10,7 +10,13 @@ from __future__ import annotations
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.ahead import ended_by, find_start, form_of, may_start, usable_nodes
 from gridtune.slurm.kernel.placing import are_many, choose, has, look, put, room_of, share
-from gridtune.slurm.kernel.preempting import find_victims, free_of_preemptable, goes
+from gridtune.slurm.kernel.preempting import (
+    choose_over,
+    cpus_of,
+    find_victims,
+    free_of_preemptable,
+    goes,
+)
 from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
 from gridtune.slurm.kernel.table import common_nodes, first_slot, next_later, open_table, overlaps, reserve
 
@@ -57,10 +63,11 @@ def _note_plan(world, record, planned):
 
 
 @kernel()
-def _choose_now(world, record, nodes):
-    """Choose nodes to start a job on at once; the favour of GPUs looked at before is forgotten.
+def _choose_now(world, record, nodes, now):
+    """Choose nodes to start a job on at once, and its shares of them.
 
-    Nodes of a job that was killed this second do not do.
+    Where nothing is free, it takes processors of those that it suspends. Nodes of a job that was killed this
+    second do not do. The favour of GPUs looked at before is forgotten.
     """
     records, clear = world.records, world.clear
     for node in range(world.rules.nodes):
@@ -69,7 +76,14 @@ def _choose_now(world, record, nodes):
     for w in range(world.rules.words):
         clear[w] = nodes[w] & ~world.completing[w]
     look(world, world.free, record, clear)
-    return choose(world, records.job[record])
+    count = choose(world, records.job[record])
+    if count > 0:
+        share(world, world.free, record, count)
+    else:
+        count = choose_over(world, record, clear, now)
+        if count > 0:
+            share(world, world.later, record, count)
+    return count
 
 
 @kernel()
@@ -112,7 +126,7 @@ def main_pass(world, now, depth):
             tested = not held and are_many(world, usable, world.jobs.nodes[job])
             if tested:
                 _drop_reserved(world, usable, now, records.limit[record])
-                count = _choose_now(world, record, usable)
+                count = _choose_now(world, record, usable, now)
                 if count == 0:
                     look(world, world.empty, record, usable)
                     held = choose(world, job) == 0
@@ -171,6 +185,10 @@ def _will_run(world, record, avail, now, now_only):
     if count > 0:
         _tell_size(world, world.free, record, count)
         return now, count
+    count = choose_over(world, record, avail, now)
+    if count > 0:
+        _tell_size(world, later, record, count)
+        return now, count
     going = free_of_preemptable(world, record, avail, now)
     if going > 0:
         look(world, later, record, avail)
@@ -213,7 +231,7 @@ def _will_run(world, record, avail, now, now_only):
             last = other
             for k in range(begin, stop):
                 node = running.node[k]
-                later.cpus[node] += running.cpus[k]
+                later.cpus[node] += cpus_of(world, record, other, k, now)
                 later.memory[node] += running.memory[k]
                 later.gpus[node] += jobs.gpus[other]
                 if has(avail, 0, node) and has(records.able, kind, node):
@@ -335,7 +353,7 @@ def _plan(world, record, now):
             planned_count = count
             for i in range(count):
                 world.intended[i] = scratch.chosen[i]
-            count = _choose_now(world, record, world.usable)
+            count = _choose_now(world, record, world.usable, now)
             held = too_much(world, record, count)
             if count > 0 and not held:
                 start_job(world, record, count, now, now)

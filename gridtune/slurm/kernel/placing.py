@@ -41,7 +41,10 @@ def room_of(world, free, record, node):
     job = records.job[record]
     cpus = free.cpus[node]
     if records.whole[record]:
-        return cpus if cpus == nodes.cpus[node] else 0
+        # Jobs that are suspended keep memory and GPUs of a node without processors.
+        need = (jobs.memory[job] + cpus * records.per_cpu[record]) * world.rules.suspending
+        fits = free.memory[node] >= need and free.gpus[node] >= jobs.gpus[job] * world.rules.suspending
+        return cpus if cpus == nodes.cpus[node] and fits else 0
     if jobs.memory[job] > 0:
         if free.memory[node] < jobs.memory[job]:
             return 0

@@ -8,22 +8,48 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import choose, has, look, put
+from gridtune.slurm.preemption import MODES
 
-__all__ = ["find_victims", "free_of_preemptable", "goes"]
+__all__ = [
+    "choose_over",
+    "cpus_of",
+    "find_candidates",
+    "find_victims",
+    "free_of_preemptable",
+    "goes",
+    "is_suspended",
+]
 
 #: Marks of candidates: to be tried first, and not needed.
 _FIRST, _KEPT = 99_999, 1
+_SUSPEND = MODES.index("suspend")
+#: A rank above all others.
+_NO_RANK = 1 << 60
 
 
 @kernel()
 def goes(world, record, job, now):
-    """Tell whether a job that runs must make room for a record."""
-    preemption, running = world.preemption, world.running
+    """Tell whether a job that has started must make room for a record."""
+    preemption, running, records = world.preemption, world.running, world.records
     kinds = world.rules.groups
-    mine, other = world.records.group[record], world.records.group[running.record[job]]
+    mine, other = records.group[record], records.group[running.record[job]]
     if mine < 0 or other < 0 or not preemption.may[mine * kinds + other]:
         return False
+    if preemption.mode[other] == _SUSPEND:
+        return records.tier[record] > records.tier[running.record[job]]
     return preemption.mode[other] > 0 and running.start[job] + preemption.exempt[other] <= now
+
+
+@kernel()
+def is_suspended(world, job):
+    """Tell whether a job that has started is suspended where it must make room."""
+    group = world.records.group[world.running.record[job]]
+    return group >= 0 and world.preemption.mode[group] == _SUSPEND
+
+
+@kernel()
+def _rank(world, job):
+    return world.preemption.rank[world.records.group[world.running.record[job]]]
 
 
 @kernel()
@@ -38,22 +64,20 @@ def _overlaps(world, nodes, job):
 @kernel()
 def _comes_first(world, job, other):
     """Tell whether a candidate stands before another in the order in which they go."""
-    running, rank = world.running, world.preemption.rank
+    running = world.running
     if world.rules.youngest_first:
         if running.start[job] != running.start[other]:
             return running.start[job] > running.start[other]
         return job < other
-    mine = rank[world.records.group[running.record[job]]]
-    its = rank[world.records.group[running.record[other]]]
-    if mine != its:
-        return mine < its
+    if _rank(world, job) != _rank(world, other):
+        return _rank(world, job) < _rank(world, other)
     if running.parts[job] != running.parts[other]:
         return running.parts[job] < running.parts[other]
     return job < other
 
 
 @kernel()
-def _find_candidates(world, record, now):
+def find_candidates(world, record, now):
     """Put the jobs that must make room for a record into `preemption.order`; return how many they are."""
     order, partition, count = world.preemption.order, world.records.partition[record], 0
     words = world.rules.words
@@ -85,14 +109,67 @@ def _copy_free(world):
 
 
 @kernel()
-def _let_go(world, job):
-    """Add what a job has to `world.later`."""
-    running, later = world.running, world.later
+def cpus_of(world, record, job, part, now):
+    """Return how many processors a record may take, once a job has gone, of those that it has on a node.
+
+    Of those that it shares with another job, one of which is suspended, it leaves none to a record as long as
+    the other is there: that neither goes too, nor has ended before. Where both go, those above count.
+    """
+    running, shared = world.running, world.suspension
+    cpus = running.cpus[part]
+    if world.state.links == 0:
+        return cpus
+    going = goes(world, record, job, now)
+    for i in range(world.state.links):
+        above = shared.above[i] == job
+        if shared.node[i] != running.node[part] or not (above or shared.below[i] == job):
+            continue
+        other = shared.below[i] if above else shared.above[i]
+        if (above or not going) and goes(world, record, other, now):
+            continue
+        later = running.limit_end[other] - running.limit_end[job]
+        if going or later > 0 or (later == 0 and other > job):
+            cpus -= shared.cpus[i]
+    return cpus
+
+
+@kernel()
+def _let_go(world, record, job, now):
+    """Add what a job leaves to a record to `world.later`: all that it has, or if suspended its processors."""
+    running, later, stays = world.running, world.later, is_suspended(world, job)
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         node = running.node[i]
-        later.cpus[node] += running.cpus[i]
-        later.memory[node] += running.memory[i]
-        later.gpus[node] += world.jobs.gpus[job]
+        later.cpus[node] += cpus_of(world, record, job, i, now)
+        if not stays:
+            later.memory[node] += running.memory[i]
+            later.gpus[node] += world.jobs.gpus[job]
+
+
+@kernel()
+def choose_over(world, record, nodes, now):
+    """Choose nodes as if the jobs that a record suspends had no processors; return how many, as `choose`.
+
+    `world.later` is what is free then. The jobs are those of the lowest ranks with which it fits.
+    """
+    if world.rules.suspending == 0:
+        return 0
+    count, order, reached = find_candidates(world, record, now), world.preemption.order, -_NO_RANK
+    _copy_free(world)
+    while True:
+        rank = _NO_RANK
+        for i in range(count):
+            if is_suspended(world, order[i]) and reached < _rank(world, order[i]) < rank:
+                rank = _rank(world, order[i])
+        if rank == _NO_RANK:
+            return 0
+        for i in range(count):
+            if is_suspended(world, order[i]) and _rank(world, order[i]) == rank:
+                _let_go(world, record, order[i], now)
+        look(world, world.later, record, nodes)
+        picked = choose(world, world.records.job[record])
+        if picked > 0:
+            return picked
+        reached = rank
 
 
 @kernel()
@@ -104,10 +181,10 @@ def free_of_preemptable(world, record, nodes, now):
     _copy_free(world)
     if world.rules.preempting == 0:
         return 0
-    count, kept, order = _find_candidates(world, record, now), 0, world.preemption.order
+    count, kept, order = find_candidates(world, record, now), 0, world.preemption.order
     for i in range(count):
         if _overlaps(world, nodes, order[i]):
-            _let_go(world, order[i])
+            _let_go(world, record, order[i], now)
             order[kept] = order[i]
             kept += 1
     return kept
@@ -137,14 +214,20 @@ def _order_again(world, count, found):
 
 
 @kernel()
-def _try_in_order(world, record, nodes, count):
-    """Let candidates go one by one until a record fits; return the place of the last, -1 if it never does."""
+def _try_in_order(world, record, nodes, count, now):
+    """Let candidates go one by one until a record fits; return the place of the last, -1 if it never does.
+
+    The processors of those that are suspended are free to it anyway.
+    """
     order, usable, chosen = world.preemption.order, world.preemption.usable, world.preemption.chosen
     _copy_free(world)
     for i in range(count):
-        if _overlaps(world, nodes, order[i]) == 0:
+        if is_suspended(world, order[i]):
+            _let_go(world, record, order[i], now)
+    for i in range(count):
+        if is_suspended(world, order[i]) or _overlaps(world, nodes, order[i]) == 0:
             continue
-        _let_go(world, order[i])
+        _let_go(world, record, order[i], now)
         look(world, world.later, record, nodes)
         picked = choose(world, world.records.job[record])
         usable[order[i]] = 0
@@ -164,11 +247,11 @@ def find_victims(world, record, nodes, now):
     They are the first in `preemption.order`; return how many.
     """
     order, usable = world.preemption.order, world.preemption.usable
-    count, tries = _find_candidates(world, record, now), 0
+    count, tries = find_candidates(world, record, now), 0
     for i in range(count):
         usable[order[i]] = 0
     while True:
-        found = _try_in_order(world, record, nodes, count)
+        found = _try_in_order(world, record, nodes, count, now)
         if found < 0:
             return 0
         tries += 1
@@ -179,7 +262,7 @@ def find_victims(world, record, nodes, now):
         _order_again(world, count, found)
     victims = 0
     for i in range(count):
-        if _overlaps(world, world.preemption.chosen, order[i]):
+        if not is_suspended(world, order[i]) and _overlaps(world, world.preemption.chosen, order[i]):
             if usable[order[i]]:
                 break
             order[victims] = order[i]

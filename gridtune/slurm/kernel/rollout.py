@@ -47,7 +47,7 @@ def new_lookahead(
 def _note_running(ahead, now):
     """Take over what is free and what running jobs free at their limits; return the size of the pool."""
     world, window = ahead.world, ahead.waiting.window
-    running, pool, free = world.running, world.pool, 0
+    running, pool, shared, free = world.running, world.pool, world.suspension, 0
     for node in range(world.rules.nodes):
         if has(pool, 0, node):
             free += world.free.cpus[node]
@@ -57,6 +57,10 @@ def _note_running(ahead, now):
         for part in range(running.begin[job], running.begin[job] + running.parts[job]):
             if has(pool, 0, running.node[part]):
                 width += running.cpus[part]
+        # What it shares with a job above it is freed by that one.
+        for link in range(world.state.links):
+            if shared.below[link] == job and has(pool, 0, shared.node[link]):
+                width -= shared.cpus[link]
         window.end[place] = max(running.limit_end[job] - now, 1)
         window.released[place] = width
         total += width

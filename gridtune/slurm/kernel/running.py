@@ -6,7 +6,8 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`. Times are 
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.placing import put, share
+from gridtune.slurm.kernel.placing import put
+from gridtune.slurm.kernel.preempting import cpus_of, find_candidates, is_suspended
 
 __all__ = [
     "MINUTES",
@@ -16,6 +17,7 @@ __all__ = [
     "pass_minutes",
     "preempt",
     "put_back",
+    "ran",
     "start_job",
     "too_many",
     "too_much",
@@ -111,13 +113,12 @@ def too_many(world, job):
 
 @kernel()
 def too_much(world, record, count):
-    """Tell whether a job would take too much on the nodes chosen or, without any, of what it asks for."""
+    """Tell whether a job would take too much by its shares of nodes or, without any, by what it asks for."""
     limits, jobs, scratch, job = world.limits, world.jobs, world.scratch, world.records.job[record]
     if limits.begin[job] == limits.begin[job + 1]:
         return False
     cpus, memory, nodes = world.sizes[job], jobs.memory[job] * jobs.least[job], jobs.least[job]
     if count > 0:
-        share(world, world.free, record, count)
         cpus, memory, nodes = 0, jobs.memory[job] * count, count
         for i in range(count):
             cpus += scratch.cpus[i]
@@ -135,11 +136,10 @@ def too_much(world, record, count):
 
 @kernel()
 def start_job(world, record, count, began, now):
-    """Put a job that began at an instant, mostly now, on the nodes in `scratch.chosen`."""
+    """Put a job that began at an instant, mostly now, on its shares of the nodes in `scratch.chosen`."""
     jobs, running, free, scratch = world.jobs, world.running, world.free, world.scratch
-    state, rules = world.state, world.rules
+    state = world.state
     job = world.records.job[record]
-    share(world, free, record, count)
     begin = running.begin[job]
     for i in range(count):
         node, cpus = scratch.chosen[i], scratch.cpus[i]
@@ -149,20 +149,106 @@ def start_job(world, record, count, began, now):
         free.memory[node] -= memory
         free.gpus[node] -= jobs.gpus[job]
     running.record[job], running.start[job], running.parts[job] = record, began, count
-    limit_end = began + world.records.limit[record]
-    running.limit_end[job] = limit_end
-    running.real_end[job] = began + jobs.run[job]
-    overdue = max(limit_end + rules.overtime, now)
-    # Time limits are looked at every 30 s.
-    killed = overdue + (rules.timeout_phase - overdue) % 30
-    if running.real_end[job] > overdue:
-        running.real_end[job] = min(running.real_end[job], killed)
+    if world.rules.suspending:
+        world.suspension.seconds[job] = 0
+        _take_over(world, record, count, now)
+    _set_ends(world, job, now)
     _count(world, job, 1, _left(world, job, state.last_tick), 0)
     _insert(running.by_limit, state.running, running.limit_end, job)
     _insert(running.by_end, state.running, running.real_end, job)
     state.running += 1
     world.waiting[job] = 0
     state.started += 1
+
+
+@kernel()
+def _set_ends(world, job, now):
+    """Set the ends of a job that starts or is resumed: what it was suspended before does not count."""
+    running, rules = world.running, world.rules
+    began = running.start[job] + world.suspension.seconds[job]
+    limit_end = began + world.records.limit[running.record[job]]
+    running.limit_end[job] = limit_end
+    running.real_end[job] = began + world.jobs.run[job]
+    overdue = max(limit_end + rules.overtime, now)
+    # Time limits are looked at every 30 s.
+    killed = overdue + (rules.timeout_phase - overdue) % 30
+    if running.real_end[job] > overdue:
+        running.real_end[job] = min(running.real_end[job], killed)
+
+
+@kernel()
+def ran(world, job, end):
+    """Return for how many seconds a job ran that ends at an instant."""
+    return end - world.running.start[job] - world.suspension.seconds[job]
+
+
+@kernel()
+def _take_over(world, record, count, now):
+    """Suspend jobs for one that starts: what is not free it takes from those that would go first.
+
+    Which processors of a node a job has is not known, only how many it shares with another one.
+    """
+    running, shared, state = world.running, world.suspension, world.state
+    free, order, candidates = world.free.cpus, world.preemption.order, find_candidates(world, record, now)
+    for k in range(count):
+        node = world.scratch.chosen[k]
+        for i in range(candidates):
+            other = order[i]
+            if free[node] >= 0 or not is_suspended(world, other):
+                continue
+            for part in range(running.begin[other], running.begin[other] + running.parts[other]):
+                cpus = min(-free[node], cpus_of(world, record, other, part, now))
+                if running.node[part] != node or cpus <= 0:
+                    continue
+                link = state.links
+                shared.above[link], shared.below[link] = world.records.job[record], other
+                shared.node[link], shared.cpus[link] = node, cpus
+                state.links += 1
+                free[node] += cpus
+                if shared.since[other] == NEVER:
+                    shared.since[other] = now
+                    _remove(running.by_end, state.running, other)
+                    running.real_end[other] = NEVER
+                    _insert(running.by_end, state.running - 1, running.real_end, other)
+
+
+@kernel()
+def _give_back(world, job, now):
+    """Give processors of others back with the end of a job; those that have all of theirs are resumed."""
+    shared, state = world.suspension, world.state
+    link = 0
+    while link < state.links:
+        if shared.above[link] != job:
+            link += 1
+            continue
+        below = shared.below[link]
+        world.free.cpus[shared.node[link]] -= shared.cpus[link]
+        state.links -= 1
+        last = state.links
+        shared.above[link], shared.below[link] = shared.above[last], shared.below[last]
+        shared.node[link], shared.cpus[link] = shared.node[last], shared.cpus[last]
+        held = False
+        for i in range(state.links):
+            held = held or shared.below[i] == below
+        if not held:
+            _resume_job(world, below, now)
+
+
+@kernel()
+def _resume_job(world, job, now):
+    """Let a suspended job go on, and keep when it was suspended."""
+    running, shared, state = world.running, world.suspension, world.state
+    since = shared.since[job]
+    if now > since:
+        shared.job[state.pauses], shared.start[state.pauses], shared.end[state.pauses] = job, since, now
+        state.pauses += 1
+    shared.seconds[job] += now - since
+    shared.since[job] = NEVER
+    _remove(running.by_limit, state.running, job)
+    _remove(running.by_end, state.running, job)
+    _set_ends(world, job, now)
+    _insert(running.by_limit, state.running - 1, running.limit_end, job)
+    _insert(running.by_end, state.running - 1, running.real_end, job)
 
 
 @kernel()
@@ -187,7 +273,7 @@ def end_job(world, job, now):
     _remove(running.by_end, state.running, job)
     state.running -= 1
     _count(world, job, -1, _left(world, job, state.last_tick), 0)
-    killed = now - running.start[job] < world.jobs.run[job]
+    killed = ran(world, job, now) < world.jobs.run[job]
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         node = running.node[i]
         free.cpus[node] += running.cpus[i]
@@ -195,6 +281,7 @@ def end_job(world, job, now):
         free.gpus[node] += world.jobs.gpus[job]
         if killed:
             put(world.completing, 0, node)
+    _give_back(world, job, now)
     if killed:
         state.direct = min(state.direct, now + 1)
 

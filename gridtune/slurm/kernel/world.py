@@ -28,6 +28,7 @@ from gridtune.slurm.kernel.arrays import (
     Running,
     Scratch,
     Slots,
+    Suspending,
     World,
 )
 from gridtune.slurm.kernel.running import MINUTES, NEVER
@@ -152,6 +153,7 @@ def new_world(
         *_limits(cluster, requests),
         _dependencies(requests),
         _preempting(cluster, jobs, words),
+        _suspending(cluster, jobs),
         Free(cpus.copy(), memory.copy(), gpus.copy()),
         Free(cpus.copy(), memory.copy(), gpus.copy()),
         Free(cpus, memory, gpus),
@@ -284,6 +286,22 @@ def _preempting(cluster: SlurmCluster, jobs: int, words: int) -> Preempting:
         _empty(jobs),
         _empty(jobs),
         np.zeros(words, np.uint64),
+    )
+
+
+def _suspends(cluster: SlurmCluster) -> bool:
+    return any(one.mode == "suspend" for one in cluster.preemption.classes.values())
+
+
+def _suspending(cluster: SlurmCluster, jobs: int) -> Suspending:
+    """Make room for links, fewer for each processor than there are classes, and for suspensions."""
+    some = _suspends(cluster)
+    links = some * cluster.cpus * len(cluster.preemption.classes)
+    return Suspending(
+        _empty(jobs, NEVER),
+        _empty(jobs),
+        *(_empty(links) for _ in range(4)),
+        *(_empty(some * 2 * jobs) for _ in range(3)),
     )
 
 
@@ -461,6 +479,7 @@ def _rules(cluster: SlurmCluster, phases: Phases) -> AnyArray:
         "outages": len(cluster.outages),
         "groups": len(cluster.preemption.classes),
         "preempting": _preempts(cluster),
+        "suspending": _suspends(cluster),
         "levels": len({node.weight for node in cluster.nodes}),
         **{
             name: getattr(cluster.preemption, name)

@@ -235,7 +235,11 @@ class SlurmSystem(System):
         phases = Phases.draw(cluster, streams("phases"))
         result = replay(cluster, requests, phases, order=parameters.order, guard=parameters.guard)
         validate_result(cluster, requests, result)
-        killed = result.end - result.start < workload.run_time
+        killed = result.run_time < workload.run_time
+        pauses, suspended = (result.pauses if len(result.pauses) else None), {}
+        if pauses is not None:
+            seconds = int((pauses[:, 2] - pauses[:, 1]).sum())
+            suspended = {"jobs": len(np.unique(pauses[:, 0])), "times": len(pauses), "seconds": seconds}
         schedule = Schedule(
             workload,
             cluster.cpus,
@@ -248,6 +252,7 @@ class SlurmSystem(System):
                 "backfill": "sched/backfill" if cluster.backfill else "sched/builtin",
                 **({} if parameters.guard is None else {"guard": parameters.guard}),
             },
+            pauses=pauses,
         )
         notes = {
             "jobs": len(workload),
@@ -255,6 +260,7 @@ class SlurmSystem(System):
             "cleaning": dict(workload.cleaning),
             "left_out": dict(jobs.left_out),
             "not_modelled": list(cluster.not_modelled),
+            **({"suspended": suspended} if suspended else {}),
             **log_remarks(workload.contents, self.modelled_features(parameters)),
         }
         metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -460,3 +461,18 @@ def test_evaluating_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_job_that_is_suspended_uses_no_processors() -> None:
+    # The first job stands still while the second has all processors.
+    jobs = [(0, 0, 150, 4, 300, 1, False), (50, 50, 100, 4, 300, 1, False), (80, 150, 160, 1, 300, 1, False)]
+    schedule = replace(schedule_of(jobs), pauses=np.array([[0, 50, 100]]))
+    metrics = evaluate(schedule)
+    assert metrics["utilisation"] == (150 * 4 + 10) / (160 * 4)
+    assert metrics["wait_mean"] == 70 / 3
+    assert metrics["response_mean"] == (150 + 50 + 80) / 3
+    assert metrics["slowdown_mean"] == (150 / 100 + 50 / 50 + 80 / 10) / 3
+    assert schedule.use.values.max() == 4
+    # Between the submissions at 50 and 80 only the second runs.
+    assert evaluate(schedule, warmup=1)["utilisation_while_arriving"] == 1
+    assert schedule.to_pandas()["suspended_time"].tolist() == [50, 0, 0]

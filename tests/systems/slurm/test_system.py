@@ -144,3 +144,23 @@ def test_a_log_that_cannot_run_on_the_cluster_is_refused(tmp_path) -> None:
     write_workload(log, tmp_path / "wide.swf")
     with pytest.raises(GridtuneError, match="no job that this cluster could run"):
         run_cell("slurm", {"trace": str(tmp_path / "wide.swf"), "slurm": str(FOLDER)}, seed=1)
+
+
+def test_jobs_that_are_suspended_count_as_such(tmp_path) -> None:
+    rules = "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\nNodeName=n1 CPUs=8\n"
+    partitions = [f"PartitionName={tier} Nodes=ALL PriorityTier={tier}\n" for tier in (1, 2)]
+    (tmp_path / "slurm.conf").write_text(rules + "".join(partitions))
+    jobs = {
+        "submit_time": [0, 100],
+        "run_time": [500, 50],
+        "requested_processors": [8, 8],
+        "partition": [1, 2],
+    }
+    write_workload(Workload(jobs), tmp_path / "log.swf")
+    cell = {"trace": str(tmp_path / "log.swf"), "slurm": str(tmp_path)}
+    outcome = run_cell("slurm", cell, seed=1).outcome
+    assert outcome.notes["suspended"] == {"jobs": 1, "times": 1, "seconds": 50}
+    assert outcome.metrics["wait_max"] <= 3
+    assert outcome.metrics["response_max"] == pytest.approx(550, abs=3)
+    assert outcome.metrics["utilisation"] == pytest.approx(550 / outcome.metrics["makespan"])
+    assert outcome.metrics["killed_jobs"] == 0
