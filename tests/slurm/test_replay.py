@@ -245,7 +245,7 @@ def able(cluster, requests):
     clusters(),
     logs(),
     st.builds(Phases, st.integers(0, 59), st.integers(0, 19), st.integers(0, 29), st.integers(0, 299)),
-    ORDERS,
+    ORDERS | ROLLOUTS,
     st.sampled_from([None, None, 0, 90, 400]),
 )
 def test_an_order_equals_its_twin(cluster, requests, phases, order, guard):
@@ -262,6 +262,7 @@ def test_an_order_equals_its_twin(cluster, requests, phases, order, guard):
 @settings(max_examples=150, deadline=None)
 @given(clusters(), crowds(), ROLLOUTS, st.sampled_from([None, None, 60, 400]))
 def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
+    cluster = replace(cluster, preemption=Preemption())
     requests = able(cluster, requests)
     result = replay(cluster, requests, order=order, guard=guard)
     validate_result(cluster, requests, result)
