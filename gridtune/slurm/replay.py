@@ -92,6 +92,7 @@ def replay(
     start: ClusterState | None = None,
     order: str | QueueOrder | Callable[..., float] | None = None,
     guard: int | None = None,
+    needed: int | None = None,
 ) -> Result:
     """Replay jobs on a cluster that is empty at first, or in a state.
 
@@ -108,6 +109,8 @@ def replay(
         it. Scores are computed anew at each main and each backfill pass.
     guard
         With an order: seconds; jobs that have waited for longer go first, the oldest first.
+    needed
+        The replay ends once so many of the first requests have started; others may be left without a start.
 
     Raises
     ------
@@ -120,7 +123,7 @@ def replay(
     for request in requests:
         check.check(request)
     score = None if order is None else get_score(order)
-    return Replay(cluster, requests, phases or Phases(), start, score, guard).run()
+    return Replay(cluster, requests, phases or Phases(), start, score, guard).run(needed)
 
 
 class Replay:
@@ -190,15 +193,19 @@ class Replay:
                 world.usage[number_of[user]] = used
         world.factor[:] = self.tree.factors(world.usage, self.cluster.priorities)
 
-    def run(self) -> Result:
-        """Run until every job has ended."""
+    def run(self, needed: int | None = None) -> Result:
+        """Run until every job has ended, or so many of the first requests have started."""
         world, rules, first = self.world, self.cluster.priorities, self.begin
+        wanted = np.flatnonzero(np.array(self.order) < (needed or 0))
         tick = first + (self.phases.tick - first) % rules.period
-        while rules.multifactor and self._goes_on():
+        while (rules.multifactor or needed is not None) and self._goes_on():
+            if needed is not None and (world.running.start[wanted] < NEVER).all():
+                return self._result()
             advance(world, self.ordering, tick)
-            settle(world, tick)
-            world.factor[:] = self.tree.factors(world.usage, rules)
-            prioritise(world, tick)
+            if rules.multifactor:
+                settle(world, tick)
+                world.factor[:] = self.tree.factors(world.usage, rules)
+                prioritise(world, tick)
             tick += rules.period
         if not world.state["stuck"]:
             advance(world, self.ordering, NEVER)
