@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +99,19 @@ def _predict_at(run: Run, now: int, plans: dict[int, float], draws: int, result:
         + [(request, start, now) for request, start, _ in running],
     )
     past = Past(now, [request for _, request, _ in ended], known, usage)
-    starts = forecast(run.cluster, pending, running, past, draws=draws, seed=now)
+    # When a node that is drained comes back is not known, nor which ones will be.
+    known_outages = (
+        one if one.planned else replace(one, end=now + 86_400)
+        for one in run.cluster.outages
+        if one.planned or one.start <= now < one.end
+    )
+    cluster = replace(run.cluster, outages=tuple(known_outages))
+    starts = forecast(cluster, pending, running, past, draws=draws, seed=now)
+    ends = np.quantile(starts, [INTERVAL[0], 0.5, INTERVAL[1]], axis=0, method="nearest")
     for place, request in enumerate(pending):
         if request.number not in plans or real[place] >= 1 << 40:
             continue
-        low, middle, high = np.quantile(starts[:, place], [INTERVAL[0], 0.5, INTERVAL[1]])
+        low, middle, high = ends[:, place]
         result.real.append(real[place] - now)
         result.planned.append(max(0.0, plans[request.number] - now))
         result.middle.append(middle - now)

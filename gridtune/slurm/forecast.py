@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,9 +22,9 @@ from gridtune.workload.workload import Workload
 __all__ = ["INTERVAL", "Past", "forecast", "past_of"]
 
 #: The quantiles of the draws that have some 80 % of the starts between them. Run times of the past alone are
-#: known, so ends at 10 and 90 % hold less. Chosen on two recorded runs; on four others they held 78 to 86 %.
+#: known, so ends at 10 and 90 % hold less. Chosen on two recorded runs; four others judge it.
 INTERVAL = (0.06, 0.94)
-#: The last so many jobs of a user are what run times are drawn from.
+#: The last so many ended jobs of a user are what run times are drawn from, beside those that run.
 _LATEST = 200
 #: A user's own jobs weigh against so many of everybody's.
 _PRIOR = 5
@@ -32,6 +33,11 @@ _PRIOR = 5
 _WINDOW = 7 * 86_400
 #: The seconds for which they are drawn first.
 _HORIZON = 3600
+#: A stretch of arrivals is at least so many seconds long, where there are as many.
+_STRETCH = 600
+
+#: Jobs that run: each, its start, and the numbers of its nodes.
+Running: TypeAlias = Sequence[tuple[Request, int, tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
@@ -58,32 +64,48 @@ class Past:
 
 
 class _Shares:
-    """Shares of their limits that the jobs of each user, and of all, ran."""
+    """Shares of their limits that the jobs of each user, and of all, ran.
 
-    def __init__(self, cluster: SlurmCluster, ended: Sequence[Request]) -> None:
+    Of a job that runs only a least share is known. Without it long jobs would be missing: short ones end
+    first.
+    """
+
+    def __init__(self, cluster: SlurmCluster, ended: Sequence[Request], running: Running, now: int) -> None:
         self.cluster = cluster
         self.of: dict[tuple[str, ...], list[float]] = {}
-        for one in ended:
-            share = min(1.0, one.run_time / self.limit(one))
-            for key in ((), (one.user,)):
-                self.of.setdefault(key, []).append(share)
+        self.least: dict[tuple[str, ...], list[float]] = {}
+        for table, some in (
+            (self.of, [(one, one.run_time) for one in ended]),
+            (self.least, [(one, now - start) for one, start, _ in running]),
+        ):
+            for one, run in some:
+                for key in ((), (one.user,)):
+                    table.setdefault(key, []).append(min(1.0, run / self.limit(one)))
 
     def limit(self, request: Request) -> int:
         """Return a job's limit in its first partition."""
         return max(1, request.limit_in(self.cluster.partitions[request.partitions[0]]))
 
     def again(self, stream: np.random.Generator) -> _Shares:
-        """Return shares drawn from these: a few jobs do not say for sure how long a user's jobs run."""
-        other = _Shares(self.cluster, ())
-        for key, some in self.of.items():
-            latest = np.array(some[-_LATEST:])
-            other.of[key] = latest[stream.integers(len(latest), size=len(latest))].tolist()
+        """Return shares drawn from these: a few jobs do not say for sure how long a user's jobs run.
+
+        A least share becomes one of the greater ones, each as likely: the estimate of Kaplan and Meier.
+        """
+        other = _Shares(self.cluster, (), (), 0)
+        for key in dict.fromkeys([*self.of, *self.least]):
+            ended, least = self.of.get(key, [])[-_LATEST:], self.least.get(key, [])
+            shares, goes_on = np.array(ended + least), np.arange(len(ended) + len(least)) >= len(ended)
+            order = np.lexsort((goes_on, shares))[::-1]
+            shares, goes_on = shares[order], goes_on[order]
+            for place in np.flatnonzero(goes_on):
+                shares[place] = shares[stream.integers(place)] if place else 1.0
+            other.of[key] = shares[stream.integers(len(shares), size=len(shares))].tolist()
         return other
 
     def draw(self, request: Request, elapsed: int, stream: np.random.Generator) -> int:
         """Draw a run time above the time that a job has run."""
         limit = self.limit(request)
-        own, everybody = self.of.get((request.user,), [])[-_LATEST:], self.of.get((), [])[-_LATEST:]
+        own, everybody = self.of.get((request.user,), []), self.of.get((), [])
         left = [[share for share in some if share * limit > elapsed] for some in (own, everybody)]
         # Nothing is known of the first jobs of all: any share.
         pools = [some for some in left if some]
@@ -100,7 +122,7 @@ class _Shares:
 def forecast(
     cluster: SlurmCluster,
     pending: Sequence[Request],
-    running: Sequence[tuple[Request, int, tuple[int, ...]]],
+    running: Running,
     past: Past,
     *,
     draws: int,
@@ -124,7 +146,8 @@ def forecast(
     draws, seed
         The number of replays, and the seed of all of them.
     """
-    known, now = _Shares(cluster, past.ended), past.now
+    now = past.now
+    known = _Shares(cluster, past.ended, running, now)
     starts = np.full((draws, len(pending)), np.inf)
     longest = min(_WINDOW, now - min((one.submit for one in past.submitted), default=now))
     horizon = min(_HORIZON, longest)
@@ -142,7 +165,8 @@ def forecast(
         while True:
             # The same jobs come at first, however far it goes.
             later = _arrivals(past, shares, horizon, np.random.default_rng([seed, draw, 1]))
-            result = replay(cluster, [*drawn, *busy, *later], phases, state).start[: len(drawn)]
+            jobs = [*drawn, *busy, *later]
+            result = replay(cluster, jobs, phases, state, needed=len(drawn)).start[: len(drawn)]
             # Later arrivals matter until the last of these jobs starts.
             if result.max(initial=now) <= now + horizon or horizon == longest:
                 break
@@ -152,26 +176,28 @@ def forecast(
 
 
 def _arrivals(past: Past, shares: _Shares, horizon: int, stream: np.random.Generator) -> list[Request]:
-    """Draw jobs that come after now: those of a stretch of the past, from a random moment of it on."""
+    """Draw jobs that come after now: those of the last stretch of the past, then of another such stretch.
+
+    How long things go on as they are is not known: a stretch is long or short, each scale as likely.
+    """
     now, known = past.now, past.submitted
-    if not known:
-        return []
-    window = min(_WINDOW, now - known[0].submit)
+    window = min(_WINDOW, now - known[0].submit) if known else 0
     if window < 1:
         return []
-    begin = now - int(stream.integers(1, window + 1))
+    scales = np.log([min(_STRETCH, window), window])
     number = 1 << 40
     drawn: list[Request] = []
     recent = [one for one in known if one.submit >= now - window]
     at = now
     while at < now + horizon:
+        stretch = max(1, int(np.exp(stream.uniform(*scales))))
         for one in recent:
-            submit = at + one.submit - begin
-            if begin <= one.submit and submit < now + horizon:
+            submit = at + one.submit - (now - stretch)
+            if at <= submit < now + horizon:
                 run = shares.draw(one, 0, stream)
                 drawn.append(replace(one, number=number, submit=submit, run_time=run, array=0, after=()))
                 number += 1
-        at, begin = at + now - begin, now - window
+        at += stretch
     return drawn
 
 

@@ -103,6 +103,7 @@ def replay(
     start: ClusterState | None = None,
     order: str | QueueOrder | Rollout | Callable[..., float] | None = None,
     guard: int | None = None,
+    needed: int | None = None,
 ) -> Result:
     """Replay jobs on a cluster that is empty at first, or in a state.
 
@@ -119,6 +120,8 @@ def replay(
         before it. Scores are computed anew at each main and each backfill pass.
     guard
         With an order: seconds; jobs that have waited for longer go first, the oldest first.
+    needed
+        The replay ends once so many of the first requests have started; others may be left without a start.
 
     Raises
     ------
@@ -131,7 +134,7 @@ def replay(
     for request in requests:
         check.check(request)
     rule = None if order is None else order_for_nodes(order)
-    return Replay(cluster, requests, phases or Phases(), start, rule, guard).run()
+    return Replay(cluster, requests, phases or Phases(), start, rule, guard).run(needed)
 
 
 class Replay:
@@ -202,15 +205,19 @@ class Replay:
                 world.usage[number_of[user]] = used
         world.factor[:] = self.tree.factors(world.usage, self.cluster.priorities)
 
-    def run(self) -> Result:
-        """Run until every job has ended."""
+    def run(self, needed: int | None = None) -> Result:
+        """Run until every job has ended, or so many of the first requests have started."""
         world, rules, first = self.world, self.cluster.priorities, self.begin
+        wanted = np.flatnonzero(np.array(self.order) < (needed or 0))
         tick = first + (self.phases.tick - first) % rules.period
-        while rules.multifactor and self._goes_on():
+        while (rules.multifactor or needed is not None) and self._goes_on():
+            if needed is not None and (world.running.start[wanted] < NEVER).all():
+                return self._result()
             self._advance(tick)
-            settle(world, tick)
-            world.factor[:] = self.tree.factors(world.usage, rules)
-            prioritise(world, tick)
+            if rules.multifactor:
+                settle(world, tick)
+                world.factor[:] = self.tree.factors(world.usage, rules)
+                prioritise(world, tick)
             tick += rules.period
         if not world.state["stuck"]:
             self._advance(NEVER)

@@ -204,6 +204,21 @@ def test_the_kernel_equals_its_twin(cluster, requests, phases):
     assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
 
 
+@settings(max_examples=60, deadline=None)
+@given(clusters(), logs(), st.integers(0, 5))
+def test_a_replay_that_ends_early_starts_what_is_needed_as_a_whole_one_does(cluster, requests, needed):
+    cluster = replace(cluster, preemption=Preemption())
+    late = replace(requests[0], number=10**6, submit=10**6, array=0, after=())
+    try:
+        whole = replay(cluster, [*requests, late])
+    except WorkloadError:
+        return
+    part = replay(cluster, [*requests, late], needed=needed)
+    np.testing.assert_array_equal(part.start[:needed], whole.start[:needed])
+    if (whole.start[:needed] >= 0).all() and needed <= len(requests):
+        assert part.start[-1] == -1
+
+
 def oldest_third(job, share=3.0):
     """A function of a user's: it may be compiled for whole numbers or for floating point."""
     return -job.wait / share + job.walltime % 7

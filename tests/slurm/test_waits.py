@@ -124,3 +124,25 @@ def test_later_jobs_come_until_the_last_one_has_started(tmp_path: Path) -> None:
     busy = [(Request(98, 19_000, 0, 7000, partitions=("all",), tasks=4), 19_500, (0,))]
     starts = forecast(cluster, [job], busy, Past(20_000, ended, past), draws=5, seed=0)
     assert starts.min() > 35_000
+
+
+def test_jobs_that_still_run_say_that_jobs_run_long(cluster: SlurmCluster) -> None:
+    """Five jobs ended at a tenth of their limit, five run beyond the half: half of the next ones are long."""
+    kind = Request(0, 0, 100, 1000, user="u", partitions=("all",))
+    ended = [replace(kind, number=k) for k in range(1, 6)]
+    busy = [(replace(kind, number=k, run_time=0), 500, (k % 2,)) for k in range(6, 11)]
+    first, second = (replace(kind, number=k, submit=900, tasks=8, nodes=2) for k in (20, 21))
+    starts = forecast(cluster, [first, second], busy, Past(1000, ended), draws=40, seed=0)
+    long = starts[:, 1] - starts[:, 0] > 500
+    assert 0.25 < long.mean() < 0.75
+
+
+def test_a_lull_may_last(tmp_path: Path) -> None:
+    """Nothing came in the second half of the past: in most draws, not in all, nothing comes for a while."""
+    (tmp_path / "slurm.conf").write_text(CONF + "PartitionName=top Nodes=ALL PriorityTier=2\n")
+    cluster = read_cluster(tmp_path)
+    past = [Request(k, 500 * k, 600, 600, partitions=("top",), tasks=4) for k in range(1, 21)]
+    job = Request(99, 19_900, 0, 600, partitions=("all",), tasks=8, nodes=2)
+    busy = [(Request(98, 19_000, 0, 1200, partitions=("all",), tasks=4), 19_500, (0,))]
+    starts = forecast(cluster, [job], busy, Past(20_000, past, past), draws=40, seed=0)
+    assert 0.65 < (starts < 21_300).mean() < 1
