@@ -16,6 +16,7 @@ from gridtune.slurm.kernel.preempting import (
     find_victims,
     free_of_preemptable,
     goes,
+    is_candidate,
 )
 from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
 from gridtune.slurm.kernel.table import common_nodes, first_slot, next_later, open_table, overlaps, reserve
@@ -284,7 +285,7 @@ def _following(world, record, place, now, going):
     running = world.running
     while place < world.state.running:
         other = running.by_limit[place]
-        if going == 0 or not goes(world, record, other, now):
+        if going == 0 or not is_candidate(world, record, other, now):
             return running.limit_end[other]
         place += 1
     return -1

@@ -17,6 +17,7 @@ __all__ = [
     "find_victims",
     "free_of_preemptable",
     "goes",
+    "is_candidate",
     "is_suspended",
 ]
 
@@ -77,18 +78,23 @@ def _comes_first(world, job, other):
 
 
 @kernel()
+def is_candidate(world, record, job, now):
+    """Tell whether a job that has started must make room for a record, and is on nodes of its partition."""
+    running, begin = world.running, world.records.partition[record] * world.rules.words
+    if goes(world, record, job, now):
+        for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+            if has(world.partitions, begin, running.node[k]):
+                return True
+    return False
+
+
+@kernel()
 def find_candidates(world, record, now):
     """Put the jobs that must make room for a record into `preemption.order`; return how many they are."""
-    order, partition, count = world.preemption.order, world.records.partition[record], 0
-    words = world.rules.words
+    order, count = world.preemption.order, 0
     for i in range(world.state.running):
         job = world.running.by_limit[i]
-        if not goes(world, record, job, now):
-            continue
-        inside = False
-        for k in range(world.running.begin[job], world.running.begin[job] + world.running.parts[job]):
-            inside = inside or has(world.partitions, partition * words, world.running.node[k])
-        if not inside:
+        if not is_candidate(world, record, job, now):
             continue
         place = count
         while place > 0 and _comes_first(world, job, order[place - 1]):
