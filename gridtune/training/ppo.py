@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
 from gridtune.training.acting import Actor
 from gridtune.training.networks import ActorCritic, NetworkOutput
+from gridtune.types import BoolArray, Float32Array
 
 __all__ = [
     "ADAM_EPSILON",
@@ -204,14 +206,35 @@ def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
     weights *= torch.where(rollout.decides, lam, 1.0)
     # The row after an episode's end has the value of its last observation.
     has_value = rollout.decides | ~rollout.used
-    advantages, carried = torch.zeros_like(weights), torch.zeros_like(weights[0])
-    ahead = rollout.values[-1]
-    for step in range(len(weights) - 1, -1, -1):
-        values, returned = rollout.values[step], rollout.rewards[step] + goes_on[step] * ahead
-        errors = torch.where(rollout.decides[step], returned - values, 0.0)
-        carried = (errors + weights[step] * carried) * rollout.used[step]
-        ahead = torch.where(has_value[step], values, returned)
-        advantages[step] = carried
+    columns = (rollout.rewards, rollout.values, goes_on, weights, rollout.decides, rollout.used, has_value)
+    # On a GPU, step by step, 16,000 operations would take a fifth of an update of the paper's network.
+    advantages = _advantages(*(column.cpu().numpy() for column in columns))
+    return torch.from_numpy(advantages).to(rollout.rewards.device)
+
+
+@kernel()
+def _advantages(
+    rewards: Float32Array,
+    values: Float32Array,
+    goes_on: Float32Array,
+    weights: Float32Array,
+    decides: BoolArray,
+    used: BoolArray,
+    has_value: BoolArray,
+) -> Float32Array:
+    """Return what `advantages_of` does, in single precision from the last step to the first."""
+    none = np.float32(0.0)
+    steps, episodes = rewards.shape
+    advantages = np.empty((steps, episodes), np.float32)
+    for episode in range(episodes):
+        ahead, carried = values[steps, episode], none
+        for step in range(steps - 1, -1, -1):
+            value = values[step, episode]
+            returned = rewards[step, episode] + goes_on[step, episode] * ahead
+            error = returned - value if decides[step, episode] else none
+            carried = error + weights[step, episode] * carried if used[step, episode] else none
+            ahead = value if has_value[step, episode] else returned
+            advantages[step, episode] = carried
     return advantages
 
 

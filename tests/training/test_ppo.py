@@ -69,6 +69,37 @@ def test_long_steps_are_discounted_for_as_long_as_they_take() -> None:
     assert advantages_of(rollout, 0.5, 0.5)[:, 0].tolist() == [0.625, 2.0]
 
 
+def advantages_in_turn(rollout, gamma, lam):
+    """The same sums in torch, for all environments at once."""
+    discount = gamma**rollout.spans
+    carried, ahead = torch.zeros_like(rollout.rewards[0]), rollout.values[-1]
+    advantages = []
+    for step in reversed(range(len(rollout.rewards))):
+        decides, used, values = rollout.decides[step], rollout.used[step], rollout.values[step]
+        goes_on = discount[step] * (~rollout.terminated[step]).float()
+        weight = discount[step] * (~(rollout.terminated | rollout.truncated)[step]).float()
+        weight = weight * torch.where(decides, lam, 1.0)
+        returned = rollout.rewards[step] + goes_on * ahead
+        carried = (torch.where(decides, returned - values, 0.0) + weight * carried) * used
+        ahead = torch.where(decides | ~used, values, returned)
+        advantages.append(carried)
+    return torch.stack(advantages[::-1])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_compiled_advantages_are_those_of_single_operations(seed) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    rollout = empty_rollout(make_network("mlp", 2, 2), 96, 7)
+    rollout.rewards.normal_(generator=generator)
+    rollout.values.normal_(generator=generator)
+    rollout.spans.random_(1, 9, generator=generator)
+    chances = {"terminated": 0.1, "truncated": 0.1, "used": 0.9, "decides": 0.7}
+    for name, chance in chances.items():
+        getattr(rollout, name).bernoulli_(chance, generator=generator)
+    # To the last bit, so that trainings go on as they did.
+    assert torch.equal(advantages_of(rollout, 0.97, 0.9), advantages_in_turn(rollout, 0.97, 0.9))
+
+
 def batch_of(network, log_probability, advantage, value, target):
     shape = (1, 1)
     observations = torch.zeros(1, 1, network.features)

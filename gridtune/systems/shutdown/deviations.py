@@ -75,8 +75,8 @@ DEVIATIONS = (
         "the same layers with a state that is carried on through the day; all train days are equally "
         "likely, where the authors' code draws a group of days first",
         "It reads each observation once, not twenty times, and so learns from 16,000 steps a second of a "
-        "processor. `network=paper` is the other: after 13.6 million steps on a GPU it wastes 13 % more than "
-        "T(0) on all days (docs/studies/shutdown.md).",
+        "processor. `network=paper` is the other: after 50 million steps on a GPU it wastes 5 % more than "
+        "T(0) on all days, one seed (docs/studies/shutdown.md).",
         {
             f"{_SHUTDOWN}reproduction:TRAINING": "gridtune train shutdown trace=taurus-days.tar.xz "
             "network=recurrent environments=16 steps=1440 schedule=2170 iterations=2170 validate_every=70"
