@@ -1,0 +1,584 @@
+"""The compiled replay against its twin in plain Python, job by job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gridtune.batch.policies.rollout import OBJECTIVES
+from gridtune.errors import ScheduleError, WorkloadError
+from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, Qos, SlurmCluster
+from gridtune.slurm.kernel.ordering import order_for_nodes
+from gridtune.slurm.limits import Limit
+from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
+from gridtune.slurm.replay import ClusterState, Phases, Result, replay
+from gridtune.slurm.requests import Request, RequestCheck
+from gridtune.slurm.validity import validate_result
+from gridtune.workload.slurm import SlurmAccounts
+from tests.slurm.reference import Record, Reference, reference_replay
+
+NODES = (
+    Node("a1", 4, 400, {}, frozenset(), 1),
+    Node("a2", 8, 400, {"x": 2}, frozenset({"big"}), 1),
+    Node("b1", 4, 800, {}, frozenset(), 2),
+    Node("b2", 4, 400, {"x": 1, "y": 1}, frozenset(), 1),
+    Node("b3", 8, 800, {}, frozenset({"big"}), 1),
+)
+ACCOUNTS = SlurmAccounts(
+    {"p": "root", "q": "root"}, {"p": 3, "q": 1}, {("p", "u"): 1, ("p", "v"): 2, ("q", "w"): 1}
+)
+RULES = Priorities(
+    True, age=100, fair_share=1000, size=300, partition=200, qos=50, max_age=900, half_life=3600
+)
+
+
+LIMITS = (
+    Limit("jobs", 1, qos="hot"),
+    Limit("cpu", 12, account="p"),
+    Limit("cpu", 14, qos="hot", each="user"),
+    Limit("jobs", 2, account="q", each="user"),
+    Limit("mem", 900, account="root"),
+    Limit("node", 3, account="p", user="u"),
+    Limit("cpu", 9, qos="hot", each="job"),
+    Limit("node", 2, account="root", each="job"),
+    Limit("cpu minutes", 30, qos="hot"),
+    Limit("cpu minutes", 60, account="root"),
+    Limit("node minutes", 12, qos="hot", each="user"),
+    Limit("mem minutes", 2000, account="p", each="job"),
+)
+PREEMPTIONS = st.one_of(
+    st.just(Preemption()),
+    st.builds(
+        lambda hot, none, low, youngest, strict, count, pause: Preemption(
+            "qos", {"hot": hot, "low": low, "": none}, youngest, strict, count, pause
+        ),
+        st.builds(
+            PreemptClass, st.just(7), preempts=st.sampled_from([frozenset({"low"}), frozenset({"low", ""})])
+        ),
+        st.builds(PreemptClass, st.just(0), st.sampled_from(MODES), st.sampled_from([0, 40])),
+        st.builds(
+            PreemptClass,
+            st.sampled_from([0, 1]),
+            st.sampled_from(MODES),
+            st.sampled_from([0, 0, 45]),
+            st.sampled_from([0, 100]),
+        ),
+        st.booleans(),
+        st.booleans(),
+        st.sampled_from([0, 1, 3]),
+        st.sampled_from([40, 130]),
+    ),
+    st.builds(
+        lambda mode, grace: Preemption(
+            "partition",
+            {
+                "few": PreemptClass(2, mode, grace, 0, frozenset({"all"})),
+                "all": PreemptClass(1, mode, grace, 0),
+            },
+        ),
+        st.sampled_from(MODES[1:]),
+        st.sampled_from([0, 35]),
+    ),
+)
+OUTAGES = st.builds(
+    lambda start, length, nodes, planned: Outage(start, start + length, tuple(nodes), planned),
+    st.integers(-50, 500),
+    st.integers(1, 900),
+    st.sets(st.integers(0, 4), min_size=1, max_size=3),
+    st.booleans(),
+)
+
+
+@st.composite
+def clusters(draw):
+    partitions = {
+        "all": Partition("all", (0, 1, 2, 3, 4), memory_per_cpu=draw(st.sampled_from([0, 60]))),
+        "few": Partition(
+            "few",
+            (1, 2),
+            tier=draw(st.sampled_from([1, 2])),
+            factor=3,
+            max_time=600,
+            exclusive=draw(st.booleans()),
+        ),
+    }
+    clocks = Clocks(
+        bf_interval=draw(st.sampled_from([20, 45])),
+        bf_resolution=draw(st.sampled_from([10, 60])),
+        bf_window=draw(st.sampled_from([10, 1440])),
+        bf_max_job_test=draw(st.sampled_from([4, 100])),
+        bf_max_job_user=draw(st.sampled_from([0, 2])),
+        bf_max_job_array_resv=draw(st.sampled_from([1, 20])),
+        bf_max_job_start=draw(st.sampled_from([0, 1])),
+        bf_min_age_reserve=draw(st.sampled_from([0, 60])),
+        bf_window_linear=draw(st.sampled_from([0, 40])),
+        default_queue_depth=draw(st.sampled_from([1, 100])),
+    )
+    return SlurmCluster(
+        NODES,
+        partitions,
+        draw(st.sampled_from([(), ((0, 1), (2, 3, 4)), ((0, 2), (1, 3), (4,))])),
+        draw(st.booleans()),
+        clocks,
+        draw(st.sampled_from([RULES, replace(RULES, favor_small=True, tres={"cpu": 2.0}), Priorities()])),
+        {"hot": Qos("hot", 7)},
+        ACCOUNTS,
+        limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=3, unique=True))),
+        outages=tuple(draw(st.lists(OUTAGES, max_size=2))),
+        version=draw(st.sampled_from(["22.05", "25.11"])),
+        preemption=draw(PREEMPTIONS),
+        requeue=draw(st.booleans()),
+    )
+
+
+KINDS = st.sampled_from(["afterok", "afterany", "afternotok"])
+
+
+@st.composite
+def logs(draw):
+    requests = []
+    for number in range(1, draw(st.integers(1, 14)) + 1):
+        partitions = draw(st.sampled_from([("all",), ("all",), ("few", "all"), ("all", "few")]))
+        account, user = draw(st.sampled_from(list(ACCOUNTS.users)))
+        shape = draw(st.sampled_from([(1, 0), (3, 0), (4, 4), (8, 4), (9, 0), (2, 1), (12, 0)]))
+        nodes = draw(st.sampled_from([1, 1, 2]))
+        requests.append(
+            Request(
+                number,
+                draw(st.integers(0, 400)),
+                draw(st.integers(0, 500)),
+                60 * draw(st.integers(1, 9)),
+                user,
+                account,
+                partitions,
+                draw(st.sampled_from(["", "hot", "low", "low"])),
+                *shape,
+                nodes=nodes,
+                most_nodes=draw(st.sampled_from([0, 0, 3])),
+                memory=draw(st.sampled_from([0, 0, 300])),
+                gpus=draw(st.sampled_from([0, 0, 1])) if shape[0] < 4 else 0,
+                features=draw(st.sampled_from([(), (), ("big",)])),
+                nice=draw(st.sampled_from([0, 30])),
+                after=tuple(draw(st.lists(st.tuples(KINDS, st.integers(1, number)), max_size=2))),
+                after_any=draw(st.booleans()),
+                name=draw(st.sampled_from(["", "x"])),
+                singleton=draw(st.sampled_from([False, False, True])),
+                failed=draw(st.booleans()),
+                requeue=draw(st.sampled_from([None, None, False])),
+            )
+        )
+    # Some jobs become arrays of up to four tasks.
+    arrays = draw(st.sets(st.integers(1, len(requests)), max_size=2))
+    for number in arrays:
+        most, head = draw(st.sampled_from([0, 2])), requests[number - 1]
+        requests[number - 1] = replace(head, array=number, array_most=most)
+        requests += [
+            replace(head, number=100 * number + task, array=number, task=task, array_most=most)
+            for task in range(1, draw(st.integers(1, 4)))
+        ]
+    return requests
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    clusters(),
+    logs(),
+    st.tuples(st.integers(0, 59), st.integers(0, 19), st.integers(0, 29), st.integers(0, 299)),
+)
+def test_the_kernel_equals_its_twin(cluster, requests, phases):
+    phases = Phases(*phases)
+    try:
+        result = replay(cluster, requests, phases)
+    except WorkloadError:
+        return
+    validate_result(cluster, requests, result)
+    schedule = reference_replay(cluster, requests, phases)
+    own = [
+        (int(s), int(e), tuple(map(int, n)))
+        for s, e, n in zip(result.start, result.end, result.nodes, strict=True)
+    ]
+    assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), logs(), st.integers(0, 5))
+def test_a_replay_that_ends_early_starts_what_is_needed_as_a_whole_one_does(cluster, requests, needed):
+    cluster = replace(cluster, preemption=Preemption())
+    late = replace(requests[0], number=10**6, submit=10**6, array=0, after=())
+    try:
+        whole = replay(cluster, [*requests, late])
+    except WorkloadError:
+        return
+    part = replay(cluster, [*requests, late], needed=needed)
+    np.testing.assert_array_equal(part.start[:needed], whole.start[:needed])
+    if (whole.start[:needed] >= 0).all() and needed <= len(requests):
+        assert part.start[-1] == -1
+
+
+def oldest_third(job, share=3.0):
+    """A function of a user's: it may be compiled for whole numbers or for floating point."""
+    return -job.wait / share + job.walltime % 7
+
+
+ORDERS = st.sampled_from(
+    [
+        *("fcfs", "sjf", "ljf", "saf", "laf", "narrowest", "widest", "wfp3", "wfp3(exponent=2)", "unicef"),
+        *("xfactor", "f1", "f2", "f3", "f4", "edf(slack=2)", "wait / walltime - now * processors"),
+        oldest_third,
+    ]
+)
+#: Rollouts with small windows, and portfolios that rarely agree.
+ROLLOUTS = st.builds(
+    "rollout(objective={}, window={}, moves={}{})".format,
+    st.sampled_from(OBJECTIVES),
+    st.sampled_from([2, 3, 5, 64]),
+    st.sampled_from([0, 0, 1, 7, 60]),
+    st.sampled_from(["", ", portfolio=fcfs", ", portfolio=sjf | widest | 3 * wait - walltime"]),
+)
+
+
+@st.composite
+def crowds(draw):
+    """Jobs that come faster than they can run; few wait for others."""
+    some = [replace(one, after=one.after[:1] if one.after_any else ()) for one in draw(logs())]
+    more = [replace(one, number=one.number + 5000, after=(), array=0) for one in draw(logs())]
+    return [replace(one, submit=one.submit // 8, singleton=False) for one in some + more]
+
+
+def able(cluster, requests):
+    """Return the jobs that the cluster can run."""
+    check = RequestCheck(cluster)
+    return [one for one in requests if check.can_run(one)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    clusters(),
+    logs(),
+    st.builds(Phases, st.integers(0, 59), st.integers(0, 19), st.integers(0, 29), st.integers(0, 299)),
+    ORDERS | ROLLOUTS,
+    st.sampled_from([None, None, 0, 90, 400]),
+)
+def test_an_order_equals_its_twin(cluster, requests, phases, order, guard):
+    try:
+        result = replay(cluster, requests, phases, order=order, guard=guard)
+    except WorkloadError:
+        return
+    validate_result(cluster, requests, result)
+    schedule = reference_replay(cluster, requests, phases, score=order_for_nodes(order), guard=guard)
+    own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
+    assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
+
+
+@settings(max_examples=500, deadline=None)
+@given(clusters(), crowds(), ROLLOUTS, st.sampled_from([None, None, 60, 400]))
+def test_a_rollout_equals_its_twin(cluster, requests, order, guard):
+    requests = able(cluster, requests)
+    assume(requests)
+    result = replay(cluster, requests, order=order, guard=guard)
+    validate_result(cluster, requests, result)
+    schedule = reference_replay(cluster, requests, Phases(), score=order_for_nodes(order), guard=guard)
+    assert result.start.tolist() == [schedule.get(job, (-1,))[0] for job in range(len(requests))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), crowds(), ORDERS | ROLLOUTS, st.sampled_from([None, 90]), st.integers(1, 600), st.data())
+def test_no_run_time_decides_before_its_job_has_ended(cluster, requests, order, guard, now, data):
+    cluster = replace(cluster, preemption=Preemption())
+    requests = able(cluster, requests)
+    before = replay(cluster, requests, order=order, guard=guard)
+    ended = (before.start >= 0) & (before.end <= now)
+    # What has started goes on until now at least.
+    least = np.where(before.start >= 0, np.maximum(now - before.start, 0), 0).tolist()
+    changed = [
+        one if done else replace(one, run_time=shortest + data.draw(st.integers(0, 500)))
+        for one, done, shortest in zip(requests, ended, least, strict=True)
+    ]
+    after = replay(cluster, changed, order=order, guard=guard)
+    begun = [
+        np.where((result.start >= 0) & (result.start < now), result.start, now) for result in (before, after)
+    ]
+    np.testing.assert_array_equal(*begun)
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), logs(), st.integers(60, 300), st.integers(0, 10**6))
+def test_a_start_that_is_not_empty_equals_its_twin(cluster, requests, now, used):
+    # What runs is what a replay had running then.
+    requests = [replace(request, partitions=request.partitions[:1]) for request in requests]
+    try:
+        before = replay(cluster, requests)
+    except WorkloadError:
+        return
+    running = {
+        k: (int(before.start[k]), tuple(map(int, before.nodes[k])))
+        for k, request in enumerate(requests)
+        if before.start[k] <= now < min(before.end[k], before.start[k] + max(1, request.run_time))
+    }
+    kept = [k for k in range(len(requests)) if k in running or not 0 <= before.start[k] <= now]
+    requests = [requests[k] for k in kept]
+    running = {kept.index(k): value for k, value in running.items()}
+    if not requests:
+        return
+    start = ClusterState(now, running, {("p", "u"): used})
+    try:
+        result = replay(cluster, requests, Phases(), start)
+    except WorkloadError as error:
+        # A state names a job's nodes but not its processors on each, and jobs that have ended by now
+        # may have left others than those that are tried.
+        assert "cannot hold it beside the others" in str(error)  # noqa: PT017
+        return
+    schedule = reference_replay(cluster, requests, Phases(), start)
+    own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
+    assert own == [schedule.get(job, (-1, -1, ())) for job in range(len(requests))]
+
+
+def test_jobs_of_more_nodes_get_what_those_of_fewer_leave() -> None:
+    # On empty nodes job 1 would have 2 processors of each, and leave too few for job 2.
+    jobs = [request(1, 0, 99, 120, 4), request(2, 0, 99, 120, 3)]
+    state = ClusterState(50, {0: (10, (0, 1)), 1: (20, (1,))})
+    result = replay(cluster_of(), jobs, start=state)
+    assert [part.tolist() for part in result.cpus] == [[3, 1], [3]]
+
+
+@pytest.mark.parametrize(
+    ("running", "message"),
+    [
+        ({0: (5, (0,))}, "job 1 runs at 50, but not by its times"),
+        ({0: (20, (0, 0))}, "outside its partitions"),
+        ({0: (20, (0,)), 1: (20, (0,))}, "job 2 runs at 50, but its nodes cannot hold it"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(running, message):
+    jobs = [request(1, 10, 99, 120, 3), request(2, 10, 99, 120, 3)]
+    with pytest.raises(WorkloadError, match=message):
+        replay(cluster_of(), jobs, start=ClusterState(50, running))
+
+
+def cluster_of(version="22.05", **clocks):
+    nodes = (Node("n1", 4, 100, {}, frozenset(), 1), Node("n2", 4, 100, {}, frozenset(), 1))
+    return SlurmCluster(nodes, {"all": Partition("all", (0, 1))}, clocks=Clocks(**clocks), version=version)
+
+
+def request(number, submit, run, limit, tasks, per_node=0):
+    return Request(number, submit, run, limit, "u", "a", ("all",), "", tasks, per_node)
+
+
+def test_a_job_over_its_limit_ends_when_limits_are_looked_at():
+    result = replay(cluster_of(), [request(1, 0, 999, 60, 1)], Phases(timeout=7))
+    start = int(result.start[0])
+    assert result.end[0] == next(t for t in range(start + 60, start + 91) if t % 30 == 7)
+
+
+def test_a_later_job_that_would_delay_a_plan_waits():
+    # Job 2 needs both nodes at 600; job 3 would hold one until 900, job 4 ends before.
+    jobs = [request(1, 0, 600, 600, 4, 4), request(2, 1, 60, 600, 8, 4), request(3, 2, 900, 900, 4, 4),
+            request(4, 3, 60, 300, 4, 4)]  # fmt: skip
+    start = replay(cluster_of(), jobs).start
+    assert start[3] < 60
+    assert 600 <= start[1] < start[2]
+
+
+def test_a_job_that_no_node_can_hold_is_refused():
+    with pytest.raises(WorkloadError, match="job 1: no partition of all can hold it"):
+        replay(cluster_of(), [request(1, 0, 1, 60, 5, 5)])
+    with pytest.raises(WorkloadError, match="job 1: no partition 'none'"):
+        replay(cluster_of(), [replace(request(1, 0, 1, 60, 1), partitions=("none",))])
+
+
+@pytest.mark.parametrize(
+    ("job", "fits"),
+    [
+        ({"tasks": 28, "nodes": 5}, True),
+        ({"tasks": 29, "nodes": 5}, False),
+        ({"tasks": 16, "most_nodes": 2}, True),
+        ({"tasks": 17, "most_nodes": 2}, False),
+        ({"tasks": 20, "most_nodes": 3}, True),
+        ({"tasks": 21, "most_nodes": 3}, False),
+        ({"features": ("big",), "nodes": 2}, True),
+        ({"features": ("big",), "nodes": 3}, False),
+        ({"gpus": 1, "nodes": 2}, True),
+        ({"gpus": 1, "gpu_type": "y", "nodes": 2}, False),
+        ({"memory": 800, "nodes": 2}, True),
+        ({"memory": 800, "nodes": 3}, False),
+    ],
+)
+def test_a_job_fits_on_the_largest_nodes_that_suit_it(job, fits):
+    cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))})
+    assert RequestCheck(cluster).can_run(Request(1, 0, 10, 60, partitions=("all",), **job)) == fits
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": (1, 15)}, "job 2 .* starts at 15, before it is submitted at 20"),
+        ({"end": (0, 99)}, "job 1 .* runs for 89 s, not 50"),
+        ({"end": (0, 30)}, "job 1 .* runs for 20 s, not 50"),
+        ({"nodes": (1, [0])}, "job 2 .* has 1 nodes, not 2 to 2"),
+        ({"nodes": (1, [0, 2])}, "job 2 .* is on node n3, which does not suit it"),
+        ({"cpus": (0, [2])}, "job 1 .* has 2 processors, not 3"),
+        ({"partition": (0, "few")}, "job 1 .* runs in the partition few"),
+        ({"start": (1, 40), "end": (1, 100)}, "7 of 4 in use at 40: .'node n1', 'cpu'."),
+        ({"start": (2, 129), "end": (2, 159)}, "job 3 .* starts at 129, before the end of what it waits for"),
+        ({"start": (3, 300), "end": (3, 310)}, "job 4 .* starts at 300 on nodes that are out of service"),
+        ({"start": (4, 125), "end": (4, 135)}, "2 of 1 in use at 125: .*'hot'.*'jobs'"),
+    ],
+)
+def test_a_schedule_that_breaks_a_rule_is_named(change, message):
+    nodes = [Node(f"n{k}", 4, 100, {}, frozenset(), 1) for k in (1, 2, 3)]
+    cluster = replace(
+        cluster_of(),
+        nodes=tuple(nodes),
+        partitions={"all": Partition("all", (0, 1)), "few": Partition("few", (0, 1))},
+        limits=(Limit("jobs", 1, qos="hot"),),
+        outages=(Outage(200, 400, (0,)),),
+    )
+    jobs = [
+        request(1, 10, 50, 60, 3),
+        request(2, 20, 60, 90, 8, 4),
+        replace(request(3, 30, 30, 90, 1), after=(("afterok", 4),)),
+        of_qos("hot", 4, 40, 10, 90, 1),
+        of_qos("hot", 5, 50, 10, 90, 1),
+    ]
+    jobs[1] = replace(jobs[1], most_nodes=2)
+    result = replay(cluster, jobs)
+    validate_result(cluster, jobs, result)
+    columns = {name: list(getattr(result, name)) for name in ("start", "end", "nodes", "cpus", "partition")}
+    for name, (job, value) in change.items():
+        columns[name][job] = np.array(value) if isinstance(value, list) else value
+    if change.get("nodes") == (1, [0]):
+        columns["cpus"][1] = np.array([8])
+    with pytest.raises(ScheduleError, match=message):
+        validate_result(cluster, jobs, Result(*columns.values()))
+
+
+def test_a_singleton_waits_for_all_jobs_of_its_user_and_name():
+    one = [replace(request(k, k, 100, 120, 1), name="x", singleton=k > 2) for k in range(1, 5)]
+    other = replace(one[0], number=5, submit=5, user="v", name="x", singleton=True)
+    result = replay(cluster_of(), [*one, other])
+    assert result.start[1] < 100
+    assert result.end[:2].max() <= result.start[2] < result.end[2] <= result.start[3]
+    assert result.start[4] < 100
+
+
+def test_minutes_that_run_shrink_at_each_tick_and_are_given_back_at_the_end() -> None:
+    # Each job has 4 processors for 20 minutes: 80 of the 100 minutes that all may have.
+    rules = Priorities(multifactor=True, period=300)
+    limits = (Limit("cpu minutes", 100, account="root"),)
+    cluster = replace(cluster_of(), priorities=rules, limits=limits)
+    jobs = [request(k, 0, run, 1200, 4) for k, run in ((1, 1200), (2, 100), (3, 100))]
+    start = replay(cluster, jobs, Phases(0, 0, 0, 0)).start.tolist()
+    # 60 are left of job 1's after 5 minutes, and 20 after 15: the first with room for 80 more.
+    assert start[0] == 0
+    assert 900 <= start[1] < 960
+    # Job 2 ends early, and what it had is free at once.
+    assert start[1] + 100 <= start[2] < start[1] + 160
+    alone = [request(1, 0, 50, 1560, 4)]
+    with pytest.raises(WorkloadError, match="asks for 104 of cpu minutes, but a limit allows 100"):
+        replay(cluster, alone)
+
+
+def test_a_job_over_what_one_may_have_is_refused_and_others_run_beside_each_other():
+    cluster = replace(cluster_of(), limits=(Limit("cpu", 3, account="root", each="job"),))
+    assert replay(cluster, [request(k, 0, 50, 60, 3) for k in (1, 2)]).start.tolist() == [0, 0]
+    with pytest.raises(WorkloadError, match="job 1: asks for 4 of cpu, but a limit allows 3"):
+        replay(cluster, [request(1, 0, 50, 60, 4)])
+    # The nearest account's limit holds, and that of a QOS before it.
+    nearer = (*cluster.limits, Limit("cpu", 4, account="a", each="job"))
+    assert RequestCheck(replace(cluster, limits=nearer)).can_run(request(1, 0, 50, 60, 4))
+    of_qos_ = (*nearer, Limit("cpu", 8, qos="hot", each="job"))
+    assert RequestCheck(replace(cluster, limits=of_qos_)).can_run(of_qos("hot", 1, 0, 50, 60, 8))
+
+
+def test_requests_may_come_in_any_order():
+    jobs = [request(k, 10 * k, 50, 60, 4, 4) for k in range(1, 6)]
+    one, other = replay(cluster_of(), jobs), replay(cluster_of(), jobs[::-1])
+    np.testing.assert_array_equal(one.start, other.start[::-1])
+
+
+def preempting(mode="requeue", **changes):
+    """Return a cluster of two nodes on which `high` takes the place of `low`."""
+    classes = {"low": PreemptClass(0, mode), "high": PreemptClass(9, preempts=frozenset({"low"}))}
+    return replace(cluster_of(), preemption=Preemption("qos", classes, **changes))
+
+
+def of_qos(qos, *values):
+    return replace(request(*values), qos=qos)
+
+
+def test_a_job_that_makes_room_starts_again_two_minutes_later():
+    jobs = [of_qos("low", 1, 0, 500, 600, 4, 4), of_qos("low", 2, 0, 500, 600, 4, 4),
+            of_qos("high", 3, 100, 50, 60, 4, 4)]  # fmt: skip
+    result = replay(preempting(), jobs)
+    # The first of two equal ones goes; its nodes are free a second later.
+    assert result.start[2] - jobs[2].submit <= 4
+    gone = int(result.start[2]) - 1
+    assert gone + 121 <= result.start[0] <= gone + 121 + 5
+    assert result.end[0] - result.start[0] == 500
+    assert result.start[1] == 0
+
+
+def test_a_job_that_may_not_be_requeued_ends():
+    jobs = [replace(of_qos("low", 1, 0, 500, 600, 8, 4), requeue=False), of_qos("high", 2, 100, 50, 60, 8, 4)]
+    result = replay(preempting(), jobs)
+    assert result.start[0] == 0
+    assert result.end[0] == result.start[1] - 1
+
+
+def test_a_small_job_goes_before_a_large_one():
+    # Either one's nodes would do.
+    jobs = [of_qos("low", 1, 0, 500, 600, 4, 2), of_qos("low", 2, 10, 500, 600, 2, 2),
+            of_qos("high", 3, 100, 50, 60, 4, 2)]  # fmt: skip
+    result = replay(preempting("cancel"), jobs)
+    assert result.end[1] == result.start[2] - 1
+    assert result.end[0] == result.start[0] + 500
+
+
+def test_grace_is_kept():
+    cluster = preempting()
+    classes = cluster.preemption.classes | {"low": PreemptClass(0, "cancel", grace=60)}
+    cluster = replace(cluster, preemption=replace(cluster.preemption, classes=classes))
+    jobs = [of_qos("low", 1, 0, 500, 600, 8, 4), of_qos("high", 2, 100, 50, 60, 8, 4)]
+    assert 160 <= replay(cluster, jobs).end[0] <= 195
+
+
+def test_a_main_pass_follows_a_submission_by_three_seconds_after_the_last():
+    # Job 1 starts at once; the next pass is three seconds later, also for what ends in between.
+    jobs = [request(1, 100, 1, 60, 8, 4), request(2, 101, 5, 60, 8, 4)]
+    assert replay(cluster_of(), jobs, Phases(full=50)).start.tolist() == [100, 103]
+
+
+@pytest.mark.parametrize(("version", "end"), [("22.05", 660), ("25.11", 720)])
+def test_plans_end_rounded_as_in_the_release(version, end):
+    # Job 2 is planned from 630 for 39 s.
+    cluster = replace(cluster_of(version), nodes=(Node("n1", 4, 100, {}, frozenset(), 1),))
+    cluster = replace(cluster, partitions={"all": Partition("all", (0,))})
+    twin = Reference(cluster, [request(1, 0, 600, 630, 4), request(2, 1, 60, 39, 4), request(3, 2, 9, 30, 4)])
+    twin.begin(twin.share(twin.free, 0, "all", [0], 0))
+    plans = twin.backfill_pass([Record(1, "all", 9), Record(2, "all", 8)], 30)[1]
+    assert plans[0].end == end
+
+
+@pytest.mark.parametrize(("version", "start"), [("22.05", 610), ("25.11", 600)])
+def test_a_predicted_start_is_the_last_end_of_the_group_or_of_the_nodes_chosen(version, start):
+    # Jobs 1 and 2 are taken away together, and job 3 needs only the node of the first.
+    twin = Reference(
+        cluster_of(version), [request(k, 0, 600, 600, 4) for k in (1, 2)] + [request(3, 1, 9, 60, 4)]
+    )
+    for job, began in ((0, 0), (1, 10)):
+        twin.begin(twin.share(twin.free, job, "all", [job], began))
+    assert twin.will_run(2, "all", 0b11, 30) == (start, [0])
+
+
+@pytest.mark.parametrize(("version", "slot"), [("22.05", (600, 600)), ("25.11", (600, 660))])
+def test_a_plan_lasts_a_step_at_least_in_later_releases(version, slot):
+    cluster = replace(cluster_of(version), nodes=(Node("n1", 4, 100, {}, frozenset(), 1),))
+    cluster = replace(cluster, partitions={"all": Partition("all", (0,))})
+    twin = Reference(cluster, [request(1, 0, 600, 600, 4), request(2, 1, 9, 20, 4)])
+    twin.begin(twin.share(twin.free, 0, "all", [0], 0))
+    (plan,) = twin.backfill_pass([Record(1, "all", 9)], 30)[1]
+    assert (plan.start // 60 * 60, plan.end) == slot
