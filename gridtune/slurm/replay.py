@@ -17,15 +17,7 @@ from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.ordering import Ordering, new_ordering, order_for_nodes, sort_waiting
 from gridtune.slurm.kernel.passes import backfill_pass, main_pass
 from gridtune.slurm.kernel.placing import put, room_of, share
-from gridtune.slurm.kernel.running import (
-    NEVER,
-    end_job,
-    follow_use,
-    pass_minutes,
-    put_back,
-    ran,
-    start_job,
-)
+from gridtune.slurm.kernel.running import NEVER, end_job, follow_use, pass_minutes, put_back, start_job
 from gridtune.slurm.kernel.world import Phases, new_world
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.shares import ShareTree
@@ -230,11 +222,11 @@ class Replay:
 
     def _advance(self, until: int) -> None:
         """Go on to an instant, and keep the suspensions that are over, for few of which a kernel has room."""
-        state, shared, full = self.world.state, self.world.suspension, True
+        state, full = self.world.state, True
         while full:
             advance(self.world, self.ordering, until)
             count = int(state["pauses"])
-            self.pauses.append(np.stack([shared.job, shared.start, shared.end], axis=1)[:count])
+            self.pauses.append(self.world.suspension.over[: 3 * count].reshape(-1, 3).copy())
             state["pauses"], full = 0, count > len(self.order)
 
     def _goes_on(self) -> bool:
@@ -423,7 +415,8 @@ def _settle_dependencies(world, job, now):
     """Let jobs wait for nodes that have waited for the end of one."""
     dependencies = world.dependencies
     running = world.running
-    failed = world.jobs.failed[job] or ran(world, job, running.real_end[job]) < world.jobs.run[job]
+    began = running.start[job] + world.suspension.seconds[job]
+    failed = world.jobs.failed[job] or running.real_end[job] - began < world.jobs.run[job]
     for i in range(dependencies.begin[job], dependencies.begin[job + 1]):
         condition = dependencies.of[i]
         kind, child = dependencies.kind[condition], dependencies.job[condition]
@@ -486,7 +479,7 @@ def _end(world, now):
     state, running = world.state, world.running
     while state.running > 0 and running.real_end[running.by_end[0]] <= now:
         job = running.by_end[0]
-        warned = world.preemption.warned[job] and ran(world, job, now) < world.jobs.run[job]
+        warned = world.preemption.warned[job] and now - running.start[job] < world.jobs.run[job]
         end_job(world, job, now)
         # The loop has had its turn in this second.
         _ask(world, now + 1)

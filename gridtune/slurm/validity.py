@@ -51,8 +51,7 @@ def validate_result(cluster: SlurmCluster, requests: Sequence[Request], result: 
                 most[f"node {node.name}", of] = amount
                 uses[f"node {node.name}", of].append((*interval, used))
             # As long as it is suspended, its processors are free.
-            free = [(*pause, -amounts[0]) for pause in pauses[job]]
-            uses[f"node {node.name}", "cpu"] += free
+            uses[f"node {node.name}", "cpu"] += [(*pause, -amounts[0]) for pause in pauses[job]]
         cpus, memory, gpus = (sum(part) for part in _shares(cluster, request, result, job))
         nodes = len(result.nodes[job])
         total = {"jobs": 1, "cpu": cpus, "mem": memory, "node": nodes, "gres/gpu": gpus}

@@ -199,18 +199,16 @@ class Suspending(NamedTuple):
 
     Of each job, (jobs,): `since` when it is suspended, `NEVER` if it is not, and for how many `seconds` it
     was before. A link says that the job `above` has so many `cpus` of a `node` that the one `below`, which is
-    suspended, has too. `job`, `start` and `end` are suspensions that are over.
+    suspended, has too. `over` has the suspensions that are over: job, from when and until when of each.
     """
 
     since: IntArray
     seconds: IntArray
+    over: IntArray
     above: IntArray
     below: IntArray
     node: IntArray
     cpus: IntArray
-    job: IntArray
-    start: IntArray
-    end: IntArray
 
 
 class Free(NamedTuple):

@@ -77,13 +77,11 @@ def _choose_now(world, record, nodes, now):
     for w in range(world.rules.words):
         clear[w] = nodes[w] & ~world.completing[w]
     look(world, world.free, record, clear)
-    count = choose(world, records.job[record])
+    count, source = choose(world, records.job[record]), world.free
+    if count == 0:
+        count, source = choose_over(world, record, clear, now), world.later
     if count > 0:
-        share(world, world.free, record, count)
-    else:
-        count = choose_over(world, record, clear, now)
-        if count > 0:
-            share(world, world.later, record, count)
+        share(world, source, record, count)
     return count
 
 
@@ -182,13 +180,11 @@ def _will_run(world, record, avail, now, now_only):
     nodes, jobs, records, running = world.nodes, world.jobs, world.records, world.running
     job, later, room, rules = records.job[record], world.later, world.scratch.room, world.rules
     look(world, world.free, record, avail)
-    count = choose(world, job)
+    count, source = choose(world, job), world.free
+    if count == 0:
+        count, source = choose_over(world, record, avail, now), later
     if count > 0:
-        _tell_size(world, world.free, record, count)
-        return now, count
-    count = choose_over(world, record, avail, now)
-    if count > 0:
-        _tell_size(world, later, record, count)
+        _tell_size(world, source, record, count)
         return now, count
     going = free_of_preemptable(world, record, avail, now)
     if going > 0:

@@ -18,14 +18,13 @@ __all__ = [
     "free_of_preemptable",
     "goes",
     "is_candidate",
-    "is_suspended",
+    "stays",
 ]
 
 #: Marks of candidates: to be tried first, and not needed.
 _FIRST, _KEPT = 99_999, 1
-_SUSPEND = MODES.index("suspend")
-#: A rank above all others.
-_NO_RANK = 1 << 60
+#: The number of a mode, and a rank above all others.
+_SUSPEND, _NO_RANK = MODES.index("suspend"), 1 << 60
 
 
 @kernel()
@@ -42,15 +41,10 @@ def goes(world, record, job, now):
 
 
 @kernel()
-def is_suspended(world, job):
-    """Tell whether a job that has started is suspended where it must make room."""
+def stays(world, job):
+    """Tell whether a job that has started stays where it is, suspended, when it must make room."""
     group = world.records.group[world.running.record[job]]
     return group >= 0 and world.preemption.mode[group] == _SUSPEND
-
-
-@kernel()
-def _rank(world, job):
-    return world.preemption.rank[world.records.group[world.running.record[job]]]
 
 
 @kernel()
@@ -65,13 +59,15 @@ def _overlaps(world, nodes, job):
 @kernel()
 def _comes_first(world, job, other):
     """Tell whether a candidate stands before another in the order in which they go."""
-    running = world.running
+    running, rank = world.running, world.preemption.rank
     if world.rules.youngest_first:
         if running.start[job] != running.start[other]:
             return running.start[job] > running.start[other]
         return job < other
-    if _rank(world, job) != _rank(world, other):
-        return _rank(world, job) < _rank(world, other)
+    mine = rank[world.records.group[running.record[job]]]
+    its = rank[world.records.group[running.record[other]]]
+    if mine != its:
+        return mine < its
     if running.parts[job] != running.parts[other]:
         return running.parts[job] < running.parts[other]
     return job < other
@@ -88,7 +84,7 @@ def is_candidate(world, record, job, now):
     return False
 
 
-@kernel()
+@kernel(apart=True)
 def find_candidates(world, record, now):
     """Put the jobs that must make room for a record into `preemption.order`; return how many they are."""
     order, count = world.preemption.order, 0
@@ -139,19 +135,19 @@ def cpus_of(world, record, job, part, now):
     return cpus
 
 
-@kernel()
+@kernel(apart=True)
 def _let_go(world, record, job, now):
     """Add what a job leaves to a record to `world.later`: all that it has, or if suspended its processors."""
-    running, later, stays = world.running, world.later, is_suspended(world, job)
+    running, later = world.running, world.later
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         node = running.node[i]
         later.cpus[node] += cpus_of(world, record, job, i, now)
-        if not stays:
+        if not stays(world, job):
             later.memory[node] += running.memory[i]
             later.gpus[node] += world.jobs.gpus[job]
 
 
-@kernel()
+@kernel(apart=True)
 def choose_over(world, record, nodes, now):
     """Choose nodes as if the jobs that a record suspends had no processors; return how many, as `choose`.
 
@@ -162,20 +158,22 @@ def choose_over(world, record, nodes, now):
     count, order, reached = find_candidates(world, record, now), world.preemption.order, -_NO_RANK
     _copy_free(world)
     while True:
-        rank = _NO_RANK
+        next_rank = _NO_RANK
         for i in range(count):
-            if is_suspended(world, order[i]) and reached < _rank(world, order[i]) < rank:
-                rank = _rank(world, order[i])
-        if rank == _NO_RANK:
+            rank = world.preemption.rank[world.records.group[world.running.record[order[i]]]]
+            if stays(world, order[i]) and reached < rank < next_rank:
+                next_rank = rank
+        if next_rank == _NO_RANK:
             return 0
         for i in range(count):
-            if is_suspended(world, order[i]) and _rank(world, order[i]) == rank:
+            rank = world.preemption.rank[world.records.group[world.running.record[order[i]]]]
+            if stays(world, order[i]) and rank == next_rank:
                 _let_go(world, record, order[i], now)
         look(world, world.later, record, nodes)
         picked = choose(world, world.records.job[record])
         if picked > 0:
             return picked
-        reached = rank
+        reached = next_rank
 
 
 @kernel()
@@ -228,10 +226,10 @@ def _try_in_order(world, record, nodes, count, now):
     order, usable, chosen = world.preemption.order, world.preemption.usable, world.preemption.chosen
     _copy_free(world)
     for i in range(count):
-        if is_suspended(world, order[i]):
+        if stays(world, order[i]):
             _let_go(world, record, order[i], now)
     for i in range(count):
-        if is_suspended(world, order[i]) or _overlaps(world, nodes, order[i]) == 0:
+        if stays(world, order[i]) or _overlaps(world, nodes, order[i]) == 0:
             continue
         _let_go(world, record, order[i], now)
         look(world, world.later, record, nodes)
@@ -268,7 +266,7 @@ def find_victims(world, record, nodes, now):
         _order_again(world, count, found)
     victims = 0
     for i in range(count):
-        if not is_suspended(world, order[i]) and _overlaps(world, world.preemption.chosen, order[i]):
+        if not stays(world, order[i]) and _overlaps(world, world.preemption.chosen, order[i]):
             if usable[order[i]]:
                 break
             order[victims] = order[i]

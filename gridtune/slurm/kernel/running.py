@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import put
-from gridtune.slurm.kernel.preempting import cpus_of, find_candidates, is_suspended
+from gridtune.slurm.kernel.preempting import cpus_of, find_candidates, stays
 
 __all__ = [
     "MINUTES",
@@ -17,7 +17,6 @@ __all__ = [
     "pass_minutes",
     "preempt",
     "put_back",
-    "ran",
     "start_job",
     "too_many",
     "too_much",
@@ -176,13 +175,7 @@ def _set_ends(world, job, now):
         running.real_end[job] = min(running.real_end[job], killed)
 
 
-@kernel()
-def ran(world, job, end):
-    """Return for how many seconds a job ran that ends at an instant."""
-    return end - world.running.start[job] - world.suspension.seconds[job]
-
-
-@kernel()
+@kernel(apart=True)
 def _take_over(world, record, count, now):
     """Suspend jobs for one that starts: what is not free it takes from those that would go first.
 
@@ -194,7 +187,7 @@ def _take_over(world, record, count, now):
         node = world.scratch.chosen[k]
         for i in range(candidates):
             other = order[i]
-            if free[node] >= 0 or not is_suspended(world, other):
+            if free[node] >= 0 or not stays(world, other):
                 continue
             for part in range(running.begin[other], running.begin[other] + running.parts[other]):
                 cpus = min(-free[node], cpus_of(world, record, other, part, now))
@@ -212,10 +205,10 @@ def _take_over(world, record, count, now):
                     _insert(running.by_end, state.running - 1, running.real_end, other)
 
 
-@kernel()
+@kernel(apart=True)
 def _give_back(world, job, now):
     """Give processors of others back with the end of a job; those that have all of theirs are resumed."""
-    shared, state = world.suspension, world.state
+    running, shared, state = world.running, world.suspension, world.state
     link = 0
     while link < state.links:
         if shared.above[link] != job:
@@ -227,28 +220,22 @@ def _give_back(world, job, now):
         last = state.links
         shared.above[link], shared.below[link] = shared.above[last], shared.below[last]
         shared.node[link], shared.cpus[link] = shared.node[last], shared.cpus[last]
-        held = False
+        held, since = False, shared.since[below]
         for i in range(state.links):
             held = held or shared.below[i] == below
-        if not held:
-            _resume_job(world, below, now)
-
-
-@kernel()
-def _resume_job(world, job, now):
-    """Let a suspended job go on, and keep when it was suspended."""
-    running, shared, state = world.running, world.suspension, world.state
-    since = shared.since[job]
-    if now > since:
-        shared.job[state.pauses], shared.start[state.pauses], shared.end[state.pauses] = job, since, now
-        state.pauses += 1
-    shared.seconds[job] += now - since
-    shared.since[job] = NEVER
-    _remove(running.by_limit, state.running, job)
-    _remove(running.by_end, state.running, job)
-    _set_ends(world, job, now)
-    _insert(running.by_limit, state.running - 1, running.limit_end, job)
-    _insert(running.by_end, state.running - 1, running.real_end, job)
+        if held:
+            continue
+        if now > since:
+            place = 3 * state.pauses
+            shared.over[place], shared.over[place + 1], shared.over[place + 2] = below, since, now
+            state.pauses += 1
+        shared.seconds[below] += now - since
+        shared.since[below] = NEVER
+        _remove(running.by_limit, state.running, below)
+        _remove(running.by_end, state.running, below)
+        _set_ends(world, below, now)
+        _insert(running.by_limit, state.running - 1, running.limit_end, below)
+        _insert(running.by_end, state.running - 1, running.real_end, below)
 
 
 @kernel()
@@ -273,7 +260,7 @@ def end_job(world, job, now):
     _remove(running.by_end, state.running, job)
     state.running -= 1
     _count(world, job, -1, _left(world, job, state.last_tick), 0)
-    killed = ran(world, job, now) < world.jobs.run[job]
+    killed = now - running.start[job] - world.suspension.seconds[job] < world.jobs.run[job]
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         node = running.node[i]
         free.cpus[node] += running.cpus[i]
@@ -281,7 +268,8 @@ def end_job(world, job, now):
         free.gpus[node] += world.jobs.gpus[job]
         if killed:
             put(world.completing, 0, node)
-    _give_back(world, job, now)
+    if state.links > 0:
+        _give_back(world, job, now)
     if killed:
         state.direct = min(state.direct, now + 1)
 

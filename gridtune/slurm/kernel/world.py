@@ -296,13 +296,8 @@ def _suspends(cluster: SlurmCluster) -> bool:
 def _suspending(cluster: SlurmCluster, jobs: int) -> Suspending:
     """Make room for links, fewer for each processor than there are classes, and for suspensions."""
     some = _suspends(cluster)
-    links = some * cluster.cpus * len(cluster.preemption.classes)
-    return Suspending(
-        _empty(jobs, NEVER),
-        _empty(jobs),
-        *(_empty(links) for _ in range(4)),
-        *(_empty(some * 2 * jobs) for _ in range(3)),
-    )
+    links = (_empty(some * cluster.cpus * len(cluster.preemption.classes)) for _ in range(4))
+    return Suspending(_empty(jobs, NEVER), _empty(jobs), _empty(some * 3 * 2 * jobs), *links)
 
 
 class _Bits:

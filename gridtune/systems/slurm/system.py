@@ -236,10 +236,7 @@ class SlurmSystem(System):
         result = replay(cluster, requests, phases, order=parameters.order, guard=parameters.guard)
         validate_result(cluster, requests, result)
         killed = result.run_time < workload.run_time
-        pauses, suspended = (result.pauses if len(result.pauses) else None), {}
-        if pauses is not None:
-            seconds = int((pauses[:, 2] - pauses[:, 1]).sum())
-            suspended = {"jobs": len(np.unique(pauses[:, 0])), "times": len(pauses), "seconds": seconds}
+        pauses = result.pauses if len(result.pauses) else None
         schedule = Schedule(
             workload,
             cluster.cpus,
@@ -260,9 +257,15 @@ class SlurmSystem(System):
             "cleaning": dict(workload.cleaning),
             "left_out": dict(jobs.left_out),
             "not_modelled": list(cluster.not_modelled),
-            **({"suspended": suspended} if suspended else {}),
             **log_remarks(workload.contents, self.modelled_features(parameters)),
         }
+        if pauses is not None:
+            seconds = int(np.diff(pauses[:, 1:]).sum())
+            notes["suspended"] = {
+                "jobs": len(np.unique(pauses[:, 0])),
+                "times": len(pauses),
+                "seconds": seconds,
+            }
         metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
         return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {}, schedule)
 
