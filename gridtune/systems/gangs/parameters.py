@@ -67,7 +67,12 @@ class GangsParameters(LogParameters):
     window: Window | None = Field(
         None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
     )
-    drawn_jobs: Count = Field(2000, description="jobs to draw, before a window is cut from them")
+    drawn_jobs: Count | None = Field(
+        None,
+        description="with a log: draw so many of the selected jobs at random, with repetition, that arrive "
+        "as a Poisson process; default: the log's jobs as they are. Without: jobs to draw, before a window is "
+        "cut from them; default: 5000",
+    )
 
     @property
     def reference(self) -> WorkloadReference:
@@ -77,9 +82,7 @@ class GangsParameters(LogParameters):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.trace is not None:
-            self._refuse_idle([(("drawn_jobs",), "a log")])
-        else:
+        if self.trace is None:
             self._refuse_idle([(("partition", "clean"), "drawn jobs")])
         if self.policy != "las":
             self._refuse_idle([(("queues",), f"policy={self.policy}")])

@@ -22,6 +22,7 @@ from gridtune.core.system import (
 from gridtune.errors import SimulationError
 from gridtune.systems.gangs.parameters import GangsParameters
 from gridtune.systems.gangs.simulator import Gangs, Policy, Pool, simulate
+from gridtune.types import IntArray
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -29,8 +30,8 @@ __all__ = ["GangsSystem", "draw_jobs"]
 
 _GAVEL = "Narayanan et al., OSDI 2020"
 _TIRESIAS = "Gu et al., NSDI 2019"
-#: GPUs and offered load of drawn jobs.
-_GPUS, _LOAD = 64, 0.8
+#: GPUs and offered load of jobs without a log, and how many there are.
+_GPUS, _LOAD, _JOBS = 64, 0.8, 5000
 #: GPU-seconds that jobs may ask for together: sums of them stay exact.
 _MOST_WORK = 2**53
 
@@ -42,8 +43,9 @@ def _jct_of(jobs: str) -> Measure:
 class GangsSystem(System):
     """Training jobs on a pool of GPUs, all of a job's GPUs at once, and preempted where the policy does so.
 
-    A log is cleaned first; then its partition, window and first jobs are selected, in this order, and scaled
-    to the offered load. Without a log, jobs are drawn as Gavel's generator does, and the window is of them.
+    A log is cleaned first; then its partition, window and first jobs are selected, in this order, drawn from,
+    and scaled to the offered load. Without a log, jobs are drawn as Gavel's generator does, and the window is
+    of them.
     """
 
     name: ClassVar[str] = "gangs"
@@ -120,9 +122,11 @@ class GangsSystem(System):
         """Run the jobs to their ends; `tables` adds a row for each job, and one for each stay on a node."""
         p = parameters
         if p.trace is None:
-            jobs = _cut(draw_jobs(p.drawn_jobs, streams("jobs")), p)
+            jobs = _cut(draw_jobs(p.drawn_jobs or _JOBS, streams("jobs")), p)
         else:
             jobs = self._selected(p, load)
+            if p.drawn_jobs is not None:
+                jobs = _drawn_from(jobs, p.drawn_jobs, streams("jobs"))
         jobs = _loaded(jobs, p)
         submit, gpus, pool = jobs.submit_time - jobs.submit_time[0], jobs.processors, _size(jobs, p)
         clock = Pool(pool // p.gpus_per_node, p.gpus_per_node, p.round, p.restart)
@@ -160,16 +164,20 @@ def draw_jobs(count: int, rng: np.random.Generator) -> Workload:
     gpus = rng.choice([1, 2, 4, 8], count, p=[0.7, 0.1, 0.15, 0.05])
     exponent = np.where(rng.random(count) < 0.8, rng.uniform(1.5, 3, count), rng.uniform(3, 4, count))
     run_time = np.rint(60 * 10**exponent)
-    gap = (gpus * run_time).mean() / (_LOAD * _GPUS)
-    return Workload(
-        {
-            "submit_time": np.floor(rng.exponential(gap, count).cumsum()),
-            "run_time": run_time,
-            "requested_processors": gpus,
-        },
-        name="drawn jobs",
-        machine_processors=_GPUS,
-    )
+    submit = _arrivals(count, (gpus * run_time).mean() / (_LOAD * _GPUS), rng)
+    columns = {"submit_time": submit, "run_time": run_time, "requested_processors": gpus}
+    return Workload(columns, name="drawn jobs", machine_processors=_GPUS)
+
+
+def _drawn_from(jobs: Workload, count: int, rng: np.random.Generator) -> Workload:
+    """Return jobs drawn at random, with repetition, that arrive at the same rate as a Poisson process."""
+    gap = float(jobs.submit_time[-1] - jobs.submit_time[0]) / len(jobs)
+    return jobs.take(rng.integers(len(jobs), size=count)).submitted(_arrivals(count, gap, rng))
+
+
+def _arrivals(count: int, gap: float, rng: np.random.Generator) -> IntArray:
+    """Draw the submissions of a Poisson process with this mean gap, whole seconds."""
+    return rng.exponential(gap, count).cumsum().astype(np.int64)
 
 
 def _with_gpus(jobs: Workload) -> Workload:
@@ -218,12 +226,12 @@ def _loaded(jobs: Workload, p: GangsParameters) -> Workload:
     return jobs.scale_load(wanted / _offered(jobs.submit_time, jobs.run_time, jobs.processors, size))
 
 
-def _offered(submit: np.ndarray, run_time: np.ndarray, gpus: np.ndarray, size: int) -> float:
+def _offered(submit: IntArray, run_time: IntArray, gpus: IntArray, size: int) -> float:
     return float((gpus * run_time).sum() / (size * max(1, int(submit[-1] - submit[0]))))
 
 
 def _measure(
-    submit: np.ndarray, run_time: np.ndarray, gpus: np.ndarray, gangs: Gangs, size: int, per_node: int
+    submit: IntArray, run_time: IntArray, gpus: IntArray, gangs: Gangs, size: int, per_node: int
 ) -> Mapping[str, float]:
     jct = gangs.end - submit
     classes = {
