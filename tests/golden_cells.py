@@ -22,6 +22,7 @@ FILE = Path(__file__).with_name("golden_cells.json")
 SHORT: dict[str, dict[str, Any]] = {
     "batch": {"first": 400},
     "dispatch": {"learning_jobs": 150, "batches": 2, "batch_jobs": 100},
+    "gangs": {"drawn_jobs": 400},
     "placement": {"drawn_nodes": 40},
     "provisioning": {"tasks": 20},
     "responsive": {"first": 400},

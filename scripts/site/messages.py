@@ -51,6 +51,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("The system provisioning", "`run provisioning`, `sweep`", ("systems/provisioning/",)),
     ("The system dispatch", "`run dispatch`, `sweep`", ("systems/dispatch/",)),
     ("The system placement", "`run placement`, `sweep`", ("systems/placement/",)),
+    ("The system gangs", "`run gangs`, `sweep`", ("systems/gangs/",)),
     ("Every command", "arguments, plug-ins, files", ("cli/", "core/", "arguments", "registry", "")),
 )
 #: Calls that make an error, beside the families: a search space's own, and what click and pydantic show.

@@ -25,6 +25,7 @@ __all__ = ["pages"]
 PAGES = {
     "batch": "simulation.md",
     "dispatch": "dispatch.md",
+    "gangs": "gangs.md",
     "placement": "placement.md",
     "provisioning": "provisioning.md",
     "responsive": "responsive.md",

@@ -99,6 +99,11 @@ class TestDispatchPPO(SystemConformance):
     example: ClassVar = {"batch_jobs": 40, "iterations": 1, "environments": 2, "steps": 48}
 
 
+class TestGangs(SystemConformance):
+    system = "gangs"
+    example: ClassVar = {"drawn_jobs": 60}
+
+
 class TestPlacement(SystemConformance):
     system = "placement"
     example: ClassVar = {"drawn_nodes": 4, "drawn_pods": 40}

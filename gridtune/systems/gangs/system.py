@@ -1,0 +1,260 @@
+"""The `gangs` system: training jobs that need several GPUs at once share a pool, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
+from typing import ClassVar, get_args
+
+import numpy as np
+import pyarrow as pa
+from cachetools import LRUCache
+
+from gridtune.core.system import (
+    Measure,
+    Outcome,
+    Streams,
+    SuggestedSpace,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+)
+from gridtune.errors import SimulationError
+from gridtune.systems.gangs.parameters import GangsParameters
+from gridtune.systems.gangs.simulator import Gangs, Policy, Pool, simulate
+from gridtune.types import IntArray
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workload import Workload
+
+__all__ = ["GangsSystem", "draw_jobs"]
+
+_GAVEL = "Narayanan et al., OSDI 2020"
+_TIRESIAS = "Gu et al., NSDI 2019"
+#: GPUs and offered load of jobs without a log, and how many there are.
+_GPUS, _LOAD, _JOBS = 64, 0.8, 5000
+#: GPU-seconds that jobs may ask for together: sums of them stay exact.
+_MOST_WORK = 2**53
+
+
+def _jct_of(jobs: str) -> Measure:
+    return Measure.own("s", "min", f"mean of end − submission over the jobs {jobs}; undefined without any")
+
+
+class GangsSystem(System):
+    """Training jobs on a pool of GPUs, all of a job's GPUs at once, and preempted where the policy does so.
+
+    A log is cleaned first; then its partition, window and first jobs are selected, in this order, drawn from,
+    and scaled to the offered load. Without a log, jobs are drawn as Gavel's generator does, and the window is
+    of them.
+    """
+
+    name: ClassVar[str] = "gangs"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = GangsParameters
+    metrics: ClassVar[Mapping[str, Measure]] = {
+        "jct_mean": Measure(
+            "s", "min", "job completion time: mean of end − submission", source=f"{_GAVEL} section 7"
+        ),
+        "jct_median": Measure("s", "min", "median of end − submission", source=f"{_TIRESIAS} section 5"),
+        "jct_p99": Measure.own("s", "min", "99 % quantile of end − submission"),
+        "jct_max": Measure.own("s", "min", "longest end − submission"),
+        "jct_mean_single": _jct_of("of one GPU"),
+        "jct_mean_node": _jct_of("of two GPUs to as many as a node has"),
+        "jct_mean_wide": _jct_of("of more GPUs than a node has"),
+        "jct_mean_short": _jct_of("whose run time is at most the median"),
+        "jct_mean_long": _jct_of("whose run time is at least the 90 % quantile"),
+        "wait_mean": Measure.own("s", "min", "mean of end − submission − seconds with GPUs"),
+        "makespan": Measure("s", "min", "last end − first submission", source=f"{_GAVEL} section 4.2"),
+        "utilisation": Measure.own(
+            "1", "max", "GPU-seconds that jobs had up to the last submission, restarts too, over the pool's"
+        ),
+        "preemptions": Measure.own(
+            "1", "min", "how often a job loses its GPUs before its end, preempted or moved; mean over jobs"
+        ),
+        "offered_load": Measure.own(
+            "1", "none", "Σ GPUs · run time over what the pool can do from the first to the last submission"
+        ),
+        "jobs": Measure.own("jobs", "none", "jobs that were submitted"),
+        "gpus": Measure.own("GPUs", "none", "GPUs of the pool"),
+    }
+    watched_metrics: ClassVar[tuple[str, ...]] = (
+        *("jct_mean_single", "jct_mean_node", "jct_mean_wide", "jct_mean_short", "jct_mean_long"),
+        *("jct_p99", "jct_max"),
+    )
+
+    def __init__(self) -> None:
+        self._selections: LRUCache[Hashable, Workload] = LRUCache(16)
+
+    def traces(self, parameters: GangsParameters) -> Iterable[str]:
+        """Return the log, if there is one."""
+        return () if parameters.trace is None else (str(parameters.reference),)
+
+    def modelled_features(self, parameters: GangsParameters) -> Collection[str]:
+        """Return GPUs; of a single partition, the partition."""
+        return ("gpus",) if parameters.partition is None else ("gpus", "partitions")
+
+    def preflight(self, parameters: GangsParameters, load: WorkloadLoader) -> None:
+        """Refuse pools that are too small for a job, and logs that do not say what is needed."""
+        if parameters.trace is not None:
+            _loaded(self._selected(parameters, load), parameters)
+
+    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
+        """Propose the policies, and queues of a GPU-hour for the one that uses them."""
+        return SuggestedSpace(
+            question=f"Which training jobs of {workload.name} should run, and may others preempt them?",
+            dimensions={
+                "policy": list(get_args(Policy)),
+                "queues": {"grid": ["", "3250"], "when": {"policy": "las"}},
+            },
+            baseline={"policy": "backfill", "queues": None},
+            objective=("jct_mean", "jct_p99"),
+            fixed={} if processors == workload.machine_processors else {"gpus": processors},
+        )
+
+    def prepare(self, parameters: Iterable[GangsParameters]) -> None:
+        """Compile the kernels, by running two jobs."""
+        jobs = np.ones(2, np.int64)
+        simulate(jobs, jobs, jobs, "las", Pool(1, 1, 360, 30))
+
+    def run(
+        self, parameters: GangsParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        """Run the jobs to their ends; `tables` adds a row for each job, and one for each stay on a node."""
+        p = parameters
+        if p.trace is None:
+            jobs = _cut(draw_jobs(p.drawn_jobs or _JOBS, streams("jobs")), p)
+        else:
+            jobs = self._selected(p, load)
+            if p.drawn_jobs is not None:
+                jobs = _drawn_from(jobs, p.drawn_jobs, streams("jobs"))
+        jobs = _loaded(jobs, p)
+        submit, gpus, pool = jobs.submit_time - jobs.submit_time[0], jobs.processors, _size(jobs, p)
+        clock = Pool(pool // p.gpus_per_node, p.gpus_per_node, p.round, p.restart)
+        gangs = simulate(submit, jobs.run_time, gpus, p.policy, clock, queues=p.queues, spans=tables)
+        rows = {}
+        if tables:
+            columns = {"submit": submit, "run_time": jobs.run_time, "gpus": gpus, "start": gangs.start}
+            columns |= {"end": gangs.end, "held": gangs.held, "starts": gangs.starts}
+            rows["jobs"] = pa.table(columns)
+            rows["spans"] = pa.table(
+                dict(zip(("job", "node", "gpus", "from", "to"), gangs.spans.T, strict=True))
+            )
+        metrics = _measure(submit, jobs.run_time, gpus, gangs, pool, p.gpus_per_node)
+        return Outcome(metrics, {"cleaning": dict(jobs.cleaning)}, rows)
+
+    def _selected(self, p: GangsParameters, load: WorkloadLoader) -> Workload:
+        """Return the jobs of the log that are run, with their own times, and their GPUs as processors."""
+        log = load(str(p.reference))
+        key = (log.checksum, p.gpus, p.rules, p.partition, p.window, p.first)
+        if key not in self._selections:
+            jobs, _ = clean(_with_gpus(log), p.rules, processors=p.gpus)
+            if p.partition is not None:
+                jobs = jobs.for_partition(p.partition)
+            self._selections[key] = _cut(jobs, p)
+        return self._selections[key]
+
+
+def draw_jobs(count: int, rng: np.random.Generator) -> Workload:
+    """Draw jobs as Gavel's generator does, on a machine of 64 GPUs, with about its default load.
+
+    Source: `scheduler/utils.py` of the authors' program: 70 % of the jobs have one GPU, 10 % two, 15 % four
+    and 5 % eight; run times are log-uniform, four in five from 31 minutes to 17 hours, the others to a week;
+    arrivals are a Poisson process.
+    """
+    gpus = rng.choice([1, 2, 4, 8], count, p=[0.7, 0.1, 0.15, 0.05])
+    exponent = np.where(rng.random(count) < 0.8, rng.uniform(1.5, 3, count), rng.uniform(3, 4, count))
+    run_time = np.rint(60 * 10**exponent)
+    submit = _arrivals(count, (gpus * run_time).mean() / (_LOAD * _GPUS), rng)
+    columns = {"submit_time": submit, "run_time": run_time, "requested_processors": gpus}
+    return Workload(columns, name="drawn jobs", machine_processors=_GPUS)
+
+
+def _drawn_from(jobs: Workload, count: int, rng: np.random.Generator) -> Workload:
+    """Return jobs drawn at random, with repetition, that arrive at the same rate as a Poisson process."""
+    gap = float(jobs.submit_time[-1] - jobs.submit_time[0]) / len(jobs)
+    return jobs.take(rng.integers(len(jobs), size=count)).submitted(_arrivals(count, gap, rng))
+
+
+def _arrivals(count: int, gap: float, rng: np.random.Generator) -> IntArray:
+    """Draw the submissions of a Poisson process with this mean gap, whole seconds."""
+    return rng.exponential(gap, count).cumsum().astype(np.int64)
+
+
+def _with_gpus(jobs: Workload) -> Workload:
+    """Return the jobs with GPUs, and these as their processors, where a log says GPUs beside processors."""
+    gpus = np.maximum(jobs.column("requested_gpus"), jobs.column("allocated_gpus"))
+    if not (gpus > 0).any():
+        return jobs
+    jobs = replace(jobs.take(gpus > 0), machine_processors=None)
+    return replace(jobs, columns={**jobs.columns, "requested_processors": gpus[gpus > 0]})
+
+
+def _cut(jobs: Workload, p: GangsParameters) -> Workload:
+    if p.window is not None:
+        number, count = map(int, p.window.split("/"))
+        jobs = jobs.windows(count)[number - 1]
+    return jobs if p.first is None else jobs.first(p.first)
+
+
+def _size(jobs: Workload, p: GangsParameters) -> int:
+    """Return the GPUs of the pool, or refuse it."""
+    size = p.gpus or jobs.machine_processors
+    if size is None:
+        raise SimulationError(
+            f"{jobs.name} does not say how many GPUs there are", field="gpus", hint="gpus=512"
+        )
+    if size % p.gpus_per_node:
+        raise SimulationError(f"{size} GPUs are no whole nodes of {p.gpus_per_node}", field="gpus_per_node")
+    return size
+
+
+def _loaded(jobs: Workload, p: GangsParameters) -> Workload:
+    """Return jobs with the offered load that is asked for, or refuse them."""
+    if len(jobs) == 0:
+        raise SimulationError(f"no job of {jobs.name} is left by the selection")
+    size, widest = _size(jobs, p), int(jobs.processors.max())
+    if widest > size:
+        hint = "clean=default,drop_wider leaves such jobs out"
+        raise SimulationError(f"a job asks for {widest} of {size} GPUs", field="gpus", hint=hint)
+    if (jobs.processors * jobs.run_time.astype(np.float64)).sum() > _MOST_WORK:
+        raise SimulationError(f"jobs of {jobs.name} ask for more than 2^53 GPU-seconds", field="trace")
+    wanted = p.load or (_LOAD if p.trace is None else None)
+    if wanted is None:
+        return jobs
+    if jobs.submit_time[0] == jobs.submit_time[-1]:
+        raise SimulationError(f"all jobs of {jobs.name} are submitted at once: no load fits", field="load")
+    return jobs.scale_load(wanted / _offered(jobs.submit_time, jobs.run_time, jobs.processors, size))
+
+
+def _offered(submit: IntArray, run_time: IntArray, gpus: IntArray, size: int) -> float:
+    return float((gpus * run_time).sum() / (size * max(1, int(submit[-1] - submit[0]))))
+
+
+def _measure(
+    submit: IntArray, run_time: IntArray, gpus: IntArray, gangs: Gangs, size: int, per_node: int
+) -> Mapping[str, float]:
+    jct = gangs.end - submit
+    classes = {
+        "single": gpus == 1,
+        "node": (gpus > 1) & (gpus <= per_node),
+        "wide": gpus > per_node,
+        "short": run_time <= np.quantile(run_time, 0.5),
+        "long": run_time >= np.quantile(run_time, 0.9),
+    }
+    by_class = {
+        f"jct_mean_{name}": jct[which].mean() if which.any() else np.nan for name, which in classes.items()
+    }
+    return {
+        "jct_mean": jct.mean(),
+        "jct_median": np.median(jct),
+        "jct_p99": np.quantile(jct, 0.99),
+        "jct_max": jct.max(),
+        **by_class,
+        "wait_mean": (jct - gangs.held).mean(),
+        "makespan": gangs.end.max(),
+        "utilisation": gangs.used / (size * submit[-1]) if submit[-1] > 0 else np.nan,
+        "preemptions": gangs.starts.mean() - 1,
+        "offered_load": _offered(submit, run_time, gpus, size) if submit[-1] > 0 else np.nan,
+        "jobs": len(jct),
+        "gpus": size,
+    }
