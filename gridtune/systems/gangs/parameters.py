@@ -70,8 +70,8 @@ class GangsParameters(LogParameters):
     drawn_jobs: Count | None = Field(
         None,
         description="with a log: draw so many of the selected jobs at random, with repetition, that arrive "
-        "as a Poisson process; default: the log's jobs as they are. Without: jobs to draw, before a window is "
-        "cut from them; default: 5000",
+        "as a Poisson process; default: the log's jobs as they are. Without: jobs to draw, before a window "
+        "is cut from them; default: 5000",
     )
 
     @property
