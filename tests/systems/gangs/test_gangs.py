@@ -228,6 +228,20 @@ def test_all_policies_get_the_same_jobs_and_windows_are_parts_of_them():
     assert len(tables[0]) == 100
 
 
+def test_jobs_are_drawn_from_a_log_and_arrive_as_often_as_in_it(tmp_path):
+    log = tmp_path / "jobs.csv"
+    lines = [f"{10 * k},{100 + k},{1 + k % 2}" for k in range(50)]
+    log.write_text("submit,duration,num_gpus\n" + "\n".join(lines))
+    cell = {"trace": str(log), "gpus": 8, "policy": "backfill", "drawn_jobs": 4000}
+    cells = [run_cell("gangs", cell, seed=seed, tables=True).outcome.tables["jobs"] for seed in (1, 1, 2)]
+    submit, again, other = (np.asarray(cell["submit"]) for cell in cells)
+    assert len(submit) == 4000
+    assert np.array_equal(submit, again)
+    assert not np.array_equal(submit, other)
+    assert np.diff(submit).mean() == pytest.approx(490 / 50, rel=0.1)
+    assert set(np.asarray(cells[0]["gpus"]).tolist()) == {1, 2}
+
+
 def jct(parameters, seed):
     return run_cell("gangs", parameters, seed=seed).outcome.metrics["jct_mean"]
 
@@ -266,7 +280,6 @@ LOG = "submit,duration,num_gpus\n0,30,4\n5,12,16\n"
         ({"partition": "a"}, "partition has no effect with drawn jobs"),
         ({"trace": "LOG"}, "jobs does not say how many GPUs there are"),
         ({"trace": "LOG", "gpus": 8}, "a job asks for 16 of 8 GPUs"),
-        ({"trace": "LOG", "gpus": 16, "drawn_jobs": 5}, "drawn_jobs has no effect with a log"),
         ({"trace": "LOG", "gpus": 16, "partition": "a"}, "no partition is named 'a'"),
         ({"trace": "LONG", "gpus": 16}, r"ask for more than 2\^53 GPU-seconds"),
     ],
