@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import print_machine
-from gridtune.slurm.cluster import Node, Partition, Priorities, SlurmCluster, read_cluster
+from gridtune.slurm.cluster import Node, Partition, Priorities, SlurmCluster
+from gridtune.slurm.reading.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 

@@ -168,8 +168,8 @@ def whatif(
       gridtune whatif sacct.txt --slurm /etc/slurm --change "PartitionName=debug PriorityTier=2"
       gridtune whatif sacct.txt --slurm /etc/slurm --to new/ --json
     """
-    from gridtune.slurm.cluster import read_cluster
     from gridtune.slurm.effective import Effective
+    from gridtune.slurm.reading.configuration import read_cluster
     from gridtune.slurm.whatif import configuration_difference, logged_jobs, replayed_waits
     from gridtune.workload.files import WorkloadReference
 
@@ -245,10 +245,10 @@ def waits(
     Examples:
       gridtune waits --squeue squeue.txt --slurm /etc/slurm --log sacct.txt
     """
-    from gridtune.slurm.cluster import read_cluster
     from gridtune.slurm.effective import Effective
     from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
-    from gridtune.slurm.queue import read_queue
+    from gridtune.slurm.reading.configuration import read_cluster
+    from gridtune.slurm.reading.queue import read_queue
     from gridtune.workload.files import WorkloadReference
 
     cluster = read_cluster(folder)
@@ -301,7 +301,7 @@ def waits(
 
 
 def _job_name(number: int) -> str:
-    from gridtune.slurm.queue import TASK
+    from gridtune.slurm.reading.queue import TASK
 
     return str(number) if number < 1 << TASK else f"{number >> TASK}_{number & ((1 << TASK) - 1)}"
 

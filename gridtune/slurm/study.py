@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.core.system import SuggestedSpace
-from gridtune.slurm.cluster import SlurmCluster, read_cluster
+from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.effective import Effective
+from gridtune.slurm.reading.configuration import read_cluster
 from gridtune.slurm.whatif import logged_jobs
 from gridtune.workload.workload import Workload
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from gridtune.errors import WorkloadError
-from gridtune.slurm.cluster import Clocks, SlurmCluster, matters
+from gridtune.slurm.cluster import Clocks, SlurmCluster
+from gridtune.slurm.reading.configuration import matters
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.types import FloatArray, IntArray

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gridtune.errors import WorkloadError
-from gridtune.slurm.cluster import UNLIMITED, read_cluster
+from gridtune.slurm.cluster import UNLIMITED
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.preemption import PreemptClass
+from gridtune.slurm.reading.configuration import read_cluster
 
 CONF = """\
 SchedulerType=sched/backfill

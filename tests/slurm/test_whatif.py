@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridtune.slurm.cluster import read_cluster
+from gridtune.slurm.reading.configuration import read_cluster
 from gridtune.slurm.whatif import LoggedJobs, logged_jobs, replayed_waits
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload

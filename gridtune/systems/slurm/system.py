@@ -29,10 +29,11 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import PolicyError
-from gridtune.slurm.cluster import SlurmCluster, read_cluster
+from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.effective import Effective
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.reading.configuration import read_cluster
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import SETTINGS

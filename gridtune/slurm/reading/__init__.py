@@ -1,0 +1,1 @@
+"""Slurm's own files: its configuration, tables of sacctmgr and sshare, the queue that squeue prints."""
