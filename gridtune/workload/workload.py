@@ -236,6 +236,11 @@ class Workload:
             for i, (start, end) in enumerate(pairwise(cuts), start=1)
         ]
 
+    def part(self, which: str) -> Workload:
+        """Return one of the windows that `windows` cuts, such as `2/5`."""
+        number, count = map(int, which.split("/"))
+        return self.windows(count)[number - 1]
+
     def for_user(self, user: int) -> Workload:
         """Return the jobs of one user."""
         return self._having("user", user)

@@ -49,6 +49,10 @@ def test_windows_are_consecutive_and_nearly_equal(submits, data):
     assert max(sizes) - min(sizes) <= 1
     assert np.concatenate([window.submit_time for window in windows]).tolist() == submits
     assert len({window.name for window in windows}) == count
+    number = data.draw(st.integers(1, count))
+    part = workload.part(f"{number}/{count}")
+    assert part.name == windows[number - 1].name
+    assert np.array_equal(part.submit_time, windows[number - 1].submit_time)
 
 
 def test_windows_need_order_and_enough_jobs():

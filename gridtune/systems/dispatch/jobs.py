@@ -87,10 +87,7 @@ def make_machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Gene
 def log_part(p: DispatchParameters, log: Workload) -> Workload:
     """Return the part of a log that is run, in order of submission."""
     workload, _ = clean(log, ("sort_submits",))
-    if p.window is None:
-        return workload
-    number, count = map(int, p.window.split("/"))
-    return workload.windows(count)[number - 1]
+    return workload if p.window is None else workload.part(p.window)
 
 
 def batch_starts(p: DispatchParameters) -> IntArray:

@@ -190,9 +190,7 @@ def _with_gpus(jobs: Workload) -> Workload:
 
 
 def _cut(jobs: Workload, p: GangsParameters) -> Workload:
-    if p.window is not None:
-        number, count = map(int, p.window.split("/"))
-        jobs = jobs.windows(count)[number - 1]
+    jobs = jobs if p.window is None else jobs.part(p.window)
     return jobs if p.first is None else jobs.first(p.first)
 
 

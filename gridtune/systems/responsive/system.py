@@ -256,8 +256,7 @@ def split_log(
     first, last = workload.take(slice(0, cut)), workload.take(slice(cut, None))
     reported = {"train": first, "test": last, "all": workload}[parameters.part]
     if parameters.window is not None:
-        number, count = map(int, parameters.window.split("/"))
-        reported = reported.windows(count)[number - 1]
+        reported = reported.part(parameters.window)
     return first, reported
 
 
