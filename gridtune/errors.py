@@ -92,6 +92,11 @@ class GridtuneError(Exception):
         text = f"{place}: {self.message}" if place else self.message
         return without_secrets(f"{text}\n  hint: {self.hint}" if self.hint else text)
 
+    @property
+    def in_one_line(self) -> str:
+        """The fault and the remedy, for another error that says where."""
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel between Ray processes; keyword-only arguments need their own way back.
         return (_rebuild, (type(self), self.message, self.path, self.line, self.field, self.hint))

@@ -15,7 +15,7 @@ from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.batch.policies.rollout import Rollout, get_order
+from gridtune.batch.policies.rollout import Rollout, canonical_text, get_order
 from gridtune.batch.power import PowerPolicy, power_policy
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.replay import Dependencies, check_order
@@ -117,8 +117,7 @@ class Selection(LogParameters):
             workload = workload.for_group(self.group)
         for window in (self.part, self.window if self.window_mode == "cut" else None):
             if window is not None:
-                number, count = map(int, window.split("/"))
-                workload = workload.windows(count)[number - 1]
+                workload = workload.part(window)
         if self.first is not None:
             workload = workload.first(self.first)
         if len(workload) == 0:
@@ -435,14 +434,9 @@ class BatchParameters(Selection):
 def _expression_or_name(text: str) -> tuple[str, frozenset[str]]:
     """Return an expression in its one form, with the coefficients in it, or an order's name as it is."""
     order = _made(get_order, text, coefficients=dict.fromkeys(_COEFFICIENTS, math.nan))
-    if isinstance(order, Rollout):
-        scores = [one.score for one in order.portfolio]
-        return order.label, frozenset().union(
-            *(one.names for one in scores if isinstance(one, Expression))
-        ) & {*_COEFFICIENTS}
-    if isinstance(order.score, Expression):
-        return order.name, order.score.names & {*_COEFFICIENTS}
-    return text, frozenset()
+    scores = [one.score for one in (order.portfolio if isinstance(order, Rollout) else (order,))]
+    names = frozenset().union(*(score.names for score in scores if isinstance(score, Expression)))
+    return canonical_text(text, order), names & {*_COEFFICIENTS}
 
 
 def _made(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -450,4 +444,4 @@ def _made(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     try:
         return make(*arguments, **options)
     except (MetricError, PolicyError, SimulationError) as error:
-        raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
+        raise ValueError(error.in_one_line) from None

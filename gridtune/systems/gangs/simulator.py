@@ -81,7 +81,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Gangs:
-    """What became of jobs.
+    """When jobs ran, and where.
 
     Attributes
     ----------

@@ -11,9 +11,8 @@ from cachetools import LRUCache
 from pydantic import Field, field_validator, model_validator
 
 from gridtune.batch.metrics import METRICS, evaluate
-from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.batch.policies.rollout import Rollout
+from gridtune.batch.policies.rollout import canonical_text
 from gridtune.batch.replay import check_policy
 from gridtune.core.remarks import WALLTIMES, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
@@ -142,12 +141,9 @@ class SlurmParameters(LogParameters):
     @classmethod
     def _check_order(cls, value: str | None) -> str | None:
         try:
-            order = None if value is None else order_for_nodes(value)
+            return None if value is None else canonical_text(value, order_for_nodes(value))
         except PolicyError as error:
-            raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
-        if isinstance(order, Rollout):
-            return order.label
-        return order.name if order is not None and isinstance(order.score, Expression) else value
+            raise ValueError(error.in_one_line) from None
 
     @model_validator(mode="after")
     def _check_guard(self) -> SlurmParameters:
@@ -290,8 +286,7 @@ class SlurmSystem(System):
         if key not in self._jobs:
             workload, _ = clean(raw, parameters.rules)
             if parameters.window is not None:
-                number, count = map(int, parameters.window.split("/"))
-                workload = workload.windows(count)[number - 1]
+                workload = workload.part(parameters.window)
             if parameters.first is not None:
                 workload = workload.first(parameters.first)
             jobs = logged_jobs(workload, cluster)

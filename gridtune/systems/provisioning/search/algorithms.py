@@ -132,7 +132,8 @@ def _arguments(parameters: ProvisioningParameters, slots: int) -> dict[str, Any]
     }
     if p.search == "memetic":
         del arguments["crossover_rate"]  # the system's is that of moga
-    return {name: value for name, value in arguments.items() if name in search_defaults(p.search)}
+    taken = search_defaults(p.search)
+    return {name: value for name, value in arguments.items() if name in taken}
 
 
 def _agent_plans(checkpoint: str, problem: PlanProblem, release: bool) -> tuple[BoolArray, int]:
