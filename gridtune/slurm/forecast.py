@@ -147,13 +147,13 @@ def forecast(
         The number of replays, and the seed of all of them.
     """
     now = past.now
-    known = _Shares(cluster, past.ended, running, now)
+    observed = _Shares(cluster, past.ended, running, now)
     starts = np.full((draws, len(pending)), np.inf)
     longest = min(_WINDOW, now - min((one.submit for one in past.submitted), default=now))
     horizon = min(_HORIZON, longest)
     for draw in range(draws):
         stream = np.random.default_rng([seed, draw])
-        shares = known.again(stream)
+        shares = observed.again(stream)
         drawn = [replace(one, run_time=shares.draw(one, 0, stream)) for one in pending]
         busy = [replace(one, run_time=shares.draw(one, now - start, stream)) for one, start, _ in running]
         state = ClusterState(
@@ -180,14 +180,14 @@ def _arrivals(past: Past, shares: _Shares, horizon: int, stream: np.random.Gener
 
     How long things go on as they are is not known: a stretch is long or short, each scale as likely.
     """
-    now, known = past.now, past.submitted
-    window = min(_WINDOW, now - known[0].submit) if known else 0
+    now, submitted = past.now, past.submitted
+    window = min(_WINDOW, now - submitted[0].submit) if submitted else 0
     if window < 1:
         return []
     scales = np.log([min(_STRETCH, window), window])
     number = 1 << 40
     drawn: list[Request] = []
-    recent = [one for one in known if one.submit >= now - window]
+    recent = [one for one in submitted if one.submit >= now - window]
     at = now
     while at < now + horizon:
         stretch = max(1, int(np.exp(stream.uniform(*scales))))

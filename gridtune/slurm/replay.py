@@ -109,7 +109,7 @@ def replay(
         Jobs that run at the beginning, and since when.
     order
         The queue order in place of Slurm's priority, if any: see `order_for_nodes`. Tiers of partitions stay
-        before it. Scores are computed anew at each main and each backfill pass.
+        before it. Scores are computed at each main and each backfill pass.
     guard
         With an order: seconds; jobs that have waited for longer go first, the oldest first.
     needed
@@ -226,7 +226,8 @@ class Replay:
         while full:
             advance(self.world, self.ordering, until)
             count = int(state["pauses"])
-            self.pauses.append(self.world.suspension.over[: 3 * count].reshape(-1, 3).copy())
+            if count > 0:
+                self.pauses.append(self.world.suspension.over[: 3 * count].reshape(-1, 3).copy())
             state["pauses"], full = 0, count > len(self.order)
 
     def _goes_on(self) -> bool:

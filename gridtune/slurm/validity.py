@@ -105,7 +105,7 @@ def _faults(
             yield f"has {share} processors of node {node.name}"
     if sum(cpus) < request.cpus or (not whole and not request.tasks_per_node and sum(cpus) > request.cpus):
         yield f"has {sum(cpus)} processors, not {request.cpus}"
-    # Each time that it is resumed, its limit is looked at anew.
+    # Each time that it is resumed, its limit is looked at again.
     ran = end - start - sum(until - since for since, until in pauses)
     most_time = limit + cluster.overtime + _LOOK * (1 + len(pauses))
     if any(since < start or until > end for since, until in pauses):

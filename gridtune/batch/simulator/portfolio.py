@@ -87,10 +87,9 @@ def _interpreted(order: QueueOrder) -> QueueOrder:
 
 
 @kernel()
-def _sort_all(waiting, order, now):
-    """Leave the rows of all waiting jobs in `row`, in an order of the portfolio."""
-    count = waiting.state.length
-    score_jobs(waiting.scores[order], waiting.inputs, waiting.job, count, now, waiting.score)
+def _sort_rows(waiting, order, jobs, count, now):
+    """Leave the rows of so many jobs in `row`, in an order of the portfolio."""
+    score_jobs(waiting.scores[order], waiting.inputs, jobs, count, now, waiting.score)
     for row in range(count):
         waiting.row[row] = row
     sort_rows(waiting.score, waiting.row, count)
@@ -104,7 +103,7 @@ def _open_window(waiting, now):
     for row in range(count):
         waiting.chosen[row] = whole
     if not whole:
-        _sort_all(waiting, 0, now)
+        _sort_rows(waiting, 0, waiting.job, count, now)
         for rank in range(size // 2):
             waiting.chosen[waiting.row[rank]] = 1
         row, left = 0, size - size // 2
@@ -133,10 +132,7 @@ def _choose_order(waiting, now):
     window, best = waiting.window, 0
     count = window.state.count
     for order in range(waiting.state.orders):
-        score_jobs(waiting.scores[order], waiting.inputs, window.job, count, now, waiting.score)
-        for place in range(count):
-            waiting.row[place] = place
-        sort_rows(waiting.score, waiting.row, count)
+        _sort_rows(waiting, order, window.job, count, now)
         different = order == 0
         for rank in range(count):
             window.trial[rank] = waiting.row[rank]
@@ -158,7 +154,7 @@ def choose_sequence(waiting, now):
     for rank in range(place):
         waiting.sequence[rank] = window.job[window.best[rank]]
     if place < count:
-        _sort_all(waiting, order, now)
+        _sort_rows(waiting, order, waiting.job, count, now)
         for rank in range(count):
             if not waiting.chosen[waiting.row[rank]]:
                 waiting.sequence[place] = waiting.job[waiting.row[rank]]

@@ -114,7 +114,7 @@ class Schedule:
         if self.nodes is not None:
             columns["boot_wait"] = self.nodes.boot_wait
         if self.pauses is not None:
-            columns["suspended_time"] = self.end_time - self.start_time - self.run_time
+            columns["suspended_time"] = paused_seconds(self.pauses, len(self))
         return pa.table({name: pa.array(column) for name, column in columns.items()})
 
     def to_pandas(self) -> pd.DataFrame:

@@ -57,17 +57,20 @@ def _overlaps(world, nodes, job):
 
 
 @kernel()
+def _rank(world, job):
+    return world.preemption.rank[world.records.group[world.running.record[job]]]
+
+
+@kernel()
 def _comes_first(world, job, other):
     """Tell whether a candidate stands before another in the order in which they go."""
-    running, rank = world.running, world.preemption.rank
+    running = world.running
     if world.rules.youngest_first:
         if running.start[job] != running.start[other]:
             return running.start[job] > running.start[other]
         return job < other
-    mine = rank[world.records.group[running.record[job]]]
-    its = rank[world.records.group[running.record[other]]]
-    if mine != its:
-        return mine < its
+    if _rank(world, job) != _rank(world, other):
+        return _rank(world, job) < _rank(world, other)
     if running.parts[job] != running.parts[other]:
         return running.parts[job] < running.parts[other]
     return job < other
@@ -160,14 +163,12 @@ def choose_over(world, record, nodes, now):
     while True:
         next_rank = _NO_RANK
         for i in range(count):
-            rank = world.preemption.rank[world.records.group[world.running.record[order[i]]]]
-            if stays(world, order[i]) and reached < rank < next_rank:
-                next_rank = rank
+            if stays(world, order[i]) and reached < _rank(world, order[i]) < next_rank:
+                next_rank = _rank(world, order[i])
         if next_rank == _NO_RANK:
             return 0
         for i in range(count):
-            rank = world.preemption.rank[world.records.group[world.running.record[order[i]]]]
-            if stays(world, order[i]) and rank == next_rank:
+            if stays(world, order[i]) and _rank(world, order[i]) == next_rank:
                 _let_go(world, record, order[i], now)
         look(world, world.later, record, nodes)
         picked = choose(world, world.records.job[record])

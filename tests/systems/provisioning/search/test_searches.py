@@ -135,8 +135,8 @@ def test_a_cells_parameters_are_those_of_its_search(
     parameters = ProvisioningParameters.model_validate(
         {"offers": "poisson", "population": 12, "iterations": 5, **settings}
     )
-    found = run_search(parameters, problem, np.random.default_rng(3))
+    front = run_search(parameters, problem, np.random.default_rng(3))
     rng = np.random.default_rng(3)
     expected = find_front(settings["search"], problem, rng, evaluations=60, population=12, **arguments)
-    assert found.evaluations == expected.evaluations == 60
-    assert np.array_equal(found.plans, expected.plans)
+    assert front.evaluations == expected.evaluations == 60
+    assert np.array_equal(front.plans, expected.plans)
