@@ -16,7 +16,7 @@ import yaml
 
 from gridtune.core.system import CellResources
 from gridtune.sweep import CellResult, plan_space, read_journal, run_space
-from gridtune.sweep.execution.cluster import Crew
+from gridtune.sweep.execution.crew import Crew
 from gridtune.sweep.execution.workers import SimulatorSettings
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.search.tuning import run_in_tune

@@ -14,13 +14,8 @@ from typing import Any, Literal
 from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import BlockQueue, Busy, Sink
-from gridtune.sweep.execution.cluster import (
-    RaySession,
-    is_client,
-    processors_here,
-    waiting_text,
-    warn_after_wait,
-)
+from gridtune.sweep.execution.cluster import RaySession, is_client, processors_here, warn_after_wait
+from gridtune.sweep.execution.crew import waiting_text
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.space.plan import PlannedSpace

@@ -27,7 +27,8 @@ from ray.tune.search import Searcher
 
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import Block, Busy, Driver, Sink
-from gridtune.sweep.execution.cluster import Crew, client_connection, environment
+from gridtune.sweep.execution.cluster import client_connection, environment
+from gridtune.sweep.execution.crew import Crew
 from gridtune.sweep.execution.workers import AGAIN_SECONDS, Simulator, SimulatorSettings
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.search.schedulers import SearchTrial
