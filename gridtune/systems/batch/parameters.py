@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from gridtune.batch.checks import check_order
 from gridtune.batch.metrics import get_metric
 from gridtune.batch.metrics.classes import BY_CLASS, check_class
 from gridtune.batch.partitions import Partitions, read_sizes
@@ -18,7 +19,7 @@ from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.batch.policies.rollout import Rollout, canonical_text, get_order
 from gridtune.batch.power import PowerPolicy, power_policy
 from gridtune.batch.predictors import PREDICTORS, Predictor
-from gridtune.batch.replay import Dependencies, check_order
+from gridtune.batch.replay import Dependencies
 from gridtune.batch.simulator.scores import Undefined
 from gridtune.core.system import LogParameters, Partition, Window, split_list
 from gridtune.errors import MetricError, PolicyError, SimulationError

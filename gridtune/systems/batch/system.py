@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from cachetools import LRUCache
 
+from gridtune.batch.checks import check_policy, check_runnable
 from gridtune.batch.estimates import kill_decided
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.metrics.classes import BY_CLASS, default_classes
 from gridtune.batch.partitions import partition_sizes
 from gridtune.batch.policies import BACKFILLING_WARNINGS
 from gridtune.batch.policies.rollout import get_order
-from gridtune.batch.replay import check_policy, check_runnable, models_of, simulate
+from gridtune.batch.replay import models_of, simulate
 from gridtune.core.schedules.schedule import Schedule, validate_schedule
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (

@@ -10,10 +10,10 @@ import numpy as np
 from cachetools import LRUCache
 from pydantic import Field, field_validator, model_validator
 
+from gridtune.batch.checks import check_policy
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.batch.policies.rollout import canonical_text
-from gridtune.batch.replay import check_policy
 from gridtune.core.remarks import WALLTIMES, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.core.sources import file_checksums

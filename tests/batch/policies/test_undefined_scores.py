@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gridtune as gt
+from gridtune.batch.checks import check_policy
 from gridtune.batch.policies import get_queue_order, queue_order
-from gridtune.batch.replay import check_policy
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import PolicyError, SimulationError
 

@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gridtune.arguments import require_number
+from gridtune.batch.checks import check_runnable
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
 from gridtune.batch.metrics import JobColumns, get_metric
 from gridtune.batch.metrics.columns import TAU
 from gridtune.batch.policies import QueueOrder, get_queue_order
-from gridtune.batch.replay import check_runnable, schedule_notes
+from gridtune.batch.replay import schedule_notes
 from gridtune.batch.simulator.decisions.machine import (
     BACKFILL_MODE,
     BY_SUBMISSION,
