@@ -1119,8 +1119,8 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         nonlocal direct, touched
         follow_suspensions()
         for part in state.warned:
-            job = part.job
-            ends[job] = min(ends[job], part.end + (phases.timeout - part.end) % 30)
+            job, overdue = part.job, max(part.end, now + 1)
+            ends[job] = min(ends[job], overdue + (phases.timeout - overdue) % 30)
         for part in state.preempted:
             job = part.job
             use_until_now(part)

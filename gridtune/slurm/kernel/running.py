@@ -298,7 +298,8 @@ def preempt(world, job, now):
         _remove(running.by_limit, state.running, job)
         running.limit_end[job] = min(running.limit_end[job], now + grace)
         _insert(running.by_limit, state.running - 1, running.limit_end, job)
-        overdue = running.limit_end[job]
+        # `OverTimeLimit` lets a job run past its limit: from now on it does not.
+        overdue = max(running.limit_end[job], now + 1)
         _remove(running.by_end, state.running, job)
         killed = overdue + (world.rules.timeout_phase - overdue) % 30
         running.real_end[job] = min(running.real_end[job], killed)
