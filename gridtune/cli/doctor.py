@@ -200,7 +200,8 @@ def _free_memory() -> int | None:
 
 
 def _disk() -> Findings:
-    from gridtune.sweep.journal.journal import RESULTS, check_writable
+    from gridtune.sweep.journal.disk import check_writable
+    from gridtune.sweep.journal.journal import RESULTS
 
     check_writable(RESULTS)
     for name, folder in (("results", RESULTS), ("temporary files", Path(tempfile.gettempdir()))):
@@ -220,7 +221,7 @@ def _kernels() -> Findings:
 
     from gridtune.batch.replay import simulate
     from gridtune.batch.simulator import ranked
-    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.journal.disk import check_writable
     from gridtune.workload.workload import Workload
 
     ones = np.ones(3, dtype=np.int64)
@@ -265,7 +266,7 @@ def _ray(full: bool) -> Findings:
 
 
 def _tracking(uri: str | None) -> Findings:
-    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.journal.disk import check_writable
     from gridtune.tracking.store import database_path, is_store, tracking_uri
 
     resolved = tracking_uri(uri)

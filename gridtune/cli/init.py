@@ -74,7 +74,7 @@ def init(
     """
     from gridtune.core.remarks import doubts, remark_lines
     from gridtune.core.system import default_system, get_system
-    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.journal.disk import check_writable
     from gridtune.sweep.space.starter import space_name, starter_text
 
     if slurm is not None and (system_name or processors):

@@ -179,7 +179,7 @@ def export(
     """
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
-    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.journal.disk import check_writable
 
     check_new(out, force=force)
     if out is not None:

@@ -214,7 +214,7 @@ def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[
 def _check_out(out: Path) -> None:
     """Refuse, before the cell is run, a place that no table can be written to."""
     from gridtune.errors import SweepError
-    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.journal.disk import check_writable
 
     single = _is_file(out)
     if out.exists() and out.is_dir() == single:

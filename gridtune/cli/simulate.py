@@ -264,7 +264,7 @@ def _number(value: float) -> str:
 
 def _check_file(option: str, path: Path) -> None:
     """Refuse, before anything is run, a suffix that cannot be written and a folder that is read-only."""
-    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.journal.disk import check_writable
 
     if option == "out":
         from gridtune.core.schedules.files import check_suffix

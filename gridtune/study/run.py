@@ -30,7 +30,8 @@ from gridtune.study.report import (
 from gridtune.study.study import Study
 from gridtune.sweep.execution.observing import Progress, SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.execution.status import StatusFile
-from gridtune.sweep.journal.journal import JOURNAL_NAME, check_writable, read_journal, when_there_is_room
+from gridtune.sweep.journal.disk import check_writable, when_there_is_room
+from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.remote.results import Place, RemoteResults, has_sweep, results_at, sweeps_in, view_sweep
 from gridtune.sweep.run import default_directory, run_space, space_cells
 from gridtune.sweep.shards import SHARD_FILE, Shard, merge_journals, missing_shards

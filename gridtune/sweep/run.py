@@ -22,8 +22,9 @@ from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment
 from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, check_executor
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
+from gridtune.sweep.journal.disk import check_writable, when_there_is_room
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
-from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, check_writable, when_there_is_room
+from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal
 from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.search.racing import RaceQueue

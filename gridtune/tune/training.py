@@ -23,7 +23,7 @@ from gridtune.errors import PolicyError, SweepError, require_module
 from gridtune.registry import name_hint
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, environment, ray_session
-from gridtune.sweep.journal.journal import check_writable
+from gridtune.sweep.journal.disk import check_writable
 from gridtune.sweep.space.code import SentCode, SweepCode
 from gridtune.sweep.space.plan import Workloads
 from gridtune.sweep.space.schema import parse_space

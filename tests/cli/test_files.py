@@ -9,7 +9,7 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.errors import SweepError
-from gridtune.sweep.journal.journal import check_writable
+from gridtune.sweep.journal.disk import check_writable
 from gridtune.sweep.space.plan import Workloads
 
 SPACE = "name: files\nfixed: {trace: quickstart, first: 50}\nobjective: wait_mean\n"

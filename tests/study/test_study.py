@@ -150,7 +150,7 @@ def test_a_disk_that_is_full_when_the_report_is_written_is_waited_for(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return []
 
-    monkeypatch.setattr("gridtune.sweep.journal.journal._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("gridtune.sweep.journal.disk._RETRY_SECONDS", 0.0)
     monkeypatch.setattr(type(get_system("batch")), "report", write)
     space = quickstart(dimensions={"order": ["fcfs"]}, replicates={"windows": 2})
     options = {"directory": tmp_path, "tracking": False, "output": "quiet"}

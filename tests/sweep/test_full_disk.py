@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from gridtune.sweep.journal.journal import AppendOnlyFile, when_there_is_room
+from gridtune.sweep.journal.disk import AppendOnlyFile, when_there_is_room
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridtune.sweep.journal.journal._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("gridtune.sweep.journal.disk._RETRY_SECONDS", 0.01)
 
 
 def test_what_is_appended_stays(tmp_path: Path) -> None:

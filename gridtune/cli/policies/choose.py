@@ -68,7 +68,7 @@ def choose(
 
     from gridtune.core.user_code.plugins import load_plugins
     from gridtune.study.choosing import choose as choose_policy
-    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.journal.disk import check_writable
     from gridtune.sweep.space.starter import space_name
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.files import WorkloadReference

@@ -86,7 +86,7 @@ def score(
       gridtune score "prediction * processors - wait" --predictor template
     """
     from gridtune.study.leaks import read_logs
-    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.journal.disk import check_writable
     from gridtune.sweep.space.starter import space_name
 
     began = time.monotonic()
