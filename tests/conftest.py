@@ -28,6 +28,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if is_test and not can_be_imported(collection_path) else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run files with long tests first, so that no process is left with one when the others have done."""
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The repository's root."""

@@ -39,7 +39,7 @@ MANY = [(0.0, 0.0), (0.02, 0.2), (0.25, 0.45), (0.5, 0.7)]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processes from /proc")
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kills", [ONCE, pytest.param(MANY, marks=pytest.mark.slow)], ids=["once", "many"])
 def test_the_same_command_goes_on_after_any_kill(kills: list[tuple[float, float]], tmp_path: Path) -> None:
     notebook, out, path = tmp_path / "notebook", tmp_path / "out", tmp_path / "space.yaml"

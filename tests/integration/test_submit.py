@@ -26,7 +26,7 @@ from gridtune.workload import read_workload
 from gridtune.workload.files import write_workload
 from tests.sweep.spaces import TOY, toy_space
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
 
 @dataclass

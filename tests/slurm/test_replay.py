@@ -132,6 +132,8 @@ def clusters(draw):
         version=draw(st.sampled_from(["22.05", "25.11"])),
         preemption=draw(PREEMPTIONS),
         requeue=draw(st.booleans()),
+        kill_wait=draw(st.sampled_from([30, 0, 90])),
+        overtime=draw(st.sampled_from([0, 0, 60])),
     )
 
 

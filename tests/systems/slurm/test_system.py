@@ -56,7 +56,7 @@ def test_an_order_takes_the_place_of_the_priority() -> None:
 
 class TestSlurmSystemWithARollout(SystemConformance):
     system = "slurm"
-    example: ClassVar[dict[str, Any]] = {**CELL, "order": "rollout(moves=5)", "guard": 3600}
+    example: ClassVar[dict[str, Any]] = {**CELL, "first": 120, "order": "rollout(moves=5)", "guard": 3600}
 
 
 def test_a_rollout_chooses_among_its_portfolio() -> None:
