@@ -268,6 +268,8 @@ def test_a_cluster_that_refuses_the_token_is_told_at_once(monkeypatch: pytest.Mo
     def refuse(*, address: str) -> None:
         raise RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing or incorrect")
 
+    # Tests before may have left a Ray for those after.
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
     monkeypatch.setattr("ray._raylet.GcsClient", refuse)
     with socket.socket() as head:
         head.bind(("127.0.0.1", 0))
