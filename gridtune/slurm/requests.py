@@ -49,7 +49,7 @@ class Request:
     partitions
         Names, in the order given.
     tasks, tasks_per_node, cpus_per_task
-        `-n`, `--ntasks-per-node` (0: not given) and `-c`.
+        `-n`, `--ntasks-per-node` (0: not given) and `-c`. Each node has one task at least.
     nodes, most_nodes
         `-N`: at least 1, and 0 where no most is given.
     memory
@@ -97,6 +97,10 @@ class Request:
     singleton: bool = False
     failed: bool = False
     requeue: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tasks_per_node and self.tasks < self.nodes:
+            object.__setattr__(self, "tasks", self.nodes)
 
     @property
     def rank(self) -> tuple[int, int, int]:

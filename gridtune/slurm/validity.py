@@ -44,12 +44,14 @@ def validate_result(cluster: SlurmCluster, requests: Sequence[Request], result: 
             raise ScheduleError(f"job {request.number} (row {job}) {fault}")
         interval = int(result.start[job]), int(result.end[job])
         on_node = zip(*_shares(cluster, request, result, job), strict=True)
+        whole = request.exclusive or cluster.partitions[result.partition[job]].exclusive
         for number, amounts in zip(result.nodes[job].tolist(), on_node, strict=True):
             node = cluster.nodes[number]
             has = {"cpu": node.cpus, "mem": node.memory, "gres/gpu": sum(node.gpus.values())}
             for (of, amount), used in zip(has.items(), amounts, strict=True):
                 most[f"node {node.name}", of] = amount
-                uses[f"node {node.name}", of].append((*interval, used))
+                # Memory per processor may come to more than a whole node has: Slurm lets the job run.
+                uses[f"node {node.name}", of].append((*interval, min(used, amount) if whole else used))
             # As long as it is suspended, its processors are free.
             uses[f"node {node.name}", "cpu"] += [(*pause, -amounts[0]) for pause in pauses[job]]
         cpus, memory, gpus = (sum(part) for part in _shares(cluster, request, result, job))
@@ -99,9 +101,7 @@ def _faults(
         node = cluster.nodes[number]
         if number not in partition.nodes or not _suits(request, node, cluster, partition.name):
             yield f"is on node {node.name}, which does not suit it"
-        # Fewer tasks than nodes leave some without any.
-        least = request.cpus_per_node if request.tasks >= len(nodes) else 0
-        if share < least or (whole and share != node.cpus):
+        if share < request.cpus_per_node or (whole and share != node.cpus):
             yield f"has {share} processors of node {node.name}"
     if sum(cpus) < request.cpus or (not whole and not request.tasks_per_node and sum(cpus) > request.cpus):
         yield f"has {sum(cpus)} processors, not {request.cpus}"

@@ -9,11 +9,32 @@ from hypothesis import strategies as st
 
 from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, SlurmCluster
 from gridtune.slurm.limits import Limit
+from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
 from gridtune.slurm.replay import Phases, Replay
 from gridtune.slurm.requests import Request, RequestCheck
 from tests.slurm.reference import reference_replay
 
 SIZE = 70
+#: Jobs of one partition make those of the other go. Most clusters have none of it, so that nodes are counted.
+PREEMPTIONS = st.just(Preemption()) | st.builds(
+    lambda mode, grace, exempt, youngest, strict, count: Preemption(
+        "partition",
+        {
+            "few": PreemptClass(2, mode, grace, 0, frozenset({"all"})),
+            "all": PreemptClass(1, mode, grace, exempt),
+        },
+        youngest,
+        strict,
+        count,
+        40,
+    ),
+    st.sampled_from(MODES[1:]),
+    st.sampled_from([0, 0, 35]),
+    st.sampled_from([0, 50]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 3]),
+)
 
 
 @st.composite
@@ -37,7 +58,9 @@ def clusters(draw):
     leaves = tuple(tuple(range(k, min(k + of_leaf, SIZE))) for k in range(0, SIZE, of_leaf))
     partitions = {
         "all": Partition("all", tuple(range(SIZE)), memory_per_cpu=draw(st.sampled_from([0, 0, 150]))),
-        "few": Partition("few", tuple(range(5, 40)), exclusive=draw(st.booleans())),
+        "few": Partition(
+            "few", tuple(range(5, 40)), tier=draw(st.sampled_from([1, 2])), exclusive=draw(st.booleans())
+        ),
     }
     clocks = Clocks(
         bf_interval=draw(st.sampled_from([30, 47])),
@@ -56,6 +79,8 @@ def clusters(draw):
         limits=draw(st.sampled_from([(), (Limit("cpu", 200, account="root"),)])),
         outages=draw(st.sampled_from([(), (Outage(100, 500, tuple(range(12, 30)), planned=False),)])),
         version=draw(st.sampled_from(["22.05", "22.05", "25.11"])),
+        preemption=draw(PREEMPTIONS),
+        overtime=draw(st.sampled_from([0, 0, 60])),
     )
 
 
@@ -73,7 +98,7 @@ def logs(draw):
                 draw(st.integers(0, 150)),
                 draw(st.integers(0, 400)),
                 draw(st.sampled_from([20, 60, 120, 330, 600, 1500])),
-                partitions=draw(st.sampled_from([("all",), ("all",), ("all", "few")])),
+                partitions=draw(st.sampled_from([("all",), ("all",), ("few",), ("all", "few")])),
                 tasks=max(1, tasks),
                 tasks_per_node=per_node,
                 nodes=draw(st.sampled_from([nodes, nodes, 1])),
@@ -99,7 +124,7 @@ def counted_and_twin(cluster, requests, phases):
     return own, twin, bool(simulation.world.forms.epoch.any())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(clusters(), logs(), st.builds(Phases, st.integers(0, 59), st.integers(0, 29), st.integers(0, 29)))
 def test_counting_nodes_equals_the_twin(cluster, requests, phases):
     own, twin, _ = counted_and_twin(cluster, requests, phases)

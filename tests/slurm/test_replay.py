@@ -96,7 +96,7 @@ OUTAGES = st.builds(
 @st.composite
 def clusters(draw):
     partitions = {
-        "all": Partition("all", (0, 1, 2, 3, 4), memory_per_cpu=draw(st.sampled_from([0, 60]))),
+        "all": Partition("all", (0, 1, 2, 3, 4), memory_per_cpu=draw(st.sampled_from([0, 60, 150]))),
         "few": Partition(
             "few",
             (1, 2),
@@ -164,6 +164,7 @@ def logs(draw):
                 memory=draw(st.sampled_from([0, 0, 300])),
                 gpus=draw(st.sampled_from([0, 0, 1])) if shape[0] < 4 else 0,
                 features=draw(st.sampled_from([(), (), ("big",)])),
+                exclusive=draw(st.sampled_from([False, False, False, True])),
                 nice=draw(st.sampled_from([0, 30])),
                 after=tuple(draw(st.lists(st.tuples(KINDS, st.integers(1, number)), max_size=2))),
                 after_any=draw(st.booleans()),

@@ -255,7 +255,7 @@ def _will_run(world, record, avail, now, now_only):
         if count > 0:
             _tell_size(world, later, record, count)
             if rules.later_rules:
-                last = _last_on(world, i, count)
+                last = _last_on(world, record, i, count, now, going)
             end = running.limit_end[last]
             # What has passed its limit will be killed.
             return end if end > now else max(now + 1, end + rules.kill_wait + rules.overtime), count
@@ -263,11 +263,13 @@ def _will_run(world, record, avail, now, now_only):
 
 
 @kernel()
-def _last_on(world, ends, count):
-    """Return the job that ends last of those taken away that held a node chosen."""
+def _last_on(world, record, ends, count, now, going):
+    """Return the job that ends last of those taken away that held a node chosen, without those that go."""
     running, scratch = world.running, world.scratch
     for i in range(ends - 1, -1, -1):
         job = running.by_limit[i]
+        if going > 0 and goes(world, record, job, now):
+            continue
         for k in range(running.begin[job], running.begin[job] + running.parts[job]):
             for c in range(count):
                 if scratch.chosen[c] == running.node[k]:
@@ -359,6 +361,7 @@ def _plan(world, record, now):
                 return counted
             # Others must go first; the nodes are reserved meanwhile.
             _make_room(world, record, now)
+            state.epoch += 1
             later, count = 0, planned_count
             for i in range(count):
                 scratch.chosen[i] = world.intended[i]
