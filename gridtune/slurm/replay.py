@@ -506,7 +506,8 @@ def _advance(world, ordering, until):
             now = min(now, jobs.submit[state.arrived])
         if state.running > 0:
             now = min(now, running.real_end[running.by_end[0]])
-        if state.waiting > 0:
+        if state.waiting > 0 or state.due < NEVER:
+            # A full pass takes the place of one that was asked for, whoever waits.
             last = state.last_pass
             after = max(last + 1, state.clock)
             now = min(now, after + (rules.full_phase - after) % rules.sched_interval)
