@@ -15,7 +15,7 @@ from gridtune.slurm.requests import Request, RequestCheck
 from tests.slurm.reference import reference_replay
 
 SIZE = 70
-#: Jobs of one partition make those of the other go. Most clusters have none of it, so that nodes are counted.
+#: Jobs of one partition make those of the other go; in half of the clusters none, so that nodes are counted.
 PREEMPTIONS = st.just(Preemption()) | st.builds(
     lambda mode, grace, exempt, youngest, strict, count: Preemption(
         "partition",

@@ -377,6 +377,24 @@ def test_a_job_over_its_limit_ends_when_limits_are_looked_at():
     assert result.end[0] == next(t for t in range(start + 60, start + 91) if t % 30 == 7)
 
 
+def test_a_job_past_its_limit_that_must_make_room_ends_at_the_next_look():
+    few = {"low": PreemptClass(0, "cancel", grace=35), "hot": PreemptClass(1, preempts=frozenset({"low"}))}
+    cluster = replace(cluster_of(), overtime=600, preemption=Preemption("qos", few))
+    jobs = [
+        replace(request(1, 0, 900, 60, 8, 4), qos="low"),
+        replace(request(2, 100, 9, 60, 8, 4), qos="hot"),
+    ]
+    result = replay(cluster, jobs, Phases(timeout=7))
+    assert result.end[0] == 127
+    assert result.start[1] == 128
+
+
+def test_a_full_pass_takes_the_place_of_one_that_was_asked_for():
+    # The end of job 1 asks for a pass at 5, the full one is at 2: job 2 need not wait until 5 + 3.
+    jobs = [request(1, 0, 1, 60, 1), request(2, 6, 1, 60, 1)]
+    assert replay(cluster_of(), jobs, Phases(full=2)).start.tolist() == [0, 6]
+
+
 def test_a_later_job_that_would_delay_a_plan_waits():
     # Job 2 needs both nodes at 600; job 3 would hold one until 900, job 4 ends before.
     jobs = [request(1, 0, 600, 600, 4, 4), request(2, 1, 60, 600, 8, 4), request(3, 2, 900, 900, 4, 4),
