@@ -27,6 +27,8 @@ __all__ = ["ClusterState", "Phases", "Replay", "Result", "replay"]
 
 #: The latest instant that the clock is set to.
 _LATEST = 1 << 59
+#: A replay ends when jobs have made room so often and nothing else has happened.
+_CIRCLES = 200
 
 
 @dataclass(frozen=True)
@@ -377,6 +379,23 @@ def _compact(world):
 
 
 @kernel()
+def _goes_in_circles(world, requeued):
+    """Tell whether jobs have made room once more, and long nothing but that has happened.
+
+    They do it for a job that a limit keeps from starting in the room that it then has.
+    """
+    state = world.state
+    ended = state.started - state.requeued - state.running
+    if ended > state.ended:
+        state.ended, state.circles = ended, 0
+        return False
+    if state.requeued == requeued:
+        return False
+    state.circles = state.circles + 1 if state.running == 0 else 0
+    return state.circles >= _CIRCLES
+
+
+@kernel()
 def _follow_pass(world, now):
     """Take the jobs that have started out of the queue; those that had to go for good have failed."""
     state = world.state
@@ -524,6 +543,7 @@ def _advance(world, ordering, until):
             state.touched = 1
         for w in range(rules.words):
             world.completing[w] = 0
+        requeued = state.requeued
         _end(world, now)
         if state.back <= now:
             _bring_back(world, now)
@@ -563,3 +583,6 @@ def _advance(world, ordering, until):
             _follow_pass(world, now)
             state.touched = int(state.started > started)
             state.next_backfill = now + rules.bf_interval
+        if _goes_in_circles(world, requeued) and state.arrived == rules.jobs and edge == NEVER:
+            state.stuck = 1
+            return

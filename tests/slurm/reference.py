@@ -22,6 +22,8 @@ from tests.batch.simulator.rollout_twin import RolloutTwin
 
 #: Seconds of the first group of ends that a predicted start looks at.
 FIRST_WINDOW = 30
+#: A replay ends when jobs have made room so often and nothing else has happened.
+CIRCLES = 200
 
 
 def with_minutes(amounts, seconds):
@@ -555,14 +557,14 @@ class Reference:
 
     def too_much(self, job, partition, amounts=None):
         """Tell whether a job would take too much of a resource, by what it asks for or by what it got."""
-        r = self.requests[job]
+        r, p = self.requests[job], self.cluster.partitions[partition]
         asked = {
             "cpu": self.sizes[job],
-            "mem": r.memory * r.least_nodes,
+            "mem": r.memory * r.least_nodes or self.sizes[job] * p.memory_per_cpu,
             "node": r.least_nodes,
             "gres/gpu": r.gpus * r.least_nodes,
         }
-        amounts = amounts or with_minutes(asked, r.limit_in(self.cluster.partitions[partition]))
+        amounts = amounts or with_minutes(asked, r.limit_in(p))
         for key, of, most in self.limits[job]:
             used = self.minutes(key, of) if "minutes" in of else self.used.get((key, of), 0)
             if of != "jobs" and used + amounts[of] > most + 1e-9:
@@ -1104,6 +1106,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         stored.update({(job, name): value(job, name) for name in requests[job].partitions})
 
     back, direct = {}, math.inf
+    requeued, requeued_before, ended_before, circles = 0, 0, 0, 0
 
     def follow_suspensions():
         """Note who was suspended and who goes on."""
@@ -1116,7 +1119,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
 
     def follow_pass():
         """Note who had to go in a pass."""
-        nonlocal direct, touched
+        nonlocal direct, touched, requeued
         follow_suspensions()
         for part in state.warned:
             job, overdue = part.job, max(part.end, now + 1)
@@ -1126,7 +1129,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             use_until_now(part)
             direct = min(direct, now + 1)
             if state.requeues(part):
-                back[job] = now + 121
+                back[job], requeued = now + 121, requeued + 1
                 schedule.pop(job)
             else:
                 schedule[job] = (part.start, now, part.nodes)
@@ -1177,7 +1180,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
                 state.completing |= part.mask
                 direct = min(direct, now + 1)
             if part.warned and killed and state.requeues(part):
-                back[job] = now + 121
+                back[job], requeued = now + 121, requeued + 1
                 schedule.pop(job)
                 continue
             schedule[job] = (part.start, now, part.nodes)
@@ -1219,6 +1222,13 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
                 note(part)
             follow_pass()
             touched, next_backfill = bool(begun), now + clocks.bf_interval
+        if len(succeeded) > ended_before:
+            circles = 0
+        elif requeued > requeued_before:
+            circles = 0 if state.running else circles + 1
+            if circles >= CIRCLES and submitted == len(order) and all(e < now for e in edges):
+                break
+        requeued_before, ended_before = requeued, len(succeeded)
         now += 1
     if pauses is not None:
         pauses += state.pauses

@@ -389,6 +389,20 @@ def test_a_job_past_its_limit_that_must_make_room_ends_at_the_next_look():
     assert result.start[1] == 128
 
 
+def test_a_replay_ends_where_jobs_make_room_in_circles():
+    # Job 2 gets a whole node, which its limit does not allow: job 1 makes room for it again and again.
+    classes = {"low": PreemptClass(0, "requeue"), "hot": PreemptClass(1, preempts=frozenset({"low"}))}
+    limits = (Limit("cpu minutes", 30, qos="hot"),)
+    cluster = replace(cluster_of(), limits=limits, preemption=Preemption("qos", classes), backfill=False)
+    low = replace(request(1, 0, 900, 900, 8, 4), qos="low")
+    hot = replace(request(2, 5, 9, 600, 1), qos="hot", exclusive=True)
+    assert replay(cluster, [low, hot]).start.tolist() == [-1, -1]
+    assert reference_replay(cluster, [low, hot], Phases()) == {}
+    # A third job that comes later has its turn.
+    late = request(3, 10**6, 9, 60, 1)
+    assert replay(cluster, [low, hot, late]).start[2] >= 10**6
+
+
 def test_a_full_pass_takes_the_place_of_one_that_was_asked_for():
     # The end of job 1 asks for a pass at 5, the full one is at 2: job 2 need not wait until 5 + 3.
     jobs = [request(1, 0, 1, 60, 1), request(2, 6, 1, 60, 1)]

@@ -36,7 +36,7 @@ STATE = np.dtype(
         for name in (
             "running", "started", "waiting", "slots", "slots_made", "arrived", "due", "last_pass",
             "next_backfill", "touched", "last_tick", "clock", "edge", "passes", "planned", "stuck",
-            "direct", "back", "requeued", "gone", "epoch", "crooked", "links", "pauses",
+            "direct", "back", "requeued", "gone", "epoch", "crooked", "links", "pauses", "ended", "circles",
         )
     ]
 )  # fmt: skip

@@ -121,8 +121,8 @@ def too_much(world, record, count):
         cpus, memory, nodes = 0, jobs.memory[job] * count, count
         for i in range(count):
             cpus += scratch.cpus[i]
-        if jobs.memory[job] == 0:
-            memory = cpus * world.records.per_cpu[record]
+    if jobs.memory[job] == 0:
+        memory = cpus * world.records.per_cpu[record]
     for entry in range(limits.begin[job], limits.begin[job + 1]):
         of = limits.of[entry]
         if of > 0:
