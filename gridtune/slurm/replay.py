@@ -38,7 +38,7 @@ class Result:
     Attributes
     ----------
     start, end
-        Seconds; -1 for a job that never starts, since what it waits for fails.
+        Seconds; -1 for a job that never starts, since what it waits for fails or a limit holds it.
     nodes, cpus
         The numbers of each job's nodes, and its processors on each.
     partition
@@ -58,6 +58,23 @@ class Result:
     def run_time(self) -> IntArray:
         """Seconds from start to end, without those in which a job was suspended."""
         return np.subtract(self.end, self.start) - paused_seconds(self.pauses, len(self.start))
+
+    def check_all_start(self, requests: Sequence[Request]) -> None:
+        """Refuse a schedule in which a job never starts: it has no wait.
+
+        Raises
+        ------
+        WorkloadError
+            Naming the first such job.
+        """
+        never = np.flatnonzero(self.start < 0)
+        if len(never):
+            first = requests[never[0]]
+            raise WorkloadError(
+                f"{len(never)} of {len(requests)} jobs never start; the first is job {first.number} of "
+                f"{first.user or 'a user without a name'}",
+                hint="a limit of its QOS, account or user keeps it waiting: raise it, or leave such jobs out",
+            )
 
 
 @dataclass(frozen=True)

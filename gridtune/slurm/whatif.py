@@ -182,11 +182,19 @@ def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: in
 
     Nothing in a log says when the scheduler's clocks strike, so each replay draws their phases; the same seed
     draws the same parts of each period under every configuration.
+
+    Raises
+    ------
+    WorkloadError
+        If a job never starts.
     """
-    submit = np.array([request.submit for request in requests])
-    streams = [np.random.default_rng([seed, draw]) for draw in range(draws)]
-    results = (replay(cluster, requests, Phases.draw(cluster, stream)) for stream in streams)
-    return np.array([result.start - submit for result in results], dtype=np.float64)
+    waits = np.empty((draws, len(requests)))
+    for draw in range(draws):
+        stream = np.random.default_rng([seed, draw])
+        result = replay(cluster, requests, Phases.draw(cluster, stream))
+        result.check_all_start(requests)
+        waits[draw] = result.start - [request.submit for request in requests]
+    return waits
 
 
 def _run_time(request: Request) -> int:

@@ -18,6 +18,7 @@ from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
 from gridtune.slurm.replay import ClusterState, Phases, Result, replay
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.validity import validate_result
+from gridtune.slurm.whatif import replayed_waits
 from gridtune.workload.slurm import SlurmAccounts
 from tests.slurm.reference import Record, Reference, reference_replay
 
@@ -401,6 +402,15 @@ def test_a_replay_ends_where_jobs_make_room_in_circles():
     # A third job that comes later has its turn.
     late = request(3, 10**6, 9, 60, 1)
     assert replay(cluster, [low, hot, late]).start[2] >= 10**6
+
+
+def test_a_job_that_never_starts_has_no_wait():
+    # It asks for one processor, which its limit allows, and gets the four of a node.
+    cluster = replace(cluster_of(), limits=(Limit("cpu", 3, account="a"),))
+    jobs = [request(1, 0, 9, 60, 1), replace(request(2, 5, 9, 60, 1), exclusive=True)]
+    assert replay(cluster, jobs).start.tolist() == [0, -1]
+    with pytest.raises(WorkloadError, match="1 of 2 jobs never start; the first is job 2 of u"):
+        replayed_waits(cluster, jobs, draws=2, seed=1)
 
 
 def test_a_full_pass_takes_the_place_of_one_that_was_asked_for():

@@ -232,6 +232,7 @@ class SlurmSystem(System):
         phases = Phases.draw(cluster, streams("phases"))
         result = replay(cluster, requests, phases, order=parameters.order, guard=parameters.guard)
         validate_result(cluster, requests, result)
+        result.check_all_start(requests)
         killed = result.run_time < workload.run_time
         pauses = result.pauses if len(result.pauses) else None
         schedule = Schedule(
