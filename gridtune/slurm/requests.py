@@ -132,6 +132,10 @@ class Request:
         own = self.time_limit if 0 < self.time_limit < UNLIMITED else partition.default_time
         return min(own, partition.max_time)
 
+    def is_whole_in(self, partition: Partition) -> bool:
+        """Tell whether it has its nodes to itself in a partition."""
+        return self.exclusive or partition.exclusive
+
     def suits(self, node: Node, partition: Partition) -> bool:
         """Tell whether a node has the processors, memory and features; GPUs are another matter to Slurm."""
         per_cpu = 0 if self.memory else partition.memory_per_cpu

@@ -44,7 +44,7 @@ def validate_result(cluster: SlurmCluster, requests: Sequence[Request], result: 
             raise ScheduleError(f"job {request.number} (row {job}) {fault}")
         interval = int(result.start[job]), int(result.end[job])
         on_node = zip(*_shares(cluster, request, result, job), strict=True)
-        whole = request.exclusive or cluster.partitions[result.partition[job]].exclusive
+        whole = request.is_whole_in(cluster.partitions[result.partition[job]])
         for number, amounts in zip(result.nodes[job].tolist(), on_node, strict=True):
             node = cluster.nodes[number]
             has = {"cpu": node.cpus, "mem": node.memory, "gres/gpu": sum(node.gpus.values())}
@@ -96,7 +96,7 @@ def _faults(
     most = request.most_nodes or len(cluster.nodes)
     if not request.least_nodes <= len(nodes) <= most or len(set(nodes)) < len(nodes):
         yield f"has {len(nodes)} nodes, not {request.least_nodes} to {most}"
-    whole = request.exclusive or partition.exclusive
+    whole = request.is_whole_in(partition)
     for number, share in zip(nodes, cpus, strict=True):
         node = cluster.nodes[number]
         if number not in partition.nodes or not _suits(request, node, cluster, partition.name):

@@ -188,12 +188,13 @@ def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: in
     WorkloadError
         If a job never starts.
     """
+    submit = np.array([request.submit for request in requests])
     waits = np.empty((draws, len(requests)))
     for draw in range(draws):
         stream = np.random.default_rng([seed, draw])
         result = replay(cluster, requests, Phases.draw(cluster, stream))
         result.check_all_start(requests)
-        waits[draw] = result.start - [request.submit for request in requests]
+        waits[draw] = result.start - submit
     return waits
 
 

@@ -386,7 +386,7 @@ def _records(
         request, partition = requests[job], cluster.partitions[name]
         key = (name, *request.shape)
         per_cpu = 0 if request.memory else partition.memory_per_cpu
-        whole = int(request.exclusive or partition.exclusive)
+        whole = int(request.is_whole_in(partition))
         if key not in kinds:
             kinds[key] = len(suits) * bits.words
             suiting = [kind for kind in nodes[name] if request.suits(kind[0], partition)]
