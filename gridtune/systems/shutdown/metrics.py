@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.core.system import Direction, Measure, RenamedMetric
-from gridtune.systems.shutdown.reproduction import PAPER
 from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -33,6 +32,12 @@ __all__ = [
     "measure_days",
 ]
 
+#: The publication.
+_PAPER = (
+    "Casagrande, Koslovski, Miers, Pillon and Gonzalez, “Don't hurry be green: scheduling servers shutdown "
+    "in grid computing with deep reinforcement learning”, International Journal of Grid and Utility "
+    "Computing 13, 2022, doi 10.1504/IJGUC.2022.128303"
+)
 Columns = dict[str, FloatArray | IntArray]
 
 
@@ -56,7 +61,7 @@ class _ShutdownMeasure(Measure):
 
 
 _SECONDS = 60.0
-_REPORTED = f"the authors' code of: {PAPER}"
+_REPORTED = f"the authors' code of: {_PAPER}"
 _WASTE = "P_idle·idle + P_on·switching on + P_off·switching off node-minutes"
 _TOTAL = "waste + energy of computing and of sleeping nodes"
 _SWITCHES = "nodes switched off + nodes switched on"
@@ -79,9 +84,9 @@ def _measure(
 
 
 def _measures() -> dict[str, _ShutdownMeasure]:
-    waste, cycles = f"{PAPER}, equation 4", f"{PAPER}, section 5.1, “on-off cycles per node”"
-    stretch, slowdown, delay = (f"{PAPER}, equation {number}" for number in (2, 9, 10))
-    reward, model = f"{PAPER}, equation 3", f"{PAPER}, section 3.3"
+    waste, cycles = f"{_PAPER}, equation 4", f"{_PAPER}, section 5.1, “on-off cycles per node”"
+    stretch, slowdown, delay = (f"{_PAPER}, equation {number}" for number in (2, 9, 10))
+    reward, model = f"{_PAPER}, equation 3", f"{_PAPER}, section 3.3"
     energy, switches = partial(_measure, "W·min"), partial(_measure, "switches", "min")
     jobs, ratio, wait = (
         partial(_measure, "jobs"),
@@ -142,16 +147,16 @@ def _measures() -> dict[str, _ShutdownMeasure]:
         ),
         "wait_mean": wait(
             "the day's mean wait of finished jobs",
-            f"{PAPER}, section 5.1, “Slowdown”",
+            f"{_PAPER}, section 5.1, “Slowdown”",
             "wait_minutes",
             _SECONDS,
         ),
         "slowdown_mean": ratio("min", "mean", "the day's mean (wait + run)/run of finished jobs", slowdown),
-        "qos_violations": jobs("min", "sum", f"jobs {_LATE}", f"{PAPER}, equation 5"),
+        "qos_violations": jobs("min", "sum", f"jobs {_LATE}", f"{_PAPER}, equation 5"),
         "qos_delay_mean": wait(late.format(_LATE), delay, "qos_delay_minutes", _SECONDS),
         "qos_violations_all": jobs("min", "sum", f"jobs {_LATE_ALL}"),
         "qos_delay_all_mean": wait(late.format(_LATE_ALL), column="qos_delay_all_minutes", factor=_SECONDS),
-        "utilisation": ratio("none", "mean", "busy core-minutes/(cores·minutes)", f"{PAPER}, table 1"),
+        "utilisation": ratio("none", "mean", "busy core-minutes/(cores·minutes)", f"{_PAPER}, table 1"),
         "score": ratio("max", "sum", "sum of the rewards of all minutes and days", reward),
         "score_per_day": ratio("max", "mean", "the sum of rewards", reward, "score"),
         "jobs": jobs("none", "sum", "jobs submitted by the end of the day"),
@@ -306,9 +311,9 @@ def day_tables(
     -------
     dict
         `days`: the measures of each day. `jobs`: of each job its day, submission, start (null: never), time
-        since the previous submission of that day, cores, walltime and run time. With a record also `queue`:
-        for each queue length, how many minutes had it and how many nodes were reserved then; and `nodes`: the
-        states of each node on a busy day, in order.
+        since the previous submission of that day, cores, walltime, run time and slowdown. With a record also
+        `queue`: for each queue length, how many minutes had it and how many nodes were reserved then; and
+        `nodes`: the states of each node on a busy day, in order.
     """
     columns = {name: column for name, column in measures.items() if name != "days"}
     tables = {
@@ -323,6 +328,7 @@ def day_tables(
 def _jobs(days: Days, results: DayResults) -> pa.Table:
     day = days.day_of_job
     gap = np.diff(days.submit, prepend=0)
+    run = np.minimum(days.run, days.walltime)
     opens = np.zeros(len(day), bool)
     opens[days.first[:-1][np.diff(days.first) > 0]] = True
     return pa.table(
@@ -334,7 +340,8 @@ def _jobs(days: Days, results: DayResults) -> pa.Table:
             "gap": pa.array(gap, mask=opens),
             "cores": days.cores,
             "walltime": days.walltime,
-            "run": np.minimum(days.run, days.walltime),
+            "run": run,
+            "slowdown": pa.array((results.start - days.submit + run) / run, mask=results.start < 0),
         }
     )
 

@@ -11,11 +11,9 @@ import numpy as np
 from cachetools import LRUCache
 
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
-from gridtune.core.reproduction import PublishedFigure, Reproduction
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
-    FinishedSweep,
     Measure,
     Outcome,
     RenamedMetric,
@@ -34,7 +32,6 @@ from gridtune.systems.shutdown.metrics import (
     measure_days,
 )
 from gridtune.systems.shutdown.parameters import CLUSTERS, ShutdownParameters
-from gridtune.systems.shutdown.reproduction import REPRODUCTIONS, published_figures
 from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -71,8 +68,7 @@ class ShutdownSystem(System):
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters
     metrics: ClassVar[Mapping[str, Measure]] = SHUTDOWN_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
-    published: ClassVar[Mapping[str, PublishedFigure]] = published_figures()
-    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
+    papers: ClassVar[tuple[Path, ...]] = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Days] = LRUCache(8)
@@ -167,12 +163,6 @@ class ShutdownSystem(System):
         if key not in self._selections:
             self._selections[key] = _select(workload, parameters)
         return self._selections[key]
-
-    def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the paper's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.shutdown.report import write_report  # noqa: PLC0415 (matplotlib)
-
-        return write_report(sweep)
 
 
 def _max_stretch(parameters: ShutdownParameters) -> float:
