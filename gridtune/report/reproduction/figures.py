@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from gridtune.core import style
 from gridtune.core.reproduction import Panel, PaperFigure, Reproduction, Series
@@ -187,6 +188,8 @@ def _of_columns(panel: Panel, row: ConfigurationRow, sweep: FinishedSweep, table
     if panel.kind == "shares":
         return _Points.of(np.sort(y), np.arange(1, len(y) + 1) / max(len(y), 1))
     x = column(panel.x)[kept] if panel.x else np.arange(1, len(y) + 1, dtype=np.float64)
+    if panel.kind == "bars":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.kind == "bins":
         return _binned(x, y, panel.bins)
     return _Points.of(x, np.cumsum(y) if panel.sum_up else y)
@@ -223,6 +226,8 @@ def _draw_panel(axes: Axes, panel: Panel, series: Sequence[Series], lines: Seque
                 axes.bar(x + (number - (len(series) - 1) / 2) * width, y, width, **look)
             else:
                 axes.errorbar(x, y, ends, marker=marker, capsize=3, **look)
+    if panel.kind == "bars":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.kind == "bins":
         axes.set_xticks(range(len(panel.bins)), [f"{begin:g}" for begin in panel.bins])
     for which in panel.logarithmic:
