@@ -188,8 +188,6 @@ def _of_columns(panel: Panel, row: ConfigurationRow, sweep: FinishedSweep, table
     if panel.kind == "shares":
         return _Points.of(np.sort(y), np.arange(1, len(y) + 1) / max(len(y), 1))
     x = column(panel.x)[kept] if panel.x else np.arange(1, len(y) + 1, dtype=np.float64)
-    if panel.kind == "bars":
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.kind == "bins":
         return _binned(x, y, panel.bins)
     return _Points.of(x, np.cumsum(y) if panel.sum_up else y)
