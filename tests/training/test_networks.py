@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from gridtune.batch.simulator.decisions.machine import ROW, STATE
+from gridtune.batch.simulator.decisions import ROW, STATE
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
 from gridtune.systems.shutdown.simulator.observing import PER_ACTION

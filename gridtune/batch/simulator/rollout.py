@@ -12,7 +12,7 @@ from gridtune.batch.policies.rollout import Rollout
 from gridtune.batch.predictors.replayed import PredictedReplay
 from gridtune.batch.simulator.events import (
     FROZEN,
-    Log,
+    JobLog,
     advance,
     in_time,
     launch,
@@ -170,7 +170,7 @@ def rollout_schedule(
     predictions = PredictedReplay(jobs) if predictions is None else predictions
     inputs = score_inputs(submit, walltime, processors, facts, half_life, guard, predictions)
     waiting, orders = new_waiting(policy, inputs, jobs, min(machine, jobs) + 1)
-    log = Log(submit, run, walltime, processors, np.empty(jobs, np.int64))
+    log = JobLog(submit, run, walltime, processors, np.empty(jobs, np.int64))
     _run(new_replay(log, machine, flags, nodes, waiting))
     predictions.check()
     check_scores(orders, inputs, "last")

@@ -17,7 +17,7 @@ from gridtune.batch.predictors.replayed import PredictedReplay
 from gridtune.batch.simulator.events import (
     BACKFILL,
     FROZEN,
-    Log,
+    JobLog,
     advance,
     in_time,
     launch,
@@ -213,7 +213,7 @@ def scored_schedule(
     """
     orders = [order] if fill_order is None else [order, fill_order]
     scores = [compile_score(one) for one in orders]
-    log, shared = Log(submit, run, walltime, processors, np.empty(len(submit), np.int64)), len(orders) == 1
+    log, shared = JobLog(submit, run, walltime, processors, np.empty(len(submit), np.int64)), len(orders) == 1
     for bounded in (guard is None and not planned, False):  # a guard lets scores leave their bounds
         inputs, predictions = new_inputs()
         listed, entrants = empty_list(len(submit), bounded), nobody(scores, inputs, machine)
