@@ -235,48 +235,43 @@ def _run(replay):
 
 
 def ranked_schedule(
-    submit: IntArray,
-    run: IntArray,
-    walltime: IntArray,
-    processors: IntArray,
-    rank: Int32Array,
-    fill_rank: Int32Array | None,
+    log: JobLog,
     machine: int,
     flags: int,
-    nodes: Nodes | None = None,
+    nodes: Nodes | None,
+    rank: Int32Array,
+    fill_rank: Int32Array | None,
     guard: int | None = None,
-) -> IntArray:
-    """Replay a log under a static order and return the start times, shape (n,), int64.
+) -> None:
+    """Replay a log under a static order, and fill in the start times.
 
     Parameters
     ----------
-    submit, run, walltime, processors
-        Shape (n,), int64, sorted by submit; `run` is the time the job really takes (already cut where it is
-        killed), `walltime` the scheduler's estimate; 1 <= processors <= machine.
-    rank, fill_rank
-        Shape (n,), int32 permutations: places in the queue's and in the backfilling's order (None: the
-        same).
+    log
+        The jobs, with 1 <= processors <= machine.
     machine
         Processors of the machine.
     flags
         `BACKFILL`, `EXTRA`, `STRICT`, `FROZEN`, `PASS_PER_EVENT`, or-ed; 0 is plain queueing.
     nodes
         The nodes and their power states; None: every processor is on.
+    rank, fill_rank
+        Shape (n,), int32 permutations: places in the queue's and in the backfilling's order (None: the
+        same).
     guard
         Seconds; jobs that have waited for longer go first, the oldest first.
     """
     guarded = guard is not None
     ranks = [rank] if fill_rank is None else [rank, fill_rank]
-    ranks = [places + np.int32(len(submit)) for places in ranks] if guarded else ranks
-    narrowest, sizes = size_classes(processors)
-    log = JobLog(submit, run, walltime, processors, np.full(len(submit), _WAITS))
+    ranks = [places + np.int32(len(rank)) for places in ranks] if guarded else ranks
+    narrowest, sizes = size_classes(log.processors)
+    log.start[:] = _WAITS
     queues = [new_queue(places, narrowest, sizes, guarded) for places in ranks]
     watch = None if guard is None else np.array((guard, 0), _GUARD)
     other = None if fill_rank is None else queues[1]
     scratch = np.empty(len(narrowest), np.int64)
     ranked = _Ranked(watch, ranks[0], ranks[-1], queues[0], other, queues[-1], scratch)
     _run(new_replay(log, machine, flags, nodes, ranked))
-    return log.start
 
 
 #: Bits of a key that a step of the sort goes by.
