@@ -318,7 +318,7 @@ class _Known(NamedTuple):
 
     def take(self, rows: IntArray | slice) -> _Known:
         """Return the columns of some jobs."""
-        return _Known(*(column[rows] for column in self))
+        return _Known(self.run[rows], self.walltime[rows], self.lots[rows])
 
 
 def _start_times(
@@ -358,8 +358,17 @@ def _start_times(
         else:
             from gridtune.batch.simulator.scored import scored_schedule  # noqa: PLC0415 (for these orders alone)
 
-            options = {"undefined": policy.undefined, "bounded": policy.guard is None and not policy.plans}
-            scored_schedule(log, machine, policy.flags, nodes, queue, fill, new_inputs, **options)
+            scored_schedule(
+                log,
+                machine,
+                policy.flags,
+                nodes,
+                queue,
+                fill,
+                new_inputs,
+                undefined=policy.undefined,
+                bounded=policy.guard is None and not policy.plans,
+            )
     return log.start + origin
 
 
@@ -401,12 +410,12 @@ def _plan_conservatively(
         conservative_schedule(planned, machine, nodes, ranks(queue), policy.rule.compression)
     else:
         rank, (inputs, said) = np.arange(len(log.submit), dtype=np.int32), new_inputs()
-        changing = {"score": compile_score(queue), "inputs": inputs}
-        conservative_schedule(planned, machine, nodes, rank, policy.rule.compression, **changing)
+        score = compile_score(queue)
+        conservative_schedule(planned, machine, nodes, rank, policy.rule.compression, score, inputs)
         said.check()
         check_scores([queue], inputs, policy.undefined)
     if nodes is not None:
-        log.start += nodes.boot_wait
+        np.add(log.start, nodes.boot_wait, out=log.start)
 
 
 def _draw_lots(

@@ -361,7 +361,7 @@ class BatchParameters(Selection):
             raise ValueError(f"policy={self.policy} {missing}")
         if self.policy == "ppo":
             decided = ("power", "dependencies", "order", "backfill", "fill_order", "walltime", "half_life")
-            scored = ("guard", "undefined_scores", *_SWITCHES)
+            scored = ("guard", "undefined_scores", *SWITCHES)
             self._refuse_idle([((*decided, *scored), "policy=ppo")])
         if self.power is not None and self.partitions == "separate":
             raise ValueError(

@@ -85,8 +85,11 @@ def new_queue(rank: Int32Array, narrowest: IntArray, sizes: Int8Array, guarded: 
     jobs = np.concatenate([rows, rows]) if guarded else np.empty_like(rows)
     jobs[rank] = rows
     marks = new_marks(len(jobs))
-    least = [np.full(len(bits) * classes, NEVER) for bits in (marks.bits0, marks.bits1, marks.bits2)]
-    return RankedQueue(classes, marks, narrowest, jobs, sizes, *least, np.zeros(classes, np.int64))
+    least0, least1, least2 = (
+        np.full(len(bits) * classes, NEVER) for bits in (marks.bits0, marks.bits1, marks.bits2)
+    )
+    tally = np.zeros(classes, np.int64)
+    return RankedQueue(classes, marks, narrowest, jobs, sizes, least0, least1, least2, tally)
 
 
 @kernel()
