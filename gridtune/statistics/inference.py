@@ -160,10 +160,10 @@ def paired_difference(
     """Compare two configurations, or many with one, on the same replicates.
 
     Pairing removes what makes a replicate hard for all configurations, so the interval of the mean
-    difference is far narrower than the intervals of the two means suggest. It is that of `mean_interval`. The
-    interval of the relative difference reaches on each side as far as the wider of two: the expanded bootstrap, and
-    Student's interval of the logarithm of the ratio of the means (where values are negative, that of
-    `mean_interval` of the residuals around the ratio).
+    difference is far narrower than the intervals of the two means suggest; it is that of `mean_interval`.
+    The interval of the relative difference reaches on each side as far as the wider of two: the expanded
+    bootstrap, and Student's interval of the logarithm of the ratio of the means (where values are negative,
+    that of `mean_interval` of the residuals around the ratio).
 
     Parameters
     ----------
