@@ -116,7 +116,7 @@ def report(
     if as_json:
         content = study.as_dict()
         if power:
-            content["power"] = {name: table.to_pylist() for name, table in tables.items()}
+            content["power"] = {name: table.rows for name, table in tables.items()}
         print_json(content)
         print_errors(study)
     else:

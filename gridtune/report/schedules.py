@@ -16,8 +16,6 @@ import pyarrow.parquet as pq
 from gridtune.core.cells import CellResult
 from gridtune.core.system import Outcome
 from gridtune.errors import GridtuneError
-from gridtune.report.labels import row_label, varying_parameters
-from gridtune.report.rankings.ranking import ranking_head, strata
 from gridtune.report.summary import Summary
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads
@@ -96,10 +94,11 @@ class ReportMaterial:
     @property
     def ranks(self) -> dict[str, float]:
         """Rank by the first objective of each configuration, by its id; infinity where it has none."""
-        for ranking in self.summary.rankings.values():
-            rows = ranking.select(["configuration_id", "rank"]).to_pylist()
-            return {row["configuration_id"]: math.inf if row["rank"] is None else row["rank"] for row in rows}
-        return {}
+        return {
+            row["configuration_id"]: math.inf if row["rank"] is None else row["rank"]
+            for ranking in list(self.summary.rankings.values())[:1]
+            for row in ranking.rows
+        }
 
     def tables_of(self, result: CellResult) -> Mapping[str, pa.Table]:
         """Run a cell again and return the tables its system makes of it (`Outcome.tables`).
@@ -147,14 +146,13 @@ def write_schedules(
     if not summary.rankings:
         return []
     ranking = next(iter(summary.rankings.values()))
-    varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
     done: dict[str, dict[str, CellResult]] = {}
     for result in results:
         if result.state == "done":
             done.setdefault(result.configuration_id, {})[result.replicate] = result
     workloads = _workloads_of(summary)
     drawn = []
-    for name, rows in strata(ranking):
+    for name, rows in ranking.strata.items():
         first = [row for row in rows if row["rank"] == 1][:1]
         shown = first and first + [row for row in rows if row["is_baseline"] and row not in first][:1]
         replicates = [done.get(row["configuration_id"], {}) for row in shown]
@@ -168,7 +166,7 @@ def write_schedules(
             roles = [
                 role for role, has in (("best", row["rank"] == 1), ("baseline", row["is_baseline"])) if has
             ]
-            cells[f"{row_label(row, varying)} ({' and '.join(roles)})"] = results_of[shared[0]]
+            cells[f"{ranking.label(row)} ({' and '.join(roles)})"] = results_of[shared[0]]
         ranked = [row for row in rows if row["rank"] is not None][:best]
         next_best = [done[row["configuration_id"]] for row in ranked if row not in shown]
         others = [cells_of[shared[0]] for cells_of in next_best if shared[0] in cells_of]

@@ -29,17 +29,16 @@ from gridtune.report.labels import (
     number_text,
     percent_text,
     value_text,
-    varying_parameters,
 )
 from gridtune.report.rankings.combined import FEWEST_LOGS
 from gridtune.report.rankings.ranking import (
     LEVEL,
+    Ranking,
     RankingHead,
+    Row,
     Verdict,
     has_values,
-    ranking_head,
     shown_rows,
-    strata,
     verdict_text,
 )
 from gridtune.statistics.dependence import effective_number
@@ -51,7 +50,6 @@ __all__ = [
     "plain_table",
     "print_ranking",
     "ranking_heading",
-    "ranking_html",
     "ranking_markdown",
     "ranking_notes",
     "report_console",
@@ -105,10 +103,12 @@ class _Column:
     cells: list[str]
 
 
-def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: RankingHead) -> list[_Column]:
-    """Lay out the rows of one stratum: only the columns that say something."""
+def _columns(ranking: Ranking, rows: Sequence[Row]) -> list[_Column]:
+    """Lay out the rows of one stratum, without empty columns."""
+    head = ranking.head
     columns = [_Column("#", False, ["–" if row["rank"] is None else str(row["rank"]) for row in rows])]
-    columns += [_Column(name, True, [value_text(row[f"param.{name}"]) for row in rows]) for name in varying]
+    for name in ranking.varying:
+        columns.append(_Column(name, True, [value_text(row[PARAMETER_PREFIX + name]) for row in rows]))
     columns.append(_Column("n", False, [f"{row['n']}{'' if row['complete'] else '*'}" for row in rows]))
     if not head.overall:
         intervals = [interval_text(row["ci_low"], row["ci_high"], number_text) or "–" for row in rows]
@@ -150,18 +150,16 @@ def _logs(rows: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _laid_out(
-    ranking: pa.Table, limit: int | None
-) -> Iterator[tuple[str, list[dict[str, Any]], list[_Column], list[str]]]:
+    ranking: Ranking, limit: int | None
+) -> Iterator[tuple[str, list[Row], list[_Column], list[str]]]:
     """Yield the heading of each stratum, the rows to show, their columns and the notes below them."""
-    head = ranking_head(ranking)
-    varying = varying_parameters(ranking, without=head.group_by)
-    for name, every in strata(ranking):
+    for name, every in ranking.strata.items():
         rows = shown_rows(every, limit)
-        heading = ranking_heading(name, every, head)
-        yield heading, rows, _columns(rows, varying, head), list(ranking_notes(every, rows, head))
+        heading = ranking_heading(name, every, ranking.head)
+        yield heading, rows, _columns(ranking, rows), list(ranking_notes(every, rows, ranking.head))
 
 
-def print_ranking(*rankings: pa.Table, console: Console | None = None, limit: int | None = 30) -> None:
+def print_ranking(*rankings: Ranking, console: Console | None = None, limit: int | None = 30) -> None:
     """Print rankings, a table per stratum, the baseline's row marked.
 
     A note stands below the first table that it holds for, and is not printed again.
@@ -169,9 +167,9 @@ def print_ranking(*rankings: pa.Table, console: Console | None = None, limit: in
     Parameters
     ----------
     rankings
-        As `rank` makes them.
+        The rankings.
     console
-        Where to; the standard output if not given.
+        The console; the standard output if not given.
     limit
         Rows of a stratum at most (the baseline's always among them); None for all.
     """
@@ -284,13 +282,13 @@ def _scope(rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
     )
 
 
-def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
+def ranking_markdown(ranking: Ranking, *, limit: int | None = None) -> str:
     """Return a ranking as Markdown, a table per stratum, the baseline's row in bold.
 
     Parameters
     ----------
     ranking
-        As `rank` makes it.
+        The ranking.
     limit
         Rows of a stratum at most (the baseline's always among them); None for all.
     """
@@ -321,16 +319,6 @@ def table_csv(table: pa.Table) -> str:
             table = table.set_column(place, table.column_names[place], plain)
     pa_csv.write_csv(table, buffer)
     return buffer.getvalue().decode()
-
-
-def ranking_html(ranking: pa.Table, title: str) -> str:
-    """Return a ranking as a page by itself, as a tracking server shows it."""
-    tables = markdown_html(ranking_markdown(ranking)).replace("<p>", '<p class="note">')
-    for verdict in (Verdict.BETTER, Verdict.TYPICALLY, Verdict.WORSE, Verdict.UNSURE):
-        kind = verdict.replace(" ", "-")
-        tables = tables.replace(f"<td class=left>{verdict}<", f'<td class="left {kind}">{verdict}<')
-    body = [f"<header><h1>{html.escape(title)}</h1></header><main><section>{tables}</section></main>"]
-    return html_document(title, body, styles=("page",))
 
 
 def markdown_html(text: str) -> str:

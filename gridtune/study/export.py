@@ -15,10 +15,10 @@ from gridtune.core.cells import CellResult, canonical_json, finite_json
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
 from gridtune.report.answers import answer_of
-from gridtune.report.card import Card
+from gridtune.report.card import Card, card_of
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.labels import PARAMETER_PREFIX
-from gridtune.report.rankings.ranking import LEVEL, strata
+from gridtune.report.rankings.ranking import LEVEL
 from gridtune.report.summary import Summary, summarise
 from gridtune.study.stored import StoredSweep
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_proposals
@@ -111,12 +111,11 @@ def exported_configuration(
 def _card(summary: Summary, metric: str, row: Mapping[str, Any]) -> Card:
     """Return the card of a row of a ranking, whatever its rank."""
     ranking = summary.rankings[metric] if row["configuration_id"] is not None else summary.overall[metric]
-    assert summary.material is not None
-    return summary.material.card(answer_of(ranking, summary.rankings[metric], row), ranking)
+    return card_of(summary, answer_of(ranking, summary.rankings[metric], row), ranking)
 
 
 def _stratum(summary: Summary, metric: str, workload: str | None) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    groups = dict(strata(summary.rankings[metric]))
+    groups = summary.rankings[metric].strata
     if workload is not None:
         if workload not in groups:
             hint = name_hint(workload, groups)
@@ -127,8 +126,7 @@ def _stratum(summary: Summary, metric: str, workload: str | None) -> tuple[str, 
     if metric not in summary.overall:
         hint = f"name one with --workload: {', '.join(groups)}"
         raise SweepError("the sweep has several workloads and no ranking over all of them", hint=hint)
-    (_, rows), *_ = strata(summary.overall[metric])
-    return f"all of {', '.join(groups)}", rows
+    return f"all of {', '.join(groups)}", summary.overall[metric].rows
 
 
 def _parameters(sweep: StoredSweep, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from gridtune.report.card import Card, print_cards
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.rankings.ranking import Verdict, ranking_head
+from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.summary import Summary, summarise
 from gridtune.report.tables import ranking_markdown
 from gridtune.sweep.space.constraints import Constraint, Kept
@@ -117,7 +117,7 @@ def test_who_does_not_pay_is_not_named() -> None:
 def test_constraints_rank_what_keeps_them_first_and_give_what_breaks_them_no_rank() -> None:
     result = summary(subject_to=BOUNDS)
     (ranking,) = result.rankings.values()
-    rows = {row["param.order"]: (row["rank"], row["subject_to"]) for row in ranking.to_pylist()}
+    rows = {row["param.order"]: (row["rank"], row["subject_to"]) for row in ranking.rows}
     assert [rows["fair"][0], rows["alike"][0]] in ([1, 2], [2, 1])
     assert rows["fcfs"] == (3, Kept.YES)
     assert rows["starving"] == (None, Kept.NO)
@@ -132,7 +132,7 @@ def test_constraints_rank_what_keeps_them_first_and_give_what_breaks_them_no_ran
     assert "bounds: wait_max <= 1.2 x baseline; wait\\_mean" in ranking_markdown(ranking).replace(
         "wait_mean", "wait\\_mean"
     )
-    assert ranking_head(ranking).subject_to == (
+    assert ranking.head.subject_to == (
         "wait_max <= 1.2 x baseline",
         "wait_mean[wide] <= 1.05 x baseline",
     )
@@ -250,7 +250,7 @@ def test_results_without_metrics_by_class_still_report_and_say_what_is_missing()
     assert "wait_mean[wide] is missing in 60 of 60 cells, which did not measure it" in result.remarks[0]
     (card,) = result.cards
     assert [bound.state for bound in card.bounds] == [Kept.UNSETTLED]
-    assert "as there are no values" in str(card.bounds[0])
+    assert "not settled, no values" in str(card.bounds[0])
     partly = table.set_column(
         table.column_names.index("metric.wait_mean[wide]"),
         "metric.wait_mean[wide]",

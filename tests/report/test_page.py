@@ -150,7 +150,7 @@ def test_the_data_has_the_rankings_numbers(tmp_path: Path) -> None:
     material = material_of(cell_results(), sweep_facts(), tmp_path)
     (table,) = page_content(material)["tables"]
     view = table["views"]["wait_mean"]
-    rows = material.summary.rankings["wait_mean"].to_pylist()
+    rows = material.summary.rankings["wait_mean"].rows
     assert table["ids"] == [row["configuration_id"] for row in rows]
     assert view["mean"] == pytest.approx([row["mean"] for row in rows], rel=1e-5)
     assert view["verdict"] == [row["verdict"] for row in rows]

@@ -102,9 +102,9 @@ def test_proposals_have_the_order_they_were_made_in_after_what_was_not_proposed(
     assert trial_order(results, cells, entries) == ["log-c0002", "log-c0000", "log-c0001", "log-c0003"]
 
 
-@pytest.mark.parametrize(("direction", "best"), [("min", [None, 3, 3, 3, 1]), ("max", [None, 3, 4, 4, 4])])
-def test_the_best_so_far_passes_over_what_is_missing(direction: str, best: list[float | None]) -> None:
-    assert _best_so_far([None, 3, 4, float("nan"), 1], direction) == best
+@pytest.mark.parametrize(("sign", "best"), [(1, [None, 3, 3, 3, 1]), (-1, [None, 3, 4, 4, 4])])
+def test_the_best_so_far_passes_over_what_is_missing(sign: int, best: list[float | None]) -> None:
+    assert _best_so_far([None, 3, 4, float("nan"), 1], sign) == best
 
 
 def test_the_hypervolume_grows_to_that_of_the_front() -> None:

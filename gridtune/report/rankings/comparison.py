@@ -17,9 +17,9 @@ import pyarrow as pa
 from gridtune.errors import SweepError
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX, row_parameters
-from gridtune.report.rankings.cells import configuration_parameters
+from gridtune.report.rankings.cells import configuration_parameters, read_cells
 from gridtune.report.rankings.combined import rank_overall
-from gridtune.report.rankings.ranking import PAIRED, Verdict, rank, strata
+from gridtune.report.rankings.ranking import PAIRED, Ranking, Verdict, rank
 from gridtune.sweep.journal.earlier import find_other_code
 
 if TYPE_CHECKING:
@@ -159,11 +159,9 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
         hint = "name one of each: --configuration NAME=VALUE --configuration NAME=VALUE"
         raise SweepError(message, hint=hint)
     combined = _combined(pairs, apart, goal.metric)
-    baseline = {_SIDE: 0}
-    ranking = rank(
-        combined, objective=goal.metric, direction=goal.direction, baseline=baseline, unit=goal.unit
-    )
-    overall = rank_overall(combined, ranking)
+    cells = read_cells(combined, {_SIDE: 0})
+    ranking = rank(cells, objective=goal.metric, direction=goal.direction, unit=goal.unit)
+    overall = rank_overall(cells, ranking.head)
     notes += _without_value(combined, (first.name, second.name), goal.metric)
     other_code = find_other_code({result.cell_id: result for result in first.results}, second.results)
     if other_code is not None:
@@ -238,9 +236,9 @@ def _combined(pairs: Mapping[_Place, _Pairs], apart: Sequence[str], metric: str)
     return pa.Table.from_pylist(rows)
 
 
-def _rows(ranking: pa.Table, apart: Sequence[str]) -> Iterable[dict[str, Any]]:
+def _rows(ranking: Ranking, apart: Sequence[str]) -> Iterable[dict[str, Any]]:
     """Yield a row for each comparison, from the two rows that a ranking has of it."""
-    for workload, rows in strata(ranking):
+    for workload, rows in ranking.strata.items():
         of = {(row[PARAMETER_PREFIX + _SIDE], *_key(row, apart)): row for row in rows}
         for row in rows:
             if row[PARAMETER_PREFIX + _SIDE] == 0:
