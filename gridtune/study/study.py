@@ -17,7 +17,7 @@ from gridtune.registry import name_hint
 from gridtune.report.facts import SweepFacts
 from gridtune.report.rankings.comparison import Comparison, Side, compare
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.rankings.sample_size import EFFECTS, SIZES, power_table
+from gridtune.report.rankings.sample_size import EFFECTS, power_table
 from gridtune.report.summary import Best, Summary
 from gridtune.sweep.execution.observing import SweepResult
 from gridtune.sweep.journal.earlier import OtherCode
@@ -171,24 +171,18 @@ class Study:
         system = get_system(self.facts.system) if self.facts.system in system_names() else None
         return compare(one, other, system, objective=objective)
 
-    def power(
-        self,
-        objective: str | None = None,
-        *,
-        effects: Sequence[float] = EFFECTS,
-        sizes: Sequence[int] = SIZES,
-    ) -> pd.DataFrame:
+    def power(self, objective: str | None = None, *, effects: Sequence[float] = EFFECTS) -> pd.DataFrame:
         """Return how many replicates each comparison needs, as `gridtune report --power` prints it.
 
         Parameters
         ----------
         objective
             As of `ranking`.
-        effects, sizes
+        effects
             As of `gridtune.report.rankings.sample_size.power_table`, which says what the columns are.
         """
         ranking = self._ranking(objective, overall=False)
-        return power_table(self.summary.cells, ranking, effects=effects, sizes=sizes).table.to_pandas()
+        return power_table(self.summary.cells, ranking, effects=effects).table.to_pandas()
 
     def plot(self, kind: str = "ranking", objective: str | None = None) -> Picture:
         """Draw the study; a notebook shows the picture, `save(PATH)` writes it.

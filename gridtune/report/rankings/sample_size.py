@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,25 +20,20 @@ from gridtune.report.rankings.ranking import LEVEL, Ranking, RankingHead, Row, p
 from gridtune.statistics.sample_size import (
     MOST_REPLICATES,
     PairedSpread,
-    detectable_effect,
     fewest_replicates,
     replicates_needed,
     spread_range,
 )
 
-__all__ = ["EFFECTS", "POWER", "SIZES", "power_table", "print_power"]
+__all__ = ["EFFECTS", "POWER", "power_table", "print_power"]
 
 #: Relative differences that replicates are counted for, beside the observed one.
 EFFECTS = (0.01, 0.05, 0.1)
-#: Numbers of replicates whose smallest detectable difference is given.
-SIZES = (5, 10, 20, 40)
 #: Probability with which a difference is to be found.
 POWER = 0.8
 
 
-def power_table(
-    cells: Cells, ranking: Ranking, *, effects: Sequence[float] = EFFECTS, sizes: Sequence[int] = SIZES
-) -> Ranking:
+def power_table(cells: Cells, ranking: Ranking, *, effects: Sequence[float] = EFFECTS) -> Ranking:
     """Return how many replicates each comparison of a ranking needs.
 
     The spread between replicates is that of the pairs at hand (`gridtune.statistics.sample_size`), the
@@ -54,8 +48,6 @@ def power_table(
         Their ranking.
     effects
         Relative improvements on the baseline, each between 0 and 1.
-    sizes
-        Numbers of replicates.
 
     Returns
     -------
@@ -63,19 +55,16 @@ def power_table(
         One row per configuration with a baseline and at least two pairs, in the ranking's order: the
         stratum's columns, `configuration_id`, the parameters, `pairs`, `relative`, `deviation` (between
         replicates, see `PairedSpread`), `needed_observed` and `needed_EFFECT` (replicates; null for more
-        than a million), `detectable_N` (the smallest improvement that N replicates show, as a fraction;
-        null where they can show none) and `comparisons` (of the stratum, which share the level).
+        than a million) and `comparisons` (of the stratum, which share the level).
 
     Raises
     ------
     MetricError
-        If an effect or a size makes no sense.
+        If an effect is not between 0 and 1.
     """
     for effect in effects:
         if not 0 < effect < 1:
             raise MetricError(f"an effect lies between 0 and 1, but got {effect}", hint="0.05 is 5 %")
-    if any(size < 2 for size in sizes):
-        raise MetricError("a paired difference needs 2 replicates or more")
     split = [one for one in cells.fields if not one.name.startswith(PARAMETER_PREFIX)]
     schema = pa.schema(
         [
@@ -85,14 +74,13 @@ def power_table(
             pa.field("pairs", pa.int64()),
             *(pa.field(name, pa.float64()) for name in ("relative", "deviation")),
             *(pa.field(name, pa.int64()) for name in _needed(effects)),
-            *(pa.field(f"detectable_{size}", pa.float64()) for size in sizes),
             pa.field("comparisons", pa.int64()),
         ]
     )
     strata: dict[str, list[Row]] = {}
     for stratum in cells.strata:
         order = {row["configuration_id"]: place for place, row in enumerate(ranking.strata[stratum.name])}
-        rows = _power_of(stratum, ranking.head, effects, sizes)
+        rows = _power_of(stratum, ranking.head, effects)
         strata[stratum.name] = sorted(rows, key=lambda row: order[row["configuration_id"]])
     return Ranking(ranking.head, strata, schema)
 
@@ -101,17 +89,13 @@ def _needed(effects: Sequence[float]) -> list[str]:
     return ["needed_observed", *(f"needed_{effect:g}" for effect in effects)]
 
 
-def _power_of(
-    stratum: Stratum, head: RankingHead, effects: Sequence[float], sizes: Sequence[int]
-) -> Iterator[Row]:
+def _power_of(stratum: Stratum, head: RankingHead, effects: Sequence[float]) -> Iterator[Row]:
     """Yield the rows of one stratum."""
     values = stratum.values(head.objective)
     places = np.flatnonzero((stratum.bases >= 0) & (stratum.bases != np.arange(len(values))))
     pairs = values[places], values[stratum.bases[places]]
     spread = PairedSpread.of(*pairs, correlation=stratum.correlation(*pairs) or 0.0)
     comparisons = max(1, len(places))
-    needed = partial(replicates_needed, level=1 - LEVEL, power=POWER, comparisons=comparisons)
-    detectable = partial(detectable_effect, level=1 - LEVEL, power=POWER, comparisons=comparisons)
     wanted = [spread.effect, *(spread.on_scale(-head.sign * effect) for effect in effects)]
     columns: dict[str, Any] = {
         "pairs": spread.pairs,
@@ -120,12 +104,10 @@ def _power_of(
         "comparisons": np.full(len(places), comparisons),
     }
     for name, effect in zip(_needed(effects), wanted, strict=True):
-        counts = needed(effect, spread.deviation)
+        counts = replicates_needed(
+            effect, spread.deviation, level=1 - LEVEL, power=POWER, comparisons=comparisons
+        )
         columns[name] = [int(count) if math.isfinite(count) else None for count in counts]
-    for size in sizes:
-        least = detectable(size, spread.deviation)
-        shown = spread.as_relative(-head.sign * least)
-        columns[f"detectable_{size}"] = np.where(np.isfinite(least), shown, math.nan)
     for index, place in enumerate(places.tolist()):
         if spread.pairs[index] > 1:
             parameters = stratum.parameters[place].items()
@@ -150,10 +132,7 @@ def print_power(power: Ranking, console: Console, *, limit: int | None = 30) -> 
         Rows of a stratum at most; None for all.
     """
     head = power.head
-    effects, sizes = (
-        [name.removeprefix(kind) for name in power.schema.names if name.startswith(kind)]
-        for kind in ("needed_", "detectable_")
-    )
+    effects = [name.removeprefix("needed_") for name in power.schema.names if name.startswith("needed_")]
     for name, rows in power.strata.items():
         title = f"{name + ': ' if name else ''}{head.objective}, {head.replicate}s needed"
         console.print(Text(title, style="bold"))
@@ -163,8 +142,7 @@ def print_power(power: Ranking, console: Console, *, limit: int | None = 30) -> 
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for parameter in power.varying:
             table.add_column(parameter)
-        numbers = ["n", "to baseline", "this", *(_percent(float(effect)) for effect in effects[1:])]
-        for title in [*numbers, *(f"with {size}" for size in sizes)]:
+        for title in ["n", "to baseline", "this", *(_percent(float(effect)) for effect in effects[1:])]:
             table.add_column(title, justify="right", no_wrap=True)
         for row in rows[:limit]:
             needed = (row[f"needed_{effect}"] for effect in effects)
@@ -173,22 +151,21 @@ def print_power(power: Ranking, console: Console, *, limit: int | None = 30) -> 
                 str(row["pairs"]),
                 percent_text(row["relative"]),
                 *(f"> {MOST_REPLICATES:,}" if count is None else f"{count:,}" for count in needed),
-                *(percent_text(row[f"detectable_{size}"]) for size in sizes),
             ]
             table.add_row(*map(Text, cells))
         console.print(table)
-    for note in _notes(power, sizes):
+    for note in _notes(power):
         console.print(Text(note, style="dim"))
     console.print()
 
 
-def _notes(power: Ranking, sizes: Sequence[str]) -> Iterator[str]:
+def _notes(power: Ranking) -> Iterator[str]:
     noun = power.head.replicate
     most = max((row["comparisons"] for row in power.rows), default=0)
     test = f"a t test at {_percent(1 - LEVEL)}" + (f" over {most} comparisons" if most > 1 else "")
     yield (
         f"this, X %: {noun}s needed to show the difference found here, or an improvement of X %, in "
-        f"{_percent(POWER)} of sweeps; with N: the smallest improvement that N {noun}s show as often ({test})"
+        f"{_percent(POWER)} of sweeps ({test}); fewer than {fewest_replicates(1 - LEVEL)} cannot show any"
     )
     pairs = min((row["pairs"] for row in power.rows), default=0)
     if pairs > 1:
@@ -197,9 +174,6 @@ def _notes(power: Ranking, sizes: Sequence[str]) -> Iterator[str]:
             f"the spread is estimated from {pairs} {noun}s: {low:.1f} to {high:.1f} times as many may "
             "be needed, and more where a few of them make most of the mean"
         )
-    fewest = fewest_replicates(1 - LEVEL)
-    if any(int(size) < fewest for size in sizes):
-        yield f"fewer than {fewest} {noun}s cannot show any difference at {_percent(1 - LEVEL)}"
 
 
 def _percent(share: float) -> str:
