@@ -13,7 +13,6 @@ import pytest
 from gridtune.report.answers import Answer
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.page.content import _best_so_far, _hypervolume_so_far, _schedule_content, trial_order
-from gridtune.report.page.page import _cell_notes
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary, summarise
@@ -160,13 +159,3 @@ def test_a_schedule_whose_jobs_share_processors_has_curves_but_no_bars(tmp_path:
     (entry,) = _schedule_content([ScheduleFiles("log", {"id": path}, replicate="", processors=1)], {})
     assert entry["schedules"][0]["bars"] == []
     assert entry["schedules"][0]["use"]["values"] == [2, 0]
-
-
-def test_notes_are_given_as_ranges_by_workload() -> None:
-    results = [
-        replace(
-            result, notes={"jobs": 500 + place, "cleaning": {"drop": 3}, "words": f"w{place}", "list": [1]}
-        )
-        for place, result in enumerate(cell_results(1))
-    ]
-    assert _cell_notes(results) == [("log", "jobs", "500 … 503"), ("log", "cleaning: drop", "3")]
