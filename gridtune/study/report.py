@@ -178,10 +178,7 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
 def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:
     """Return the files of a sweep's schedules, with their index."""
     paths = [
-        path
-        for files in schedules
-        for path in (*files.tables.values(), *files.others.values(), files.figure)
-        if path is not None
+        path for files in schedules for path in (*files.tables.values(), files.figure) if path is not None
     ]
     return [*paths, folder / SCHEDULES / INDEX_FILE] if paths else []
 
@@ -197,7 +194,6 @@ def artefacts(study: Study, schedules: Sequence[ScheduleFiles]) -> list[Artefact
         files += [Artefact(figure, "schedules") for figure in figures]
         for key, table in schedule.tables.items():
             files += [Artefact(path, "", key) for path in (table, *figures)]
-        files += [Artefact(table, "", key) for key, table in schedule.others.items()]
     return files
 
 

@@ -35,7 +35,7 @@ def summary_of(workloads: tuple[str, ...] = ("kth-sp2",), **changes: object) -> 
 def test_the_sentence_has_the_rankings_numbers() -> None:
     summary = summary_of()
     (sentence,) = answers(summary)
-    (best, *_) = summary.rankings["wait_mean"].to_pylist()
+    (best, *_) = summary.rankings["wait_mean"].rows
     assert (sentence.best, sentence.verdict) == ("sjf", Verdict.TYPICALLY)
     assert sentence.text.startswith("On kth-sp2 sjf has the smallest wait_mean: ")
     assert (
