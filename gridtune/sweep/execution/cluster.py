@@ -55,8 +55,6 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
-#: Tune's actors never use the workers that Ray starts on its own account.
-_NO_PRESTART = {"RAY_prestart_worker_first_driver": "0"}
 #: How addresses of Ray Client begin.
 _CLIENT = "ray://"
 #: Seconds within which a running cluster must answer.
@@ -114,8 +112,6 @@ class RaySession:
     silent
         Called when the head of a running cluster does not answer, with its address, and with "" when it does
         again.
-    tune
-        Import Tune, which takes a second, while Ray waits for its processes.
 
     Notes
     -----
@@ -129,10 +125,9 @@ class RaySession:
         workers: int,
         needs: CellResources,
         silent: Callable[[str], None] = lambda address: None,
-        tune: bool = False,
     ) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
-        self._workers, self._needs, self._silent, self._tune = workers, needs, silent, tune
+        self._workers, self._needs, self._silent = workers, needs, silent
         self._answered, self._over = threading.Event(), threading.Event()
         self._crew: Crew | None = None
         self._fault: Exception | None = None
@@ -209,14 +204,10 @@ class RaySession:
 
     def _live(self) -> None:
         try:
-            with environment(RAY_ENVIRONMENT | (_NO_PRESTART if self._tune else {})):
+            with environment(RAY_ENVIRONMENT):
                 # Some of it is read when Ray is imported.
                 import ray  # noqa: PLC0415
 
-                if self._tune:
-                    threading.Thread(
-                        target=importlib.import_module, args=["ray.tune"], name="import of Tune", daemon=True
-                    ).start()
                 ours = not ray.is_initialized()
                 if ours:
                     cpus = math.ceil(self._workers * (self._needs.cpus + self._needs.helpers))

@@ -17,7 +17,6 @@ from gridtune.sweep.execution.blocks import BlockQueue, Busy, Sink
 from gridtune.sweep.execution.cluster import RaySession, is_client, processors_here, warn_after_wait
 from gridtune.sweep.execution.crew import waiting_text
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
-from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.space.plan import PlannedSpace
 
 __all__ = [
@@ -132,7 +131,6 @@ class SweepExecutor:
                 workers=self.workers,
                 needs=self.plan.needs,
                 silent=self._head_is_silent,
-                tune=self.plan.space.strategy.adaptive is not None,
             )
 
     def close(self) -> None:
@@ -246,13 +244,7 @@ class SweepExecutor:
                 self._busy = number
                 self.stage("running", number)
 
-            if isinstance(queue, AdaptiveQueue):
-                from gridtune.sweep.search.tuning import run_in_tune  # noqa: PLC0415
-
-                scratch = self.folder / ".tune"
-                run_in_tune(queue, settings, sink=sink, busy=busy, crew=crew, scratch=scratch)
-            else:
-                run_on_ray(queue, settings, sink=sink, busy=busy, crew=crew)
+            run_on_ray(queue, settings, sink=sink, busy=busy, crew=crew)
         self.stage("ending Ray", 0)
 
     def _head_is_silent(self, address: str) -> None:
