@@ -12,7 +12,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gridtune.core.system import CellResources
@@ -29,7 +29,6 @@ __all__ = [
     "is_client",
     "processors_here",
     "ray_session",
-    "warn_after_wait",
 ]
 
 #: One thread per worker: many workers each with a thread pool wait for one another.
@@ -61,16 +60,10 @@ _CLIENT = "ray://"
 _ANSWER_SECONDS = 10.0
 #: Seconds within which Ray Client must have started a server of ours, on however busy a head.
 _CLIENT_SECONDS = 300.0
-#: Seconds between two looks at its head.
-_WATCH_SECONDS = 5.0
 #: Seconds within which a running cluster that listens must let this process in.
 _JOIN_SECONDS = 60.0
 #: Seconds between two looks at the processes of a Ray that is starting.
 _PROCESS_SECONDS = 0.5
-#: Seconds after which the user hears that Ray is still starting.
-_SLOW_SECONDS = 10.0
-#: Seconds without a worker after which the user hears that the cluster is full.
-_WAIT_SECONDS = 15.0
 
 
 def is_client(address: str) -> bool:
@@ -109,9 +102,6 @@ class RaySession:
         wanted, be they more than there are processors.
     needs
         What each occupies.
-    silent
-        Called when the head of a running cluster does not answer, with its address, and with "" when it does
-        again.
 
     Notes
     -----
@@ -124,10 +114,9 @@ class RaySession:
         *,
         workers: int,
         needs: CellResources,
-        silent: Callable[[str], None] = lambda address: None,
     ) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
-        self._workers, self._needs, self._silent = workers, needs, silent
+        self._workers, self._needs = workers, needs
         self._answered, self._over = threading.Event(), threading.Event()
         self._crew: Crew | None = None
         self._fault: Exception | None = None
@@ -141,29 +130,21 @@ class RaySession:
         """True if `wait` would return at once."""
         return self._answered.is_set()
 
-    def wait(self, slow: Callable[[], None] = lambda: None) -> Crew:
+    def wait(self) -> Crew:
         """Wait until Ray is there; return the workers for which it has room.
-
-        Parameters
-        ----------
-        slow
-            Called once if that takes long.
 
         Raises
         ------
         SweepError
             If the cluster cannot be reached or started, or has no room for one worker.
         """
-        began, patient = time.monotonic(), False
+        began = time.monotonic()
         while not self._answered.wait(_PROCESS_SECONDS):
             seconds = time.monotonic() - began
             if self._address is None:
                 self._check_processes()
             elif seconds > (_CLIENT_SECONDS if is_client(self._address) else _JOIN_SECONDS):
                 raise self._unanswered()
-            if seconds > _SLOW_SECONDS and not patient:
-                patient = True
-                slow()
         if self._fault is not None:
             raise self._fault
         assert self._crew is not None
@@ -217,8 +198,7 @@ class RaySession:
                     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
                     self._crew = Crew(self._workers, self._needs)
                     self._answered.set()
-                    over_client = is_client(self._address or "")
-                    self._watch(self._address or "" if over_client else ray.get_runtime_context().gcs_address)
+                    self._over.wait()
                 finally:
                     if ours:
                         _disconnect()
@@ -226,18 +206,6 @@ class RaySession:
             self._fault = fault
         finally:
             self._answered.set()
-
-    def _watch(self, head: str) -> None:
-        """Look at the head until the session is over: one that is gone ends this process after a minute."""
-        answers = True
-        while not self._over.wait(_WATCH_SECONDS):
-            before, answers = answers, True
-            try:
-                _check_listening(head)
-            except OSError:
-                answers = False
-            if answers != before:
-                self._silent("" if answers else head)
 
 
 @contextlib.contextmanager
@@ -267,21 +235,6 @@ def ray_session(address: str | None, *, workers: int, cpus: float, gpus: float =
         session.end()
 
 
-@contextlib.contextmanager
-def warn_after_wait(
-    text: str | None, tell: Callable[[str], None], *, seconds: float = _WAIT_SECONDS
-) -> Iterator[Callable[[], None]]:
-    """Pass a text to `tell` after some seconds, unless the function that is yielded is called before."""
-    timer = threading.Timer(seconds, tell, [text])
-    timer.daemon = True
-    if text is not None:
-        timer.start()
-    try:
-        yield timer.cancel
-    finally:
-        timer.cancel()
-
-
 def _connect(address: str | None, processors: int, nodes: list[Any]) -> None:
     """Connect to a cluster, or start one; `nodes` gets the node that is started."""
     import ray  # noqa: PLC0415
@@ -293,7 +246,6 @@ def _connect(address: str | None, processors: int, nodes: list[Any]) -> None:
                 ray.init(address="local", num_cpus=processors, include_dashboard=False, **quiet)
         else:
             _check_listening(address)
-            _check_token(address)
             ray.init(address=address, **quiet)
     except SweepError:
         raise
@@ -335,23 +287,6 @@ def _check_listening(address: str) -> None:
         return  # such as "auto": Ray's own to resolve
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS):
         pass
-
-
-def _check_token(address: str) -> None:
-    """Raise an error if a `host:port` refuses our token; Ray itself would ask again for an hour."""
-    if is_client(address) or ":" not in address:
-        return
-    client: Any = getattr(importlib.import_module("ray._raylet"), "GcsClient", None)
-    try:
-        if client is not None:
-            client(address=address)
-    except Exception as fault:  # one that is only slow to answer is waited for by Ray
-        if "InvalidAuthToken" in str(fault):
-            raise SweepError(
-                f"the Ray cluster at {address} refuses this command: its token is missing or wrong",
-                hint="set RAY_AUTH_MODE=token, and the cluster's token in RAY_AUTH_TOKEN or its file in "
-                "RAY_AUTH_TOKEN_PATH",
-            ) from None
 
 
 #: The ports of a node's processes, as Ray's parameters name them.
