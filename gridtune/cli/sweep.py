@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,28 +268,15 @@ def _progress(
     workers: int | None,
 ) -> dict[str, Any]:
     """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
-    from gridtune.sweep.journal.results import CellCosts
-
-    space = plan.space
     own: dict[str, CellResult] = dict(results)
-    missing: dict[tuple[str, str], int]
-    if space.strategy.adaptive is None:
+    if plan.space.strategy.adaptive is None:
         own = {key: result for key, result in results.items() if plan.has(result)}
-        finished = Counter(result.configuration_id for result in own.values() if result.state not in retry)
-        missing = {
-            (configuration.stratum.label, key): space.replicates.count - finished[key]
-            for key, configuration in plan.configurations.items()
-        }
-    else:
-        # Which cells it will choose is not known; its journal has those of its earlier choices.
-        kept = sum(result.state not in retry for result in own.values())
-        workload = next((one.stratum.label for one in plan.configurations.values()), "")
-        missing = {(workload, ""): max(0, plan.most - kept)}
-    costs = CellCosts()
-    costs.add(own.values())
-    left, seconds = sum(missing.values()), costs.seconds(missing)
+    # Which cells a strategy that decides will choose is not known; its journal has those of its choices.
+    left = max(0, plan.most - sum(result.state not in retry for result in own.values()))
+    taken = [result.seconds for result in own.values() if result.state == "done" and isfinite(result.seconds)]
+    seconds = left * sum(taken) / len(taken) if taken else None
     states = Counter(result.state for result in own.values())
-    resources = space.resources
+    resources = plan.space.resources
     at_once = workers or resources.workers or int((os.cpu_count() or 1) / (resources.cpus or 1))
     at_once = max(1, min(at_once, left))
     return {
