@@ -97,7 +97,7 @@ def _left_out(ranking: Ranking, rows: Sequence[Row]) -> str:
         left_out = [row for row in rows if row[column]]
         names = [f"{ranking.label(row)} ({row[column]} of {row['planned']})" for row in left_out]
         if names:
-            text += f" Without a rank, as {reason}: {listed(names)}."
+            text += f" Without a rank because {reason}: {listed(names)}."
     return text
 
 
@@ -129,7 +129,7 @@ def _against(ranking: Ranking, row: Row, rows: Sequence[Row]) -> str:
     head = ranking.head
     if row["is_baseline"]:
         among = " and keeps every bound" if head.subject_to else ""
-        return f". It is the baseline: nothing that was tried has a better mean{among}."
+        return f". It is the baseline: no other configuration has a better mean{among}."
     if row["relative"] is None:
         return ". There is no baseline to compare it with." if not head.baseline else "."
     base = next((ranking.label(other) for other in rows if other["is_baseline"]), "")
@@ -138,19 +138,19 @@ def _against(ranking: Ranking, row: Row, rows: Sequence[Row]) -> str:
     interval = interval_text(row["relative_low"], row["relative_high"], percent_text)
     paired = f" (paired 95 % interval {interval})" if interval else ""
     these = " on these workloads" if head.overall else ""
-    significant = f"The difference{these} is significant at 5 %, all comparisons taken together."
+    significant = f"The difference{these} is significant at 5 % after correction for all comparisons."
     certainty = {
         Verdict.BETTER: significant,
         Verdict.TYPICALLY: (
-            f"{significant} That is about the typical {head.replicate}: the mean is not settled, as "
-            f"{head.replicate}s twice as bad as the worst one, which a sample can miss, would undo it."
+            f"{significant} It holds for the typical {head.replicate}. A few unusually bad "
+            f"{head.replicate}s, which this sample may not contain, could reverse the mean."
         ),
         Verdict.EQUAL: "It is equal to the baseline in every replicate.",
         Verdict.WORSE: "It is worse.",
-    }.get(Verdict(row["verdict"]), "Whether it really is better is not sure.")
+    }.get(Verdict(row["verdict"]), "Chance can explain the difference.")
     text = f", {amount}{paired}. {certainty}"
     if by_log := interval_text(row.get("by_log_low"), row.get("by_log_high"), percent_text):
         sure = row["by_log_low"] > 0 or row["by_log_high"] < 0
-        end = "which excludes 0" if sure else "so on another log it may be otherwise"
+        end = "which excludes 0" if sure else "so another log may give a different result"
         text += f" With each log as one observation the interval is {by_log}, {end}."
     return text

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gridtune.report.answers import Answer, answers_of, listed
-from gridtune.report.labels import interval_text, number_text, percent_text, row_parameters
+from gridtune.report.labels import count_text, interval_text, number_text, percent_text, row_parameters
 from gridtune.report.rankings.bounds import Bound
 from gridtune.report.rankings.cells import Stratum, read_cells
 from gridtune.report.rankings.combined import Front, rank_overall
@@ -146,7 +146,7 @@ class Card:
     to_settle: Sequence[str] = ()
 
     @property
-    def pays(self) -> list[Change]:
+    def worse(self) -> list[Change]:
         """The classes of jobs and objectives that are shown to be worse than under the baseline."""
         return [change for change in self.changes if change.effect == "worse"]
 
@@ -155,20 +155,19 @@ class Card:
         """The lines below the answer: a heading and a text each."""
         lines = [("bounds", str(bound)) for bound in self.bounds]
         lines += [("passed over", text) for text in self.passed_over]
-        lines += [("pays", str(change)) for change in self.pays]
+        lines += [("worse", str(change)) for change in self.worse]
         unsure = [change for change in self.changes if change.may_be_worse]
-        lines += [("may pay", f"{change}: not sure") for change in unsure]
-        looked_at = f"{len(self.changes)} classes and metrics"
-        if self.changes and not self.pays:
-            lines.append(("pays", f"nobody is shown to, of {looked_at} looked at"))
-        if self.pays or unsure:
-            lines.append(
-                ("intervals", f"of who pays: for all {looked_at} together, so wider than in a table")
-            )
+        lines += [("may be worse", f"{change}: not sure") for change in unsure]
+        if self.changes and not self.worse:
+            looked_at = count_text(len(self.changes), "comparison")
+            lines.append(("worse", f"no class of jobs and no metric is shown to be worse ({looked_at})"))
+        elif self.worse or unsure:
+            comparisons = count_text(len(self.changes), "comparison")
+            lines.append(("intervals", f"those of this list are corrected for {comparisons}"))
         if self.ties:
-            lines.append(("ties", f"cannot be told from it: {listed(self.ties)}"))
+            lines.append(("ties", f"not distinguishable from the best: {listed(self.ties)}"))
         elif self.compared:
-            lines.append(("ties", f"none: it is shown to be better than the {self.compared} next ones"))
+            lines.append(("ties", f"none; the next {self.compared} in the ranking are shown to be worse"))
         lines += [("front", text) for text in (*self.front, *self.alike)]
         lines += [("not modelled", text) for text in self.not_modelled]
         return [*lines, *(("to settle", text) for text in self.to_settle)]
@@ -206,7 +205,7 @@ def print_cards(cards: Iterable[Card], console: Console) -> None:
         table.add_column(ratio=1)
         before = ""
         for name, text in card.lines:
-            style = "red" if name == "pays" and card.pays else ""
+            style = "red" if name == "worse" and card.worse else ""
             table.add_row(Text("" if name == before else name), Text(text, style=style))
             before = name
         console.print(Padding(table, (0, 0, 1, 2)))
@@ -401,7 +400,7 @@ def _alike(front: Front, stratum: Stratum) -> list[str]:
     names = [head.objective for head in front.heads]
     couples = list(combinations(range(len(names)), 2))
     alike = [(i, j) for i, j in couples if not (effects[i] * effects[j] < 0).any()]
-    apart = "cannot be told apart: no two members are shown to trade one for the other"
+    apart = "do not conflict: no two members of the front are shown to trade one for the other"
     if len(alike) == len(couples) > 1:
         return [f"its objectives {apart}"]
     return [f"{names[i]} and {names[j]} {apart}" for i, j in alike]
@@ -417,7 +416,7 @@ def _to_settle(
         return []
     noun, fewest = ranking.head.replicate, fewest_replicates(1 - LEVEL)
     if row["pairs"] < fewest:
-        return [f"{fewest} {noun}s at least: {row['pairs']} can show nothing"]
+        return [f"at least {fewest} {noun}s; {row['pairs']} cannot show any difference"]
     pair = [stratum.ids[place], stratum.ids[base]]
     texts: list[str] = []
     if row["verdict"] == Verdict.UNSURE:

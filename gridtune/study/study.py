@@ -203,7 +203,7 @@ class Study:
         from gridtune.report.plots import plot_fronts, plot_ranking  # noqa: PLC0415 (matplotlib)
 
         if kind not in _FIGURES:
-            hint = name_hint(kind, _FIGURES) or "the page of the report draws the effects of parameters"
+            hint = f"{name_hint(kind, _FIGURES)}; the page of the report draws the effects of parameters"
             raise SweepError(f"no such kind of figure: {kind!r}", hint=hint)
         if kind == "front":
             if not self.summary.fronts:
