@@ -21,7 +21,7 @@ from gridtune.core.system import Direction, Measure, RenamedMetric
 from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.replay import DayRecord, DayResults
+from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -298,12 +298,8 @@ def _waits(days: Days, results: DayResults, platform: Platform, tau: float) -> C
     }
 
 
-#: The day whose nodes are in the table has more jobs than this share of the days.
-_BUSY_DAY = 0.8
-
-
 def day_tables(
-    days: Days, measures: Mapping[str, npt.NDArray[Any]], results: DayResults, record: DayRecord
+    days: Days, measures: Mapping[str, npt.NDArray[Any]], results: DayResults
 ) -> dict[str, pa.Table]:
     """Return tables by name; times in minutes.
 
@@ -311,18 +307,13 @@ def day_tables(
     -------
     dict
         `days`: the measures of each day. `jobs`: of each job its day, submission, start (null: never), time
-        since the previous submission of that day, cores, walltime, run time and slowdown. With a record also
-        `queue`: for each queue length, how many minutes had it and how many nodes were reserved then; and
-        `nodes`: the states of each node on a busy day, in order.
+        since the previous submission of that day, cores, walltime, run time and slowdown.
     """
     columns = {name: column for name, column in measures.items() if name != "days"}
-    tables = {
+    return {
         "days": pa.table({"day": list(days.names), "group": days.group, **columns}),
         "jobs": _jobs(days, results),
     }
-    if len(record.minutes) > 0:
-        tables |= {"queue": _queue(record), "nodes": _nodes(days, record)}
-    return tables
 
 
 def _jobs(days: Days, results: DayResults) -> pa.Table:
@@ -342,47 +333,5 @@ def _jobs(days: Days, results: DayResults) -> pa.Table:
             "walltime": days.walltime,
             "run": run,
             "slowdown": pa.array((results.start - days.submit + run) / run, mask=results.start < 0),
-        }
-    )
-
-
-def _queue(record: DayRecord) -> pa.Table:
-    """Return reservations by the queue length at the beginning of the minute."""
-    reserved = record.minutes["reserved"][:, 1:].ravel()
-    waiting = record.minutes["waiting"][:, :-1].ravel()
-    minutes = np.bincount(waiting)
-    lengths = np.flatnonzero(minutes)
-    sums = np.bincount(waiting, reserved)[lengths]
-    squares = np.bincount(waiting, reserved.astype(np.float64) ** 2)[lengths]
-    mean = sums / minutes[lengths]
-    deviation = np.sqrt(np.maximum(squares / minutes[lengths] - mean**2, 0))
-    return pa.table(
-        {
-            "waiting": lengths,
-            "minutes": minutes[lengths],
-            "reserved_mean": mean,
-            "reserved_deviation": deviation,
-        }
-    )
-
-
-def _nodes(days: Days, record: DayRecord) -> pa.Table:
-    """Return the states of each node on a day that is busier than most."""
-    order = np.argsort(np.diff(days.first), kind="stable")
-    day = int(order[int(_BUSY_DAY * (len(order) - 1))])
-    states = record.states[day, : days.minutes[day]]
-    changes = np.ones_like(states, dtype=bool)
-    changes[1:] = states[1:] != states[:-1]
-    node, start = np.nonzero(changes.T)
-    last = np.append(node[1:] != node[:-1], True)
-    end = np.where(last, len(states), np.append(start[1:], 0))
-    return pa.table(
-        {
-            "day": np.full(len(node), day),
-            "name": [days.names[day]] * len(node),
-            "node": node,
-            "state": states[start, node].astype(np.int64),
-            "start": start,
-            "end": end,
         }
     )

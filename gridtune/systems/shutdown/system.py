@@ -126,7 +126,7 @@ class ShutdownSystem(System):
         days, log = self._days(parameters, load), load(*self.traces(parameters))
         whole = parameters.cut == "whole"
         p = parameters
-        results, record = replay(
+        results, _ = replay(
             days,
             platform,
             rule=_rule(p, days, platform, streams),
@@ -137,7 +137,6 @@ class ShutdownSystem(System):
             tau=parameters.tau,
             variant=parameters.variant,
             until_done=whole,
-            record=tables and not whole,
         )
         measures = measure_days(days, results, platform, tau=parameters.tau)
         metrics = combine_days(measures)
@@ -150,7 +149,7 @@ class ShutdownSystem(System):
             **kill_remarks(log.contents, killing=True),
             **lost_work(days.run, np.minimum(days.run, days.walltime), days.cores),
         }
-        return Outcome(metrics, notes, day_tables(days, measures, results, record) if tables else {})
+        return Outcome(metrics, notes, day_tables(days, measures, results) if tables else {})
 
     def _days(self, parameters: ShutdownParameters, load: WorkloadLoader) -> Days:
         """Return the selected days; the last few selections are cached, since a sweep's cells share them."""
