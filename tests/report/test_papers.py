@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
+from gridtune.core.cells import CellResult
 from gridtune.core.reproduction import Panel, PaperFigure, Reading, Series, read_reproduction
 from gridtune.errors import SweepError
-from gridtune.report.rankings.cells import ConfigurationRow
 from gridtune.report.reproduction import draw_figures
 from gridtune.report.reproduction.figures import _of_metrics, _points, _selected
 from tests.report.test_reproduction import cell
@@ -139,7 +139,7 @@ JOBS = pa.table(
 )
 
 
-def rows_of(*parameters: dict[str, Any]) -> list[ConfigurationRow]:
+def rows_of(*parameters: dict[str, Any]) -> list[list[CellResult]]:
     cells = [
         replace(
             cell(f"{number}", seed, 10.0 * number + seed, parameters=one, notes=NOTES),
@@ -148,10 +148,10 @@ def rows_of(*parameters: dict[str, Any]) -> list[ConfigurationRow]:
         for number, one in enumerate(parameters, start=1)
         for seed in range(3)
     ]
-    return ConfigurationRow.of(cells)
+    return [cells[number : number + 3] for number in range(0, len(cells), 3)]
 
 
-def points(panel: Panel, rows: list[ConfigurationRow]) -> tuple[list[float], list[float]]:
+def points(panel: Panel, rows: list[list[CellResult]]) -> tuple[list[float], list[float]]:
     sweep: Any = SimpleNamespace(tables_of=lambda cell: {"jobs": JOBS})
     drawn = _points(panel, rows, sweep, {})
     return drawn.x.tolist(), drawn.y.tolist()
@@ -167,7 +167,7 @@ def test_a_metric_is_drawn_over_a_parameter_or_a_metric() -> None:
     assert (drawn.low < drawn.y).all()
     assert (drawn.y < drawn.high).all()
     (row,) = _selected(Series("a", {"alpha": 0.5}), Panel("wait_mean", where={"order": "1"}), rows)
-    assert row.get("alpha") == 0.5
+    assert row[0].parameters["alpha"] == 0.5
     assert _selected(Series("a", {"alpha": 0.5}), Panel("wait_mean", where={"order": "2"}), rows) == []
 
 
@@ -214,7 +214,7 @@ def test_figures_of_the_swept_space_are_drawn(kind: Any, paper: Path, tmp_path: 
     empty = replace(figure, file="empty.png", panels=[Panel("no_metric")])
     demo = replace(read_reproduction(paper), figures=[figure, empty])
     sweep: Any = SimpleNamespace(
-        name="waits", results=[result for row in rows for result in row.results], directory=tmp_path
+        name="waits", results=[result for row in rows for result in row], directory=tmp_path
     )
     assert draw_figures([demo], sweep) == [tmp_path / "plots" / "waits.png"]
     (drawing,) = drawings.values()

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from gridtune.core import style
+from gridtune.core.cells import CellResult
 from gridtune.core.reproduction import Panel, PaperFigure, Reproduction, Series
-from gridtune.report.rankings.cells import ConfigurationRow
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.types import AnyArray, FloatArray
 
@@ -30,6 +30,10 @@ _MOST_MARKERS = 30
 _LARGEST_PART = 0.2
 #: The fewest points of a line.
 _FEWEST_POINTS = 2
+
+
+#: The finished cells of a configuration on a workload, a replicate each.
+_Row = Sequence[CellResult]
 
 
 class _Points(NamedTuple):
@@ -69,7 +73,11 @@ def draw_figures(reproductions: Iterable[Reproduction], sweep: FinishedSweep) ->
 
 
 def _draw(figure: PaperFigure, sweep: FinishedSweep, path: Path) -> bool:
-    rows = ConfigurationRow.of(sweep.results)
+    configurations: dict[tuple[str, str], list[CellResult]] = {}
+    for cell in sweep.results:
+        if cell.state == "done":
+            configurations.setdefault((cell.workload, cell.configuration_id), []).append(cell)
+    rows = list(configurations.values())
     tables: dict[str, Any] = {}
     panels = [
         (panel, [_points(panel, _selected(series, panel, rows), sweep, tables) for series in figure.series])
@@ -98,24 +106,21 @@ def _draw(figure: PaperFigure, sweep: FinishedSweep, path: Path) -> bool:
     return True
 
 
-def _selected(series: Series, panel: Panel, rows: Sequence[ConfigurationRow]) -> list[ConfigurationRow]:
+def _selected(series: Series, panel: Panel, rows: Sequence[_Row]) -> list[_Row]:
+    def value_of(row: _Row, name: str) -> Any:
+        return row[0].workload if name == "workload" else row[0].parameters.get(name)
+
     wanted = [*series.where.items(), *panel.where.items()]
-    return [
-        row
-        for row in rows
-        if all((row.workload if name == "workload" else row.get(name)) == value for name, value in wanted)
-    ]
+    return [row for row in rows if all(value_of(row, name) == value for name, value in wanted)]
 
 
-def _points(
-    panel: Panel, rows: Sequence[ConfigurationRow], sweep: FinishedSweep, tables: dict[str, Any]
-) -> _Points:
+def _points(panel: Panel, rows: Sequence[_Row], sweep: FinishedSweep, tables: dict[str, Any]) -> _Points:
     """Return the points of a series in a panel; `tables`: those of the cells that were run again so far."""
     if not rows:
         return _Points.of([], [])
     if panel.table:
         points = _of_columns(panel, rows[0], sweep, tables)
-    elif panel.y in rows[0].results[0].metrics:
+    elif panel.y in rows[0][0].metrics:
         points = _of_metrics(panel, rows)
     else:
         points = _of_notes(panel, rows[0])
@@ -124,30 +129,39 @@ def _points(
     return _Points(*scaled)
 
 
-def _of_metrics(panel: Panel, rows: Sequence[ConfigurationRow]) -> _Points:
+def _values(row: _Row, metric: str) -> FloatArray:
+    return np.array([cell.metrics.get(metric, np.nan) for cell in row])
+
+
+def _place(row: _Row, name: str) -> Any:
+    """Return the value of a parameter, or the mean of a metric; None without either."""
+    if name in row[0].metrics:
+        return np.nanmean(_values(row, name))
+    return row[0].parameters.get(name)
+
+
+def _of_metrics(panel: Panel, rows: Sequence[_Row]) -> _Points:
     """Return the mean of each configuration over its replicates, by a parameter or another metric."""
     points = []
     for number, row in enumerate(rows):
-        values = row.values(panel.y)
+        values = _values(row, panel.y)
         if panel.over:
-            values = values / np.nanmean(row.values(panel.over))
+            values = values / np.nanmean(_values(row, panel.over))
         values = values[np.isfinite(values)]
-        place = row.get(panel.x, row.mean(panel.x)) if panel.x else number + 1
+        place = _place(row, panel.x) if panel.x else number + 1
         if len(values) and place is not None and np.isfinite(place):
             interval = bootstrap_interval(values, rng=np.random.default_rng(0))
             points.append((place, values.mean(), interval.low, interval.high))
     return _Points(*np.array(sorted(points), np.float64).reshape(-1, 4).T)
 
 
-def _of_notes(panel: Panel, row: ConfigurationRow) -> _Points:
+def _of_notes(panel: Panel, row: _Row) -> _Points:
     """Return the means over replicates of the numbers in a note, by their places."""
-    if not all(
-        result.notes.get(name) for name in filter(None, (panel.y, panel.over)) for result in row.results
-    ):
+    if not all(result.notes.get(name) for name in filter(None, (panel.y, panel.over)) for result in row):
         return _Points.of([], [])
 
     def means(name: str) -> FloatArray:
-        noted = [result.notes[name] for result in row.results]
+        noted = [result.notes[name] for result in row]
         shortest = min(map(len, noted), default=0)
         return np.array([numbers[:shortest] for numbers in noted], np.float64).mean(axis=0)
 
@@ -160,9 +174,9 @@ def _of_notes(panel: Panel, row: ConfigurationRow) -> _Points:
     return _Points.of(range(1, len(values) + 1), values)
 
 
-def _of_columns(panel: Panel, row: ConfigurationRow, sweep: FinishedSweep, tables: dict[str, Any]) -> _Points:
+def _of_columns(panel: Panel, row: _Row, sweep: FinishedSweep, tables: dict[str, Any]) -> _Points:
     """Return points made of columns of the table of a configuration's runs."""
-    cells = row.results if panel.joined else row.results[:1]
+    cells = row if panel.joined else row[:1]
     for cell in cells:
         if cell.cell_id not in tables:
             tables[cell.cell_id] = sweep.tables_of(cell)
