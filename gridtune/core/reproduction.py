@@ -188,7 +188,7 @@ class Criterion:
     Attributes
     ----------
     text
-        What the number is.
+        Name of the number, in words.
     ours
         Where it comes from.
     published
@@ -324,7 +324,7 @@ class Panel:
     x_factor, y_factor
         Factors from the units of the values to those of the labels.
     sum_up, mean_of
-        Whether to draw the cumulative sum of `y`, and the number of places to average over.
+        True to draw the cumulative sum of `y`; the number of places to average over.
     logarithmic
         The axes with a logarithmic scale: "x", "y", "xy" or "".
     title
@@ -428,7 +428,7 @@ class Reproduction:
     published
         The published numbers, by a short name.
     name
-        What `gridtune reproduce` calls it.
+        Its name for `gridtune reproduce`.
     """
 
     title: str

@@ -113,14 +113,14 @@ def reproduce(
     name
         One of `reproduction_names()`.
     full
-        Whether to run the whole experiments with the real logs, instead of parts with what logs there are.
+        True to run the whole experiments on the real logs; False to run parts on the logs that are here.
     folder
         Where everything goes; by default `results/reproduce-NAME-quick` or `-full`.
     workers
         As in `run_sweep`.
     tracking, tracking_uri
-        Whether to track the sweeps, the verdicts and the page in MLflow, and the store: one that is given
-        is tracked in.
+        True to track the sweeps, the verdicts and the page in MLflow, and the store; a store alone is
+        enough.
     output
         As in `run_sweep`.
     say

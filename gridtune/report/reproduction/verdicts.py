@@ -80,9 +80,9 @@ class JudgedCriterion:
     Attributes
     ----------
     text, target
-        What the number is, and what it must be.
+        Name of the number, and the condition on it.
     outcome
-        Whether it is.
+        Outcome of the condition.
     ours
         The number; None if it was not measured.
     published
@@ -92,7 +92,7 @@ class JudgedCriterion:
     how
         Where ours comes from.
     recorded
-        Whether ours is of an earlier run.
+        True if ours is of an earlier run.
     """
 
     text: str
@@ -202,7 +202,7 @@ class Estimate:
     value, low, high
         The mean and its 95 % interval; NaN ends where there are fewer than two replicates.
     replicates
-        How many there are; 0 for a number of an earlier run.
+        Number of replicates; 0 for a number of an earlier run.
     """
 
     value: float
@@ -315,7 +315,7 @@ class TraceUse:
     checksum
         Its SHA-256.
     remark
-        What it stands in for; "" for the log itself.
+        The log that it stands in for; "" for the log itself.
     """
 
     name: str
@@ -355,7 +355,7 @@ class Reproduced:
     system, system_version
         The system, and the version of its results.
     full
-        Whether the whole experiments were run.
+        True if the whole experiments were run.
     command
         The command that does so again.
     commands
