@@ -106,7 +106,7 @@ def test_slots_that_are_too_narrow_are_combined() -> None:
     assert together.piece_processors.tolist() == [2, 3]
     for cross_slot in ("narrow", "never"):  # one slot is wide enough, if later
         assert plan(workflow, slots, cross_slot=cross_slot).start.tolist() == [60]
-    assert plan(workflow, slots.select([0, 1]), cross_slot="narrow").start.tolist() == [30]
+    assert plan(workflow, Slots.of([0, 30], [100, 50], [3, 2]), cross_slot="narrow").start.tolist() == [30]
 
 
 def test_slots_of_different_sites_are_not_combined() -> None:
