@@ -77,7 +77,7 @@ def test_where_there_is_no_folder_of_spaces_our_own_are_listed_and_run(
 
 def test_systems_and_traces_are_those_of_their_own_commands() -> None:
     runner = CliRunner()
-    assert output_of("systems", "--json") == runner.invoke(cli, ["systems", "--json"]).output
+    assert output_of("list", "systems", "--json") == runner.invoke(cli, ["list", "systems", "--json"]).output
     assert output_of("traces", "--json") == runner.invoke(cli, ["traces", "list", "--json"]).output
 
 

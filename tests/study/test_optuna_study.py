@@ -1,4 +1,4 @@
-"""`gridtune export --format optuna`: a sweep as a study that Optuna reads."""
+"""`gridtune results export --format optuna`: a sweep as a study that Optuna reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def swept(folder: Path, **changes: Any) -> gt.Study:
 
 
 def exported(folder: Path, *options: str) -> Any:
-    assert run("export", folder, "--out", folder / "study.db", "--force", *options) == 0
+    assert run("results", "export", folder, "--out", folder / "study.db", "--force", *options) == 0
     return optuna.load_study(study_name="toys", storage=f"sqlite:///{folder}/study.db")
 
 
@@ -101,6 +101,6 @@ def test_what_it_cannot_have_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
         (["--format", "optuna", "--rank", 2, "--out", tmp_path / "a.db"], "leave out --workload and --rank"),
         (["--objective", "los", "--out", tmp_path / "a.db"], "did you mean 'loss'"),
     ):
-        assert run("export", tmp_path, *options) == 2
+        assert run("results", "export", tmp_path, *options) == 2
         assert words in capsys.readouterr().err
     assert not (tmp_path / "a.db").exists()
