@@ -247,9 +247,7 @@ def _print_plan(
         "replicates": space.replicates.count,
     }
     if adaptive is not None:
-        summary["trials"] = adaptive.trials
-    if adaptive is not None or space.strategy.race is not None:
-        summary["most_cells"] = plan.most
+        summary |= {"trials": adaptive.trials, "most_cells": plan.most}
     summary |= _progress(plan, results, retry, workers)
     if as_json:
         print_json(summary)
@@ -283,10 +281,7 @@ def _progress(
     space = plan.space
     own: dict[str, CellResult] = dict(results)
     missing: dict[tuple[str, str], int]
-    if space.strategy.race is not None:
-        own, rest = _race_progress(plan, results, retry)
-        missing = Counter((cell.workload, cell.configuration_id) for cell in rest)
-    elif space.strategy.adaptive is None:
+    if space.strategy.adaptive is None:
         own = {key: result for key, result in results.items() if plan.has(result)}
         finished = Counter(result.configuration_id for result in own.values() if result.state not in retry)
         missing = {
@@ -312,21 +307,6 @@ def _progress(
         "workers": at_once,
         "seconds_left": None if seconds is None else seconds / at_once,
     }
-
-
-def _race_progress(
-    plan: PlannedSpace, results: Mapping[str, CellResult], retry: Collection[str]
-) -> tuple[dict[str, CellResult], list[Cell]]:
-    """Return the results that a race has, and the cells it comes to at most beside them."""
-    from gridtune.sweep.search.racing import RaceQueue
-
-    cells = plan.cells()
-    finished = {cell_id: result for cell_id, result in results.items() if result.state not in retry}
-    queue = RaceQueue(plan, cells, finished, workers=1)
-    own = {cell.cell_id: finished[cell.cell_id] for cell in queue.cells() if cell.cell_id in finished}
-    if not queue.left:
-        return own, []
-    return own, [cell for cell in cells if cell.cell_id not in own][: queue.most - len(own)]
 
 
 def _progress_text(summary: Mapping[str, Any], folder: str | Path) -> str:
@@ -364,11 +344,6 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
     if space.strategy.adaptive is None:
         configurations = count_text(summary["configurations"], "configuration")
         each = ", each" if summary["configurations"] > 1 else ""
-        race = space.strategy.race
-        if race is not None:
-            first = min(race.first, summary["replicates"])
-            most = f"up to {count_text(summary['most_cells'], 'cell')}"
-            return f"{most}: {configurations}{each} with {first} to {replicates}, as the race decides"
         return f"{count_text(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
     baseline = "the baseline and " if summary["cells"] else ""
     configurations = f"{count_text(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"

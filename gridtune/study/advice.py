@@ -18,13 +18,11 @@ from gridtune.report.card import Card, Change, compare_rows
 from gridtune.report.labels import count_text, interval_text, percent_text
 from gridtune.report.rankings.ranking import Verdict, plain
 from gridtune.report.tables import plain_table
+from gridtune.slurm.comparison import Comparison, LoggedJobs, logged_jobs, replayed_waits
+from gridtune.slurm.configuration import configuration_difference, read_cluster
 from gridtune.slurm.effective import Effective
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
-from gridtune.slurm.reading.configuration import read_cluster
-from gridtune.slurm.reading.queue import TASK, read_queue
-from gridtune.slurm.whatif import LoggedJobs, configuration_difference, logged_jobs, replayed_waits
-from gridtune.statistics.dependence import neighbour_correlation
-from gridtune.types import FloatArray
+from gridtune.slurm.queue import TASK, read_queue
 from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting.jobs import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
@@ -46,10 +44,8 @@ class WhatIf:
     ----------
     log
         The log.
-    jobs
-        Its jobs that both configurations can run.
-    before, after
-        Simulated waits in seconds under the two configurations, shape (draws, jobs).
+    comparison
+        Simulated waits of its jobs that both configurations can run, before and after the change.
     difference
         Lines of `slurm.conf` that differ, with "-" or "+" in front.
     not_modelled
@@ -57,25 +53,24 @@ class WhatIf:
     """
 
     log: Workload
-    jobs: LoggedJobs
-    before: FloatArray
-    after: FloatArray
+    comparison: Comparison
     difference: Sequence[str]
     not_modelled: Sequence[str]
+
+    @property
+    def jobs(self) -> LoggedJobs:
+        """The jobs that both configurations can run."""
+        return self.comparison.jobs
 
     @cached_property
     def changes(self) -> Mapping[str, Change]:
         """The effect on all jobs and on each class, by name; all of them share an error of 5 %."""
-        jobs, classes = self.jobs, self.jobs.classes()
-        before, after = (
-            np.array([jobs.samples(values, one.members) for one in classes])
-            for values in (self.before, self.after)
-        )
-        correlation = 0.0 if jobs.replicate == "draw" else neighbour_correlation(after, before)
-        compared = compare_rows(after, before, correlation, comparisons=len(classes))
+        classes, (before, after) = self.comparison.classes, self.comparison.replicates
+        compared = compare_rows(after, before, self.comparison.correlation, comparisons=len(classes))
         changes = {}
         for number, one in enumerate(classes):
-            old, new = (float(values[:, one.members].mean()) for values in (self.before, self.after))
+            means = self.comparison.means(one.members)
+            old, new = means["simulated"], means["changed"]
             effect = "not sure"
             if compared.shown[number]:
                 effect = "worse" if new > old else "better"
@@ -111,9 +106,9 @@ class WhatIf:
         return replace(card, changes=losers[:_NAMED]) if len(losers) > _NAMED else card
 
     def _text(self, whole: Change) -> str:
-        jobs = self.jobs
-        low, high = np.quantile(self.after.mean(axis=1) / np.maximum(self.before.mean(axis=1), 1), _RANGE)
-        number = len(self.before) if jobs.replicate == "draw" else int(jobs.blocks.max()) + 1
+        jobs, before, after = self.jobs, self.comparison.before, self.comparison.after
+        low, high = np.quantile(after.mean(axis=1) / np.maximum(before.mean(axis=1), 1), _RANGE)
+        number = len(before) if jobs.replicate == "draw" else int(jobs.blocks.max()) + 1
         interval = interval_text(whole.low, whole.high, percent_text) or "unknown"
         verdict = {"worse": "They wait longer.", "better": "They wait less."}
         text = (
@@ -129,28 +124,17 @@ class WhatIf:
         if known.any():
             text += (
                 f" Their recorded mean wait is {jobs.recorded[known].mean():,.0f} s, the simulated one "
-                f"{self.before[:, known].mean():,.0f} s."
+                f"{before[:, known].mean():,.0f} s."
             )
         return text
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return the numbers of each class, in seconds; nine replays in ten lie in a range."""
         rows = {}
-        for one in self.jobs.classes():
+        for one in self.comparison.classes:
             change = self.changes[one.name]
-            recorded = self.jobs.recorded[one.members]
-            known = recorded[recorded >= 0]
-            ranges = [
-                np.quantile(values[:, one.members].mean(axis=1), _RANGE).tolist()
-                for values in (self.before, self.after)
-            ]
             rows[one.name] = {
-                "jobs": len(one.members),
-                "recorded": float(known.mean()) if len(known) else None,
-                "simulated": change.baseline,
-                "simulated_range": ranges[0],
-                "changed": change.mean,
-                "changed_range": ranges[1],
+                **self.comparison.means(one.members),
                 "relative": change.relative,
                 "relative_interval": [change.low, change.high],
                 "effect": change.effect,
@@ -199,7 +183,7 @@ class WhatIf:
             "jobs": len(self.jobs.requests),
             "left_out": self.jobs.left_out,
             "processors_allocated_to_requested": self._factor(),
-            "draws": len(self.before),
+            "draws": len(self.comparison.before),
             "replicate": self.jobs.replicate,
             **self.card.as_dict(),
             "slurm_conf": list(self.difference),
@@ -269,7 +253,7 @@ def whatif(
     )
     difference = configuration_difference(folder, other, change)
     not_modelled = sorted({*cluster.not_modelled, *changed.not_modelled})
-    return WhatIf(workload, jobs, before, after, difference, not_modelled)
+    return WhatIf(workload, Comparison(jobs, before, after), difference, not_modelled)
 
 
 @dataclass(frozen=True)

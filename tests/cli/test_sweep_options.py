@@ -60,19 +60,6 @@ def test_a_dry_run_says_what_is_done_and_how_long_the_rest_takes(
     assert "6 done, 1 failed, 1 lost, 8 to run: about 2 min with 2 workers" in text
 
 
-def test_a_dry_run_of_a_race_says_that_its_number_of_cells_is_a_limit(
-    space: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    content = yaml.safe_load(space.read_text())
-    content |= {"replicates": {"seeds": 4}, "strategy": {"race": {"budget": 28}}}
-    space.write_text(yaml.safe_dump(content))
-    assert sweep(space, "--dry-run") == 0
-    text = capsys.readouterr().out
-    assert "up to 28 cells: 8 configurations" in text
-    assert "0 done, up to 28 to run" in text
-    assert "… and up to 23 more" in text
-
-
 def test_the_time_left_is_that_of_the_same_configuration_or_workload(space: Path) -> None:
     cells = space_cells(load_space(space))
     folder = finished_sweep(space.parent / "results" / "toys", space)

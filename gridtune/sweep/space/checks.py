@@ -81,7 +81,7 @@ def _check_metrics(space: SearchSpace, system: System) -> None:
         if constraint.of_baseline and not space.baseline:
             hint = "name one under `baseline`, or give a number"
             raise space.fault("there is no baseline to compare with", "subject_to", metric, hint=hint)
-    if space.subject_to and (space.strategy.race or space.strategy.stopping):
+    if space.subject_to and space.strategy.stopping:
         message = f"{space.strategy.kind} stops configurations by the objective alone, not by bounds"
         raise space.fault(message, "subject_to", hint="with bounds, use grid, random, sobol or optuna")
 

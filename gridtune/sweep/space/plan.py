@@ -216,8 +216,6 @@ class PlannedSpace:
     def most(self) -> int:
         """Number of cells at most: those that are known up front, unless the strategy decides."""
         strategy, stopping = self.space.strategy, self.space.strategy.stopping
-        if strategy.race is not None:
-            return strategy.race.most(self.count)
         if strategy.adaptive is None:
             return self.count
         steps = 1

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gridtune.registry import name_hint
+from gridtune.registry import name_hint, removed_hint
 
 __all__ = [
     "ITERATIONS",
@@ -22,7 +21,6 @@ __all__ = [
     "HyperBand",
     "MedianStopping",
     "Population",
-    "Racing",
     "SamplerName",
     "Sampling",
     "SpacePart",
@@ -170,48 +168,6 @@ class MedianStopping(Stopping):
 
     grace: Annotated[int, Field(gt=0)] = 1
     samples: Annotated[int, Field(gt=0)] = 3
-
-
-class Racing(SpacePart):
-    """A race: more replicates for the configurations that can still matter.
-
-    Attributes
-    ----------
-    error
-        The chance, over the whole sweep, that a difference is found where there is none, and that the best
-        configuration is given up.
-    first
-        Replicates of every configuration before the first decision.
-    width
-        Half the width of a paired interval, as a share of the mean that is compared with, that is narrow
-        enough; None for never.
-    budget
-        Cells at most: their number, or, up to 1.0, their share of those of all replicates; None for all.
-    verdicts
-        Whether a configuration that cannot be best goes on until its difference to the baseline is clear.
-    random, sobol
-        Points that race; by default those of the grid.
-    """
-
-    error: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    first: Annotated[int, Field(ge=2)] = 3
-    width: Annotated[float, Field(gt=0)] | None = None
-    budget: Annotated[int | float, Field(gt=0)] | None = None
-    verdicts: bool = True
-    random: Sampling | None = None
-    sobol: Sampling | None = None
-
-    @model_validator(mode="after")
-    def _one_sampler(self) -> Racing:
-        if self.random is not None and self.sobol is not None:
-            raise ValueError("one of random and sobol draws the points, not both")
-        return self
-
-    def most(self, cells: int) -> int:
-        """Return how many cells a race comes to at most, of so many in all."""
-        budget = cells if self.budget is None else self.budget
-        share = isinstance(budget, float) and budget <= 1
-        return min(cells, math.floor(budget * cells) if share else int(budget))
 
 
 #: Chooses one of a number of alternatives for the node of a number.
@@ -382,7 +338,7 @@ class TrainingSearch(Adaptive):
 class Strategy(SpacePart):
     """Choice of the configurations to run: exactly one of these."""
 
-    alternatives = ("grid", "random", "sobol", "optuna", "asha", "hyperband", "median", "race", "train")
+    alternatives = ("grid", "random", "sobol", "optuna", "asha", "hyperband", "median", "train")
 
     grid: Annotated[dict[str, Any], Field(max_length=0)] | None = None
     random: Sampling | None = None
@@ -391,16 +347,14 @@ class Strategy(SpacePart):
     asha: Halving | None = None
     hyperband: HyperBand | None = None
     median: MedianStopping | None = None
-    race: Racing | None = None
     train: TrainingSearch | None = None
 
     @property
     def drawn(self) -> tuple[Literal["random", "sobol"], Sampling] | None:
         """Sampling of points that are known up front; None where they are not drawn."""
-        source = self.race or self
-        if source.random is not None:
-            return "random", source.random
-        return None if source.sobol is None else ("sobol", source.sobol)
+        if self.random is not None:
+            return "random", self.random
+        return None if self.sobol is None else ("sobol", self.sobol)
 
     @property
     def adaptive(self) -> Adaptive | None:
@@ -418,7 +372,11 @@ class Strategy(SpacePart):
     @model_validator(mode="before")
     @classmethod
     def _bare_word(cls, value: Any) -> Any:
-        if value in ("grid", "race"):
+        named = [value] if isinstance(value, str) else value if isinstance(value, Mapping) else ()
+        for name in named:
+            if instead := removed_hint("strategy", str(name)):
+                raise ValueError(f"the strategy {name} was removed: {instead}")
+        if value == "grid":
             return {value: {}}
         if isinstance(value, str) and value in cls.model_fields:
             raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
