@@ -64,8 +64,7 @@ def glossary() -> list[_Entry]:
 
 
 @command(name="help")
-@click.pass_context
-def help_command(ctx: click.Context, topic: Sequence[str] = ()) -> None:
+def help_command(topic: Sequence[str] = ()) -> None:
     """Show the help of a command, or explain a word or a metric; without TOPIC, list commands and words.
 
     `gridtune help completion SHELL` prints the script that completes commands, options, systems, parameters
@@ -83,6 +82,7 @@ def help_command(ctx: click.Context, topic: Sequence[str] = ()) -> None:
     """
     from gridtune.cli.main import RENAMED
 
+    ctx = click.get_current_context()
     words = [*RENAMED.get(topic[0], topic[:1]), *topic[1:]] if topic else []
     if not words:
         text = _contents(ctx)
