@@ -102,7 +102,7 @@ class WhatIf:
     def short_card(self) -> Card:
         """Return the card with no more than the classes that lose most."""
         card = self.card
-        losers = sorted(card.pays, key=lambda change: -(change.relative or 0))
+        losers = sorted(card.worse, key=lambda change: -(change.relative or 0))
         return replace(card, changes=losers[:_NAMED]) if len(losers) > _NAMED else card
 
     def _text(self, whole: Change) -> str:
