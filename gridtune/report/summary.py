@@ -24,6 +24,7 @@ from gridtune.report.facts import SweepFacts, has_configuration, write_json
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     file_text,
+    in_table,
     parameter_names,
     percent_text,
     row_label,
@@ -48,7 +49,6 @@ from gridtune.report.rankings.ranking import (
     strata,
 )
 from gridtune.report.tables import ranking_html, ranking_markdown, table_csv
-from gridtune.sweep.journal.results import in_table
 
 __all__ = [
     "DERIVED_FILE",
