@@ -9,8 +9,13 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[1] / "scripts" / "follow"
 
 
+def climb_at_most(limit: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), "--limit", str(limit)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
 def test_a_space_climbs_ten_times_at_most() -> None:
-    done = subprocess.run([sys.executable, SCRIPT, "--limit", "10"], capture_output=True, text=True)
+    done = climb_at_most(10)
     assert done.returncode == 0, done.stdout
     assert "gridtune.study.run._run" in done.stdout
-    assert subprocess.run([sys.executable, SCRIPT, "--limit", "1"], capture_output=True).returncode == 1
+    assert climb_at_most(1).returncode == 1

@@ -1,4 +1,4 @@
-"""`gridtune sweep` and `gridtune merge`: run a search space, or estimate it by --dry-run; join its shards."""
+"""`gridtune sweep` and `gridtune results merge`: run a search space, estimate it, join its shards."""
 
 from __future__ import annotations
 
@@ -72,13 +72,6 @@ _RETRIED = frozenset({"failed", "timed_out", "lost"})
 )
 @click.option("--objective", metavar="METRIC", help="Rank by this metric instead of the space's.")
 @click.option(
-    "--schedules",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Keep a schedule of the N best configurations of each workload. [default: the best alone]",
-)
-@click.option(
     "--retry",
     multiple=True,
     type=click.Choice(["failed", "timed_out", "lost", "all"]),
@@ -88,7 +81,7 @@ _RETRIED = frozenset({"failed", "timed_out", "lost"})
 @click.option(
     "--shard",
     metavar="K/N",
-    help="Run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N; see gridtune merge.",
+    help="Run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N.",
 )
 @click.option(
     "--dry-run",
@@ -103,7 +96,6 @@ def sweep(
     no_tracking: bool,
     settings: tuple[str, ...],
     objective: str | None,
-    schedules: int,
     retry: tuple[str, ...],
     retry_failed: bool,
     shard: str | None,
@@ -154,15 +146,14 @@ def sweep(
     options |= {"retry_failed": again, "output": "json" if as_json else "quiet" if quiet else "screen"}
     if shard is not None:
         if tracking_uri is not None:
-            raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune merge.")
+            raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune results merge.")
         _run_shard(plan, shard, **options)
         return
     from gridtune.study.finished import finished_answer
 
     began = time.monotonic()
     answer = None
-    # Other schedules than the usual ones are written anew.
-    if not isinstance(directory, str) and schedules == 1:
+    if not isinstance(directory, str):
         answer = finished_answer(plan, directory, tracking=not no_tracking, uri=tracking_uri)
     if answer is not None:
         screen, content = answer
@@ -173,7 +164,7 @@ def sweep(
         return
     from gridtune.study import run_sweep
 
-    options |= {"tracking": not no_tracking, "tracking_uri": tracking_uri, "schedules": schedules}
+    options |= {"tracking": not no_tracking, "tracking_uri": tracking_uri}
     study = run_sweep(plan, **options)
     if as_json:
         print_json(study.as_dict())
@@ -195,7 +186,7 @@ def _run_shard(plan: PlannedSpace, text: str, *, output: Output, **options: Any)
         states = ", ".join(f"{count:,} {state}" for state, count in result.counts.items() if count)
         click.echo(f"shard {shard}: {len(result.results):,} cells ({states or 'none'}) in {folder}")
         around = str(folder).rpartition("/")[0] or "."
-        click.echo(f"  when all {shard.count} are there: gridtune merge {around} --out FOLDER")
+        click.echo(f"  when all {shard.count} are there: gridtune results merge {around} --out FOLDER")
     if not result.complete:
         sys.exit(EXIT_FAILED_CELLS)
 
@@ -380,8 +371,8 @@ def merge(
     Examples:
       gridtune sweep my_space.yaml --shard 1/2
       gridtune sweep my_space.yaml --shard 2/2
-      gridtune merge results/my_space/shards --out results/my_space
-      gridtune merge s3://bucket/my_space/shards --out s3://bucket/my_space
+      gridtune results merge results/my_space/shards --out results/my_space
+      gridtune results merge s3://bucket/my_space/shards --out s3://bucket/my_space
     """
     from gridtune.study.run import merge_shards
 
