@@ -33,27 +33,8 @@ from gridtune.report.labels import (
 from gridtune.report.rankings.bounds import Bounds, constrained, constrained_overall, judge_constraints
 from gridtune.report.rankings.cells import Cells, configuration_parameters, read_cells
 from gridtune.report.rankings.combined import Front, front_table, fronts_of, rank_overall
-<<<<<<< HEAD
-from gridtune.report.rankings.eligibility import (
-    Bounds,
-    constrained,
-    constrained_overall,
-    judge_constraints,
-)
-from gridtune.report.rankings.ranking import (
-    Verdict,
-    has_values,
-    rank,
-    ranking_head,
-    share_error,
-    strata,
-)
-from gridtune.report.tables import ranking_html, ranking_markdown, table_csv
-=======
 from gridtune.report.rankings.ranking import Ranking, has_values, rank, share_error, without_verdicts
 from gridtune.report.tables import ranking_markdown, table_csv
-from gridtune.sweep.journal.results import in_table
->>>>>>> main
 
 __all__ = ["DERIVED_FILE", "Best", "Summary", "list_derived", "summarise", "write_report"]
 

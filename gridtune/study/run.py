@@ -207,15 +207,8 @@ def _run(
             if tracker:
                 # The runs are sent while the figures are drawn.
                 tracker.publish(summary, sweep.table, seconds=sweep.seconds)
-<<<<<<< HEAD
             study, tracked = when_there_is_room(
-                partial(_write_report, sweep, summary, best, tracked=tracker is not None),
-                sweep.path.parent,
-                _warn,
-=======
-            study, schedules, files = when_there_is_room(
-                partial(_write_report, sweep, summary), sweep.path.parent, _warn
->>>>>>> main
+                partial(_write_report, sweep, summary, tracked=tracker is not None), sweep.path.parent, _warn
             )
             if remote is not None:
                 stage("storing the report", 0)
@@ -236,15 +229,8 @@ def _run(
     return replace(study, tracking=outcome)
 
 
-<<<<<<< HEAD
-def _write_report(
-    sweep: SweepResult, summary: Summary, best: int, *, tracked: bool
-) -> tuple[Study, list[Artefact]]:
+def _write_report(sweep: SweepResult, summary: Summary, *, tracked: bool) -> tuple[Study, list[Artefact]]:
     """Write the tables and figures of a sweep; return the study and the files to track."""
-=======
-def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[ScheduleFiles], list[Path]]:
-    """Write the tables and figures of a sweep; return the study, its schedules and all files."""
->>>>>>> main
     folder = sweep.path.parent
     schedules = write_schedules(summary, sweep.results, folder / SCHEDULES)
     found = {name: getattr(sweep, name) for name in ("earlier", "renaming", "other_code")}

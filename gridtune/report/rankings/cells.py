@@ -15,13 +15,8 @@ import pyarrow.compute as pc
 
 from gridtune.errors import MetricError
 from gridtune.registry import name_hint
-<<<<<<< HEAD
-from gridtune.report.labels import PARAMETER_PREFIX, parameter_names
-=======
 from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
 from gridtune.statistics.dependence import neighbour_correlation
-from gridtune.sweep.space.points import baseline_indices
->>>>>>> main
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -320,14 +315,8 @@ def baselines(
     wanted = {name: value for name, value in baseline.items() if name not in stratum}
     if not wanted:
         # The baseline follows from the stratum: each configuration is its own.
-<<<<<<< HEAD
-        return np.arange(len(configurations))
-    parameters = [configuration.parameters for configuration in configurations]
-    return np.array(_baseline_indices(parameters, wanted), dtype=np.int64)
-=======
         return np.arange(len(parameters))
-    return np.array(baseline_indices(list(parameters), wanted), dtype=np.int64)
->>>>>>> main
+    return np.array(_baseline_indices(list(parameters), wanted), dtype=np.int64)
 
 
 @dataclass(frozen=True)
