@@ -241,9 +241,8 @@ def _test_notes(
     compared = sum(row["p_value"] is not None for row in every)
     yield (
         "better, worse: the paired interval excludes 0, and so does a sign-flip test at 5 % of "
-        f"{'all ' if compared > 1 else ''}{compared} comparison{'s' if compared > 1 else ''} of "
-        + (f"the {head.tables} tables" if head.tables > 1 else "this table")
-        + (" together" if compared > 1 or head.tables > 1 else "")
+        f"{'all ' if compared > 1 else ''}{count_text(compared, 'comparison')} of this table"
+        + (" together" if compared > 1 else "")
     )
     correlation = max((row["correlation"] or 0.0 for row in every), default=0.0)
     pairs = max(row["pairs"] for row in every)

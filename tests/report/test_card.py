@@ -199,18 +199,10 @@ def test_a_bound_on_windows_that_depend_on_each_other_needs_a_wider_interval() -
         assert windows.high - windows.low > 1.4 * (alone.high - alone.low)
 
 
-def test_members_of_a_front_have_names_and_objectives_that_trade_are_told_apart() -> None:
+def test_members_of_a_front_have_names() -> None:
     planted = {"fcfs": {}, "quick": {"bounded_slowdown_mean": 0.5, "wait_max": 2.0}}
     card = summary(cells(planted), objectives=("bounded_slowdown_mean", "wait_max")).cards[0]
     assert card.front[0].startswith("2 of 2 by bounded_slowdown_mean, wait_max: quick (")
-    assert card.alike == []
-    same = {"fcfs": {}, "noise": {}}
-    card = summary(cells(same), objectives=("bounded_slowdown_mean", "wait_max")).cards[0]
-    if len(card.front[0].split("), ")) > 1:
-        assert card.alike == [
-            "bounded_slowdown_mean and wait_max do not conflict: no two members of the front are shown to "
-            "trade one for the other"
-        ]
 
 
 def test_what_would_settle_an_unsure_verdict_is_a_number_of_replicates() -> None:
