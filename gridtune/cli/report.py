@@ -71,9 +71,9 @@ def report(
     """Print the ranking of a sweep that has been run, and write its tables and figures again.
 
     RESULTS is a sweep's folder, such as results/quickstart, or its URL, where nothing is changed: the
-    report is made in a copy here. No cell is run. With --objective, --baseline or
-    --together the rankings go into a folder of their own in it, such as
-    results/quickstart/report-utilisation, and the sweep's own stay as they are.
+    report is made in a copy here. No cell is run. With --objective or --baseline the rankings
+    go into a separate folder in it, such as results/quickstart/report-utilisation, and the sweep's own stay
+    as they are.
 
     \b
     Examples:

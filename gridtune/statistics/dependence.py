@@ -22,7 +22,6 @@ from gridtune.types import FloatArray
 
 __all__ = [
     "effective_number",
-    "error_ratio",
     "innovations",
     "neighbour_correlation",
     "series_correlation",
@@ -112,10 +111,10 @@ def widening(n: int, correlation: float, confidence: float) -> float:
         return 1.0
     effective = effective_number(n, correlation)
     quantiles = t_quantile(max(effective, 2.0), confidence) / t_quantile(n, confidence)
-    return float(error_ratio(n, correlation) * quantiles)
+    return float(_error_ratio(n, correlation) * quantiles)
 
 
-def error_ratio(n: int, correlation: float) -> float:
+def _error_ratio(n: int, correlation: float) -> float:
     """Return the standard error of a mean of n correlated replicates over what independent ones suggest."""
     return math.sqrt((n - 1) / max(effective_number(n, correlation) - 1, 0.5))
 
