@@ -1,4 +1,4 @@
-"""The verdict as a card: the best configuration, who loses by it, what ties with it, and what is not settled.
+"""The verdict as a card: the best configuration, the losers, the ties, and the open questions.
 
 The terminal, the page, MLflow, `export` and `--json` show the same card.
 """
@@ -66,8 +66,8 @@ class Change:
     baseline, mean
         Means of the baseline and of the best configuration.
     relative, low, high
-        The paired difference over the baseline's mean, and its interval, whose error of 5 % is shared by all
-        changes of the card; None where there is none.
+        The paired difference over the baseline's mean, and its interval; all changes of the card share its
+        error of 5 %. None where there is none.
     p_value
         Of the sign-flip test of all of them together.
     effect

@@ -1,4 +1,4 @@
-"""Replicates that follow each other: windows of a log, whose neighbours are alike.
+"""Replicates that follow each other: adjacent windows of a log resemble each other.
 
 A policy that does well in one window of a log does well in the next, too, where the load, the users and even
 the queue are much the same. Differences of neighbouring windows are taken to be an autoregressive series of

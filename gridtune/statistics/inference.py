@@ -4,7 +4,7 @@ Every function is vectorised over configurations: replicates lie along the last 
 is missing (a failed cell), and leading axes are configurations. No function assumes a normal distribution,
 and those that draw random numbers take a generator.
 
-How often these intervals cover the true mean is in a table on the page of metrics. Prefer ten replicates or
+A table on the page of metrics has the coverage of these intervals. Prefer ten replicates or
 more.
 """
 

@@ -1,7 +1,6 @@
 """Number of replicates that a paired comparison needs.
 
-The power of Student's t test of paired differences, as a stand-in for the verdict of a ranking: how often it
-would find an effect of a given size, if replicates vary as those at hand do. Effects and deviations are
+The power of Student's t test of paired differences, as a stand-in for the verdict of a ranking, which would find an effect of a given size, if replicates vary as those at hand do. Effects and deviations are
 on the scale of `PairedSpread`: the logarithm of the ratio where all values are positive, so that
 replicates vary in proportion, otherwise parts of the baseline's mean.
 """

@@ -1,4 +1,4 @@
-"""Choosing a policy for a log: tried on its first part, judged on the rest, unknown to the choice."""
+"""Choosing a policy for a log on its first part, and judging it on the rest."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def choose(
     share
         Share of the jobs that it is chosen on, above 0 and below 1.
     budget
-        Seconds for all of it. What has begun is finished.
+        Seconds for all of it. Replays that have begun are finished.
     orders
         Queue orders to try first, beside the usual ones.
     plugins
