@@ -84,7 +84,7 @@ def report(
       gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
-    from gridtune.report.rankings.sample_size import EFFECTS, print_power
+    from gridtune.report.rankings.power import EFFECTS, print_power
     from gridtune.report.tables import report_console
     from gridtune.study import Study, report_study
     from gridtune.study.report import print_errors, print_places, print_rankings, write_power

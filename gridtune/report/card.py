@@ -23,6 +23,7 @@ from gridtune.report.labels import count_text, interval_text, number_text, perce
 from gridtune.report.rankings.bounds import Bound
 from gridtune.report.rankings.cells import Stratum, read_cells
 from gridtune.report.rankings.combined import Front, rank_overall
+from gridtune.report.rankings.power import POWER
 from gridtune.report.rankings.ranking import (
     LEVEL,
     SEED,
@@ -32,7 +33,6 @@ from gridtune.report.rankings.ranking import (
     plain,
     same_configuration,
 )
-from gridtune.report.rankings.sample_size import POWER
 from gridtune.report.tables import MARKS
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.resampling import joint_paired_p_values

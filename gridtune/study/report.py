@@ -16,8 +16,8 @@ from gridtune.report.card import print_cards
 from gridtune.report.facts import FACTS_FILE
 from gridtune.report.labels import file_text
 from gridtune.report.page import PAGE_FILE, trial_order, write_page
+from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.rankings.sample_size import EFFECTS, power_table
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summary import list_derived, summarise, write_report
 from gridtune.report.tables import print_ranking
@@ -213,7 +213,7 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
     study
         The study.
     effects
-        As in `gridtune.report.rankings.sample_size.power_table`, which describes the columns.
+        As in `gridtune.report.rankings.power.power_table`, which describes the columns.
 
     Returns
     -------
