@@ -1,9 +1,9 @@
 """Number of replicates that a paired comparison needs.
 
-The power of Student's t test of paired differences stands in for that of a ranking's verdict. It assumes that
-further replicates vary as those at hand do. Effects and deviations are on the scale of `PairedSpread`: the
-logarithm of the ratio where all values are positive, so that replicates vary in proportion, otherwise parts of
-the baseline's mean.
+The power of Student's t test of paired differences stands in for that of a ranking's verdict. It assumes
+that further replicates vary as those at hand do. Effects and deviations are on the scale of `PairedSpread`:
+the logarithm of the ratio where all values are positive, so that replicates vary in proportion, otherwise
+parts of the baseline's mean.
 """
 
 from __future__ import annotations
