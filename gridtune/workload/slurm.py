@@ -189,7 +189,7 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
 
 
 def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Return the GPUs of each node by a `gres.conf`, whose lines are about all nodes with GPUs by default."""
+    """Return the GPUs of each node by a `gres.conf`; its lines are about all nodes with GPUs by default."""
     everywhere = list(gpus)
     counted: dict[str, dict[str, int]] = {}
     for line in conf_lines(path):

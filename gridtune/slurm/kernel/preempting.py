@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.cluster import MODES
-from gridtune.slurm.kernel.placing import choose, has, look, put
+from gridtune.slurm.kernel.placing import add_node, choose, has, measure_room
 
 __all__ = [
     "choose_over",
@@ -170,7 +170,7 @@ def choose_over(world, record, nodes, now):
         for i in range(count):
             if stays(world, order[i]) and _rank(world, order[i]) == next_rank:
                 _let_go(world, record, order[i], now)
-        look(world, world.later, record, nodes)
+        measure_room(world, world.later, record, nodes)
         picked = choose(world, world.records.job[record])
         if picked > 0:
             return picked
@@ -233,14 +233,14 @@ def _try_in_order(world, record, nodes, count, now):
         if stays(world, order[i]) or _overlaps(world, nodes, order[i]) == 0:
             continue
         _let_go(world, record, order[i], now)
-        look(world, world.later, record, nodes)
+        measure_room(world, world.later, record, nodes)
         picked = choose(world, world.records.job[record])
         usable[order[i]] = 0
         if picked > 0:
             for w in range(world.rules.words):
                 chosen[w] = 0
             for k in range(picked):
-                put(chosen, 0, world.scratch.chosen[k])
+                add_node(chosen, world.scratch.chosen[k])
             return i
     return -1
 
