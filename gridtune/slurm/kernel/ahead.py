@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.placing import add_node, has, ones, room_of
+from gridtune.slurm.kernel.placing import add_node, copy_free, fits_better, has, ones, room_of
 
 __all__ = [
     "FIRST_WINDOW",
@@ -86,10 +86,8 @@ def _list_nodes(world, record, form):
     forms.length[form] = 0
     for w in range(words):
         fits[w] = 0
+    copy_free(world)
     for node in range(world.rules.nodes):
-        later.cpus[node], later.memory[node], later.gpus[node] = (
-            world.free.cpus[node], world.free.memory[node], world.free.gpus[node],
-        )  # fmt: skip
         if has(world.records.able, able, node) and room_of(world, later, record, node) >= need:
             _add(world, form, node, 0)
     for i in range(world.state.running):
@@ -202,7 +200,7 @@ def _ends_until(world, form, usable, least):
     return -1
 
 
-@kernel()
+@kernel(forceinline=True)
 def has_some(world, usable, job):
     """Tell whether a running job has a node of a bitmap."""
     running = world.running
@@ -212,14 +210,14 @@ def has_some(world, usable, job):
     return False
 
 
-@kernel()
+@kernel(forceinline=True)
 def widened(world, window):
     """Return the next window of ends, seconds."""
     linear = world.rules.bf_window_linear
     return window + linear if linear > 0 else window * 2
 
 
-@kernel()
+@kernel(forceinline=True)
 def start_after(world, job, now):
     """Return the start of a job once a running one has reached its limit; one beyond it will be killed."""
     end = world.running.limit_end[job]
@@ -320,13 +318,10 @@ def _pick_by_switch(world, need):
         for leaf in range(world.rules.leaves):
             if sizes[leaf] == 0:
                 continue
-            if best < 0:
-                best = leaf
-            elif used[leaf] != used[best]:
-                best = leaf if used[leaf] else best
-            elif (sizes[leaf] >= need) != (sizes[best] >= need):
-                best = leaf if sizes[leaf] >= need else best
-            elif sizes[leaf] < sizes[best] if sizes[leaf] >= need else sizes[leaf] > sizes[best]:
+            better = best < 0 or used[leaf] > used[best]
+            if not better and used[leaf] == used[best]:
+                better = fits_better(sizes[leaf] >= need, sizes[leaf], sizes[best] >= need, sizes[best])
+            if better:
                 best = leaf
         for w in range(forms.leaf_first[best], forms.leaf_stop[best]):
             word = offered[w] & forms.leaves[best * words + w]

@@ -19,7 +19,7 @@ from gridtune.slurm.kernel.ahead import (
     usable_nodes,
     widened,
 )
-from gridtune.slurm.kernel.placing import add_node, are_many, choose, has, measure_room, room_of, share
+from gridtune.slurm.kernel.placing import are_many, choose, gather, has, measure_room, room_of, share
 from gridtune.slurm.kernel.preempting import (
     choose_over,
     cpus_of,
@@ -38,33 +38,36 @@ _FULL = 1 << 40
 
 
 @kernel()
+def _array_key(world, record):
+    """Return the place of a task's array in a partition, -1 for a job that is in no array."""
+    array = world.arrays.array[world.records.job[record]]
+    return array * world.rules.partitions + world.records.partition[record] if array >= 0 else -1
+
+
+@kernel()
 def _reject(world, record):
     """Note that a task could not start in this pass: it stands for all that are left of its array."""
-    array = world.arrays.array[world.records.job[record]]
-    if array >= 0:
-        world.arrays.rejected[array * world.rules.partitions + world.records.partition[record]] = (
-            world.state.passes
-        )
+    key = _array_key(world, record)
+    if key >= 0:
+        world.arrays.rejected[key] = world.state.passes
 
 
 @kernel()
 def _rejected(world, record):
-    arrays, array = world.arrays, world.arrays.array[world.records.job[record]]
-    key = array * world.rules.partitions + world.records.partition[record]
-    return array >= 0 and arrays.rejected[key] == world.state.passes
+    key = _array_key(world, record)
+    return key >= 0 and world.arrays.rejected[key] == world.state.passes
 
 
 @kernel()
 def _note_plan(world, record, planned):
     """Count a plan of a task; a task without one, or one plan too many, ends those of its array."""
-    arrays, array = world.arrays, world.arrays.array[world.records.job[record]]
-    if array < 0:
+    arrays, key = world.arrays, _array_key(world, record)
+    if key < 0:
         return
-    key = array * world.rules.partitions + world.records.partition[record]
     # The number of the pass and, below it, the plans made in it.
     stamp = world.state.passes << 32
     arrays.planned[key] = max(arrays.planned[key], stamp) + planned
-    left = world.rules.bf_max_job_array_resv
+    left, array = world.rules.bf_max_job_array_resv, arrays.array[world.records.job[record]]
     if arrays.most[array] > 0:
         left = min(left, arrays.most[array] - world.limits.used[arrays.counter[array]])
     if planned == 0 or arrays.planned[key] - stamp >= left:
@@ -208,7 +211,7 @@ def _will_run(world, record, avail, now, now_only):
     return _start_after_ends(world, record, avail, now, going)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _start_after_ends(world, record, avail, now, going):
     """Return when a job could start as running jobs end by their limits, -1 if never, and on how many nodes.
 
@@ -248,7 +251,7 @@ def _start_after_ends(world, record, avail, now, going):
     return -1, 0
 
 
-@kernel()
+@kernel(forceinline=True)
 def _total_room(world):
     """Sum up `scratch.room`: nodes with some, processors of all, and most of one."""
     room, state = world.scratch.room, world.state
@@ -260,7 +263,7 @@ def _total_room(world):
             state.room_most = max(state.room_most, room[node])
 
 
-@kernel()
+@kernel(forceinline=True)
 def _may_do(world, record):
     """Tell whether the sums of room do not rule a job out."""
     state, jobs, job = world.state, world.jobs, world.records.job[record]
@@ -269,7 +272,7 @@ def _may_do(world, record):
     return enough and (most == 0 or most * state.room_most >= cpus)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _take_away(world, record, avail, other, now):
     """Free what a running job has in `world.later`, and renew the room of its nodes for a record."""
     running, records, later, state = world.running, world.records, world.later, world.state
@@ -387,7 +390,7 @@ def _plan(world, record, now):
             begin = later
             continue
         low, high = _slice_ends(world, start, records.limit[record])
-        _gather(world, count)
+        gather(world, count, world.picked)
         if start <= reach and overlaps(world, low, high):
             # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
@@ -403,7 +406,7 @@ def _plan(world, record, now):
     return _are_ever_many(world, record, now) if form >= 0 and counted == 0 else counted
 
 
-@kernel()
+@kernel(forceinline=True)
 def _start_planned(world, record, count, now):
     """Start a job whose plan begins now; return whether it is settled: it has started, or a limit holds it.
 
@@ -427,7 +430,7 @@ def _start_planned(world, record, count, now):
     return False
 
 
-@kernel()
+@kernel(forceinline=True)
 def _slice_ends(world, start, limit):
     """Return the begin and end of the slices that a plan takes: multiples of `bf_resolution`."""
     resolution, low = (
@@ -440,7 +443,7 @@ def _slice_ends(world, start, limit):
     return low, (start + limit) // resolution * resolution
 
 
-@kernel()
+@kernel(forceinline=True)
 def _keep_plan(world, record, start):
     """Count a plan, and keep a job's first one: its start and the nodes in `picked`."""
     plans, job, words = world.plans, world.records.job[record], world.rules.words
@@ -502,15 +505,6 @@ def _are_ever_many(world, record, now):
             return 1
         begin = later
     return 0
-
-
-@kernel()
-def _gather(world, count):
-    """Put the nodes chosen into `picked`."""
-    for w in range(world.rules.words):
-        world.picked[w] = 0
-    for i in range(count):
-        add_node(world.picked, world.scratch.chosen[i])
 
 
 @kernel()

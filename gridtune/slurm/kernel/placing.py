@@ -10,7 +10,19 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 
-__all__ = ["add_node", "are_many", "choose", "has", "measure_room", "ones", "room_of", "share"]
+__all__ = [
+    "add_node",
+    "are_many",
+    "choose",
+    "copy_free",
+    "fits_better",
+    "gather",
+    "has",
+    "measure_room",
+    "ones",
+    "room_of",
+    "share",
+]
 
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
@@ -39,6 +51,24 @@ def ones(word):
     word = word - ((word >> _BIT) & _PAIRS)
     word = (word & _FOURS) + ((word >> _TWO) & _FOURS)
     return np.int64((((word + (word >> _FOUR)) & _EIGHTS) * _BYTES) >> _TOP_BYTE)
+
+
+@kernel()
+def gather(world, count, bitmap):
+    """Make a bitmap of the nodes chosen."""
+    for w in range(world.rules.words):
+        bitmap[w] = 0
+    for i in range(count):
+        add_node(bitmap, world.scratch.chosen[i])
+
+
+@kernel()
+def copy_free(world):
+    """Let `world.later` begin with what is free now."""
+    free, later = world.free, world.later
+    for node in range(world.rules.nodes):
+        later.cpus[node], later.memory[node] = free.cpus[node], free.memory[node]
+        later.gpus[node] = free.gpus[node]
 
 
 @kernel()
@@ -136,6 +166,14 @@ def _sort(numbers, count):
         numbers[k] = number
 
 
+@kernel(forceinline=True)
+def fits_better(enough, size, best_enough, best_size):
+    """Tell whether some nodes are better than others: the fewest that suffice, else the most."""
+    if enough != best_enough:
+        return enough
+    return size < best_size if enough else size > best_size
+
+
 @kernel()
 def _by_switch(world, need, cpus, most):
     """topology/tree: nodes of the lightest weights that do, from the switches with the fewest of them."""
@@ -173,24 +211,16 @@ def _by_switch(world, need, cpus, most):
                     used[nodes.leaf[node]] = 1
         before = least
     while (need > 0 or cpus > 0) and most > 0:
-        best = -1
+        best, best_enough = -1, False
         for leaf in range(leaves):
             if leaf_nodes[leaf] == 0:
                 continue
-            if best < 0:
-                best = leaf
-                continue
             enough = leaf_nodes[leaf] >= need and leaf_cpus[leaf] >= cpus
-            if used[leaf] != used[best]:
-                better = used[leaf] == 1
-            elif enough != (leaf_nodes[best] >= need and leaf_cpus[best] >= cpus):
-                better = enough
-            elif enough:
-                better = leaf_nodes[leaf] < leaf_nodes[best]
-            else:
-                better = leaf_nodes[leaf] > leaf_nodes[best]
+            better = best < 0 or used[leaf] > used[best]
+            if not better and used[leaf] == used[best]:
+                better = fits_better(enough, leaf_nodes[leaf], best_enough, leaf_nodes[best])
             if better:
-                best = leaf
+                best, best_enough = leaf, enough
         if best < 0:
             return 0
         for node in range(size):
@@ -229,12 +259,8 @@ def _by_order(world, need, cpus, most):
                 better = True
             elif weight[first[run]] > weight[first[best]]:
                 better = False
-            elif enough != best_enough:
-                better = enough
-            elif enough:
-                better = sizes[run] < sizes[best]
             else:
-                better = sizes[run] > sizes[best]
+                better = fits_better(enough, sizes[run], best_enough, sizes[best])
             if better:
                 best, best_enough = run, enough
         if best < 0:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from gridtune.types import AnyArray, IntArray
 
 __all__ = ["Phases", "new_world"]
 
+_Table = TypeVar("_Table", bound=NamedTuple)
 #: Nodes in all lists of forms; where there are more forms, those of later jobs have no list.
 _MOST_LISTED = 1_000_000
 
@@ -83,9 +84,10 @@ def _full(size: int, value: int = 0) -> IntArray:
     return np.full(size, value, dtype=np.int64)
 
 
-def _table(kind: Any, size: int, **columns: AnyArray) -> Any:
+def _table(kind: Callable[..., _Table], size: int, **columns: AnyArray) -> _Table:
     """Return a table: the columns given, by name, and zeros in its others."""
-    return kind(**{name: columns[name] if name in columns else _full(size) for name in kind._fields})
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    return kind(**{name: columns[name] if name in columns else _full(size) for name in names})
 
 
 def new_world(
@@ -273,7 +275,7 @@ def _dependencies(requests: Sequence[Request]) -> Dependencies:
 def _preempting(cluster: SlurmCluster, jobs: int, bits: _Bits) -> Preempting:
     classes = cluster.preemption.classes
     values = list(classes.values())
-    table: Preempting = _table(
+    return _table(
         Preempting,
         jobs,
         may=_column(other in one.preempts for one in values for other in classes),
@@ -283,7 +285,6 @@ def _preempting(cluster: SlurmCluster, jobs: int, bits: _Bits) -> Preempting:
         back=_full(jobs, NEVER),
         chosen=bits.empty(1),
     )
-    return table
 
 
 def _suspends(cluster: SlurmCluster) -> bool:
@@ -293,14 +294,13 @@ def _suspends(cluster: SlurmCluster) -> bool:
 def _suspending(cluster: SlurmCluster, jobs: int) -> Suspending:
     """Make room for links, fewer for each processor than there are classes, and for suspensions."""
     some = _suspends(cluster)
-    table: Suspending = _table(
+    return _table(
         Suspending,
         some * cluster.cpus * len(cluster.preemption.classes),
         since=_full(jobs, NEVER),
         seconds=_full(jobs),
         over=_full(some * 3 * 2 * jobs),
     )
-    return table
 
 
 class _Bits:
@@ -325,7 +325,7 @@ class _Bits:
 def _forms(cluster: SlurmCluster, forms: int, leaf: IntArray, bits: _Bits) -> Forms:
     weights = np.array([node.weight for node in cluster.nodes])
     members = [np.flatnonzero(leaf == number).tolist() for number in range(len(cluster.leaves))]
-    table: Forms = _table(
+    return _table(
         Forms,
         forms,
         node=_full(forms * bits.count),
@@ -336,7 +336,6 @@ def _forms(cluster: SlurmCluster, forms: int, leaf: IntArray, bits: _Bits) -> Fo
         leaf_first=_column(min(nodes) // 64 if nodes else 0 for nodes in members),
         leaf_stop=_column(max(nodes) // 64 + 1 if nodes else 0 for nodes in members),
     )
-    return table
 
 
 class _Counting(NamedTuple):
