@@ -123,6 +123,9 @@ _REMOVED: Mapping[str, Mapping[str, str]] = {
         "race": "use grid (or random, sobol); `gridtune report --power` tells how many replicates show a "
         "difference, and more under `replicates` keep the cells there are",
     },
+    "name": {
+        "tune.MlflowCallback": "use `MLflowLoggerCallback` of `ray.air.integrations.mlflow`",
+    },
 }
 
 

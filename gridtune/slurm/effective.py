@@ -52,14 +52,14 @@ class Effective:
 
     @staticmethod
     def read(path: Path) -> Effective:
-        """Read the file that `gridtune fit` writes.
+        """Read the file that `gridtune slurm fit` writes.
 
         Raises
         ------
         WorkloadError
             If it cannot be read, or a value is invalid.
         """
-        hint = "`gridtune fit LOG --slurm FOLDER` writes such a file"
+        hint = "`gridtune slurm fit LOG --slurm FOLDER` writes such a file"
         try:
             return Effective(**yaml.safe_load(path.read_text(encoding="utf-8"))["settings"])
         except ValidationError as error:

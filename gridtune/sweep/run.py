@@ -7,7 +7,6 @@ import math
 import random
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -272,11 +271,7 @@ class _Sweep:
             total = max(total, plan.most)
         other_code = find_other_code(self._stored, self._cells)
         workloads = plan.workloads.loaded
-        facts = plan.space, folder, plan.directions, total, before, workloads, other_code, stops
-        if stops or strategy.adaptive is not None:
-            return SweepPlan(*facts)
-        left = (cell for cell in self._cells if cell.cell_id not in self._finished)
-        return SweepPlan(*facts, Counter((cell.workload, cell.configuration_id) for cell in left))
+        return SweepPlan(plan.space, folder, plan.directions, total, before, workloads, other_code, stops)
 
     def _sink(self, results: Sequence[CellResult]) -> None:
         self._journal.append(results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -14,6 +15,7 @@ __all__ = [
     "ITERATIONS",
     "MOST_POINTS",
     "MOST_REPLICATES",
+    "SAMPLERS",
     "Adaptive",
     "Choose",
     "ExpressionTree",
@@ -383,3 +385,80 @@ class Strategy(SpacePart):
         if isinstance(value, str):
             raise ValueError(f"no strategy is named {value!r}: {name_hint(value, cls.model_fields)}")
         return value
+
+
+@dataclass(frozen=True)
+class _SamplerInfo:
+    """Needs and abilities of a sampler.
+
+    Attributes
+    ----------
+    name
+        Its class in `optuna.samplers`.
+    options
+        What it is made with beside a seed.
+    needs
+        Packages that must be installed beside Optuna.
+    several_objectives
+        Whether it improves several objectives at once.
+    population
+        Its option for the size of its population; "" where it has none.
+    constraints
+        Whether it takes constraints; None where it does not look at results.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    several_objectives: bool = True
+    population: str = ""
+    constraints: bool | None = True
+
+
+#: Of both genetic samplers.
+_GENETIC = {"population_size": 50, "crossover_prob": 0.9, "swapping_prob": 0.5}
+
+#: By the name that search spaces use. Every option is given: the defaults of Optuna 4 and 5 differ.
+SAMPLERS: Mapping[str, _SamplerInfo] = {
+    "tpe": _SamplerInfo(
+        "TPESampler",
+        {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True},
+    ),
+    "cmaes": _SamplerInfo(
+        "CmaEsSampler",
+        {
+            "n_startup_trials": 1,
+            "consider_pruned_trials": False,
+            "use_separable_cma": False,
+            "with_margin": False,
+            "lr_adapt": False,
+            "warn_independent_sampling": False,
+        },
+        needs=("cmaes",),
+        several_objectives=False,
+        population="popsize",
+        constraints=False,
+    ),
+    "gp": _SamplerInfo(
+        "GPSampler",
+        {"n_startup_trials": 10, "deterministic_objective": False, "warn_independent_sampling": False},
+        needs=("scipy", "torch"),
+    ),
+    "nsgaii": _SamplerInfo("NSGAIISampler", _GENETIC, population="population_size"),
+    "nsgaiii": _SamplerInfo(
+        "NSGAIIISampler", {**_GENETIC, "dividing_parameter": 3}, population="population_size"
+    ),
+    "random": _SamplerInfo("RandomSampler", constraints=None),
+    # What the sequence does not cover (conditional dimensions) is drawn at random.
+    "sobol": _SamplerInfo(
+        "QMCSampler",
+        {
+            "qmc_type": "sobol",
+            "scramble": True,
+            "warn_asynchronous_seeding": False,
+            "warn_independent_sampling": False,
+        },
+        needs=("scipy",),
+        constraints=None,
+    ),
+}
