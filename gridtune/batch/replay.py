@@ -28,9 +28,18 @@ from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.predictors.replayed import PredictedReplay, predicted_replay
-from gridtune.batch.simulator.events import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT, JobLog
-from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
+from gridtune.batch.simulator.events import (
+    JobLog,
+)
+from gridtune.batch.simulator.nodes import PoweredNodes, longest_boot_wait
 from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
+from gridtune.batch.simulator.reservations import (
+    BACKFILL,
+    EXTRA,
+    FROZEN,
+    PASS_PER_EVENT,
+    STRICT,
+)
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,
@@ -213,7 +222,7 @@ def simulate(
     killing = kills_jobs(workload, kill)
     run = np.minimum(workload.run_time, estimates) if killing else np.ascontiguousarray(workload.run_time)
     known = _Known(run, estimates, _draw_lots(workload, policy.orders, rng))
-    nodes: Nodes | None = None
+    nodes: PoweredNodes | None = None
 
     def starts(jobs: Workload, index: IntArray | slice) -> IntArray:
         """Return the starts of these jobs, whose rows in the workload are `index`."""
@@ -322,7 +331,7 @@ class _Known(NamedTuple):
 
 
 def _start_times(
-    workload: Workload, known: _Known, policy: _Policy, machine: int, nodes: Nodes | None
+    workload: Workload, known: _Known, policy: _Policy, machine: int, nodes: PoweredNodes | None
 ) -> IntArray:
     """Run the kernel that the policy needs, on a clock that starts at the first submission."""
     if len(workload) == 0:
@@ -395,7 +404,7 @@ def _new_predictions(
 def _plan_conservatively(
     log: JobLog,
     machine: int,
-    nodes: Nodes | None,
+    nodes: PoweredNodes | None,
     policy: _Policy,
     queue: QueueOrder,
     ranks: Callable[[QueueOrder], Int32Array],

@@ -16,16 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.events import (
-    BACKFILL,
-    EXTRA,
     STATE_FIELDS,
     JobLog,
     advance,
-    in_time,
     launch,
+)
+from gridtune.batch.simulator.reservations import (
+    BACKFILL,
+    EXTRA,
+    in_time,
     reserve_for_head,
 )
-from gridtune.batch.simulator.running import RUNNING, Running, read_requests
+from gridtune.batch.simulator.running import (
+    RUNNING,
+    Running,
+    read_requests,
+)
 from gridtune.core.compiled import bare, kernel, record_at, section
 from gridtune.types import AnyArray, Float32Array, FloatArray, Int8Array, IntArray
 
