@@ -155,11 +155,11 @@ def simulate(
     noise
         For "noise": the standard deviation of the walltime's logarithm.
     predictor
-        A predictor's name, or what makes one: what jobs' `prediction` and `early_end` come from, durations of
-        rollouts and predicted walltimes (see `gridtune.batch.predictors`).
+        A predictor's name, or a function that makes one: the source of jobs' `prediction` and `early_end`, of
+        durations of rollouts and of predicted walltimes (see `gridtune.batch.predictors`).
     kill
-        Whether a job that reaches its walltime is killed. If not, it runs on, and the scheduler expects it to
-        end at any moment. "auto" decides from the whole log that the jobs are from: no if more than 1 % of
+        True: a job is killed at its walltime. False: it continues, and the scheduler expects it to end at any
+        moment. "auto" decides from the whole log that the jobs are from: no if more than 1 % of
         its jobs with a requested time outlived it by more than five minutes (`kills_jobs`).
     half_life
         Fair share: seconds after which past use counts half; with None it always counts in full.
@@ -225,7 +225,7 @@ def simulate(
     nodes: PoweredNodes | None = None
 
     def starts(jobs: Workload, index: IntArray | slice) -> IntArray:
-        """Return the starts of these jobs, whose rows in the workload are `index`."""
+        """Return the starts of these jobs; `index` has their rows in the workload."""
         nonlocal nodes
         nodes = nodes_of(power, sizes, policy.rule, len(workload))  # each replay begins with all nodes on
         if isinstance(sizes, int):

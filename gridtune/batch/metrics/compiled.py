@@ -9,7 +9,7 @@ switched.
 
 *Least backlog.* The least work left over time that any schedule can reach, by a relaxation: jobs may be
 preempted, and each of a job's processors may run by itself, also at less than full speed. So job i is pᵢ
-tasks of rᵢ seconds that need not run together. What is left to do is least at every instant if the tasks with
+tasks of rᵢ seconds that need not run together. The work left is least at every instant if the tasks with
 the longest remaining times run (LRPT): then the k longest remaining times sum to no more than under any other
 schedule, for every k. For at rate min(k, m) this sum falls as fast as any schedule lets it, and arrivals keep
 the order of two such sums.

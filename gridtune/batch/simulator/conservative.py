@@ -226,7 +226,7 @@ def _complete(plan: _Plan, inputs: ScoreInputs | None, now: int) -> tuple[bool, 
     Returns
     -------
     early, conflict
-        Whether a job ended before its requested end; whether reservations are in the way of an extension
+        True if a job ended before its requested end; true if reservations are in the way of an extension
         (somewhere less than no processor is free).
     """
     slots, noting = plan.slots, plan.compress and plan.state.waiting > 0

@@ -68,7 +68,7 @@ BACKFILL_MODE, EASY, PROTECT, BY_SUBMISSION = 1, 2, 4, 8
 
 
 class Settings(NamedTuple):
-    """What all machines share: processors, flags, jobs of a window, candidates, room for running jobs."""
+    """Settings of all machines: processors, flags, jobs of a window, candidates, room for running jobs."""
 
     processors: int
     flags: int
@@ -130,7 +130,7 @@ class _Window(NamedTuple):
 
 
 class _Machine(NamedTuple):
-    """One machine: a replay as `advance` takes it, whose queue is the window."""
+    """One machine: a replay as `advance` takes it; its queue is the window."""
 
     jobs: int
     flags: int

@@ -1,4 +1,4 @@
-"""Plain queueing and EASY backfilling from event to event, compiled: what all queue orders have in common.
+"""Plain queueing and EASY backfilling from event to event, compiled: the common part of all queue orders.
 
 A kernel (`ranked`, `scored`) hands `advance` its queue's part: the arrival of a job, the begin of its wait,
 a scheduling pass and the end of a job's use. The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are

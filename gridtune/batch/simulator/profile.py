@@ -16,7 +16,7 @@ A waiting job holds a reservation from its slot on. It can move up in two ways o
   is long enough. Only runs that contain a slot which has grown are new. They are the maximal rectangles under
   the free processors there, which one sweep with a stack finds.
 
-What a job needs, its processors and length, is its *shape*. For each shape that waits there is a bound: no
+The processors and the length of a job are its *shape*. For each shape that waits there is a bound: no
 hole for it begins earlier. Jobs that may move are marked; all others cannot. Under an order that changes they
 are listed too, so that nobody else is scored.
 """
