@@ -58,16 +58,15 @@ def make_jobs(
     arrivals, lengths, errors, deadlines = streams
     if log is None:
         submit, length, batch = _drawn(p, arrivals, lengths)
-        estimate, user = length, None
+        estimate = length
     else:
         submit, length, batch, estimate = _of_log(p, log)
-        user = np.unique(log.user[: len(batch)], return_inverse=True)[1].astype(np.int64)
     if p.estimate_error:
         factor = np.exp(p.estimate_error * errors.standard_normal(len(estimate)))
         estimate = np.rint(estimate * factor)
     estimate = np.maximum(1, estimate).astype(np.int64)
     spare = np.rint(p.slack * deadlines.random(len(estimate)) * estimate).astype(np.int64)
-    jobs = DispatchJobs(submit, length, estimate, submit + estimate + spare, batch, user)
+    jobs = DispatchJobs(submit, length, estimate, submit + estimate + spare, batch)
     if p.first is not None:
         jobs = jobs.take(np.arange(len(jobs)) < (batch < 0).sum() + p.first)
     return jobs

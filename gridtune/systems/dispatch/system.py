@@ -30,11 +30,11 @@ from gridtune.systems.dispatch.metrics import (
     dispatch_notes,
     measure_dispatch,
 )
-from gridtune.systems.dispatch.parameters import SELECTED, SIMPLE, DispatchParameters
+from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.published import PUBLISHED
 from gridtune.systems.dispatch.reproduction import REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
-from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchReplay, dispatch
+from gridtune.systems.dispatch.simulator.replay import DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.workload import Workload
 
@@ -149,8 +149,13 @@ class DispatchSystem(System):
 
 def _reference(p: DispatchParameters) -> DispatchParameters:
     """Return the parameters of a run's reference."""
-    alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": None, "by_user": False}
-    alone |= {"policy": "rules", "checkpoint": None}
+    alone: dict[str, Any] = {
+        "mode": "alone",
+        "learner": "none",
+        "order": None,
+        "policy": "rules",
+        "checkpoint": None,
+    }
     # Repairs edit a selector's queues, too.
     if p.policy == "rules" and (
         p.mode == "assist" or (p.mode == "alone" and p.base_rule in SIMPLE and not p.repairs)
@@ -167,8 +172,6 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
 
         return play_file(find_policy(p.checkpoint), jobs, machines)
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
-    common["by_user"] = p.by_user
-    assistance: Assistance = "set_aside" if p.set_aside else "assist"
     if p.learner in {"none", "drain"}:
         return dispatch(
             jobs,
@@ -177,7 +180,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
             order=p.queue_order,
             lookahead=p.lookahead,
             speeds=p.believed_speeds,
-            assistance=assistance if p.mode == "assist" else "none",
+            assisted=p.mode == "assist",
             rng=selecting,
             **common,
         )
@@ -188,7 +191,6 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         make_learner(p.learner, len(machines), **_learner_options(p)),
         direct=p.mode == "direct",
         rule=p.base_rule,
-        assistance=assistance,
         order=p.queue_order,
         speeds=p.believed_speeds,
         strict=p.candidates == "in_time",
@@ -199,9 +201,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
 
 
 def _learner_options(p: DispatchParameters) -> dict[str, Any]:
-    """Return the attributes of the paper's learners; the others have their own."""
-    if p.learner not in SELECTED:
-        return {}
+    """Return the attributes of a learner."""
     options = {"attributes": p.attributes, "selects_attributes": p.select_attributes}
     if p.learner == "lwl":
         return {**options, "memory": p.lwl_jobs, "limit": p.lwl_selection_jobs}

@@ -146,9 +146,9 @@ def test_both_arms_meet_the_same_jobs_and_the_same_chance():
     assert learned["reference_tardiness_by_batch"] == expected
 
 
-@pytest.mark.parametrize("learner", ["j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"])
+@pytest.mark.parametrize("learner", ["j48", "naive_bayes", "lwl", "drain"])
 def test_every_learner_in_both_modes(learner):
-    assisting = metrics(mode="assist", rule="random", learner=learner, set_aside=True)
+    assisting = metrics(mode="assist", rule="random", learner=learner)
     deciding = metrics(mode="direct", learner=learner, order="due_date", **CROWDED)
     for results in (assisting, deciding):
         assert results["jobs"] == 300
@@ -156,9 +156,7 @@ def test_every_learner_in_both_modes(learner):
         assert results["tardiness_mean"] >= 0
         assert 0 <= results["brier"] <= 1
     assert (deciding["moves"] > 0) == (learner != "drain")
-    assert metrics(mode="assist", rule="random", learner=learner, set_aside=True) == pytest.approx(
-        assisting, nan_ok=True
-    )
+    assert metrics(mode="assist", rule="random", learner=learner) == pytest.approx(assisting, nan_ok=True)
 
 
 def test_who_decides_directly_learns_from_erd_with_tabu_search():
@@ -302,22 +300,6 @@ def test_a_log(tmp_path: Path):
     assert set(table["estimate"].to_pylist()) == {600}
 
 
-def test_run_times_learned_from_a_users_last_jobs(tmp_path: Path):
-    """Two users ask for the same time, and one's jobs are always short: they go first once that is seen."""
-    rng = np.random.default_rng(0)
-    user = rng.integers(1, 3, 400)
-    lines = [
-        f"{i + 1} {10 * i} -1 {20 if user[i] == 1 else 300} 1 -1 -1 1 600 -1 1 {user[i]} 1 -1 1 1 -1 -1"
-        for i in range(400)
-    ]
-    path = tmp_path / "log.swf"
-    path.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
-    options = {"trace": str(path), "rule": "shared_queue", "learning_jobs": 50, "batch_jobs": 100}
-    plain = metrics(**options, offered_load=1.5, factors=(1.0, 1.0))
-    learned = metrics(**options, offered_load=1.5, factors=(1.0, 1.0), by_user=True)
-    assert learned["response_mean"] < 0.8 * plain["response_mean"]
-
-
 def test_a_log_without_requested_times(tmp_path: Path):
     lines = [f"{i + 1} {30 * i} -1 {50 + i} 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1" for i in range(100)]
     path = tmp_path / "log.swf"
@@ -342,7 +324,6 @@ def test_a_log_without_requested_times(tmp_path: Path):
         {"rule": "erd", "speeds": "learned", "forget": 0.5},
         {"rule": "random", "repair_every": 5, "repair_steps": 3, "speeds": "nominal"},
         {"mode": "assist", "learner": "drain", "forget": 0.5},
-        {"mode": "assist", "learner": "boosting", "speeds": "nominal"},
         {"mode": "direct", "learner": "j48", "repair_steps": 3, "selection_jobs": 50, "reselect": 2.0},
         {"mode": "direct", "learner": "drain", "order": "atc", "lookahead": 3.0},
         {"rule": "shared_queue", "order": "atc", "lookahead": 3.0, "speeds": "learned", "forget": 0.5},
@@ -367,7 +348,6 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
         ({"learner": "j48"}, "mode=alone cannot be combined with learner=j48"),
         ({"mode": "assist"}, "mode=assist cannot be combined with learner=none"),
         ({"mode": "assist", "learner": "j48", "rule": "edd"}, "a learner assists a simple selector"),
-        ({"set_aside": True}, "set_aside=true has no effect"),
         ({"order": "shortest"}, "order=shortest has no effect"),
         ({"mode": "direct", "learner": "drain", "speeds": "known"}, "the learner drain learns speeds"),
         ({"mode": "assist", "learner": "j48", "repair_every": 5}, "jobs stay where they were sent"),
@@ -379,10 +359,7 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
             {"mode": "direct", "learner": "j48", "refresh": 0, "learning_jobs": 0},
             "refresh=0 and learning_jobs=0 the learner j48 would never learn",
         ),
-        (
-            {"mode": "assist", "learner": "boosted_time", "refresh": 0, "learning_jobs": 0},
-            "the learner boosted_time would never learn",
-        ),
+        ({"mode": "direct", "learner": "boosting"}, "learner.*'none', 'j48'"),
         ({"mode": "direct", "learner": "drain", "rule": "erd"}, "rule has no effect with mode=direct"),
         ({"repair_steps": 5}, "repair_steps has no effect with no repairs"),
         ({"rule": "erd", "repair_steps": 5}, "repair_steps has no effect with no repairs"),
@@ -406,12 +383,6 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
         ({"mode": "assist", "learner": "j48", "candidates": "in_time"}, "candidates has no effect"),
         ({"mode": "direct", "learner": "drain", "candidates": "in_time"}, "candidates has no effect"),
         ({"mode": "assist", "learner": "j48", "refresh": 0, "reselect": 2.0}, "reselect has no effect"),
-        ({"rule": "shared_queue", "by_user": True}, "by_user=true needs a trace"),
-        ({"trace": "x", "by_user": True}, "by_user has no effect with rule=random"),
-        (
-            {"trace": "x", "by_user": True, "rule": "shared_queue", "order": "fifo"},
-            "by_user has no effect with order=fifo",
-        ),
         ({"mean_up": 5.0}, "mean_up and mean_down must both be set"),
         ({"window": "1/2"}, "no effect without a trace"),
         ({"factors": (0.0,)}, "0.001"),

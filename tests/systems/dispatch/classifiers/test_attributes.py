@@ -11,8 +11,7 @@ from gridtune.systems.dispatch.classifiers.attributes import (
     select_attributes,
     symmetrical_uncertainty,
 )
-from gridtune.systems.dispatch.dispatchers.learners import Examples, make_learner
-from gridtune.systems.dispatch.simulator.predicting import MACHINE
+from gridtune.systems.dispatch.dispatchers.learners import MACHINE, Examples, make_learner
 
 
 def test_intervals_of_the_iris_data_are_wekas():
@@ -55,7 +54,7 @@ def test_what_is_not_selected_decides_nothing(name):
     rows = np.column_stack([rng.random((600, 3)) * 100, rng.integers(0, 4, 600)])
     labels = (rows[:, 0] > 70).astype(np.int64)
     learner = make_learner(name, 4, selects_attributes=True)
-    learner.refresh(Examples(rows, labels, rows[:, 0]), reselect=True, rng=rng)
+    learner.refresh(Examples(rows, labels), reselect=True, rng=rng)
     assert learner.kept.tolist() == [True, False, False, False]
     other = rows[:, 0][:, None] * [1.0, 0.0, 0.0, 0.0] + [0.0, 55.0, 99.0, 3.0]
     np.testing.assert_array_equal(learner.chances(rows), learner.chances(other))
@@ -69,7 +68,7 @@ def test_the_machine_alone_may_be_selected(name):
     rows = np.column_stack([rng.random((600, 3)) * 100, rng.integers(0, 4, 600)])
     labels = (rows[:, MACHINE] == 2).astype(np.int64)
     learner = make_learner(name, 4, selects_attributes=True)
-    learner.refresh(Examples(rows, labels, rows[:, 0]), reselect=True, rng=rng)
+    learner.refresh(Examples(rows, labels), reselect=True, rng=rng)
     assert learner.kept.tolist() == [False, False, False, True]
     chances = learner.chances(np.array([[0.0, 0, 0, machine] for machine in range(4)]))
     assert chances.argmax() == 2

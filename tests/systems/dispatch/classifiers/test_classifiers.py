@@ -13,14 +13,13 @@ from sklearn.naive_bayes import CategoricalNB, GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from gridtune.systems.dispatch.classifiers.c45 import Bound, GrownTree, Nodes, added_errors
-from gridtune.systems.dispatch.classifiers.naive_bayes import naive_bayes_predictor
 from gridtune.systems.dispatch.classifiers.neighbours import (
     entropy,
     least_entropy,
     stump_predictor,
     stump_shares,
 )
-from gridtune.systems.dispatch.dispatchers.learners import class_weights, select
+from gridtune.systems.dispatch.dispatchers.learners import _naive_bayes_predictor, class_weights, select
 
 
 def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:
@@ -265,9 +264,9 @@ def test_naive_bayes_is_the_sum_of_scikit_learns_two():
     normal = GaussianNB().fit(quantities, labels, weights)
     # By Bayes' rule: what either says, over the prior that both have in them.
     product = categorical.predict_proba(names) * normal.predict_proba(quantities) / normal.class_prior_
-    chances = naive_bayes_predictor(rows, labels, weights, categorical=1, categories=4)
+    chances = _naive_bayes_predictor(rows, labels, weights, categorical=1, categories=4)
     np.testing.assert_allclose(chances(rows), product[:, 1] / product.sum(axis=1), atol=1e-9)
-    wider = naive_bayes_predictor(rows, labels, weights, categorical=1, categories=9)
+    wider = _naive_bayes_predictor(rows, labels, weights, categorical=1, categories=9)
     assert np.isfinite(wider(np.array([[0.5, 8.0, 0.5]]))).all()
 
 
