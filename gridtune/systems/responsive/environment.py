@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
 from gridtune.systems.responsive.simulator.batch import BOUND, RewardTime, SiteBatch
-from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
-from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, build_jobs, group_vos, vo_of
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace

@@ -6,7 +6,6 @@ fills at the beginning and drains at the end. Decisions are those of the jobs th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.system import Direction, Measure, RenamedMetric
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import SiteReplay
+from gridtune.systems.responsive.simulator.site import SiteJobs
 
 __all__ = [
     "PEREZ_2009",
@@ -96,13 +95,6 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
         "elastic_reward_mean": Measure(
             "1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U", source=_OF_REWARD
         ),
-        "limited_reward_mean": Measure(
-            "1",
-            "max",
-            "rigid_reward_mean where p = interactive_wait_p99 ≤ wait_limit, else wait_limit/p − 1: worse "
-            "than any reward within the limit",
-            source="Deb, doi 10.1016/S0045-7825(99)00389-8, section 3 (rules for constraints)",
-        ),
         "core_hours": Measure.own(
             "core·h", "min", "∫ pool(t) dt / 3600, from the first to the last submission"
         ),
@@ -110,10 +102,10 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
             "cores", "none", "∫ pool(t) dt / (q₂ − q₁), over [q₁, q₂), the first and the last submission"
         ),
         "cost": Measure.own(
-            "1",
+            "core·h",
             "min",
-            "price · (core_hours + core-seconds of jobs after the last submission / 3600): then only cores "
-            "in use are paid for",
+            "core_hours + core-seconds of jobs after the last submission / 3600: then only cores in use are "
+            "paid for",
         ),
         "boots": Measure.own("cores", "min", "number of cores that were ordered"),
         "jobs": Measure.own("jobs", "none", "number of jobs that count"),
@@ -166,8 +158,6 @@ def measure_site(
     *,
     weight: float,
     left_out: int | None = None,
-    wait_limit: float = math.inf,
-    price: float = 1.0,
 ) -> dict[str, float]:
     """Return every measure; NaN where there is nothing to measure.
 
@@ -179,10 +169,6 @@ def measure_site(
         λ, the weight of responsiveness in the rewards.
     left_out
         See `counted_jobs`.
-    wait_limit
-        Limit of the 99th percentile of interactive waits, for `limited_reward_mean`.
-    price
-        Price of a core-hour.
     """
     counted = counted_jobs(len(jobs), left_out)
     decision = outcome.decision[counted]
@@ -211,19 +197,15 @@ def measure_site(
             ),
             f"{kind}_jobs": float(mine.sum()),
         }
-    reward = _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness)
-    longest = measures["interactive_wait_p99"]
     return measures | {
         "fairness_mean": _summary(np.mean, fairness),
         "fairness_min": _summary(np.min, fairness),
         "utilisation_mean": _summary(np.mean, utilisation),
         "utilisation_last": float(utilisation[np.argmax(decision)]) if len(wait) else np.nan,
-        "rigid_reward_mean": reward,
-        # Beyond the limit a number below 0, less the longer the wait.
-        "limited_reward_mean": wait_limit / longest - 1.0 if longest > wait_limit else reward,
+        "rigid_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness),
         "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
-        **_pool_measures(jobs, outcome, price),
+        **_pool_measures(jobs, outcome),
     }
 
 
@@ -246,7 +228,7 @@ def block_sums(
     return {name: np.bincount(block, value, blocks).tolist() for name, value in values.items()}
 
 
-def _pool_measures(jobs: SiteJobs, outcome: SiteReplay, price: float) -> dict[str, float]:
+def _pool_measures(jobs: SiteJobs, outcome: SiteReplay) -> dict[str, float]:
     if len(jobs) == 0:
         return {"core_hours": np.nan, "pool_mean": np.nan, "cost": np.nan, "boots": 0.0}
     begin, end = int(jobs.submit[0]), int(jobs.submit[-1])
@@ -255,7 +237,7 @@ def _pool_measures(jobs: SiteJobs, outcome: SiteReplay, price: float) -> dict[st
     return {
         "core_hours": area / 3600,
         "pool_mean": area / (end - begin) if end > begin else np.nan,
-        "cost": price * (area + left) / 3600,
+        "cost": (area + left) / 3600,
         "boots": float(outcome.boots),
     }
 

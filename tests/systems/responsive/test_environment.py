@@ -14,9 +14,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gridtune.environments import ResponsiveEnv, ResponsiveVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.metrics import measure_site
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import replay
-from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel
 
 RIGID = SiteModel(cores=5, features="extended")
 ELASTIC = SiteModel(cores=5, elastic=True, floor=2, largest=12, step=3, period=60)

@@ -11,9 +11,8 @@ from gridtune.core.compiled import kernel
 from gridtune.core.stacking import one_of, stacked
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.candidates import feature_count, fill_features, fill_tick
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import request_size
-from gridtune.systems.responsive.simulator.site import SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import Site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, reset_site, start_job
 from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, IntArray

@@ -8,23 +8,19 @@ waiting job is about to take.
 
 At one instant: completions, then submissions, boots, the rule, orders, releases, and at last the decisions.
 
-With r running and q waiting jobs, p cores that are paid for, u of them up, and e the expected run time (the
-median of the class):
+With r running and q waiting jobs, and e the expected run time (the median of the class):
 
 ===========  ========================================================================================
 `DEMAND`     headroom · (r + q)
 `WORK`       headroom · Σ min(1, e/drain) over running and waiting jobs: a core can serve several short jobs
              within `drain` seconds, so a queue of them does not get a core for each
 `QUEUE`      (r + q) / jobs per core
-`BUSY`       p · (b/p) / target, b = min(r + q, u); p itself where b/p is within the tolerance of the target
 `FORECAST`   that of `WORK`, and by how much the number of jobs is expected to grow while a core boots:
              weights · `_forecast_inputs`, where that is above 0
 `AGENT`      none: an agent asks for sizes
 ===========  ========================================================================================
 
-All are rounded up. `QUEUE` is KEDA's rule for a queue of messages, of which those in work count; `BUSY` is
-that of Kubernetes' Horizontal Pod Autoscaler, where a pod that is not ready yet counts as unused:
-https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/
+All are rounded up. `QUEUE` is KEDA's rule for a queue of messages, of which those in work count.
 
 The forecast is learned from a log. The log is replayed on a site with a core for each job. At each tick of
 the timer, the growth of the number of jobs until a core that is ordered now is in use is known in hindsight.
@@ -46,7 +42,7 @@ from gridtune.systems.responsive.simulator.state import book_pool, class_estimat
 from gridtune.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from gridtune.systems.responsive.simulator.jobs import SiteJobs
+    from gridtune.systems.responsive.simulator.site import SiteJobs
 
 __all__ = [
     "AGENT",
@@ -60,7 +56,7 @@ __all__ = [
 ]
 
 
-DEMAND, WORK, QUEUE, BUSY, FORECAST, AGENT = range(1, 7)
+DEMAND, WORK, QUEUE, FORECAST, AGENT = range(1, 6)
 #: Inputs of `_forecast_inputs`, and the spans over which it counts events, seconds.
 FORECAST_INPUTS, SHORT_SPAN, LONG_SPAN, DAY = 9, 600, 3600, 86_400
 
@@ -76,9 +72,6 @@ def _desired_size(site):
         return math.ceil(model.headroom * _cores_for_work(site))
     if rule == QUEUE:
         return math.ceil(present / model.jobs_per_core)
-    if rule == BUSY:
-        ratio = min(present, memory.up) / memory.pool / model.utilisation
-        return memory.pool if abs(ratio - 1.0) <= model.tolerance else math.ceil(memory.pool * ratio)
     growth, inputs = 0.0, _forecast_inputs(site)
     for place in range(FORECAST_INPUTS):
         growth += site.forecast[place] * inputs[place]

@@ -59,8 +59,7 @@ def cases(draw):
 
 
 def twin(jobs: DispatchJobs, machines: Machines, rng: np.random.Generator, **options) -> ReferenceSite:
-    user = np.zeros(len(jobs), np.int64) if jobs.user is None else jobs.user
-    columns = (jobs.submit, jobs.length, jobs.estimate, jobs.deadline, user)
+    columns = (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     changes: Changes = machines.changes
     site = ReferenceSite(

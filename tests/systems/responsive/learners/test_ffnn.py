@@ -8,8 +8,8 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner, fit
-from gridtune.systems.responsive.learners.inputs import shared_inputs
 from gridtune.systems.responsive.learners.networks import draw_network
+from gridtune.systems.responsive.learners.runs import shared_inputs
 from gridtune.systems.responsive.learners.settings import PAPER
 from gridtune.systems.responsive.learners.training import Trainer
 from tests.systems.responsive.learners import twin

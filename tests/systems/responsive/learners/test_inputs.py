@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.systems.responsive.learners.inputs import fill_relative, relative_count
+from gridtune.systems.responsive.learners.runs import fill_relative, relative_count
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
 from gridtune.systems.responsive.simulator.site import new_site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision

@@ -31,8 +31,6 @@ class ReferencePool(ReferenceSite):
     headroom: float = 1.0
     drain: float = 600.0
     jobs_per_core: float = 1.0
-    utilisation_target: float = 0.8
-    tolerance: float = 0.1
     orders: int | None = None
     releases: int | None = None
     forecast: tuple[float, ...] = ()
@@ -110,8 +108,7 @@ class ReferencePool(ReferenceSite):
 
     def rules(self) -> dict[str, Callable[[], int]]:
         """Return the rules by name."""
-        running, waiting, pool = len(self.running), len(self.waiting), len(self.all_cores)
-        busy = min(running + waiting, running + len(self.idle_cores()))
+        running, waiting = len(self.running), len(self.waiting)
 
         def work() -> float:
             present = [job.interactive for job in [*self.running, *self.waiting]]
@@ -119,15 +116,10 @@ class ReferencePool(ReferenceSite):
             cores = sum(present) * shares[True] + (len(present) - sum(present)) * shares[False]
             return self.headroom * cores
 
-        def utilisation() -> int:
-            ratio = busy / pool / self.utilisation_target
-            return pool if abs(ratio - 1) <= self.tolerance else math.ceil(pool * ratio)
-
         return {
             "demand": lambda: math.ceil(self.headroom * (running + waiting)),
             "work": lambda: math.ceil(work()),
             "queue": lambda: math.ceil((running + waiting) / self.jobs_per_core),
-            "utilisation": utilisation,
             "forecast": lambda: math.ceil(work() + max(self.growth(), 0.0) * self.cores),
         }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS, learn_forecast, quantile_weights
+from gridtune.systems.responsive.simulator.site import SiteJobs
 
 
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
