@@ -3,12 +3,13 @@
     python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 24] [--keep FOLDER]
 
 Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
-with as make their load 0.56. The second half of each log is set aside. On the first half, gridtune's own search (Optuna's TPE, two objectives: W and cost) tunes
-each rule of the pool with --trials configurations, under the order `fair_index`; learned pools learn on the
-first quarter, and all are judged on the second. Of each rule, up to nine configurations that no other
-dominates go on to the second half, under every order; those of "best rule" are not dominated by any rule's.
-There, W at equal cost is interpolated between neighbours in cost; two policies are compared over the costs
-that both reach, up to 3 × the work. Intervals: over sites, and over days within the sites.
+with as make their load 0.56. The second half of each log is set aside. On the first half, gridtune's own search
+(Optuna's TPE, two objectives: W and cost) tunes each rule of the pool with --trials configurations, under the
+order `fair_index`; learned pools learn on the first quarter, and all are judged on the second. Of each rule, up
+to nine configurations that no other dominates are measured on the second half, under every order; those of "best
+rule" are not dominated by any rule's. There, W at equal cost is interpolated between neighbours in cost; two
+policies are compared over the costs that both reach, up to 3 × the work. Intervals: over sites, and over days
+within the sites.
 
 Finished sites are kept in --keep (results/responsive_autoscalers) and are not run again.
 """
@@ -50,7 +51,7 @@ MOST = 9
 GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
 LEARNED_ORDER = "improved"
-RULES = ("demand", "work", "keda", "slurm")
+RULES = ("demand", "work", "keda")
 #: The largest cost over work that is compared, and what is: [over sites], W also [over days].
 DEAREST = 3.0
 COMPARED = ("responsiveness_mean", "interactive_wait_p95")
@@ -66,7 +67,6 @@ def dimensions(pool: str, cores: int) -> dict[str, Any]:
         "demand": {**headroom, **idle},
         "work": {**headroom, **idle, "drain": {"loguniform": [30, 7200]}},
         "keda": {"jobs_per_core": {"loguniform": [0.25, 2.0]}, **cooldown},
-        "slurm": idle,
         "learned": {"quantile": {"uniform": [0.3, 0.999]}, "drain": {"loguniform": [30, 7200]}, **idle},
     }
     return {"floor": {"integer": [1, cores // 2]}, **of_rules[pool]}

@@ -39,8 +39,8 @@ Factors = Annotated[
 _UNTRAINED = ("none", "drain")
 #: Parameters of the decisions of rules and learners.
 _OF_RULES = (
-    *("mode", "rule", "learner", "order", "lookahead", "speeds", "forget"),
-    *("repair_every", "repair_steps", "refresh", "refresh_on", "memory", "reselect", "selection_jobs"),
+    *("mode", "rule", "learner", "order", "speeds", "forget"),
+    *("repair_every", "refresh", "refresh_on", "memory", "reselect", "selection_jobs"),
     *("attributes", "select_attributes", "candidates", "lwl_jobs", "lwl_selection_jobs"),
 )
 Number = Annotated[int, Field(ge=0)]
@@ -112,7 +112,7 @@ class DispatchParameters(InstanceParameters):
             *("mean_length", "slack", "estimate_error", "cpus", "changed_factors", "change_after"),
             *("mean_up", "mean_down"),
         ),
-        "Rules": ("lookahead", "speeds", "repair_every", "repair_steps"),
+        "Rules": ("speeds", "repair_every"),
         "Trained policy": ("policy", "checkpoint"),
         "Learning": (
             *("refresh", "refresh_on", "memory", "attributes", "select_attributes", "candidates", "reselect"),
@@ -177,10 +177,6 @@ class DispatchParameters(InstanceParameters):
         "tardiness cost): of the learners only drain has it; default: shortest with rule=shared_queue, "
         "else fifo",
     )
-    lookahead: Annotated[float, Field(gt=0, le=1000)] = Field(
-        2.0,
-        description="k of the apparent tardiness cost: how many mean run times ahead a deadline counts",
-    )
     speeds: Speeds | None = Field(
         None,
         description="speed factors that predictions of ends and tardiness use, and by which the fastest free "
@@ -193,7 +189,6 @@ class DispatchParameters(InstanceParameters):
         "(among learning jobs tabu search, with edd and erd); 0 for none; default: 10 with mode=direct "
         "unless the learner is drain, else 0",
     )
-    repair_steps: Number = Field(10, description="steps of one repair")
     refresh: Number = Field(
         100,
         description="jobs between refreshes of the learner; 0: it learns once, after the learning jobs",
@@ -275,10 +270,6 @@ class DispatchParameters(InstanceParameters):
         learner = f"learner={self.learner}"
         if self.mode == "direct" and self.learner == "drain":
             yield ("rule",), f"mode=direct and {learner}"
-        if not self.repairs:
-            yield ("repair_steps",), "no repairs (repair_every)"
-        if "atc" not in (self.rule, self.order):
-            yield ("lookahead",), f"rule={self.base_rule} and order={self.queue_order}"
         if not self._predicts:
             rule = f"mode={self.mode}, rule={self.base_rule} and {learner}"
             yield ("speeds", "forget"), f"{rule}: no prediction depends on speeds"

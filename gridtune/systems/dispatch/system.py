@@ -41,7 +41,7 @@ from gridtune.workload.workload import Workload
 __all__ = ["DispatchSystem"]
 
 #: The reference of runs that may edit queues: the paper's better benchmark.
-_BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10, "repair_steps": 10}
+_BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10}
 
 #: Columns of the table of jobs: of what they are, and of what became of them.
 _OF_JOBS = ("batch", "submit", "length", "estimate", "deadline")
@@ -171,14 +171,13 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         from gridtune.systems.dispatch.learners.ppo import play_file  # noqa: PLC0415 (PPO)
 
         return play_file(find_policy(p.checkpoint), jobs, machines)
-    common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
+    common: dict[str, Any] = {"repair_every": p.repairs, "forget": p.forget}
     if p.learner in {"none", "drain"}:
         return dispatch(
             jobs,
             machines,
             rule=p.deciding_rule,
             order=p.queue_order,
-            lookahead=p.lookahead,
             speeds=p.believed_speeds,
             assisted=p.mode == "assist",
             rng=selecting,

@@ -24,21 +24,11 @@ Observation = dict[str, npt.NDArray[Any]]
 
 
 @lru_cache(maxsize=4)
-def _read_site_jobs(trace: str, split: float = 0.5, vos: int = 7) -> SiteJobs:
-    """Return the first part of a trace, the one to learn on.
-
-    Parameters
-    ----------
-    trace
-        A log of sequential jobs, or the name of a bundled one.
-    split
-        Share of the jobs.
-    vos
-        Number of VOs; their target shares are those of the work in this part.
-    """
+def _read_site_jobs(trace: str) -> SiteJobs:
+    """Return the first half of a trace, the one to learn on; target shares are those of the work in it."""
     workload = read_workload(resolve_trace(trace), clean=DEFAULT_RULES)
-    part = workload.take(slice(0, max(1, round(split * len(workload)))))
-    groups = group_vos(part.group, vos)
+    part = workload.take(slice(0, max(1, round(len(workload) / 2))))
+    groups = group_vos(part.group)
     work = np.bincount(vo_of(part.group, groups), part.run_time, minlength=len(groups) + 1) + 1.0
     return build_jobs(part, vos=groups, shares=work / work.sum())
 

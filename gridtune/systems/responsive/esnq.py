@@ -30,7 +30,7 @@ __all__ = ["ESNQParameters", "ResponsiveESNQ"]
 
 #: Parameters of a cell that a training does not have, or calls otherwise.
 _OTHERS = (
-    *("policy", "checkpoint", "patience", "user_cap"),
+    *("policy", "checkpoint", "user_cap"),
     *("part", "window", "shake", "sweeps", "iterations", "protocol"),
 )
 _OF_CELLS: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -33,7 +33,7 @@ from gridtune.types import FloatArray, IntArray
 __all__ = ["LEARNED", "LEARNING", "POOL_SETTINGS", "ResponsiveParameters"]
 
 
-_PoolRule = Literal["demand", "work", "keda", "slurm", "learned"]
+_PoolRule = Literal["demand", "work", "keda", "learned"]
 Positive = Annotated[float, Field(gt=0)]
 Seconds = Annotated[int, Field(ge=0)]
 
@@ -43,14 +43,13 @@ _POOL_RULES: dict[_PoolRule, tuple[Autoscaler, tuple[str, ...]]] = {
     "demand": (Autoscaler("demand"), ("headroom",)),
     "work": (Autoscaler("work"), ("headroom", "drain")),
     "keda": (Autoscaler("queue", idle=0, timer=30, cooldown=300, at_events=False), ("jobs_per_core",)),
-    "slurm": (Autoscaler("demand"), ("resume_rate", "suspend_rate")),
     "learned": (
         Autoscaler("forecast", drain=1.0, forecast=(0.0,) * FORECAST_INPUTS),
         ("drain", "quantile"),
     ),
 }
 _OF_RULES = tuple(dict.fromkeys(name for _, uses in _POOL_RULES.values() for name in uses))
-_OF_POOL = ("pool", "boot_seconds", "idle_seconds", "timer", "cooldown")
+_OF_POOL = ("pool", "boot_seconds", "idle_seconds", "cooldown")
 #: Parameters that tell two pools of one rule apart.
 POOL_SETTINGS = (*_OF_POOL[1:], *(name for name in _OF_RULES if name != "headroom"))
 
@@ -66,13 +65,12 @@ LEARNED: dict[str, tuple[Method, Regressor]] = {
     "esn-counterfactual": ("counterfactual", "esn"),
 }
 #: The settings of learners that a cell can change, by the names of its parameters.
-LEARNING = tuple(
-    "step_size" if setting.name == "step" else setting.name
-    for setting in fields(LearnerSettings)
-    if setting.name not in ("method", "regressor", "signed", "direct")
+LEARNING = (
+    *("neurons", "spectral_radius", "leak", "input_scale", "reservoirs", "ridge", "epsilon", "discount"),
+    *("learning_rate", "pretraining_sweeps", "sweeps", "iterations", "relearn"),
 )
 
-#: Of them, the ones that a method does not use, and the ones that a network does not use.
+#: Of them, the ones that a method does not use.
 _OF_OTHER_METHODS: dict[Method, tuple[str, ...]] = {
     "sarsa": ("iterations",),
     "fitted_q": ("learning_rate", "relearn"),
@@ -80,19 +78,13 @@ _OF_OTHER_METHODS: dict[Method, tuple[str, ...]] = {
 }
 #: A feed-forward network is fitted to all samples of a sweep each time, so rarely.
 _FEED_FORWARD_RELEARN = 500
-_OF_THE_OTHER_NETWORK: dict[Regressor, tuple[str, ...]] = {
-    "esn": ("epochs", "step_size"),
-    "ffnn": (
-        *("connectivity", "readout_connectivity", "spectral_radius", "leak", "input_scale"),
-        *("reservoirs", "ridge"),
-    ),
-}
+_OF_RESERVOIRS = ("spectral_radius", "leak", "input_scale", "reservoirs", "ridge")
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 #: What only the papers' elastic site has.
-_OF_PAPERS = ("step", "period", "pool_charged", "resized_at")
+_OF_PAPERS = ("pool_charged", "resized_at")
 #: What a kind of site is called in cells' ids: the papers' elastic site was the only one at first.
 _SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
 
@@ -109,14 +101,12 @@ class ResponsiveParameters(LogParameters):
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Common": ("trace", "cores", "policy", "site", "pool", "weight", "split", "checkpoint"),
         "Jobs and site": (
-            *("clean", "first", "partition", "group", "shake", "part", "window", "left_out"),
-            *("interactive_below", "vos", "shares", "start_latency", "estimates", "median_of"),
-            *("blocks", "bound"),
+            *("clean", "first", "partition", "shake", "part", "window", "left_out", "shares"),
+            *("start_latency", "estimates", "user_cap", "blocks", "bound"),
         ),
-        "Simple rules": ("patience", "user_cap"),
         "Pool": (
-            *("floor", "largest", "boot_seconds", "idle_seconds", "timer", "cooldown", "drain"),
-            *("headroom", "jobs_per_core", "resume_rate", "suspend_rate", "quantile", "step", "period"),
+            *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "drain", "headroom"),
+            *("jobs_per_core", "quantile", "pool_charged", "resized_at"),
         ),
         "Learners": ("variant", "protocol", *LEARNING),
     }
@@ -126,8 +116,8 @@ class ResponsiveParameters(LogParameters):
         description="elastic: what sizes the pool. demand: headroom × the cores that running and waiting "
         "jobs need; work: fewer where a core can serve several short jobs within `drain`; "
         "keda: jobs / jobs_per_core, polled every 30 s, down after a cooldown of 300 s; "
-        "slurm: demand, by Slurm's ResumeRate, SuspendRate and SuspendTime; learned: work and a quantile "
-        "of the jobs' growth during a boot, learned on the first part of the log",
+        "learned: work and a quantile of the jobs' growth during a boot, learned on the first part of the "
+        "log",
     )
     boot_seconds: Seconds = Field(
         600,
@@ -137,7 +127,6 @@ class ResponsiveParameters(LogParameters):
         None,
         description="elastic: seconds that a core must be idle to be released; default: 600; keda: 0",
     )
-    timer: Count | None = Field(None, description="elastic: seconds between two ticks; default: 60; keda: 30")
     cooldown: Seconds | None = Field(
         None,
         description="elastic: keep the largest size asked for in this many seconds; default: 0; keda: 300",
@@ -148,14 +137,11 @@ class ResponsiveParameters(LogParameters):
         "default: 600; learned: 1",
     )
     jobs_per_core: Positive = Field(1.0, description="keda: running and waiting jobs for each core")
-    resume_rate: Count = Field(300, description="slurm: cores that can be ordered in a minute (ResumeRate)")
-    suspend_rate: Count = Field(60, description="slurm: cores that can be released in a minute (SuspendRate)")
     quantile: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.8, description="learned: share of the instants at which the cores that are asked for should suffice"
     )
 
     partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
-    group: int | None = Field(None, description="only jobs of this group")
     shake: Annotated[int, Field(ge=0)] = Field(
         0,
         description="move submissions at random by up to this many seconds, for replicates of one log",
@@ -175,10 +161,6 @@ class ResponsiveParameters(LogParameters):
         description="jobs left out of the metrics at either end; default: 500, at most an eighth of all",
     )
 
-    interactive_below: Count = Field(900, description="jobs with a shorter run time are interactive, seconds")
-    vos: Count = Field(
-        7, description="number of VOs: those with most jobs in the part to learn on; the last is all others"
-    )
     shares: str | None = Field(
         None,
         description="target shares of the VOs as group=share, of all others as other=share; default: "
@@ -200,10 +182,6 @@ class ResponsiveParameters(LogParameters):
     largest: Count | None = Field(
         None, description="elastic: largest size of the pool; default: twice the cores"
     )
-    step: Count = Field(10, description="elastic-paper: step between the sizes to choose from")
-    period: Annotated[int, Field(ge=0)] = Field(
-        900, description="elastic-paper: least seconds between two changes of the pool"
-    )
     pool_charged: Literal["before", "after"] = Field(
         "before",
         description="elastic-paper: whether U of a decision counts the pool up to the decision, or as in the "
@@ -221,9 +199,6 @@ class ResponsiveParameters(LogParameters):
         "estimated",
         description="oracle: run times are known at submission; estimated: the median of the class is used",
     )
-    median_of: Count = Field(
-        1000, description="estimated: number of completed jobs of a class to take the median of"
-    )
 
     policy: Policy = Field(
         "fcfs",
@@ -234,9 +209,6 @@ class ResponsiveParameters(LogParameters):
         description="learned: the policy: the folder of a training, a file, or an MLflow run (its id, or "
         "runs:/ID/PATH)",
         examples=["results/train-responsive-esnq"],
-    )
-    patience: Annotated[float, Field(ge=0)] = Field(
-        1.0, description="edf: deadline = submission + (1 + patience) × expected run time"
     )
     user_cap: Count = Field(17, description="capped_fcfs: most running jobs of a user")
     headroom: Annotated[float, Field(ge=0)] | None = Field(
@@ -264,10 +236,7 @@ class ResponsiveParameters(LogParameters):
         "have learned; online: as in the paper of 2009, the run that is measured is the one that learns, "
         "after pre-training under EDF on the first part (esn-sarsa and ffnn-sarsa)",
     )
-    inputs: Literal["paper", "relative"] | None = Field(None, description="learners: inputs of the network")
     neurons: Count | None = Field(None, description="neurons of a reservoir or of the hidden layer")
-    connectivity: Share | None = Field(None, description="share of the pairs of neurons that are connected")
-    readout_connectivity: Share | None = Field(None, description="share of the neurons that the readout uses")
     spectral_radius: Annotated[float, Field(ge=0)] | None = Field(
         None, description="spectral radius of the reservoir", examples=[0.9]
     )
@@ -288,8 +257,6 @@ class ResponsiveParameters(LogParameters):
     relearn: Count | None = Field(
         None, description="sarsa: decisions between two fits; default: 1, ffnn: 500"
     )
-    epochs: Count | None = Field(None, description="feed-forward: epochs of each fit")
-    step_size: Positive | None = Field(None, description="feed-forward: Adam's learning rate")
 
     @model_serializer(mode="wrap")
     def _named_as_in_ids(
@@ -344,11 +311,7 @@ class ResponsiveParameters(LogParameters):
             yield sorted(unused), f"pool={self.pool}"
         else:
             yield ("pool", *POOL_SETTINGS), f"site={self.site}"
-        if self.estimates == "oracle":
-            yield ("median_of",), "estimates=oracle"
         policy = f"policy={self.policy}"
-        if self.policy != "edf":
-            yield ("patience",), policy
         if self.policy != "capped_fcfs":
             yield ("user_cap",), policy
         if self.policy not in LEARNED:
@@ -360,17 +323,16 @@ class ResponsiveParameters(LogParameters):
         if self.protocol == "online":
             yield ("sweeps",), "protocol=online"
         yield _OF_OTHER_METHODS[method], policy
-        yield _OF_THE_OTHER_NETWORK[regressor], policy
+        if regressor == "ffnn":
+            yield _OF_RESERVOIRS, policy
 
     def autoscaler(self) -> Autoscaler:
         """Return how the pool is sized; a learned one gets its weights later."""
         given: dict[str, Any] = {
             **{"boot": self.boot_seconds, "idle": self.idle_seconds},
-            **{name: getattr(self, name) for name in ("timer", "cooldown", "headroom", "drain")},
+            **{name: getattr(self, name) for name in ("cooldown", "headroom", "drain")},
             "jobs_per_core": self.jobs_per_core,
         }
-        if self.pool == "slurm":
-            given |= {"orders": self.resume_rate, "releases": self.suspend_rate}
         rule, _ = _POOL_RULES[self.pool]
         return replace(rule, **{name: value for name, value in given.items() if value is not None})
 
@@ -397,7 +359,6 @@ class ResponsiveParameters(LogParameters):
         """Return the learner's settings: those of the variant, changed by the parameters that are set."""
         method, regressor = LEARNED[self.policy]
         values: dict[str, Any] = {name: getattr(self, name) for name in LEARNING}
-        values["step"] = values.pop("step_size")
         changes = {name: value for name, value in values.items() if value is not None}
         if regressor == "ffnn" and method == "sarsa":
             changes.setdefault("relearn", _FEED_FORWARD_RELEARN)

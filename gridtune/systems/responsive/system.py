@@ -166,7 +166,6 @@ class ResponsiveSystem(System):
                 jobs,
                 model,
                 parameters.policy,  # type: ignore[arg-type]
-                patience=parameters.patience,
                 headroom=parameters.asked_headroom,
                 rng=streams("decisions"),
             )
@@ -193,7 +192,7 @@ class ResponsiveSystem(System):
         (reference,) = self.traces(parameters)
         raw = load(reference)
         p = parameters
-        key = (raw.checksum, p.clean, p.partition, p.group, p.first)
+        key = (raw.checksum, p.clean, p.partition, p.first)
         if key not in self._selections:
             self._selections[key] = _select(raw, p)
         return self._selections[key]
@@ -210,8 +209,6 @@ def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
     workload, _ = clean(raw, parameters.rules)
     if parameters.partition is not None:
         workload = workload.for_partition(parameters.partition)
-    if parameters.group is not None:
-        workload = workload.for_group(parameters.group)
     if parameters.first is not None:
         workload = workload.first(parameters.first)
     if len(workload) < 2:
@@ -244,14 +241,12 @@ def site_jobs(first: Workload, last: Workload, parameters: ResponsiveParameters)
     if parameters.shares is not None:
         vos, shares = parameters.target_shares()
     else:
-        vos = group_vos(first.group, parameters.vos)
+        vos = group_vos(first.group)
         work = np.bincount(vo_of(first.group, vos), first.run_time, minlength=len(vos) + 1)
         # A VO without work in the first part still gets a small share.
         shares = np.maximum(work / max(work.sum(), 1), 1e-3)
         shares = shares / shares.sum()
-    below = parameters.interactive_below
-    train = build_jobs(first, vos=vos, shares=shares, interactive_below=below)
-    return train, build_jobs(last, vos=vos, shares=shares, interactive_below=below)
+    return build_jobs(first, vos=vos, shares=shares), build_jobs(last, vos=vos, shares=shares)
 
 
 def parameters_model(
@@ -273,12 +268,9 @@ def parameters_model(
         autoscaler=scaler,
         floor=parameters.floor or min(_FLOOR, cores),
         largest=parameters.largest or 2 * cores,
-        step=parameters.step,
-        period=parameters.period,
         charged_after=parameters.pool_charged == "after",
         resized_at_ends=parameters.resized_at == "ends",
         oracle=parameters.estimates == "oracle",
-        median_of=parameters.median_of,
         start_latency=parameters.start_latency,
         user_cap=parameters.user_cap,
     )

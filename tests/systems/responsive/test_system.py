@@ -90,7 +90,7 @@ def test_an_elastic_site_trades_cores_for_waits():
     assert sized["interactive_responsiveness_mean"] > fixed["interactive_responsiveness_mean"]
 
 
-@pytest.mark.parametrize("pool", ["demand", "work", "keda", "slurm", "learned"])
+@pytest.mark.parametrize("pool", ["demand", "work", "keda", "learned"])
 def test_every_rule_sizes_an_event_driven_pool(pool):
     outcome = run(policy="sjf", first=600, site="elastic", pool=pool, floor=5, tables=True)
     metrics = outcome.metrics
@@ -138,12 +138,9 @@ def test_replicates_are_the_same_for_all_policies():
         ({"headroom": 1.5}, "no effect"),
         ({"policy": "sjf", "neurons": 50}, "neurons has no effect"),
         ({"policy": "sjf", "variant": "improved"}, "variant has no effect"),
-        ({"policy": "sjf", "patience": 2.0}, "patience has no effect with policy=sjf"),
-        ({"estimates": "oracle", "median_of": 50}, "median_of has no effect"),
         ({"largest": 100}, "largest has no effect with site=rigid"),
         ({"policy": "esn-sarsa", "iterations": 10}, "iterations has no effect"),
         ({"policy": "ffnn-fq", "leak": 0.5}, "leak has no effect"),
-        ({"policy": "esn-fq", "epochs": 5}, "epochs has no effect"),
         ({"policy": "esn-counterfactual", "variant": "improved", "sweeps": 2}, "sweeps has no effect"),
         ({"policy": "esn-sarsa", "sweeps": 0, "pretraining_sweeps": 0}, "without pretraining"),
         ({"site": "elastic-paper", "largest": 50}, "floor <= cores <= largest"),
@@ -155,7 +152,7 @@ def test_replicates_are_the_same_for_all_policies():
         ),
         ({"boot_seconds": 60}, "boot_seconds has no effect with site=rigid"),
         ({"site": "elastic-paper", "pool": "keda"}, "pool has no effect with site=elastic-paper"),
-        ({"site": "elastic", "period": 60}, "period has no effect with site=elastic"),
+        ({"site": "elastic", "pool_charged": "after"}, "pool_charged has no effect with site=elastic"),
         ({"site": "elastic", "pool": "keda", "headroom": 2.0}, "headroom has no effect with pool=keda"),
         ({"site": "elastic", "drain": 60.0}, "drain has no effect with pool=demand"),
         ({"policy": "esn-counterfactual", "site": "elastic-paper"}, "needs site=rigid or elastic"),

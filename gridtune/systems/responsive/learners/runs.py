@@ -247,7 +247,7 @@ def _with_room(rows, q, count):
 @kernel()
 def _candidate_by_rule(site, rule, rng):
     """Return the candidate of a simple rule; on an elastic site, with the pool size nearest to demand."""
-    place = choose(site, rule, 1.0, rng)
+    place = choose(site, rule, rng)
     return place * site.state.memory[0].options + _nearest_option(site, demanded(site, 1.0))
 
 

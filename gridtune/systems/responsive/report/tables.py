@@ -67,7 +67,7 @@ _NAMES = {
 #: Parameters that appear in a configuration's label, where the configuration sets them.
 _LABELLED = (
     *LEARNING,
-    *("patience", "median_of", "user_cap", "start_latency"),
+    *("user_cap", "start_latency"),
     *POOL_SETTINGS,
 )
 

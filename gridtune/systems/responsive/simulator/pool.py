@@ -2,9 +2,8 @@
 
 A rule or an agent sets the size to keep, `target`. Cores that are missing are ordered and are up after `boot`
 seconds; they are paid for from the order on. Cores beyond the target are released once they have been idle
-for `idle` seconds, the longest idle first; a job starts on the core that became idle last. Orders and
-releases may be limited to a number in each tick. No job is ever preempted, and no core is released that a
-waiting job is about to take.
+for `idle` seconds, the longest idle first; a job starts on the core that became idle last. No job is ever
+preempted, and no core is released that a waiting job is about to take.
 
 At one instant: completions, then submissions, boots, the rule, orders, releases, and at last the decisions.
 
@@ -153,7 +152,6 @@ def update_pool(site, happened):
     if tick:
         memory.next_tick += model.timer
         memory.ticks += 1
-        memory.orders_left, memory.releases_left = model.orders, model.releases
     if model.scaler == AGENT:
         if tick and memory.arrived == site.jobs.submit.size and memory.head == memory.tail:
             # Without jobs to come or waiting, there is nothing to decide: what is idle goes.
@@ -206,14 +204,14 @@ def _releasable(site):
     memory = site.state.memory[0]
     surplus = memory.pool - max(memory.target, site.model[0].floor)
     idle = memory.up - memory.running - (memory.tail - memory.head)
-    return min(surplus, idle, memory.releases_left)
+    return min(surplus, idle)
 
 
 @kernel()
 def _order_and_release(site):
     state, model = site.state, site.model[0]
     memory = state.memory[0]
-    missing = min(memory.target - memory.pool, memory.orders_left)
+    missing = memory.target - memory.pool
     if missing > 0:
         book_pool(site)
         for order in range(missing):
@@ -222,13 +220,11 @@ def _order_and_release(site):
         memory.booting += missing
         memory.pool += missing
         memory.boots += missing
-        memory.orders_left -= missing
     while _releasable(site) > 0 and state.idle[memory.idle_head] + model.idle <= memory.now:
         book_pool(site)
         memory.idle_head = (memory.idle_head + 1) % state.idle.size
         memory.pool -= 1
         memory.up -= 1
-        memory.releases_left -= 1
 
 
 @kernel()

@@ -102,14 +102,14 @@ Rule = Literal[
 
 
 @kernel()
-def _replay_site(site, rule, patience, headroom, rng):
+def _replay_site(site, rule, headroom, rng):
     """Simulate a site to its end.
 
     Parameters
     ----------
     site
         A site at any instant; it is changed.
-    rule, patience
+    rule
         See `choose`.
     headroom
         On an elastic site: the pool is sized to `headroom` times the cores that running and waiting jobs
@@ -123,7 +123,7 @@ def _replay_site(site, rule, patience, headroom, rng):
         if memory.tick_due:
             resize_pool(site, size)
             continue
-        place = choose(site, rule, patience, rng)
+        place = choose(site, rule, rng)
         if place < 0:
             # Every waiting job is one too many of its user: nothing starts before the next event.
             advance_instant(site)
@@ -136,7 +136,6 @@ def replay(
     model: SiteModel,
     rule: Rule,
     *,
-    patience: float = 1.0,
     headroom: float = 0.0,
     rng: np.random.Generator | None = None,
 ) -> SiteReplay:
@@ -148,13 +147,11 @@ def replay(
         The jobs and the site.
     rule
         `fcfs`; `sjf`, shortest expected run time; `interactive_first`; `edf`, earliest deadline, which is
-        submission + (1 + `patience`) · expected run time; `longest_ratio`, longest ratio of wait to expected
+        submission + 2 · expected run time; `longest_ratio`, longest ratio of wait to expected
         run time; `fair_share`, one queue per VO, the VO with the largest deficit first; `random`; `lifo`,
         last come, first served; `youngest_interactive`, interactive jobs before batch jobs, the youngest of
         each first; `fair_index`, least (expected run time of the VO and class + wait); `capped_fcfs`, `fcfs`
         with at most the model's `user_cap` running jobs of a user. Ties go to the job submitted first.
-    patience
-        See `rule`.
     headroom
         Elastic: at each decision size the pool to `headroom` times the cores that running and waiting jobs
         need, within `floor` and `largest`; 0 keeps the pool.
@@ -168,13 +165,10 @@ def replay(
         raise SimulationError("the random rule needs a generator", field="rng")
     if model.autoscaler is not None and model.autoscaler.rule == "agent":
         raise SimulationError("an agent sizes this pool: use the environment", field="autoscaler")
-    for name, value in {"patience": patience, "headroom": headroom}.items():
-        if not 0 <= value < np.inf:
-            raise SimulationError(f"must be at least 0, but got {value}", field=name)
+    if not 0 <= headroom < np.inf:
+        raise SimulationError(f"must be at least 0, but got {headroom}", field="headroom")
     site = new_site(jobs, model)
-    _replay_site(
-        site, rules.index(rule), patience, headroom, np.random.default_rng(0) if rng is None else rng
-    )
+    _replay_site(site, rules.index(rule), headroom, np.random.default_rng(0) if rng is None else rng)
     return SiteReplay.of(site)
 
 
@@ -187,7 +181,7 @@ LIFO, YOUNGEST_INTERACTIVE, FAIR_INDEX, CAPPED_FCFS = range(7, 11)
 
 
 @kernel()
-def choose(site, rule, patience, rng):
+def choose(site, rule, rng):
     """Return the place, among the waiting jobs, of the one that a rule starts; -1 for none (`CAPPED_FCFS`).
 
     Parameters
@@ -196,8 +190,6 @@ def choose(site, rule, patience, rng):
         A decision is due on it.
     rule
         `FCFS` and so on.
-    patience
-        For `EDF`: the deadline is submission + (1 + `patience`) · expected run time.
     rng
         A Generator: one number is drawn for `RANDOM`, none otherwise.
     """
@@ -221,21 +213,21 @@ def choose(site, rule, patience, rng):
     for place in range(waiting):
         job = queue[place]
         expected = float(run[job]) if oracle else interactive if kind[job] == 1 else batch
-        score = _score(rule, expected, kind[job], submit[job], now, patience)
+        score = _score(rule, expected, kind[job], submit[job], now)
         if score < least:
             best, least = place, score
     return best
 
 
 @kernel()
-def _score(rule, expected, interactive, submit, now, patience):
+def _score(rule, expected, interactive, submit, now):
     """Return the score that a rule minimises."""
     if rule == INTERACTIVE_FIRST:
         return 1.0 - interactive
     if rule == SJF:
         return expected
     if rule == EDF:
-        return submit + (1.0 + patience) * expected
+        return submit + 2.0 * expected
     if rule == LONGEST_RATIO:
         return -(now - submit) / expected
     if rule == LIFO:

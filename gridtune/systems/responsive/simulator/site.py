@@ -119,7 +119,7 @@ class SiteJobs:
         return self.submit, self.run, self.vo, self.interactive, self.user
 
 
-def group_vos(groups: IntArray, most: int) -> IntArray:
+def group_vos(groups: IntArray, most: int = 7) -> IntArray:
     """Return the groups that are VOs of their own, ascending: the `most` − 1 with most jobs.
 
     All others form the last VO. With no more than `most` groups, the group with the largest number is the
@@ -168,7 +168,6 @@ def build_jobs(
     *,
     vos: IntArray,
     shares: Sequence[float] | FloatArray,
-    interactive_below: int = INTERACTIVE_BELOW,
 ) -> SiteJobs:
     """Return a log's jobs as jobs of a site, each on one core.
 
@@ -180,15 +179,13 @@ def build_jobs(
         The groups of the log (SWF field 13) that are VOs of their own; all others form the last VO.
     shares
         The target share of each VO, one more than `vos`.
-    interactive_below
-        Jobs that run for less are interactive, seconds.
     """
     check_sequential(workload)
     if len(shares) != len(vos) + 1:
         raise SimulationError(
             f"{len(vos)} VOs and the rest need {len(vos) + 1} shares, but got {len(shares)}", field="shares"
         )
-    interactive = (workload.run_time < interactive_below).astype(np.int64)
+    interactive = (workload.run_time < INTERACTIVE_BELOW).astype(np.int64)
     vo = vo_of(workload.group, vos)
     return SiteJobs(
         workload.submit_time, workload.run_time, vo, interactive, np.asarray(shares), workload.user
@@ -197,8 +194,8 @@ def build_jobs(
 
 #: The rules that size an event-driven pool, in the order of their numbers in `pool`.
 _ScalerRule = Literal["demand", "work", "queue", "forecast", "agent"]
-#: Rows of `State.track` at most, and orders or releases where there is no limit.
-_TRACKED, _NO_LIMIT = 4097, 2**40
+#: Rows of `State.track` at most.
+_TRACKED = 4097
 
 #: `paper`: the papers' own; `extended`: more about each candidate. See `candidates`.
 FeatureSet = Literal["paper", "extended"]
@@ -226,8 +223,6 @@ class Autoscaler:
         The pool keeps the largest size asked for in this many seconds; 0: the one asked for last.
     headroom, drain, jobs_per_core
         What the rules take.
-    orders, releases
-        Cores that may be ordered and released in a minute; None: any number.
     forecast
         The weights of `forecast`.
     """
@@ -241,8 +236,6 @@ class Autoscaler:
     headroom: float = 1.0
     drain: float = 600.0
     jobs_per_core: float = 1.0
-    orders: int | None = None
-    releases: int | None = None
     forecast: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -250,7 +243,7 @@ class Autoscaler:
         _require(self, f"one of {', '.join(rules)}", rules.__contains__, "rule")
         _require(self, *_AT_LEAST_0, "boot", "idle", "cooldown", "headroom")
         _require(self, *_ABOVE_0, "drain", "jobs_per_core")
-        _require(self, *_AT_LEAST_1, "timer", "orders", "releases")
+        _require(self, *_AT_LEAST_1, "timer")
         if self.rule == "forecast" and len(self.forecast) != FORECAST_INPUTS:
             raise SimulationError(
                 f"must be {FORECAST_INPUTS} weights, but got {len(self.forecast)}", field="forecast"
@@ -376,9 +369,6 @@ def _numbers_of(jobs: SiteJobs, model: SiteModel, span: int) -> Records:
         values |= vars(scaler)
         values["scaler"] = get_args(_ScalerRule).index(scaler.rule) + 1
         values["window"] = max(1, -(-scaler.cooldown // scaler.timer))
-        for name in ("orders", "releases"):
-            rate = getattr(scaler, name)
-            values[name] = _NO_LIMIT if rate is None else max(1, rate * scaler.timer // 60)
         values["spacing"] = max(scaler.timer, -(-span // (_TRACKED - 1)))
     for name in MODEL.fields or ():
         numbers[name] = values.get(name, 0)

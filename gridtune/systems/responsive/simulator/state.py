@@ -54,14 +54,14 @@ def _record(**fields: Sequence[str]) -> np.dtype[np.void]:
 
 #: The parameters of a site, see `SiteModel` and `Autoscaler`. `extended` is whether rows have the extended
 #: features; `scaler` the number of the rule that sizes an event-driven pool (see `pool`; 0 on other
-#: sites); `window` the ticks whose largest wish counts; `orders` and `releases` are per tick; `spacing` is
+#: sites); `window` the ticks whose largest wish counts; `spacing` is
 #: the seconds between two rows of `State.track`; `prior_batch` … the run time to expect of a class without
 #: a completed job.
 MODEL = _record(
     bool=("elastic", "oracle", "extended", "at_events", "charged_after", "resized_at_ends"),
     int64=(
         *("cores", "floor", "largest", "period", "median_of", "start_latency", "user_cap"),
-        *("scaler", "boot", "idle", "timer", "window", "orders", "releases", "spacing"),
+        *("scaler", "boot", "idle", "timer", "window", "spacing"),
     ),
     float64=(
         *("prior_batch", "prior_interactive", "largest_share"),
@@ -81,15 +81,15 @@ MODEL = _record(
 #: Of an event-driven pool: `target`: the size to keep; `booting`: booting cores; `boot_head` and
 #: `idle_head`: the places of the next one in `State.booting` and of the longest idle one in `State.idle`;
 #: `next_tick` and `ticks`: the timer's next tick, and ticks so far; `tick_due`: whether a tick waits for
-#: an agent, or a termination for a size; `boots`: cores ordered so far; `orders_left`, `releases_left`: until
-#: the next tick; `tracked`: rows of `State.track`.
+#: an agent, or a termination for a size; `boots`: cores ordered so far;
+#: `tracked`: rows of `State.track`.
 MEMORY = _record(
     int64=(
         *("now", "arrived", "head", "tail", "running", "done", "decided"),
         *("waiting_interactive", "present_interactive", "finished", "options"),
         *("pool", "up", "changed", "area", "booked", "area_at_last"),
         *("target", "booting", "boot_head", "idle_head", "next_tick", "ticks", "boots"),
-        *("orders_left", "releases_left", "tracked"),
+        "tracked",
     ),
     bool=("tick_due",),
 )

@@ -238,7 +238,7 @@ class ReferenceSite:
         return self.shares[vo] - (self.service(vo) / total if total else self.shares[vo])
 
 
-def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> int:
+def reference_choice(site: ReferenceSite, rule: str) -> int:
     """Return the place of the waiting job that a rule starts, -1 for none; ties go to the first."""
 
     def first_vo(job: ReferenceJob) -> float:
@@ -256,7 +256,7 @@ def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> i
         "fcfs": lambda job: 0.0,
         "sjf": site.expected,
         "interactive_first": lambda job: float(not job.interactive),
-        "edf": lambda job: job.submit + (1.0 + patience) * site.expected(job),
+        "edf": lambda job: job.submit + 2.0 * site.expected(job),
         "longest_ratio": lambda job: -(site.now - job.submit) / site.expected(job),
         "fair_share": first_vo,
         "lifo": lambda job: -float(job.submit),

@@ -84,15 +84,6 @@ def test_the_queue_rule_polls_and_cools_down():
     assert replay(jobs, site_model("queue", jobs_per_core=4.0), "fcfs").boots == 0
 
 
-def test_orders_and_releases_are_limited_in_a_minute():
-    """Six jobs on one core: two orders a minute, at 0, 60 and 120 s, and one release a minute."""
-    jobs = jobs_of(*[(0, 1000)] * 6, (4000, 1))
-    outcome = replay(jobs, site_model(boot=0, orders=2, releases=1, idle=0), "fcfs")
-    assert sorted(outcome.start[:6].tolist()) == [0, 0, 0, 60, 60, 120]
-    assert outcome.boots == 5
-    assert outcome.core_seconds < 4000 + 5 * 1300
-
-
 def test_an_agent_asks_at_ticks():
     jobs = jobs_of((0, 100), (0, 100), (500, 10))
     site = new_site(jobs, site_model("agent", boot=30, timer=60))
@@ -117,7 +108,6 @@ def scaled_models(draw, rules=("demand", "work", "queue", "forecast")):
     floor = draw(st.integers(1, 3))
     cores = draw(st.integers(floor, 4))
     rule = draw(st.sampled_from(rules))
-    rates = st.none() | st.integers(1, 3)
     scaler = Autoscaler(
         rule,
         boot=draw(st.sampled_from([0, 1, 7, 20])),
@@ -128,8 +118,6 @@ def scaled_models(draw, rules=("demand", "work", "queue", "forecast")):
         headroom=draw(st.sampled_from([0.5, 1.0, 1.7])),
         drain=draw(st.sampled_from([5.0, 60.0])),
         jobs_per_core=draw(st.sampled_from([1.0, 2.5])),
-        orders=draw(rates),
-        releases=draw(rates),
         forecast=(0.1, 0.2, -0.1, 0.3, 0.05, -0.2, 0.0, 0.1, 0.1) if rule == "forecast" else (),
     )
     return SiteModel(
