@@ -3,13 +3,13 @@
     python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 24] [--keep FOLDER]
 
 Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
-with as make their load 0.56. The second half of each log is set aside. On the first half, gridtune's own search
-(Optuna's TPE, two objectives: W and cost) tunes each rule of the pool with --trials configurations, under the
-order `fair_index`; learned pools learn on the first quarter, and all are judged on the second. Of each rule, up
-to nine configurations that no other dominates are measured on the second half, under every order; those of "best
-rule" are not dominated by any rule's. There, W at equal cost is interpolated between neighbours in cost; two
-policies are compared over the costs that both reach, up to 3 × the work. Intervals: over sites, and over days
-within the sites.
+with as make their load 0.56. The second half of each log is set aside. On the first half, gridtune's own
+search (Optuna's TPE, two objectives: W and cost) tunes each rule of the pool with --trials configurations,
+under the order `fair_index`; learned pools learn on the first quarter, and all are judged on the second. Of
+each rule, up to nine configurations that no other dominates are measured on the second half, under every
+order; those of "best rule" are not dominated by any rule's. There, W at equal cost is interpolated between
+neighbours in cost; two policies are compared over the costs that both reach, up to 3 × the work. Intervals:
+over sites, and over days within the sites.
 
 Finished sites are kept in --keep (results/responsive_autoscalers) and are not run again.
 """
