@@ -29,7 +29,7 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.types import IntArray
 
-__all__ = ["Gangs", "Policy", "Pool", "simulate"]
+__all__ = ["Gangs", "GpuPool", "Policy", "simulate"]
 
 Policy = Literal["fifo", "backfill", "sjf", "las", "srtf", "srsf"]
 _CODES: Mapping[str, int] = {name: code for code, name in enumerate(get_args(Policy))}
@@ -60,7 +60,7 @@ _JOB = np.dtype(
 
 
 @dataclass(frozen=True)
-class Pool:
+class GpuPool:
     """GPUs in nodes, and the clock of their policy.
 
     Attributes
@@ -110,7 +110,7 @@ def simulate(
     run_time: IntArray,
     gpus: IntArray,
     policy: Policy,
-    pool: Pool,
+    pool: GpuPool,
     *,
     queues: Sequence[int] = (),
     spans: bool = False,

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.placement.cluster import MILLI, MOST_GPUS, Nodes, Pods
+from gridtune.systems.placement.cluster import MILLI, MOST_GPUS, GpuNodes, Pods
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["Placement", "Rule", "fragmentation", "place"]
@@ -58,7 +58,7 @@ class Placement:
 
 
 def place(
-    nodes: Nodes,
+    nodes: GpuNodes,
     pods: Pods,
     rule: Rule,
     rng: np.random.Generator,
@@ -108,7 +108,7 @@ def place(
     return Placement(node, gpus, free_cpus, free_memory, free_gpus)
 
 
-def fragmentation(nodes: Nodes, placement: Placement, typical: tuple[Pods, FloatArray]) -> FloatArray:
+def fragmentation(nodes: GpuNodes, placement: Placement, typical: tuple[Pods, FloatArray]) -> FloatArray:
     """Return the thousandths of free GPUs on each node that a typical pod cannot use: shape (nodes,).
 
     It is the mean over typical pods.
