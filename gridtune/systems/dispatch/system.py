@@ -128,8 +128,6 @@ class DispatchSystem(System):
         outcome = _run(p, jobs, [streams(purpose) for purpose in running])
         reference = _run(_reference(p), jobs, [streams(purpose) for purpose in running])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
-        if outcome.learning:
-            notes["learning"] = dict(outcome.learning)
         if part is not None:
             unknown = int((part.requested_time[: len(jobs)] < 1).sum())
             notes |= {"cleaning": dict(part.cleaning), "without_requested_time": unknown}

@@ -251,30 +251,6 @@ def test_a_row_for_each_job_and_notes_that_are_json():
     json.dumps(results.notes)
 
 
-def test_notes_tell_what_was_learned_from_and_where_model_selection_had_too_little_to_choose_by():
-    options = {"mode": "assist", "learner": "naive_bayes", "refresh": 0, "learning_jobs": 300}
-    decided = outcome(**options).notes["learning"]
-    assert {key: decided[key] for key in ("refreshes", "of_one_outcome", "selections", "undecided")} == {
-        "refreshes": 1,
-        "of_one_outcome": 0,
-        "selections": 1,
-        "undecided": 0,
-    }
-    assert decided["weight"] in {1, 2, 5, 10}
-    assert 0.5 < decided["aroc"] <= 1
-    # Of few jobs under hardly any load one or two are late.
-    for jobs in range(4, 60, 4):
-        few = outcome(**{**options, "learning_jobs": jobs}).notes["learning"]
-        if few.get("undecided"):
-            break
-    assert (few["selections"], few["undecided"], few["weight"], few["aroc"]) == (1, 1, 1, None)
-    nothing = outcome(**{**options, "factors": (0.5,), "learning_offered_load": 0.01}).notes["learning"]
-    assert nothing == {"refreshes": 1, "of_one_outcome": 1}
-    json.dumps([decided, few, nothing])
-    for parameters in ({}, {"mode": "assist", "learner": "drain"}):
-        assert "learning" not in outcome(**parameters).notes
-
-
 def test_a_log(tmp_path: Path):
     rng = np.random.default_rng(0)
     submit = np.sort(rng.integers(0, 40_000, 300))

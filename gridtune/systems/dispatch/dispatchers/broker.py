@@ -8,13 +8,13 @@ scheduling in GRID environments", sections 2.2 and 2.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner, Selection
+from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import new_broker_state
 from gridtune.systems.dispatch.simulator.replay import (
@@ -117,8 +117,6 @@ class Broker:
             raise SimulationError(f"unknown rule, order or speeds: {self.rule}, {self.order}, {self.speeds}")
         self._prepare(jobs, machines, rng)
         self.rng, self.ready = learning_rng, False
-        self.refreshes = self.of_one_outcome = 0
-        self.selections: list[Selection] = []
         self.learned_at = self.selected_at = 0
         job, own = next_decision(self.site, self.state, self.buffers, NOBODY, NOBODY)
         while job != NOBODY:
@@ -130,7 +128,7 @@ class Broker:
                 self._repair(job, machine)
                 job = machine = NOBODY
             job, own = next_decision(self.site, self.state, self.buffers, job, machine)
-        return replace(DispatchReplay.of(self.site, self.chance, self.overruled), learning=self._facts())
+        return DispatchReplay.of(self.site, self.chance, self.overruled)
 
     def _prepare(self, jobs: DispatchJobs, machines: Machines, rng: np.random.Generator) -> None:
         n, m = len(jobs), len(machines)
@@ -167,27 +165,8 @@ class Broker:
             return
         if reselect:
             self.selected_at = finished
-        before = self.learner.selection
         self.learner.refresh(examples, reselect=reselect, rng=self.rng)
         self.ready = True
-        self.refreshes += 1
-        self.of_one_outcome += int(examples.in_time.min() == examples.in_time.max())
-        if self.learner.selection is not None and self.learner.selection is not before:
-            self.selections.append(self.learner.selection)
-
-    def _facts(self) -> dict[str, Any]:
-        """Return counts of refreshes and the results of model selection: JSON-serialisable.
-
-        `undecided` counts selections that had too few jobs of an outcome to choose by and took the first
-        weight and setting; the last one's weight, setting and area stand beside, the area None if undecided.
-        """
-        facts: dict[str, Any] = {"refreshes": self.refreshes, "of_one_outcome": self.of_one_outcome}
-        if not self.selections:
-            return facts
-        last, undecided = self.selections[-1], sum(np.isnan(selection.aroc) for selection in self.selections)
-        facts |= {"selections": len(self.selections), "undecided": int(undecided)}
-        area = None if np.isnan(last.aroc) else last.aroc
-        return {**facts, "weight": last.weight, "setting": last.setting, "aroc": area}
 
     def _examples(self, finished: int) -> Examples:
         """Return the jobs that have ended last, those whose row describes where they ran."""

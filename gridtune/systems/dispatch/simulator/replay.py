@@ -7,9 +7,8 @@ simulation environment", PPAM 2007.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -90,8 +89,6 @@ class DispatchReplay:
         a learner that decides by itself overrules nobody.
     restarts, moves
         Jobs restarted after failures; moves of jobs from one machine's queue to another's.
-    learning
-        Facts about the learner's examples and selections, JSON-serialisable; empty without a learner.
     """
 
     machine: IntArray
@@ -102,7 +99,6 @@ class DispatchReplay:
     overruled: BoolArray
     restarts: int
     moves: int
-    learning: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, site: Site, chance: FloatArray, overruled: BoolArray) -> DispatchReplay:
