@@ -90,7 +90,7 @@ class Gangs:
     held
         Shape (jobs,), int64: seconds with GPUs, restarts included.
     starts
-        Shape (jobs,), int64: how often it started: once, and again after each preemption or move.
+        Shape (jobs,), int64: number of its starts: one, and again after each preemption or move.
     used
         GPU-seconds that jobs held up to the last submission.
     spans

@@ -62,7 +62,7 @@ class GpuNodes:
 
 @dataclass(frozen=True)
 class Pods:
-    """What pods ask for, in columns of shape (pods,), int64.
+    """The requests of pods, in columns of shape (pods,), int64.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ _REFUSED, _DOES_NOT_FIT = -1, -1e9
 
 @dataclass(frozen=True)
 class Placement:
-    """What became of pods.
+    """The nodes that pods got, and the resources left.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Placement:
     gpus
         Shape (pods,), int64: bits of the node's GPUs that it has.
     free_cpus, free_memory
-        Shape (nodes,), int64: what is left at the end.
+        Shape (nodes,), int64: left at the end.
     free_gpus
         Shape (nodes, 8), int64: thousandths left of each GPU; 0 beyond a node's last one.
     """

@@ -79,8 +79,8 @@ _PAPER = "Weng et al., ATC 2023"
 class PlacementSystem(System):
     """Pods on the nodes of a cluster whose GPUs can be shared.
 
-    Pods arrive in random order until they have asked for more GPUs than there are; none leaves. What counts
-    is how many GPUs have been given to pods in the end: the rest is stranded in parts that nobody can use.
+    Pods arrive in random order until they have asked for more GPUs than there are; none leaves. The
+    result is the number of GPUs given to pods in the end: the rest is stranded in parts that nobody can use.
     """
 
     name: ClassVar[str] = "placement"

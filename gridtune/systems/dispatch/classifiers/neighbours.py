@@ -263,7 +263,7 @@ def _fit_stumps(examples, weights, near, row, scratch, out):
 
 @kernel()
 def _best_border_of_all(examples, column, weights, total, side, best, scratch):
-    """Return the same as `_best_border` of all examples, whose borders are known beforehand."""
+    """Return the same as `_best_border` of all examples; their borders are known beforehand."""
     value, members, passed = examples.values[column], examples.members[column], examples.passed[column]
     ends, named = examples.ends[column, : examples.borders[column]], examples.categorical[column]
     below, bound = scratch.below, scratch.bound

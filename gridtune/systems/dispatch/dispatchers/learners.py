@@ -53,7 +53,7 @@ class Examples(NamedTuple):
 
 @dataclass
 class Learner:
-    """The learner of a broker: a classifier, whose settings are selected.
+    """The learner of a broker: a classifier with settings that are selected.
 
     Attributes
     ----------
@@ -344,7 +344,7 @@ def _naive_bayes_predictor(
     categorical
         The categorical column, its categories numbered from 0 on.
     categories
-        The least number of categories, whether examples have them or not.
+        The least number of categories, also of those without examples.
     """
     quantities = np.setdiff1d(np.arange(table.shape[1]), [categorical])
     normal: Any = GaussianNB().fit(table[:, quantities], labels, weights)

@@ -85,7 +85,7 @@ class DispatchReplay:
         Shape (n,), float64: probability that it would end in time, as predicted when it came or when a
         learner's repair placed it last (tabu search predicts none); NaN where nobody predicted it.
     overruled
-        Shape (n,), bool: whether an assisting learner sent it elsewhere than the base selector would have;
+        Shape (n,), bool: True if an assisting learner sent it elsewhere than the base selector would have;
         a learner that decides by itself overrules nobody.
     restarts, moves
         Jobs restarted after failures; moves of jobs from one machine's queue to another's.

@@ -313,7 +313,7 @@ def sarsa_targets(readout: FloatArray, samples: SarsaSamples, settings: LearnerS
 class Learner:
     """Networks whose readout learns the targets of SARSA or of fitted Q; their other weights stay as drawn.
 
-    Of SARSA each update adds decisions, whose rewards have become known, to those of the sweep, with targets
+    With SARSA each update adds decisions with known rewards to those of the sweep, with targets
     from the present values; in sweep 0 the whole run several times. Of fitted Q each learns from whole runs,
     `iterations` times.
 

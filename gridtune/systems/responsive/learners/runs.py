@@ -108,7 +108,7 @@ def relative_count(elastic: bool) -> int:
 
 @kernel()
 def _neediest_of(site):
-    """Return the organisation with the largest deficit, whether its jobs wait or not; -1 without any."""
+    """Return the organisation with the largest deficit, also if none of its jobs waits; -1 without any."""
     shares, total = site.shares, total_service(site)
     neediest, most = -1, 0.0
     for vo in range(shares.size):
@@ -446,7 +446,7 @@ def _urgency(site, job, weight, neediest, served):
     Parameters
     ----------
     site, job
-        A waiting job, whose real run time is known in hindsight.
+        A waiting job; its real run time is known in hindsight.
     weight
         λ.
     neediest, served

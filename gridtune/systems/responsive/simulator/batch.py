@@ -104,7 +104,7 @@ def _size_of(site, number):
 
 @kernel()
 def _reward(site, decision, weight):
-    """Return R_s or R_e of a decision, whose job has started."""
+    """Return R_s or R_e of a decision; its job has started."""
     state = site.state
     job = state.decisions[decision].job
     run, wait = site.jobs.run[job], state.start[job] - site.jobs.submit[job]

@@ -209,7 +209,7 @@ _AT_LEAST_1 = ("at least 1", lambda value: value >= 1)
 
 @dataclass(frozen=True)
 class Autoscaler:
-    """How the pool of an event-driven site is sized; see `pool`.
+    """The rule that sizes the pool of an event-driven site; see `pool`.
 
     Attributes
     ----------
@@ -283,7 +283,7 @@ class SiteModel:
     user_cap
         Most running jobs of a user, for the capped rule.
     autoscaler
-        Elastic: how events and a timer size the pool. None, as in the papers: each decision may ask for a
+        Elastic: sizes the pool at events and by a timer. None, as in the papers: each decision may ask for a
         size, at most every `period`, and cores come and go at once.
     """
 
