@@ -156,6 +156,7 @@ class ResponsiveESNQ(Training):
             SiteReplay.of(site),
             weight=cell.weight,
             left_out=cell.left_out,
+            wait_limit=cell.wait_limit or math.inf,
         )
         reward = "rigid_reward_mean" if cell.site == "rigid" else "elastic_reward_mean"
         return {**metrics, "reward_mean": metrics[reward]}

@@ -6,6 +6,7 @@ fills at the beginning and drains at the end. Decisions are those of the jobs th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -95,6 +96,13 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
         "elastic_reward_mean": Measure(
             "1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U", source=_OF_REWARD
         ),
+        "limited_reward_mean": Measure(
+            "1",
+            "max",
+            "rigid_reward_mean where p = interactive_wait_p99 ≤ wait_limit, else wait_limit/p − 1: worse "
+            "than any reward within the limit",
+            source="Deb, doi 10.1016/S0045-7825(99)00389-8, section 3 (rules for constraints)",
+        ),
         "core_hours": Measure.own(
             "core·h", "min", "∫ pool(t) dt / 3600, from the first to the last submission"
         ),
@@ -158,6 +166,7 @@ def measure_site(
     *,
     weight: float,
     left_out: int | None = None,
+    wait_limit: float = math.inf,
 ) -> dict[str, float]:
     """Return every measure; NaN where there is nothing to measure.
 
@@ -169,6 +178,8 @@ def measure_site(
         λ, the weight of responsiveness in the rewards.
     left_out
         See `counted_jobs`.
+    wait_limit
+        Limit of the 99th percentile of interactive waits, for `limited_reward_mean`.
     """
     counted = counted_jobs(len(jobs), left_out)
     decision = outcome.decision[counted]
@@ -197,12 +208,16 @@ def measure_site(
             ),
             f"{kind}_jobs": float(mine.sum()),
         }
+    reward = _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness)
+    longest = measures["interactive_wait_p99"]
     return measures | {
         "fairness_mean": _summary(np.mean, fairness),
         "fairness_min": _summary(np.min, fairness),
         "utilisation_mean": _summary(np.mean, utilisation),
         "utilisation_last": float(utilisation[np.argmax(decision)]) if len(wait) else np.nan,
-        "rigid_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness),
+        "rigid_reward_mean": reward,
+        # Beyond the limit a number below 0, less the longer the wait.
+        "limited_reward_mean": wait_limit / longest - 1.0 if longest > wait_limit else reward,
         "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
         **_pool_measures(jobs, outcome),

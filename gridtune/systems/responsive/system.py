@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -174,6 +175,7 @@ class ResponsiveSystem(System):
             outcome,
             weight=parameters.weight,
             left_out=parameters.left_out,
+            wait_limit=parameters.wait_limit or math.inf,
         )
         counted = counted_jobs(len(jobs), parameters.left_out)
         if parameters.blocks is not None:
