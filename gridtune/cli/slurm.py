@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gridtune.report.card import Card, Change
-    from gridtune.slurm.whatif import LoggedJobs
+    from gridtune.slurm.comparison import LoggedJobs
     from gridtune.study.fitting import Fit
     from gridtune.types import FloatArray
     from gridtune.workload.workload import Workload
@@ -168,9 +168,9 @@ def whatif(
       gridtune whatif sacct.txt --slurm /etc/slurm --change "PartitionName=debug PriorityTier=2"
       gridtune whatif sacct.txt --slurm /etc/slurm --to new/ --json
     """
+    from gridtune.slurm.comparison import logged_jobs, replayed_waits
+    from gridtune.slurm.configuration import configuration_difference, read_cluster
     from gridtune.slurm.effective import Effective
-    from gridtune.slurm.reading.configuration import read_cluster
-    from gridtune.slurm.whatif import configuration_difference, logged_jobs, replayed_waits
     from gridtune.workload.files import WorkloadReference
 
     if not changes and other is None:
@@ -245,10 +245,10 @@ def waits(
     Examples:
       gridtune waits --squeue squeue.txt --slurm /etc/slurm --log sacct.txt
     """
+    from gridtune.slurm.configuration import read_cluster
     from gridtune.slurm.effective import Effective
     from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
-    from gridtune.slurm.reading.configuration import read_cluster
-    from gridtune.slurm.reading.queue import read_queue
+    from gridtune.slurm.queue import read_queue
     from gridtune.workload.files import WorkloadReference
 
     cluster = read_cluster(folder)
@@ -301,7 +301,7 @@ def waits(
 
 
 def _job_name(number: int) -> str:
-    from gridtune.slurm.reading.queue import TASK
+    from gridtune.slurm.queue import TASK
 
     return str(number) if number < 1 << TASK else f"{number >> TASK}_{number & ((1 << TASK) - 1)}"
 
@@ -328,17 +328,13 @@ class _Answer:
         """The effect on all jobs and to each class, by its name; all share the error of 5 %."""
         from gridtune.report.card import Change, compare_rows
         from gridtune.report.rankings.ranking import plain
-        from gridtune.statistics.dependence import neighbour_correlation
+        from gridtune.slurm.comparison import Comparison
 
-        jobs, classes = self.jobs, self.jobs.classes()
-        before, changed = (
-            np.array([jobs.samples(values, one.members) for one in classes])
-            for values in (self.waits, self.after)
-        )
-        correlation = 0.0 if jobs.replicate == "draw" else neighbour_correlation(changed, before)
-        compared = compare_rows(changed, before, correlation, comparisons=len(classes))
+        comparison = Comparison(self.jobs, self.waits, self.after)
+        before, changed = comparison.replicates
+        compared = compare_rows(changed, before, comparison.correlation, comparisons=len(comparison.classes))
         changes = {}
-        for number, one in enumerate(classes):
+        for number, one in enumerate(comparison.classes):
             means = [float(values[:, one.members].mean()) for values in (self.after, self.waits)]
             longer = means[0] > means[1]
             shown = bool(compared.shown[number])
@@ -403,19 +399,13 @@ class _Answer:
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return the figures of each class, in seconds; ranges are those of nine replays in ten."""
-        rows = {}
-        for one in self.jobs.classes():
+        from gridtune.slurm.comparison import Comparison
+
+        comparison, rows = Comparison(self.jobs, self.waits, self.after), {}
+        for one in comparison.classes:
             change = self.changes[one.name]
-            recorded = self.jobs.recorded[one.members]
-            known = recorded[recorded >= 0]
-            means = [values[:, one.members].mean(axis=1) for values in (self.waits, self.after)]
             rows[one.name] = {
-                "jobs": len(one.members),
-                "recorded": float(known.mean()) if len(known) else None,
-                "simulated": change.baseline,
-                "simulated_range": np.quantile(means[0], [0.05, 0.95]).tolist(),
-                "changed": change.mean,
-                "changed_range": np.quantile(means[1], [0.05, 0.95]).tolist(),
+                **comparison.means(one.members),
                 "relative": change.relative,
                 "relative_interval": [change.low, change.high],
                 "effect": change.effect,

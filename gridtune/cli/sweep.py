@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -247,9 +248,7 @@ def _print_plan(
         "replicates": space.replicates.count,
     }
     if adaptive is not None:
-        summary["trials"] = adaptive.trials
-    if adaptive is not None or space.strategy.race is not None:
-        summary["most_cells"] = plan.most
+        summary |= {"trials": adaptive.trials, "most_cells": plan.most}
     summary |= _progress(plan, results, retry, workers)
     if as_json:
         print_json(summary)
@@ -278,31 +277,15 @@ def _progress(
     workers: int | None,
 ) -> dict[str, Any]:
     """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
-    from gridtune.sweep.journal.results import CellCosts
-
-    space = plan.space
     own: dict[str, CellResult] = dict(results)
-    missing: dict[tuple[str, str], int]
-    if space.strategy.race is not None:
-        own, rest = _race_progress(plan, results, retry)
-        missing = Counter((cell.workload, cell.configuration_id) for cell in rest)
-    elif space.strategy.adaptive is None:
+    if plan.space.strategy.adaptive is None:
         own = {key: result for key, result in results.items() if plan.has(result)}
-        finished = Counter(result.configuration_id for result in own.values() if result.state not in retry)
-        missing = {
-            (configuration.stratum.label, key): space.replicates.count - finished[key]
-            for key, configuration in plan.configurations.items()
-        }
-    else:
-        # Which cells it will choose is not known; its journal has those of its earlier choices.
-        kept = sum(result.state not in retry for result in own.values())
-        workload = next((one.stratum.label for one in plan.configurations.values()), "")
-        missing = {(workload, ""): max(0, plan.most - kept)}
-    costs = CellCosts()
-    costs.add(own.values())
-    left, seconds = sum(missing.values()), costs.seconds(missing)
+    # Which cells a strategy that decides will choose is not known; its journal has those of its choices.
+    left = max(0, plan.most - sum(result.state not in retry for result in own.values()))
+    taken = [result.seconds for result in own.values() if result.state == "done" and isfinite(result.seconds)]
+    seconds = left * sum(taken) / len(taken) if taken else None
     states = Counter(result.state for result in own.values())
-    resources = space.resources
+    resources = plan.space.resources
     at_once = workers or resources.workers or int((os.cpu_count() or 1) / (resources.cpus or 1))
     at_once = max(1, min(at_once, left))
     return {
@@ -312,21 +295,6 @@ def _progress(
         "workers": at_once,
         "seconds_left": None if seconds is None else seconds / at_once,
     }
-
-
-def _race_progress(
-    plan: PlannedSpace, results: Mapping[str, CellResult], retry: Collection[str]
-) -> tuple[dict[str, CellResult], list[Cell]]:
-    """Return the results that a race has, and the cells it comes to at most beside them."""
-    from gridtune.sweep.search.racing import RaceQueue
-
-    cells = plan.cells()
-    finished = {cell_id: result for cell_id, result in results.items() if result.state not in retry}
-    queue = RaceQueue(plan, cells, finished, workers=1)
-    own = {cell.cell_id: finished[cell.cell_id] for cell in queue.cells() if cell.cell_id in finished}
-    if not queue.left:
-        return own, []
-    return own, [cell for cell in cells if cell.cell_id not in own][: queue.most - len(own)]
 
 
 def _progress_text(summary: Mapping[str, Any], folder: str | Path) -> str:
@@ -364,11 +332,6 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
     if space.strategy.adaptive is None:
         configurations = count_text(summary["configurations"], "configuration")
         each = ", each" if summary["configurations"] > 1 else ""
-        race = space.strategy.race
-        if race is not None:
-            first = min(race.first, summary["replicates"])
-            most = f"up to {count_text(summary['most_cells'], 'cell')}"
-            return f"{most}: {configurations}{each} with {first} to {replicates}, as the race decides"
         return f"{count_text(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
     baseline = "the baseline and " if summary["cells"] else ""
     configurations = f"{count_text(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"

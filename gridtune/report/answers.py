@@ -139,10 +139,7 @@ def _against(
     interval = interval_text(row["relative_low"], row["relative_high"], percent_text)
     paired = f" (paired 95 % interval {interval})" if interval else ""
     these = " on these workloads" if head.overall else ""
-    significant = (
-        f"The difference{these} is significant at {'the error of the race' if 'race' in row else '5 %'}, "
-        "all comparisons taken together."
-    )
+    significant = f"The difference{these} is significant at 5 %, all comparisons taken together."
     certainty = {
         Verdict.BETTER: significant,
         Verdict.TYPICALLY: (

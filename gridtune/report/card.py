@@ -399,7 +399,7 @@ class CardMaterial:
         """Return the next configurations that are not shown to be worse, and how many were compared."""
         others = [one for one in rows if one["rank"] is not None and one is not row]
         others = [one for one in others if one["configuration_id"] != row["configuration_id"]][:_COMPARED]
-        if not others or "race" in row:
+        if not others:
             return [], 0
         values = self._samples(head.objective, [one["configuration_id"] for one in (row, *others)])
         first, second = values[1:], np.broadcast_to(values[:1], values[1:].shape)
@@ -414,7 +414,7 @@ class CardMaterial:
         """Return the same over all strata: the next ones are ranked again with the best as their baseline."""
         best = row_parameters(row)
         others = [one for one in rows if one["rank"] is not None and row_parameters(one) != best][:_COMPARED]
-        if not others or "race" in row:
+        if not others:
             return [], 0
         single = next(iter(self.rankings.values()))
         ids = [
@@ -495,7 +495,7 @@ class CardMaterial:
     ) -> list[str]:
         """Return how many replicates would settle a verdict that is not sure, and bounds that are not."""
         base = self._base(row, rows, head)
-        if base is None or "race" in row:
+        if base is None:
             return []
         texts: list[str] = []
         pairs = row["pairs"]

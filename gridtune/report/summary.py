@@ -38,10 +38,9 @@ from gridtune.report.rankings.eligibility import (
     constrained,
     constrained_overall,
     judge_constraints,
-    raced,
-    raced_overall,
 )
 from gridtune.report.rankings.ranking import (
+    Verdict,
     has_values,
     rank,
     ranking_head,
@@ -50,7 +49,6 @@ from gridtune.report.rankings.ranking import (
 )
 from gridtune.report.tables import ranking_html, ranking_markdown, table_csv
 from gridtune.sweep.journal.results import in_table
-from gridtune.sweep.search.racing import RacePlan
 
 __all__ = [
     "DERIVED_FILE",
@@ -249,6 +247,12 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         for line in remark_lines(remark, most=True)
     ]
     lines += _missing(table, facts, measures)
+    if facts.is_race:
+        lines.append(
+            "this sweep was a race, which gridtune no longer runs. It stopped configurations by results, so "
+            "it has no verdicts. Sweep the space with the strategy grid, random or sobol: finished cells "
+            "are kept, and the missing ones run"
+        )
     by_class = system is not None and f"{OF_CLASS}[wide]" in system.metrics
     if by_class and any("classes" not in note for among in notes.values() for note in among if note):
         lines.append("cells of an earlier gridtune have no metrics by class of jobs: who pays is not known")
@@ -264,7 +268,6 @@ def _ranked(
     """Return for each objective its ranking within each stratum, that over all, and that for curves."""
     baseline = _baseline(table, facts)
     conditions = _conditions(table, baseline)
-    race = RacePlan.stored(facts.space)
     rankings, overall, curves = {}, {}, {}
     for objective in facts.objectives:
         name = objective.metric
@@ -281,11 +284,20 @@ def _ranked(
         )
         ranking = ranked(group_by=("workload", *conditions))
         over_all = rank_overall(table, ranking)
-        rankings[name] = ranking if race is None else raced(ranking, table, race)
+        rankings[name] = _without_verdicts(ranking) if facts.is_race else ranking
         curves[name] = ranked() if conditions else rankings[name]
         if over_all is not None:
-            overall[name] = over_all if race is None else raced_overall(over_all, ranking, table, race)
+            overall[name] = _without_verdicts(over_all) if facts.is_race else over_all
     return rankings, overall, curves
+
+
+def _without_verdicts(ranking: pa.Table) -> pa.Table:
+    """Return a race's ranking: no test here allows for configurations that stopped by their results."""
+    rows = ranking.to_pylist()
+    for row in rows:
+        if row["p_value"] is not None:
+            row.update(verdict=Verdict.UNSURE.value, p_value=None)
+    return pa.Table.from_pylist(rows, schema=ranking.schema)
 
 
 def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict[str, Measure]:

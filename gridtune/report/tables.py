@@ -128,8 +128,6 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
         columns.append(_Column("verdict", True, [verdict_text(row) for row in rows]))
     if head.subject_to:
         columns.append(_Column("bounds", True, [row["subject_to"] for row in rows]))
-    if any(row.get("race") for row in rows):
-        columns.append(_Column("race", True, [row["race"] for row in rows]))
     if any(row["failures"] for row in rows):
         columns.append(_Column("failed", False, [str(row["failures"] or "") for row in rows]))
     return columns
@@ -227,17 +225,6 @@ def ranking_notes(
         yield f"{len(every) - len(shown)} more configurations are in the saved table"
     if not has_values(every):
         yield "no replicate has a value of the objective"
-    elif "race" in every[0]:
-        if not all(row["complete"] for row in every):
-            yield "stopped: has fewer replicates than others, so no rank; compared on those it shares"
-        if any(row["pairs"] for row in every):
-            yield (
-                "better, worse: shown at a look of the race, at its error over all looks, with the spread of "
-                "all configurations; the interval, of few replicates alone, may still include 0"
-            )
-        if note := _scope(every, head):
-            yield note
-        return
     elif not all(row["complete"] for row in shown):
         yield INCOMPLETE_NOTE
     if any(row["gap"] is not None for row in shown):

@@ -9,12 +9,11 @@ from typing import TypeAlias
 import numpy as np
 
 from gridtune.errors import WorkloadError
-from gridtune.slurm.agreement import known_at
 from gridtune.slurm.cluster import UNLIMITED, SlurmCluster
+from gridtune.slurm.comparison import known_at, logged_jobs
 from gridtune.slurm.replay import ClusterState, Phases, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.shares import decayed_usage
-from gridtune.slurm.whatif import logged_jobs
 from gridtune.types import FloatArray
 from gridtune.workload.describe import start_instant
 from gridtune.workload.workload import Workload

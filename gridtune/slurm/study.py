@@ -7,9 +7,9 @@ from typing import Any
 
 from gridtune.core.system import SuggestedSpace
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.comparison import logged_jobs
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.effective import Effective
-from gridtune.slurm.reading.configuration import read_cluster
-from gridtune.slurm.whatif import logged_jobs
 from gridtune.workload.workload import Workload
 
 __all__ = ["FOLDER", "SETTINGS", "SYSTEM", "configured", "suggest_study"]

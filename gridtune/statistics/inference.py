@@ -11,13 +11,10 @@ more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.errors import MetricError
 from gridtune.statistics.dependence import widening
 from gridtune.statistics.intervals import (
     FloatOrArray,
@@ -28,11 +25,9 @@ from gridtune.statistics.intervals import (
     t_quantile,
 )
 from gridtune.statistics.resampling import (
-    Method,
     Resampling,
     Statistic,
-    bootstrap_ends,
-    flipped_as_far,
+    expanded_ends,
     statistic_weights,
 )
 from gridtune.types import FloatArray, IntArray
@@ -42,7 +37,6 @@ __all__ = [
     "bootstrap_interval",
     "interquartile_mean",
     "paired_difference",
-    "probability_of_improvement",
     "with_unseen_tail",
 ]
 
@@ -61,8 +55,6 @@ class PairedDifference:
         The mean difference over the size of the second's mean on the same replicates, and its
         interval: 0.05 is 5 % more than the second. NaN where that mean is zero; the interval is also NaN
         where resampled means lie on both sides of zero.
-    p_value
-        Of the sign-flip test (see `gridtune.statistics.resampling.sign_flip_p_value`).
     """
 
     n: int | IntArray
@@ -72,7 +64,6 @@ class PairedDifference:
     relative: FloatOrArray
     relative_low: FloatOrArray
     relative_high: FloatOrArray
-    p_value: FloatOrArray
 
 
 def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
@@ -110,10 +101,11 @@ def bootstrap_interval(
     rng: np.random.Generator,
     statistic: Statistic = "mean",
     confidence: float = 0.95,
-    method: Method = "expanded",
     resamples: int = 10_000,
 ) -> Interval:
     """Return a bootstrap confidence interval of a statistic along the last axis.
+
+    It is the expanded percentile interval (`expanded_ends`). `scipy.stats.bootstrap` has others.
 
     Parameters
     ----------
@@ -126,10 +118,6 @@ def bootstrap_interval(
         "mean", "median" or "iqm" (interquartile mean).
     confidence
         Nominal coverage, between 0 and 1.
-    method
-        "expanded": the percentile interval, its quantiles moved out to those of Student's t, which corrects
-        most of what the percentile interval lacks with few replicates. "percentile": the plain one. "bca":
-        bias-corrected and accelerated.
     resamples
         Number of resamples.
 
@@ -142,12 +130,7 @@ def bootstrap_interval(
     Raises
     ------
     MetricError
-        For an infinite sample, an unknown statistic or method, or a confidence outside (0, 1).
-
-    Notes
-    -----
-    Sources: Efron, "Better bootstrap confidence intervals", JASA 82, 1987 (percentile, BCa); Hesterberg,
-    "What teachers should know about the bootstrap", The American Statistician 69, 2015 (expanded).
+        For an infinite sample, an unknown statistic, or a confidence outside (0, 1).
     """
     check_confidence(confidence)
     values = Samples.of(samples)
@@ -159,14 +142,8 @@ def bootstrap_interval(
         if n < 2:
             continue
         ordered = np.sort(values.present(index, n), axis=1)
-        low[index], high[index] = bootstrap_ends(
-            resampling.distribution(weights, ordered),
-            ordered @ weights,
-            partial(_without_one, ordered, statistic),
-            n=n,
-            confidence=confidence,
-            method=method,
-        )
+        drawn = resampling.distribution(weights, ordered)
+        low[index], high[index] = expanded_ends(drawn, n=n, confidence=confidence)
         _close_on_constant(low, high, index, ordered)
     return Interval(values.shaped(low), values.shaped(high))
 
@@ -177,14 +154,16 @@ def paired_difference(
     *,
     rng: np.random.Generator,
     confidence: float = 0.95,
-    method: Method | Literal["adjusted"] = "adjusted",
     resamples: int = 10_000,
     correlation: float = 0.0,
 ) -> PairedDifference:
     """Compare two configurations, or many with one, on the same replicates.
 
-    Pairing removes what makes a replicate hard for all configurations, so the interval of the mean difference
-    is far narrower than the intervals of the two means suggest.
+    Pairing removes what makes a replicate hard for all configurations, so the interval of the mean
+    difference is far narrower than the intervals of the two means suggest; it is that of `mean_interval`.
+    The interval of the relative difference reaches on each side as far as the wider of two: the expanded
+    bootstrap, and Student's interval of the logarithm of the ratio of the means (where values are negative,
+    that of `mean_interval` of the residuals around the ratio).
 
     Parameters
     ----------
@@ -193,15 +172,9 @@ def paired_difference(
         configurations. A replicate counts where neither is NaN.
     rng, confidence, resamples
         As in `bootstrap_interval`.
-    method
-        "adjusted", for skewed replicates: the difference's interval is that of `mean_interval`; the
-        relative one reaches on each side as far as the wider of the expanded bootstrap and Student's
-        interval of the logarithm of the ratio of the means (where values are negative, that of
-        `mean_interval` of the residuals around the ratio). The others are those of `bootstrap_interval`,
-        for both.
     correlation
         Of neighbouring replicates (`neighbour_correlation`): intervals are wider by `widening`, the relative
-        one in the logarithm of the ratio. The p-value takes replicates as independent.
+        one in the logarithm of the ratio.
 
     Returns
     -------
@@ -211,9 +184,7 @@ def paired_difference(
     check_confidence(confidence)
     first, second = Samples.of_pairs(a, b)
     resampling = Resampling.drawn_from(rng, resamples)
-    mean, low, high, relative, relative_low, relative_high, p_value = (
-        np.full(len(first.rows), np.nan) for _ in range(7)
-    )
+    mean, low, high, relative, relative_low, relative_high = np.full((6, len(first.rows)), np.nan)
     for n, index in first.by_size(resampling.rows_at_once()):
         base = second.present(index, n)
         differences = first.present(index, n) - base
@@ -222,29 +193,17 @@ def paired_difference(
         differences, base = (np.take_along_axis(rows, order, axis=1) for rows in (differences, base))
         mean[index] = differences.mean(axis=1)
         relative[index] = _over(mean[index], base.mean(axis=1))
-        p_value[index] = flipped_as_far(differences, resampling)
         if n < 2:
             continue
+        below, above = reach(differences - mean[index, None], confidence)
+        low[index], high[index] = mean[index] - below, mean[index] + above
+        _close_on_constant(low, high, index, differences)
         weights = statistic_weights("mean", n)
         drawn, drawn_base = (resampling.distribution(weights, rows) for rows in (differences, base))
-        ends = partial(
-            bootstrap_ends, n=n, confidence=confidence, method="expanded" if method == "adjusted" else method
-        )
-        if method == "adjusted":
-            below, above = reach(differences - mean[index, None], confidence)
-            low[index], high[index] = mean[index] - below, mean[index] + above
-        else:
-            low[index], high[index] = ends(drawn, mean[index], partial(_without_one, differences))
-        _close_on_constant(low, high, index, differences)
-        relative_low[index], relative_high[index] = ends(
-            _over(drawn, drawn_base),
-            relative[index],
-            partial(_without_one, differences, base=base),
-        )
-        if method == "adjusted":
-            closed = _ratio_ends(differences, base, confidence)
-            relative_low[index] = np.fmin(relative_low[index], closed[0])
-            relative_high[index] = np.fmax(relative_high[index], closed[1])
+        bootstrap = expanded_ends(_over(drawn, drawn_base), n=n, confidence=confidence)
+        closed = _ratio_ends(differences, base, confidence)
+        relative_low[index] = np.fmin(bootstrap[0], closed[0])
+        relative_high[index] = np.fmax(bootstrap[1], closed[1])
         wider = widening(n, correlation, confidence)
         low[index] = mean[index] - wider * (mean[index] - low[index])
         high[index] = mean[index] + wider * (high[index] - mean[index])
@@ -254,41 +213,8 @@ def paired_difference(
         unsettled = drawn_base.min(axis=1) * drawn_base.max(axis=1) <= 0
         relative_low[index[unsettled]] = relative_high[index[unsettled]] = np.nan
     counts = first.counts.reshape(first.shape)
-    columns = (mean, low, high, relative, relative_low, relative_high, p_value)
+    columns = (mean, low, high, relative, relative_low, relative_high)
     return PairedDifference(counts if first.shape else int(counts), *map(first.shaped, columns))
-
-
-def probability_of_improvement(
-    a: npt.ArrayLike, b: npt.ArrayLike, *, direction: Literal["min", "max"]
-) -> FloatOrArray:
-    """Return the share of replicates on which `a` is better than `b`, ties counting half.
-
-    It measures how often, not by how much; a rare disaster changes a mean but hardly this.
-
-    Parameters
-    ----------
-    a, b
-        Shapes (..., n), broadcast against each other; a replicate counts where neither is NaN.
-    direction
-        Whether smaller ("min") or larger ("max") values are better.
-
-    Returns
-    -------
-    float or numpy.ndarray
-        Shape (...), between 0 and 1; NaN without pairs.
-
-    Notes
-    -----
-    Source: Agarwal et al., NeurIPS 2021, who compare every run of one with every run of the other. Here
-    the runs share their replicates, so each is compared with its partner only.
-    """
-    if direction not in ("min", "max"):
-        raise MetricError(f"no such direction: {direction!r}", hint="one of min, max")
-    first, second = Samples.of_pairs(a, b)
-    better = first.rows < second.rows if direction == "min" else first.rows > second.rows
-    wins = better.sum(axis=1) + (first.rows == second.rows).sum(axis=1) / 2
-    with np.errstate(invalid="ignore"):
-        return first.shaped(wins / first.counts)
 
 
 #: How many times as bad as the worst replicate that was seen those may be that were not.
@@ -383,23 +309,6 @@ def _ratio_ends(
     with np.errstate(over="ignore"):
         high[positive] = (1 + relative[positive]) * np.exp(half) - 1
     return low, high
-
-
-def _without_one(
-    rows: FloatArray, statistic: Statistic = "mean", base: FloatArray | None = None
-) -> FloatArray:
-    """Return a statistic of sorted rows with each value left out in turn, shape (rows, n).
-
-    With a base, it is the ratio of the two means.
-    """
-    n = rows.shape[1]
-    if base is not None:
-        return _over(_without_one(rows), _without_one(base))
-    if statistic == "mean":
-        return (rows.sum(axis=1, keepdims=True) - rows) / (n - 1)
-    matrix = np.zeros((n, n))
-    matrix[~np.eye(n, dtype=bool)] = np.tile(statistic_weights(statistic, n - 1), n)
-    return rows @ matrix.T
 
 
 def _close_on_constant(low: FloatArray, high: FloatArray, index: IntArray, rows: FloatArray) -> None:

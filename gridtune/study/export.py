@@ -22,7 +22,7 @@ from gridtune.report.rankings.ranking import LEVEL, strata
 from gridtune.report.summary import Summary, summarise
 from gridtune.study.stored import StoredSweep
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_proposals
-from gridtune.sweep.space.schema import Dimension, SearchSpace, parse_space
+from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.tracking.content import git_state
 from gridtune.training.system import HISTORY
 
@@ -203,7 +203,7 @@ def write_optuna_study(sweep: StoredSweep, path: Path, *, objective: str | None 
     facts = sweep.facts.for_report(sweep.table, objective=objective)
     if not sweep.results:
         raise SweepError("the journal has no result of this sweep", path=sweep.place)
-    space = parse_space(facts.space, path=None if sweep.base is None else sweep.base / "space.yaml")
+    space = facts.parsed_space()
     journal = sweep.directory / JOURNAL_NAME
     proposals = {
         name: entry["number"] for entry in read_proposals(journal) for name in entry["configurations"]

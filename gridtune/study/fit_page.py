@@ -13,7 +13,7 @@ import numpy as np
 from gridtune.core.style import BASELINE, BETTER, WORSE, figure, save
 from gridtune.report.labels import percent_text
 from gridtune.report.tables import html_document, plain_table
-from gridtune.slurm.agreement import Agreement, Trust
+from gridtune.slurm.comparison import Agreement, Trust
 from gridtune.study.fitting import Fit
 
 if TYPE_CHECKING:

@@ -14,12 +14,21 @@ import yaml
 from gridtune.batch.replay import simulate
 from gridtune.core.system import default_system
 from gridtune.errors import SweepError
-from gridtune.slurm.agreement import Agreement, Trust, diagnoses, known_at, utilisation
 from gridtune.slurm.cluster import Node, Partition, SlurmCluster
+from gridtune.slurm.comparison import (
+    Agreement,
+    JobClass,
+    LoggedJobs,
+    Trust,
+    diagnoses,
+    known_at,
+    logged_jobs,
+    replayed_waits,
+    utilisation,
+)
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.effective import Effective
-from gridtune.slurm.reading.configuration import read_cluster
 from gridtune.slurm.study import FOLDER, SYSTEM
-from gridtune.slurm.whatif import JobClass, LoggedJobs, logged_jobs, replayed_waits
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.plan import plan_space
 from gridtune.types import FloatArray, IntArray

@@ -67,9 +67,9 @@ class Shard:
         Raises
         ------
         SweepError
-            If its strategy is a race or an adaptive search.
+            If its strategy is an adaptive search.
         """
-        if space.strategy.adaptive is not None or space.strategy.race is not None:
+        if space.strategy.adaptive is not None:
             raise SweepError(
                 "the strategy of this space decides by results which cells run next, so it cannot be divided",
                 field="strategy",

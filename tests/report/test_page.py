@@ -171,16 +171,6 @@ def test_over_all_workloads_the_replicates_are_the_workloads(tmp_path: Path) -> 
     assert [table["name"] for table in single] == ["log", "other"]
 
 
-def test_a_race_says_who_was_stopped(tmp_path: Path) -> None:
-    material = material_of(cell_results(), sweep_facts(), tmp_path)
-    ranking = material.summary.rankings["wait_mean"]
-    raced = ranking.append_column("race", [["can be best", "", "stopped after 2"]])
-    raced = raced.replace_schema_metadata(ranking.schema.metadata)
-    summary = replace(material.summary, rankings={"wait_mean": raced})
-    (table,) = page_content(replace(material, summary=summary))["tables"]
-    assert table["views"]["wait_mean"]["race"] == ["can be best", "", "stopped after 2"]
-
-
 def test_of_many_answers_those_over_all_workloads_stand_first(tmp_path: Path) -> None:
     results = [result for name in ("a", "b", "c") for result in cell_results(workload=name)]
     facts = sweep_facts(objectives=(ObjectiveFacts("wait_mean", "min"), ObjectiveFacts("utilisation", "max")))

@@ -7,9 +7,18 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, SlurmCluster
+from gridtune.slurm.cluster import (
+    MODES,
+    Clocks,
+    Node,
+    Outage,
+    Partition,
+    PreemptClass,
+    Preemption,
+    Priorities,
+    SlurmCluster,
+)
 from gridtune.slurm.limits import Limit
-from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
 from gridtune.slurm.replay import Phases, Replay
 from gridtune.slurm.requests import Request, RequestCheck
 from tests.slurm.reference import reference_replay

@@ -12,13 +12,12 @@ from click.testing import CliRunner
 
 from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
-from gridtune.slurm.agreement import Agreement, diagnoses, known_at
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.comparison import Agreement, diagnoses, known_at, logged_jobs
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.effective import Effective
-from gridtune.slurm.reading.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request, RequestCheck
-from gridtune.slurm.whatif import logged_jobs
 from gridtune.workload import Workload, write_workload
 
 CONF = """\

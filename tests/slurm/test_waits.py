@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.forecast import Past, forecast
-from gridtune.slurm.reading.configuration import read_cluster
-from gridtune.slurm.reading.queue import read_queue
+from gridtune.slurm.queue import read_queue
 from gridtune.slurm.requests import Request
 
 CONF = """\

@@ -20,7 +20,6 @@ from tests.training.test_networks import ACTIONS, FEATURES, SHOWN, STEPS, run_of
 
 DAYS = {"trace": "orion_days", "cluster": "orion", "first": 20, "environments": 2, "steps": 48}
 TRAININGS = [
-    ("shutdown/ppo", {**DAYS, "network": "effects"}),
     ("shutdown/ppo", {**DAYS, "network": "mlp"}),
     ("shutdown/ppo", {**DAYS, "network": "paper", "frames": 5}),
     ("shutdown/ppo", {**DAYS, "network": "recurrent"}),

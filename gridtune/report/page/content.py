@@ -167,8 +167,6 @@ def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
         if any(row is not None and name in row for row in rows)
     }
     view["verdict"] = ["" if row is None else verdict_text(row) for row in rows]
-    if any(row is not None and row.get("race") for row in rows):
-        view["race"] = ["" if row is None else row["race"] for row in rows]
     if any(row is not None and "subject_to" in row for row in rows):
         view["bounds"] = ["" if row is None else row["subject_to"] for row in rows]
     view["complete"] = [row is not None and row["complete"] for row in rows]

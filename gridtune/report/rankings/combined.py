@@ -40,7 +40,7 @@ from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume, nondominat
 from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["FEWEST_LOGS", "Front", "front_table", "fronts_of", "logs_of", "rank_overall"]
+__all__ = ["FEWEST_LOGS", "Front", "front_table", "fronts_of", "rank_overall"]
 
 #: An interval by log is given from so many logs on: with two, Student's is 13 times their distance wide.
 FEWEST_LOGS = 3
@@ -134,7 +134,7 @@ def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
     own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
     if len(groups) < 2 or not own_baseline:
         return None
-    logs = logs_of(table, columns, list(groups))
+    logs = _logs_of(table, columns, list(groups))
     planned = sum(len(replicate_labels(configurations)) for configurations in groups.values())
     units = _units(groups.values(), logs)
     by_parameters: dict[tuple[Any, ...], _Compared] = {}
@@ -178,7 +178,7 @@ def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def logs_of(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any, ...]]) -> list[str]:
+def _logs_of(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any, ...]]) -> list[str]:
     """Return the log of each stratum: what its traces' checksums are, or else its workload's name.
 
     Two workloads of one log (two machine sizes, two halves) are not two logs.

@@ -44,7 +44,6 @@ __all__ = [
     "ranked_rows",
     "ranking_head",
     "row_key",
-    "settled_better",
     "share_error",
     "shown_rows",
     "strata",
@@ -437,7 +436,7 @@ def _verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
         return Verdict.UNSURE
     if (high < 0) != (direction == "min"):
         return Verdict.WORSE
-    return settled_better(row, direction)
+    return _settled_better(row, direction)
 
 
 def verdict_text(row: Mapping[str, Any]) -> str:
@@ -446,7 +445,7 @@ def verdict_text(row: Mapping[str, Any]) -> str:
     return f"{row['failures']} of {row['planned']} {row['verdict']}" if failed else str(row["verdict"])
 
 
-def settled_better(row: Mapping[str, Any], direction: str) -> Verdict:
+def _settled_better(row: Mapping[str, Any], direction: str) -> Verdict:
     """Return which "better" a row that is better has: of the mean, or of the typical replicate only."""
     sign = 1 if direction == "min" else -1
     return Verdict.TYPICALLY if sign * (row["with_tail"] or 0) > 0 else Verdict.BETTER

@@ -7,8 +7,8 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`; sources ar
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
+from gridtune.slurm.cluster import MODES
 from gridtune.slurm.kernel.placing import choose, has, look, put
-from gridtune.slurm.preemption import MODES
 
 __all__ = [
     "choose_over",

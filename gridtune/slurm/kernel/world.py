@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.slurm.cluster import VERSIONS, Node, Partition, SlurmCluster
+from gridtune.slurm.cluster import MODES, VERSIONS, Node, Partition, SlurmCluster
 from gridtune.slurm.kernel.ahead import STRIDE
 from gridtune.slurm.kernel.arrays import (
     RULES,
@@ -33,7 +33,6 @@ from gridtune.slurm.kernel.arrays import (
 )
 from gridtune.slurm.kernel.running import MINUTES, NEVER
 from gridtune.slurm.limits import AMOUNTS, limits_on
-from gridtune.slurm.preemption import MODES
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
 from gridtune.types import AnyArray, IntArray

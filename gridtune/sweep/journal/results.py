@@ -1,10 +1,9 @@
-"""`results.parquet`: a row per cell; and the time that missing cells will take."""
+"""`results.parquet`: a row per cell."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from gridtune.storage import draft_of
 
 __all__ = [
     "TIMING_COLUMNS",
-    "CellCosts",
     "in_table",
     "read_table",
     "results_of",
@@ -178,42 +176,3 @@ def _as_given(before: Any, value: Any) -> Any:
         with contextlib.suppress(ValueError):
             return json.loads(value)
     return value
-
-
-class CellCosts:
-    """What cells have taken, by configuration: the time that others will take."""
-
-    def __init__(self) -> None:
-        self._taken: dict[tuple[str, ...], tuple[float, int]] = {}
-
-    def add(self, results: Iterable[CellResult]) -> None:
-        """Take in what these have taken, as far as they say."""
-        for result in results:
-            if result.state == "done" and math.isfinite(result.seconds):
-                for key in ((result.workload, result.configuration_id), (result.workload,), ()):
-                    seconds, count = self._taken.get(key, (0.0, 0))
-                    self._taken[key] = seconds + result.seconds, count + 1
-
-    @property
-    def total(self) -> float:
-        """Seconds of all results."""
-        return self._taken.get((), (0.0, 0))[0]
-
-    def seconds(self, missing: Mapping[tuple[str, str], int]) -> float | None:
-        """Return about how many seconds of computing missing cells take; None before the first result.
-
-        A cell takes what those of its configuration took on average; where there is none, those of its
-        workload; else all of them.
-
-        Parameters
-        ----------
-        missing
-            How many cells are to be run, by workload and id of the configuration.
-        """
-        if not self._taken:
-            return None
-        means = {key: seconds / count for key, (seconds, count) in self._taken.items()}
-        return math.fsum(
-            count * means.get((workload, name), means.get((workload,), means[()]))
-            for (workload, name), count in missing.items()
-        )

@@ -13,14 +13,14 @@ k − `parallel` have ended, from the results of exactly those.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gridtune.core.cells import Cell, CellResult, canonical_json, content_id
 from gridtune.errors import GridtuneError
-from gridtune.sweep.execution.blocks import Block, BlockQueue
+from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
 from gridtune.sweep.search.schedulers import (
     TIME,
@@ -405,7 +405,7 @@ def _search_id(space: SearchSpace, directions: Sequence[str]) -> str:
 
 
 class AdaptiveQueue(BlockQueue):
-    """Deals out blocks of cells, each of one step of one trial of a `LockstepSearch`.
+    """Deals out the cells of a `LockstepSearch`, those of each step as soon as the search has come to it.
 
     Parameters
     ----------
@@ -436,8 +436,10 @@ class AdaptiveQueue(BlockQueue):
         super().__init__([], workers=workers, timeout=timeout)
         #: The results there are, by cell id.
         self.results: dict[str, CellResult] = dict(finished)
-        self._trial_of: dict[str, SearchTrial] = {}
         self.search = LockstepSearch(planner, self.results, recorded=recorded, record=record)
+        #: Ids of the cells that were added to those that wait.
+        self._added: set[str] = set()
+        self._add_cells()
 
     def cells(self) -> list[Cell]:
         """Return the cells of every step begun so far, each once."""
@@ -446,64 +448,18 @@ class AdaptiveQueue(BlockQueue):
     @property
     def left(self) -> int:
         """Cells without a result: of the steps begun, and of a first step of each configuration to come."""
-        missing = {cell.cell_id for trial in self.search.in_turn for cell in self.missing(trial)}
-        return len(missing) + self.search.cells_each * self.search.unproposed
-
-    def missing(self, trial: SearchTrial) -> list[Cell]:
-        """Return the cells without a result of the step that a trial is at."""
-        return [cell for cell in trial.cells if cell.cell_id not in self.results]
-
-    def ready(self) -> list[tuple[SearchTrial, list[Cell]]]:
-        """Return the trials with cells that no worker has, and these cells, the most urgent first."""
-        out = [block.cells for block in self._out.values()]
-        busy = {cell.cell_id for cells in [*out, *self._suspects] for cell in cells}
-        pieces = []
-        for trial in self.search.in_turn:
-            cells = [cell for cell in self.missing(trial) if cell.cell_id not in busy]
-            busy.update(cell.cell_id for cell in cells)
-            if cells:
-                pieces.append((trial, cells))
-        return pieces
-
-    def pieces(self, without: Container[SearchTrial] = ()) -> int:
-        """Return how many blocks could be taken now, leaving out some trials."""
-        return len(self._suspects) + sum(trial not in without for trial, _ in self.ready())
-
-    def trial_of(self, block: Block) -> SearchTrial:
-        """Return the trial that a block is of."""
-        return self._trial_of[block.cells[0].cell_id]
-
-    def take(self, *, without: Container[SearchTrial] = ()) -> Block | None:
-        """Return the cells of the step whose results are needed first, or None if all are being run.
-
-        Parameters
-        ----------
-        without
-            Trials to leave out.
-        """
-        if self._suspects:
-            return self.hand_out(self._suspects.popleft(), careful=True)
-        ready = (piece for piece in self.ready() if piece[0] not in without)
-        return self._hand_out_piece(next(ready, None))
-
-    def take_of(self, trial: SearchTrial) -> Block | None:
-        """Return the cells of a trial's step that no worker has, or None."""
-        return self._hand_out_piece(next((piece for piece in self.ready() if piece[0] is trial), None))
-
-    def _hand_out_piece(self, piece: tuple[SearchTrial, list[Cell]] | None) -> Block | None:
-        if piece is None:
-            return None
-        trial, cells = piece
-        self._trial_of.update(dict.fromkeys([cell.cell_id for cell in cells], trial))
-        return self.hand_out(cells)
-
-    def recall(self, number: int) -> None:
-        """Take back what a block's worker has not run."""
-        block = self._out.pop(number, None)
-        if block is not None and block.careful and self._timeout is None:
-            self._suspects.appendleft(block.cells)
+        return super().left + self.search.cells_each * self.search.unproposed
 
     def note(self, results: Sequence[CellResult]) -> None:
-        """Take results, and let the search go on as far as it can."""
+        """Take results, and let the search advance as far as it can."""
         self.results.update({result.cell_id: result for result in results})
         self.search.advance()
+        self._add_cells()
+
+    def _add_cells(self) -> None:
+        """Add the cells of running steps that have no result, those whose turn comes first in front."""
+        for trial in self.search.in_turn:
+            for cell in trial.cells:
+                if cell.cell_id not in self.results and cell.cell_id not in self._added:
+                    self._added.add(cell.cell_id)
+                    self._waiting.append(cell)

@@ -185,7 +185,7 @@ def test_a_disaster_against_a_small_gain_everywhere_else_is_not_sure() -> None:
 
 
 def test_configurations_with_fewer_replicates_are_ordered_on_those_they_share() -> None:
-    # A race stopped b and c after two easy replicates: on those, a (the best) is 10, c is 11 and b is 12.
+    # A search stopped b and c after two easy replicates: on those, a (the best) is 10, c is 11 and b is 12.
     table = cells(
         {("a",): [9, 11, 90], ("b",): [11, 13, None], ("c",): [11, 11, None], ("d",): [9, 12, 91]}, ["order"]
     )

@@ -113,28 +113,6 @@ class Days:
         )
         return Days(tuple(self.names[day] for day in index), first, self.minutes[index], *columns)
 
-    def chained(self, length: int, seed: int = 0) -> Days:
-        """Return as many episodes of `length` days: each day, then others drawn with the seed.
-
-        Time goes on from one day to the next: jobs that still run or wait at midnight go on, and nodes keep
-        their states. Users of different days are different users.
-        """
-        others = np.random.default_rng(seed).integers(len(self), size=(len(self), length - 1))
-        days = np.concatenate([np.arange(len(self))[:, None], others], axis=1)
-        parts = self.take(days.ravel())
-        day = parts.day_of_job
-        users = np.maximum.reduceat(np.append(parts.user, 0), parts.first[:-1]) + 1
-        users[np.diff(parts.first) == 0] = 0
-        ends = parts.minutes.reshape(days.shape).cumsum(axis=1)
-        starts = (ends - parts.minutes.reshape(days.shape)).ravel()
-        before = (users.reshape(days.shape).cumsum(axis=1) - users.reshape(days.shape)).ravel()
-        submit = parts.submit + starts[day]
-        # Jobs submitted after the end of their day are among those of the next.
-        order = np.lexsort((submit, day // length))
-        columns = (parts.job_id, submit, parts.run, parts.walltime, parts.cores, parts.user + before[day])
-        first = parts.first[::length].copy()
-        return Days(self.names, first, ends[:, -1].copy(), *(column[order] for column in columns))
-
 
 def build_days(
     workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_A_DAY, step: int = MINUTE

@@ -16,6 +16,7 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.configuration import PlacedReader, read_table
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.workload.slurm import gpus_in, host_list
 
@@ -25,20 +26,10 @@ __all__ = ["COMMAND", "TASK", "Queue", "read_queue"]
 COMMAND = 'squeue -a -r -o "%i|%P|%u|%a|%q|%T|%V|%S|%M|%l|%C|%D|%m|%b|%f|%N|%r"'
 #: Bits of a number that the task of an array takes; ids of jobs have no more.
 TASK = 26
+#: The columns that every file must have.
 _COLUMNS = (
-    *(
-        "JOBID",
-        "PARTITION",
-        "USER",
-        "ACCOUNT",
-        "QOS",
-        "STATE",
-        "SUBMIT_TIME",
-        "START_TIME",
-        "TIME",
-        "TIME_LIMIT",
-    ),
-    *("CPUS", "NODES", "MIN_MEMORY", "TRES_PER_NODE", "FEATURES", "NODELIST", "REASON"),
+    *("JOBID", "PARTITION", "USER", "ACCOUNT", "QOS", "STATE"),
+    *("SUBMIT_TIME", "START_TIME", "TIME", "TIME_LIMIT", "CPUS", "NODES"),
 )
 #: Reasons for which a job does not wait for its turn.
 _HELD = re.compile(r"Dependency.*|JobHeld.*|BeginTime|Licenses|Reservation|.*Limit.*|Invalid.*")
@@ -85,28 +76,10 @@ def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Que
         Naming the line: one that is cut off, a value that is none, an unknown partition, node or QOS, a job
         that no node can hold.
     """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise WorkloadError(f"cannot be read: {error.strerror}", path=path) from None
-    head = lines[0].split("|") if lines else []
-    missing = [name for name in _COLUMNS[:12] if name not in head]
-    if missing:
-        raise WorkloadError(
-            f"has no column {missing[0]}", path=path, line=1, hint=f"it takes the output of {COMMAND}"
-        )
-    reader = _Reader(path, cluster)
-    for number, line in enumerate(lines[1:], start=2):
-        values = line.split("|")
-        if line.strip() and values != head:
-            if len(values) != len(head):
-                raise WorkloadError(
-                    f"has {len(values)} of {len(head)} columns: the file is cut off or damaged",
-                    path=path,
-                    line=number,
-                    hint="run squeue again and copy all of its output",
-                )
-            reader.add(dict(zip(head, (value.strip() for value in values), strict=True)), number)
+    reader = _QueueReader(path, cluster)
+    for number, row in read_table(path, *_COLUMNS, hint=f"it takes all of the output of {COMMAND}"):
+        if row["JOBID"] != "JOBID":
+            reader.add({name: value.strip() for name, value in row.items()}, number)
     if now is None:
         if not reader.instants:
             raise WorkloadError(
@@ -117,9 +90,10 @@ def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Que
     return Queue(now, tuple(reader.pending), running, reader.planned, reader.held)
 
 
-class _Reader:
+class _QueueReader(PlacedReader):
     def __init__(self, path: Path, cluster: SlurmCluster) -> None:
-        self.path, self.cluster, self.line = path, cluster, 1
+        super().__init__(path)
+        self.cluster = cluster
         self.check = RequestCheck(cluster)
         self.number_of = {node.name: number for number, node in enumerate(cluster.nodes)}
         self.pending: list[Request] = []
@@ -129,7 +103,7 @@ class _Reader:
         self.instants: list[int] = []
 
     def add(self, row: Mapping[str, str], line: int) -> None:
-        self.line = line
+        self.place = (self.path, line)
         state, reason = row["STATE"], row.get("REASON", "")
         if state not in {"PENDING", "RUNNING"}:
             return
@@ -140,11 +114,11 @@ class _Reader:
             unknown = next((name for name in nodes if name not in self.number_of), None)
             if unknown is not None or not nodes:
                 hint = "is it the slurm.conf of this cluster?"
-                raise self._fault(
+                raise self.fault(
                     f"no node {unknown!r} in slurm.conf" if nodes else "no nodes", "NODELIST", hint
                 )
             self.running.append((request, start, tuple(sorted(self.number_of[name] for name in nodes))))
-            self.instants.append(start + self._seconds(row, "TIME"))
+            self.instants.append(start + self.seconds(row["TIME"], "TIME"))
         elif _HELD.fullmatch(reason):
             self.held[reason] = self.held.get(reason, 0) + 1
         else:
@@ -157,24 +131,24 @@ class _Reader:
         unknown = next((name for name in partitions if name not in self.cluster.partitions), None)
         if unknown is not None:
             hint = f"there are {', '.join(self.cluster.partitions)}"
-            raise self._fault(f"no partition {unknown!r} in slurm.conf", "PARTITION", hint)
+            raise self.fault(f"no partition {unknown!r} in slurm.conf", "PARTITION", hint)
         if self.cluster.qos and row["QOS"] not in {*self.cluster.qos, "", "(null)", "N/A"}:
             hint = f"sacctmgr's list has {', '.join(self.cluster.qos)}"
-            raise self._fault(f"no QOS {row['QOS']!r}", "QOS", hint)
-        cpus, nodes = self._whole(row["CPUS"], "CPUS"), self._whole(row["NODES"].partition("-")[0], "NODES")
+            raise self.fault(f"no QOS {row['QOS']!r}", "QOS", hint)
+        cpus, nodes = self.whole(row["CPUS"], "CPUS"), self.whole(row["NODES"].partition("-")[0], "NODES")
         limit = row["TIME_LIMIT"]
         text = row.get("TRES_PER_NODE", "").replace("gres:", "").replace("gres/", "")
         try:
             gpus = gpus_in(text)
         except ValueError as error:
-            raise self._fault(str(error), "TRES_PER_NODE") from None
+            raise self.fault(str(error), "TRES_PER_NODE") from None
         kind = next((kind for kind in gpus if kind), "")
         features = row.get("FEATURES", "")
         request = Request(
             self._number(row["JOBID"]),
             self._instant(row, "SUBMIT_TIME"),
             0,
-            -1 if limit in {"UNLIMITED", "INVALID", "NOT_SET"} else self._seconds(row, "TIME_LIMIT"),
+            -1 if limit in {"UNLIMITED", "INVALID", "NOT_SET"} else self.seconds(limit, "TIME_LIMIT"),
             row["USER"],
             row["ACCOUNT"],
             partitions,
@@ -191,21 +165,16 @@ class _Reader:
         try:
             self.check.check(request)
         except WorkloadError as error:
-            raise self._fault(error.message, "JOBID", error.hint) from None
+            raise self.fault(error.message, "JOBID", error.hint) from None
         return request
 
     def _number(self, text: str) -> int:
         """Return a job's number: of the task of an array one that no other job has."""
         match = re.fullmatch(r"(\d+)(?:_(\d+))?(?:\+(\d+))?", text)
         if match is None:
-            raise self._fault(f"{text[:40]!r} is no job", "JOBID")
+            raise self.fault(f"{text[:40]!r} is no job", "JOBID")
         job, task, part = (int(one or 0) for one in match.groups())
         return job if match[2] is None and match[3] is None else (job << TASK) + task + part
-
-    def _whole(self, text: str, field: str) -> int:
-        if not text.isdecimal() or len(text) > 9:
-            raise self._fault(f"{text[:40]!r} is no whole number", field)
-        return int(text)
 
     def _memory(self, text: str, cpus: int) -> int:
         """Return MB per node of what squeue prints, "4000Mc" per processor."""
@@ -219,16 +188,6 @@ class _Reader:
         try:
             return calendar.timegm(time.strptime(row[field], "%Y-%m-%dT%H:%M:%S"))
         except ValueError:
-            raise self._fault(
+            raise self.fault(
                 f"{row[field][:40]!r} is no time", field, "such as 2026-01-05T08:30:00"
             ) from None
-
-    def _seconds(self, row: Mapping[str, str], field: str) -> int:
-        match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", row[field])
-        if match is None:
-            raise self._fault(f"{row[field][:40]!r} is no time", field, "such as 1-02:00:00")
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return ((24 * days + hours) * 60 + minutes) * 60 + seconds
-
-    def _fault(self, message: str, field: str, hint: str | None = None) -> WorkloadError:
-        return WorkloadError(message, path=self.path, line=self.line, field=field, hint=hint)
