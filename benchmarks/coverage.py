@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from benchmarks.measure import arguments, print_table
 from benchmarks.populations import PAIRS, SINGLE, WINDOWS, Pair, window_pairs, window_values
+from gridtune.report.rankings.cells import read_cells
 from gridtune.report.rankings.combined import rank_overall
 from gridtune.report.rankings.ranking import rank
 from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
@@ -124,9 +125,10 @@ def overall(samples: int) -> None:
             drawn = [
                 cells(values[:, rng.integers(values.shape[1], size=n)], log) for log, values in logs.items()
             ]
-            settings = {"objective": "objective", "direction": "min", "baseline": {"number": 0}}
-            ranking = rank_overall(pa.concat_tables(drawn), **settings)
-            for row in [] if ranking is None else ranking.to_pylist():
+            found = read_cells(pa.concat_tables(drawn), {"number": 0})
+            single = rank(found, objective="objective", direction="min")
+            ranking = rank_overall(found, single.head)
+            for row in [] if ranking is None else ranking.rows:
                 if not row["is_baseline"]:
                     place = row["param.number"] - 1
                     hits[place] += row["relative_low"] <= true[place] <= row["relative_high"]
@@ -153,10 +155,9 @@ def cells(values: FloatArray, log: str = "log", replicate: str = "window") -> pa
 
 def verdicts_of(values: FloatArray, replicate: str = "window") -> list[str]:
     """Return the verdict of each configuration but the baseline, as the report gives them."""
-    ranking = rank(
-        cells(values, replicate=replicate), objective="objective", direction="min", baseline={"number": 0}
-    )
-    rows = sorted(ranking.to_pylist(), key=lambda row: row["configuration_id"])
+    found = read_cells(cells(values, replicate=replicate), {"number": 0})
+    ranking = rank(found, objective="objective", direction="min")
+    rows = sorted(ranking.rows, key=lambda row: row["configuration_id"])
     return [row["verdict"] for row in rows[1:]]
 
 
@@ -338,14 +339,9 @@ def conditions(repeats: int) -> None:
                 for name, value in constant.items():
                     table = table.append_column(name, pa.array([value] * table.num_rows))
                 tables.append(table)
-            ranking = rank_overall(
-                pa.concat_tables(tables),
-                objective="objective",
-                direction="min",
-                baseline={"number": 0},
-                group_by=("workload", "load"),
-            )
-            verdicts = set() if ranking is None else set(ranking["verdict"].to_pylist())
+            found = read_cells(pa.concat_tables(tables), {"number": 0}, ("workload", "load"))
+            ranking = rank_overall(found, rank(found, objective="objective", direction="min").head)
+            verdicts = set() if ranking is None else {row["verdict"] for row in ranking.rows}
             wrong += not DIFFERENT.isdisjoint(verdicts)
         rows.append([loads, f"{100 * wrong / repeats:.1f} %"])
     print_table(f"A/A sweeps over conditions: {repeats:,} of 20 configurations", ["loads", "wrong"], rows)

@@ -116,7 +116,7 @@ def report(
     if as_json:
         content = study.as_dict()
         if power:
-            content["power"] = {name: table.to_pylist() for name, table in tables.items()}
+            content["power"] = {name: table.rows for name, table in tables.items()}
         print_json(content)
         print_errors(study)
     else:
@@ -130,17 +130,13 @@ def report(
         sys.exit(EXIT_FAILED_CELLS)
 
 
-#: The format of a file by its suffix.
-_FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optuna"}
-
-
 @click.command()
 @click.argument("folder", type=read_place, shell_complete=complete_sweeps)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["yaml", "json", "optuna"]),
-    help="[default: that of --out's suffix (.db: optuna), else yaml]",
+    type=click.Choice(["yaml", "json"]),
+    help="[default: that of --out's suffix, else yaml]",
 )
 @click.option("--workload", metavar="NAME", help="A workload of the ranking. [default: the ranking over all]")
 @click.option("--rank", type=click.IntRange(min=1), help="Its place.  [default: 1]")
@@ -149,14 +145,14 @@ _FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optu
 @FORCE
 def export(
     folder: str | Path,
-    form: Literal["yaml", "json", "optuna"] | None,
+    form: Literal["yaml", "json"] | None,
     workload: str | None,
     rank: int | None,
     objective: str | None,
     out: Path | None,
     force: bool,
 ) -> None:
-    """Write the best configuration of the sweep in FOLDER, ready to be used; or the whole sweep for Optuna.
+    """Write the best configuration of the sweep in FOLDER, ready to be used.
 
     FOLDER may also be a URL. The file has its parameters, the objective with its interval, the comparison
     with the baseline and its verdict, and where all that comes from: checksums of the logs, ids of the cells,
@@ -165,9 +161,6 @@ def export(
     Of several workloads, the best is that of the ranking over all of them. Its parameters do not have what
     depends on the workload: give the log to `gridtune run`.
 
-    With `--format optuna`, the file is an Optuna storage in SQLite with a study of all configurations, which
-    `optuna-dashboard` and `optuna.load_study` open.
-
     \b
     Examples:
       gridtune export results/quickstart
@@ -175,7 +168,6 @@ def export(
       gridtune run batch --parameters best.yaml
       gridtune run batch --parameters best.yaml trace=my.swf.gz processors=128
       gridtune export results/queue_orders --workload kth-sp2 --rank 2 --format json
-      gridtune export results/searched --format optuna --out study.db
     """
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
@@ -184,10 +176,9 @@ def export(
     check_new(out, force=force)
     if out is not None:
         check_writable(out.parent)
-    form = form or _FORMS.get("" if out is None else out.suffix, "yaml")
-    if form == "optuna":
-        _export_study(folder, out, objective, narrowed=workload is not None or rank is not None)
-        return
+    if out is not None and out.suffix == ".db":
+        raise click.UsageError("Studies of Optuna are no longer written: results.csv has every cell.")
+    form = form or ("json" if out is not None and out.suffix == ".json" else "yaml")
     content = exported_configuration(
         read_sweep(folder), workload=workload, rank=rank or 1, objective=objective
     )
@@ -198,21 +189,6 @@ def export(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     click.echo(f"{out}: {_command(content, out)}")
-
-
-def _export_study(folder: str | Path, out: Path | None, objective: str | None, *, narrowed: bool) -> None:
-    from gridtune.storage import draft_of
-    from gridtune.study.export import write_optuna_study
-    from gridtune.study.stored import read_sweep
-
-    if out is None:
-        raise click.UsageError("--format optuna needs a file: add --out study.db")
-    if narrowed:
-        raise click.UsageError("--format optuna takes all configurations: leave out --workload and --rank.")
-    sweep = read_sweep(folder)
-    with draft_of(out) as draft:
-        trials = write_optuna_study(sweep, draft, objective=objective)
-    click.echo(f"{out}: {trials} trials; to look at them: optuna-dashboard sqlite:///{out}")
 
 
 def _yaml(content: Mapping[str, Any], out: Path | None) -> str:

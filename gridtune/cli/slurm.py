@@ -369,8 +369,8 @@ class _Answer:
     def short_card(self) -> Card:
         """Return the card with those that pay most."""
         card = self.card
-        pays = sorted(card.pays, key=lambda change: -(change.relative or 0))
-        return replace(card, changes=pays[:_NAMED]) if len(pays) > _NAMED else card
+        worse = sorted(card.worse, key=lambda change: -(change.relative or 0))
+        return replace(card, changes=worse[:_NAMED]) if len(worse) > _NAMED else card
 
     def _text(self, whole: Change) -> str:
         from gridtune.report.labels import count_text, interval_text, percent_text

@@ -72,13 +72,6 @@ _RETRIED = frozenset({"failed", "timed_out", "lost"})
 )
 @click.option("--objective", metavar="METRIC", help="Rank by this metric instead of the space's.")
 @click.option(
-    "--schedules",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Keep a schedule of the N best configurations of each workload. [default: the best alone]",
-)
-@click.option(
     "--retry",
     multiple=True,
     type=click.Choice(["failed", "timed_out", "lost", "all"]),
@@ -103,7 +96,6 @@ def sweep(
     no_tracking: bool,
     settings: tuple[str, ...],
     objective: str | None,
-    schedules: int,
     retry: tuple[str, ...],
     retry_failed: bool,
     shard: str | None,
@@ -161,8 +153,7 @@ def sweep(
 
     began = time.monotonic()
     answer = None
-    # Other schedules than the usual ones are written anew.
-    if not isinstance(directory, str) and schedules == 1:
+    if not isinstance(directory, str):
         answer = finished_answer(plan, directory, tracking=not no_tracking, uri=tracking_uri)
     if answer is not None:
         screen, content = answer
@@ -173,7 +164,7 @@ def sweep(
         return
     from gridtune.study import run_sweep
 
-    options |= {"tracking": not no_tracking, "tracking_uri": tracking_uri, "schedules": schedules}
+    options |= {"tracking": not no_tracking, "tracking_uri": tracking_uri}
     study = run_sweep(plan, **options)
     if as_json:
         print_json(study.as_dict())

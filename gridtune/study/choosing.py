@@ -12,9 +12,9 @@ from gridtune.batch.policies.queue_order import ROLLOUT
 from gridtune.core.system import SuggestedSpace, default_system, starter_windows
 from gridtune.errors import SweepError
 from gridtune.report.answers import answer_of
-from gridtune.report.card import Card
-from gridtune.report.rankings.ranking import strata
-from gridtune.report.summary import summarise
+from gridtune.report.card import Card, card_of
+from gridtune.report.rankings.ranking import Ranking
+from gridtune.report.summary import Summary, summarise
 from gridtune.study.export import exported_configuration
 from gridtune.study.run import FactsWriter
 from gridtune.study.stored import StoredSweep, read_sweep
@@ -276,7 +276,8 @@ def _best(stored: StoredSweep) -> tuple[Card, Mapping[str, Any], int, int]:
 
     A bound counts as broken where it is shown to be: with a few windows hardly any is shown to be kept.
     """
-    rows = _rows(stored)
+    summary, ranking = _findings(stored)
+    rows = ranking.rows
     able = [row for row in rows if row["rank"] is not None and row["subject_to"] != Kept.NO]
     if not able:
         raise SweepError("no policy has a result for every window", path=stored.directory, hint=_HINT)
@@ -285,7 +286,8 @@ def _best(stored: StoredSweep) -> tuple[Card, Mapping[str, Any], int, int]:
     parameters = next(
         one.configuration for one in stored.results if one.configuration_id == best["configuration_id"]
     )
-    return _card(stored, best), parameters, rank, len(rows)
+    card = card_of(summary, answer_of(ranking, ranking, best), ranking)
+    return card, parameters, rank, len(rows)
 
 
 def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Card:
@@ -303,23 +305,14 @@ def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any])
         dimensions = {name: [baseline.get(name), value] for name, value in varied.items()}
         shared = {name: value for name, value in baseline.items() if name not in varied}
         part.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
-    stored = read_sweep(part.folder)
-    return _card(stored, next(row for row in _rows(stored) if not row["is_baseline"]))
+    summary, ranking = _findings(read_sweep(part.folder))
+    row = next(row for row in ranking.rows if not row["is_baseline"])
+    return card_of(summary, answer_of(ranking, ranking, row), ranking)
 
 
-def _summary(stored: StoredSweep) -> Any:
-    return summarise(stored.table, stored.facts, stored.results)
-
-
-def _rows(stored: StoredSweep) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of the ranking by the first objective."""
-    ranking = _summary(stored).rankings.get(OBJECTIVES[0])
-    if ranking is None:
+def _findings(stored: StoredSweep) -> tuple[Summary, Ranking]:
+    """Return the findings of a part, and its ranking by the first objective."""
+    summary = summarise(stored.table, stored.facts, stored.results)
+    if OBJECTIVES[0] not in summary.rankings:
         raise SweepError("no policy could be replayed", path=stored.directory, hint=_HINT)
-    return next(rows for _, rows in strata(ranking))
-
-
-def _card(stored: StoredSweep, row: Mapping[str, Any]) -> Card:
-    summary = _summary(stored)
-    ranking = summary.rankings[OBJECTIVES[0]]
-    return summary.material.card(answer_of(ranking, ranking, row), ranking)
+    return summary, summary.rankings[OBJECTIVES[0]]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from gridtune.core.system import get_system
@@ -17,6 +16,7 @@ from gridtune.report.card import print_cards
 from gridtune.report.facts import FACTS_FILE
 from gridtune.report.labels import file_text
 from gridtune.report.page import PAGE_FILE, trial_order, write_page
+from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.rankings.sample_size import EFFECTS, power_table
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summary import list_derived, summarise, write_report
@@ -178,10 +178,7 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
 def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:
     """Return the files of a sweep's schedules, with their index."""
     paths = [
-        path
-        for files in schedules
-        for path in (*files.tables.values(), *files.others.values(), files.figure)
-        if path is not None
+        path for files in schedules for path in (*files.tables.values(), files.figure) if path is not None
     ]
     return [*paths, folder / SCHEDULES / INDEX_FILE] if paths else []
 
@@ -197,7 +194,6 @@ def artefacts(study: Study, schedules: Sequence[ScheduleFiles]) -> list[Artefact
         files += [Artefact(figure, "schedules") for figure in figures]
         for key, table in schedule.tables.items():
             files += [Artefact(path, "", key) for path in (table, *figures)]
-        files += [Artefact(table, "", key) for key, table in schedule.others.items()]
     return files
 
 
@@ -214,7 +210,7 @@ def make_tracker(uri: str | None, console: Console | None) -> MlflowTracker:
     return MlflowTracker(uri, on_trouble=warn)
 
 
-def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study, dict[str, pa.Table]]:
+def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study, dict[str, Ranking]]:
     """Write tables of the replicates that comparisons need beside the study's rankings.
 
     Parameters
@@ -231,9 +227,9 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
     """
     tables, files = {}, []
     for name, ranking in study.summary.rankings.items():
-        tables[name] = power_table(study.table, ranking, effects=effects)
+        tables[name] = power_table(study.summary.cells, ranking, effects=effects)
         files.append(study.report_folder / f"power-{file_text(name)}.csv")
-        pa_csv.write_csv(tables[name], files[-1])
+        pa_csv.write_csv(tables[name].table, files[-1])
     list_derived(study.directory, files)
     return replace(study, files=[*study.files, *files]), tables
 

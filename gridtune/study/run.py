@@ -63,7 +63,6 @@ def run_sweep(
     output: Output = "screen",
     shuffle: int | None = None,
     executor: Executor | None = None,
-    schedules: int = 1,
 ) -> Study:
     """Run a search space, rank its configurations, write the report and track everything.
 
@@ -85,8 +84,6 @@ def run_sweep(
     tracking_uri
         The tracking store; by default that of `MLFLOW_TRACKING_URI`, else SQLite (`mlflow.db`) in the
         working directory.
-    schedules
-        How many of the best configurations of each workload leave a schedule, beside the baseline.
     output
         "screen": show progress, then the tables and where everything is; "progress": no tables; "quiet" or
         "json": print only errors and warnings, to the standard error.
@@ -123,7 +120,7 @@ def run_sweep(
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
             options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
-            study = _run(plan, tracker, progress, remote, show, best=schedules, **options)
+            study = _run(plan, tracker, progress, remote, show, **options)
         if console is not None and output == "screen":
             for line in () if study.tracking is None else study.tracking.lines:
                 console.print(line, markup=False, soft_wrap=True)
@@ -193,8 +190,6 @@ def _run(
     progress: Progress,
     remote: RemoteResults | None,
     show: Callable[[Study], None],
-    *,
-    best: int,
     **options: Any,
 ) -> Study:
     writer = FactsWriter()
@@ -211,7 +206,7 @@ def _run(
                 # The runs are sent while the figures are drawn.
                 tracker.publish(summary, sweep.table, seconds=sweep.seconds)
             study, schedules, files = when_there_is_room(
-                partial(_write_report, sweep, summary, best), sweep.path.parent, _warn
+                partial(_write_report, sweep, summary), sweep.path.parent, _warn
             )
             if remote is not None:
                 stage("storing the report", 0)
@@ -232,12 +227,10 @@ def _run(
     return replace(study, tracking=outcome)
 
 
-def _write_report(
-    sweep: SweepResult, summary: Summary, best: int
-) -> tuple[Study, list[ScheduleFiles], list[Path]]:
+def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[ScheduleFiles], list[Path]]:
     """Write the tables and figures of a sweep; return the study, its schedules and all files."""
     folder = sweep.path.parent
-    schedules = write_schedules(summary, sweep.results, folder / SCHEDULES, best)
+    schedules = write_schedules(summary, sweep.results, folder / SCHEDULES)
     found = {name: getattr(sweep, name) for name in ("earlier", "renaming", "other_code")}
     study = Study(folder, summary.facts, sweep.results, sweep.table, summary, [], **found)
     study = write_study(study, schedules)

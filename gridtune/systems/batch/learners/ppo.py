@@ -85,7 +85,7 @@ class BatchPPOParameters(PPOParameters, LogParameters):
 
     @property
     def decisions(self) -> dict[str, Any]:
-        """The options of `DecisionBatch` that say what the policy decides."""
+        """The options of `BatchVectorEnv` that say what the policy decides."""
         names = ("candidates", "mode", "backfill", "order", "protect")
         return {name: getattr(self, name) for name in names}
 
@@ -144,11 +144,10 @@ class BatchPPO(PPOTraining):
         rng: np.random.Generator,
     ) -> Mapping[str, float]:
         """Return the improvement on held-out windows, one after the other, with the likeliest choices."""
-        from gridtune.batch.simulator.decisions.batch import DecisionBatch  # noqa: PLC0415 (starts slowly)
         from gridtune.systems.batch.learners.candidate_network import play_windows  # noqa: PLC0415 (torch)
 
         count = min(len(held_out) // parameters.jobs, _WINDOWS)
-        machines = DecisionBatch(held_out, count=count, **_options(parameters))
+        machines = _make_env(held_out, _options(parameters), count)
         first = np.linspace(0, machines.starts - 1, count).astype(np.int64)
         improvement = play_windows(network, machines, first)
         return {
