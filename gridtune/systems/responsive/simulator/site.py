@@ -42,6 +42,8 @@ __all__ = [
 
 #: Jobs that run for less are interactive, seconds (Perez et al. 2009, section 4.2).
 INTERACTIVE_BELOW = 900
+#: Virtual organisations of a site, the last of which stands for all others.
+VOS = 7
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class SiteJobs:
         return self.submit, self.run, self.vo, self.interactive, self.user
 
 
-def group_vos(groups: IntArray, most: int = 7) -> IntArray:
+def group_vos(groups: IntArray, most: int = VOS) -> IntArray:
     """Return the groups that are VOs of their own, ascending: the `most` − 1 with most jobs.
 
     All others form the last VO. With no more than `most` groups, the group with the largest number is the
