@@ -1,4 +1,4 @@
-"""`gridtune report`, `gridtune compare` and `gridtune export`: results of sweeps that have been run."""
+"""`gridtune report`, and `compare` and `export` of `gridtune results`."""
 
 from __future__ import annotations
 
@@ -163,11 +163,11 @@ def export(
 
     \b
     Examples:
-      gridtune export results/quickstart
-      gridtune export results/quickstart --out best.yaml
+      gridtune results export results/quickstart
+      gridtune results export results/quickstart --out best.yaml
       gridtune run batch --parameters best.yaml
       gridtune run batch --parameters best.yaml trace=my.swf.gz processors=128
-      gridtune export results/queue_orders --workload kth-sp2 --rank 2 --format json
+      gridtune results export results/queue_orders --workload kth-sp2 --rank 2 --format json
     """
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
@@ -248,10 +248,10 @@ def compare(
 
     \b
     Examples:
-      gridtune compare results/before results/after
-      gridtune compare results/quickstart --configuration order=fcfs --configuration order=saf
-      gridtune compare results/a results/b --configuration order=sjf,backfill=easy --objective utilisation
-      gridtune compare results/a results/b --csv differences.csv
+      gridtune results compare results/before results/after
+      gridtune results compare results/quickstart --configuration order=fcfs --configuration order=saf
+      gridtune results compare results/a results/b --configuration order=sjf,backfill=easy
+      gridtune results compare results/a results/b --csv differences.csv
     """
     from gridtune.report.rankings.comparison import compare as compare_sides
 

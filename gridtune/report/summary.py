@@ -281,7 +281,7 @@ def _missing(table: pa.Table, facts: SweepFacts, measures: Mapping[str, Measure]
         if lacking:
             yield (
                 f"{name} is missing in {lacking:,} of {done.num_rows:,} cells, which did not measure it; "
-                f"`gridtune rerun FOLDER --add-metric '{name}'` does"
+                f"`gridtune results rerun FOLDER --add-metric '{name}'` does"
             )
 
 

@@ -47,14 +47,14 @@ class Effective:
 
     @staticmethod
     def read(path: Path) -> Effective:
-        """Read the file that `gridtune fit` writes.
+        """Read the file that `gridtune slurm fit` writes.
 
         Raises
         ------
         WorkloadError
             If it cannot be read, or a value is none.
         """
-        hint = "`gridtune fit LOG --slurm FOLDER` writes such a file"
+        hint = "`gridtune slurm fit LOG --slurm FOLDER` writes such a file"
         try:
             values = yaml.safe_load(path.read_text(encoding="utf-8"))["settings"]
             result = Effective.of(values)

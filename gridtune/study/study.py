@@ -154,7 +154,7 @@ class Study:
     def compare(
         self, first: Mapping[str, Any], second: Mapping[str, Any], *, objective: str | None = None
     ) -> Comparison:
-        """Compare two configurations on their common replicates, as `gridtune compare` does.
+        """Compare two configurations on their common replicates, as `gridtune results compare` does.
 
         Parameters
         ----------

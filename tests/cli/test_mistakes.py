@@ -166,7 +166,11 @@ MISTAKES = [
         "no sweep is named 'nowhere' in results/",
         "give a sweep's folder: no sweep has run here yet",
     ),
-    ("export nowhere", "nowhere: no results of a sweep are there", "give a sweep's folder: results/NAME"),
+    (
+        "results export nowhere",
+        "nowhere: no results of a sweep are there",
+        "give a sweep's folder: results/NAME",
+    ),
     ("ui", "…/mlflow.db: there is no tracking store yet", "run a sweep here first, or …"),
     ("ui --tracking-uri mine.yaml", "'mine.yaml' is no tracking URI", "give a server (http://…"),
 ]
