@@ -23,6 +23,7 @@ from gridtune.report.facts import SweepFacts, has_configuration, write_json
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     file_text,
+    in_table,
     parameter_names,
     percent_text,
     row_parameters,
@@ -34,7 +35,6 @@ from gridtune.report.rankings.cells import Cells, configuration_parameters, read
 from gridtune.report.rankings.combined import Front, front_table, fronts_of, rank_overall
 from gridtune.report.rankings.ranking import Ranking, has_values, rank, share_error, without_verdicts
 from gridtune.report.tables import ranking_markdown, table_csv
-from gridtune.sweep.journal.results import in_table
 
 __all__ = ["DERIVED_FILE", "Best", "Summary", "list_derived", "summarise", "write_report"]
 
