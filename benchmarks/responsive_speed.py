@@ -21,7 +21,7 @@ from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.systems.responsive.learners import networks
 from gridtune.systems.responsive.learners.networks import draw_network
 from gridtune.systems.responsive.learners.runs import (
-    fill_rows,
+    _fill_rows,
     new_learner_state,
     observed_model,
     shared_inputs,
@@ -71,7 +71,7 @@ def decision(settings: LearnerSettings) -> float:
     rows, q = np.empty((WAITING, arrays.columns.size)), np.empty(WAITING)
 
     def decide() -> None:
-        fill_rows(site, learner, rows, count_candidates(site))
+        _fill_rows(site, learner, rows, count_candidates(site))
         networks.score_candidates(arrays, learner.state, rows, learner.scratch, q)
         networks.advance(arrays, learner.state, rows[int(np.argmax(q))], learner.scratch)
 

@@ -18,7 +18,7 @@ from gridtune.types import IntArray
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["batch_starts", "log_part", "make_jobs", "make_machines"]
+__all__ = ["log_part", "make_jobs", "make_machines"]
 
 #: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
 _STRETCH, _RESERVE = 3.0, 1.5
@@ -76,7 +76,7 @@ def make_machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Gene
     """Return the machines, with their changes; `rng` draws failures."""
     changes = Changes()
     if p.change_after and p.changed_factors is not None:
-        changes += Changes.of_speeds(int(batch_starts(p)[p.change_after]), p.changed_factors)
+        changes += Changes.of_speeds(int(_batch_starts(p)[p.change_after]), p.changed_factors)
     if p.mean_up is not None and p.mean_down is not None:
         horizon = int(jobs.submit.max(initial=0))
         changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)
@@ -89,7 +89,7 @@ def log_part(p: DispatchParameters, log: Workload) -> Workload:
     return workload if p.window is None else workload.part(p.window)
 
 
-def batch_starts(p: DispatchParameters) -> IntArray:
+def _batch_starts(p: DispatchParameters) -> IntArray:
     """Return the second at which each batch of drawn jobs begins: shape (batches,).
 
     A batch lasts three times as long as its arrivals, as in the paper; under a load above 2 longer, so that
@@ -119,7 +119,7 @@ def _drawn(
     learning = _span(p, p.learning_jobs, p.learning_offered_load or p.offered_load)
     parts = [(0, p.learning_jobs, learning if p.learning_offered_load else learning * _STRETCH)]
     own = _span(p, p.batch_jobs, p.offered_load)
-    parts += [(start, p.batch_jobs, own) for start in batch_starts(p).tolist()]
+    parts += [(start, p.batch_jobs, own) for start in _batch_starts(p).tolist()]
     submit = np.concatenate(
         [start + np.sort(arrivals.integers(0, max(1, round(span)), jobs)) for start, jobs, span in parts]
     )

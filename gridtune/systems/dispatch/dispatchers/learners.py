@@ -30,7 +30,6 @@ __all__ = [
     "Examples",
     "Learner",
     "Selection",
-    "class_weights",
     "make_learner",
     "select",
 ]
@@ -96,7 +95,7 @@ class Learner:
         table = self._shown(examples.rows)
         if reselect or self.selection is None:
             self.selection = select(table, labels, self.settings, self.scores, limit=self.limit, rng=rng)
-        self.fit(table, labels, class_weights(labels, self.selection.weight), self.selection.setting)
+        self.fit(table, labels, _class_weights(labels, self.selection.weight), self.selection.setting)
 
     def constant(self, chance: float) -> None:
         """Predict the same chance for all jobs."""
@@ -224,7 +223,7 @@ class Selection(NamedTuple):
     aroc: float
 
 
-def class_weights(labels: IntArray, weight: float) -> FloatArray:
+def _class_weights(labels: IntArray, weight: float) -> FloatArray:
     """Return each example's weight: `weight` for the positive ones, 1 for the others."""
     return np.where(labels == 1, float(weight), 1.0)
 
@@ -281,7 +280,7 @@ def select(
     )
     areas = np.zeros(len(weights) * len(settings))
     for train, test in folds:
-        own = [class_weights(labels[train], weight) * counts[labels[train]] for weight in weights]
+        own = [_class_weights(labels[train], weight) * counts[labels[train]] for weight in weights]
         for place, score in enumerate(scorer(table[train], labels[train], own, table[test])):
             areas[place] += area_under_roc(score, labels[test] == 1) / FOLDS
     best = int(np.argmax(areas))

@@ -43,7 +43,7 @@ LEARNING = np.dtype(
 )
 
 
-class BrokerState(NamedTuple):
+class _BrokerState(NamedTuple):
     """The broker's estimates of `m` machines' speeds, and its predictions for `n` jobs.
 
     Attributes
@@ -79,7 +79,7 @@ class BrokerState(NamedTuple):
     barred_job: IntArray
 
 
-def new_broker_state(site: Site, speeds: int, forget: float) -> BrokerState:
+def new_broker_state(site: Site, speeds: int, forget: float) -> _BrokerState:
     """Return the state before the first job: every machine has the factor 1.
 
     Parameters
@@ -93,7 +93,7 @@ def new_broker_state(site: Site, speeds: int, forget: float) -> BrokerState:
     """
     machines = len(site.factor)
     weight, logs, squares = np.zeros((3, machines))
-    return BrokerState(
+    return _BrokerState(
         site.believed,
         weight,
         logs,

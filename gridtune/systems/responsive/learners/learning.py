@@ -32,7 +32,6 @@ from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 __all__ = [
     "Learner",
-    "NormalEquations",
     "RunSamples",
     "Sampler",
     "Samples",
@@ -256,7 +255,7 @@ class Sampler:
         return Urgencies(first, out[1][: first[-1]], out[2][: first[-1]])
 
 
-class NormalEquations:
+class _NormalEquations:
     """Ridge regression of m readouts, to which samples can be added at any time.
 
     It minimises Σ (φ·w − y)² + ridge · |w − prior|². Adding n samples costs O(n p²), solving O(p³),
@@ -328,7 +327,7 @@ class Learner:
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings) -> None:
         self.arrays, self.settings = arrays, settings
         networks, outputs = arrays.readout.shape
-        self._equations = NormalEquations(networks, outputs, settings.ridge)
+        self._equations = _NormalEquations(networks, outputs, settings.ridge)
 
     def update(self, sweep: int, samples: Samples) -> dict[str, float]:
         """Learn from samples; return statistics of the update."""

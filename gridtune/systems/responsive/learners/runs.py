@@ -62,16 +62,12 @@ __all__ = [
     "BY_VALUE",
     "LearnerState",
     "best_values",
-    "fill_relative",
-    "fill_rows",
     "list_candidates",
     "new_learner_state",
     "observed_model",
-    "relative_count",
     "run_and_weigh",
     "run_site",
     "shared_inputs",
-    "size_at_end",
 ]
 
 
@@ -90,7 +86,7 @@ def shared_inputs(organisations: int, elastic: bool, inputs: Inputs) -> BoolArra
     """Return whether all candidates of a decision share an input, for each input: shape (d,)."""
     shared = [True] * (4 + organisations) + [False] * (organisations + 1 + elastic)
     if inputs == "relative":
-        own = _EXTENDED_OF_CANDIDATE + relative_count(elastic)
+        own = _EXTENDED_OF_CANDIDATE + _relative_count(elastic)
         shared += [True] * _EXTENDED_OF_SITE + [False] * own
     return np.array(shared)
 
@@ -101,8 +97,8 @@ SURPLUS = (0.0, 0.1, 0.25, 0.5, 1.0)
 OF_JOBS, OF_POOLS = 6, 1 + len(SURPLUS)
 
 
-def relative_count(elastic: bool) -> int:
-    """Return the number of columns that `fill_relative` writes."""
+def _relative_count(elastic: bool) -> int:
+    """Return the number of columns that `_fill_relative` writes."""
     return OF_JOBS + OF_POOLS if elastic else OF_JOBS
 
 
@@ -119,7 +115,7 @@ def _neediest_of(site):
 
 
 @kernel()
-def fill_relative(site, rows, count, at):
+def _fill_relative(site, rows, count, at):
     """Write the columns from `at` on for the `count` candidates of the decision that is due."""
     state, jobs, memory = site.state, site.jobs, site.state.memory[0]
     options, oracle = memory.options, site.model[0].oracle
@@ -195,7 +191,7 @@ class LearnerState(NamedTuple):
     scratch
         Shape (2, k), float64.
     relative
-        Shape (1,), int64: 1 where the inputs include the columns of `fill_relative`.
+        Shape (1,), int64: 1 where the inputs include the columns of `_fill_relative`.
     log
         The decisions that `run_site` takes.
     """
@@ -219,11 +215,11 @@ def new_learner_state(arrays: ReservoirArrays, inputs: Inputs, decisions: int = 
 
 
 @kernel()
-def fill_rows(site, learner, rows, count):
+def _fill_rows(site, learner, rows, count):
     """Write a row for each of the candidates of the decision that is due."""
     fill_features(site, rows[:count])
     if learner.relative[0] == 1:
-        fill_relative(site, rows, count, feature_count(site))
+        _fill_relative(site, rows, count, feature_count(site))
 
 
 @kernel(inline="always")
@@ -293,11 +289,11 @@ def run_site(site, learner, rule, epsilon, headroom, stop, rng):
         if not advance_until_decision(site):
             return False
         if memory.tick_due:
-            resize_pool(site, size_at_end(site, learner, rule, epsilon, headroom, rng))
+            resize_pool(site, _size_at_end(site, learner, rule, epsilon, headroom, rng))
             continue
         count = count_candidates(site)
         rows, q = _with_room(rows, q, count)
-        fill_rows(site, learner, rows, count)
+        _fill_rows(site, learner, rows, count)
         if rule != BY_VALUE:
             candidate = _candidate_by_rule(site, rule, rng)
         else:
@@ -323,7 +319,7 @@ def run_site(site, learner, rule, epsilon, headroom, stop, rng):
 
 
 @kernel()
-def size_at_end(site, learner, rule, epsilon, headroom, rng):
+def _size_at_end(site, learner, rule, epsilon, headroom, rng):
     """Return the pool size that a termination with an empty queue asks for; see `run_site`.
 
     A size is valued as that of a candidate without a job. Nothing is learned of it: only jobs have a reward.
@@ -378,7 +374,7 @@ def list_candidates(site, learner, candidates, first):
             larger = np.empty((2 * (filled + count), width), np.float32)
             larger[:filled] = own[:filled]
             own = larger
-        fill_rows(site, learner, rows, count)
+        _fill_rows(site, learner, rows, count)
         begin = filled
         for candidate in range(count):
             for place in range(width):
@@ -486,7 +482,7 @@ def run_and_weigh(site, learner, rule, branches, weight, rng, out):
     while advance_until_decision(site):
         count, decision = count_candidates(site), memory.decided
         rows, q = _with_room(rows, q, count)
-        fill_rows(site, learner, rows, count)
+        _fill_rows(site, learner, rows, count)
         candidate = _candidate_by_rule(site, rule, rng)
         if count > 1:
             drawn = _draw_others(candidate, min(branches, count), count, rng)

@@ -49,7 +49,6 @@ __all__ = [
     "learn_forecast",
     "mark_idle",
     "next_pool_event",
-    "quantile_weights",
     "request_size",
     "update_pool",
 ]
@@ -285,10 +284,10 @@ def learn_forecast(
     angle = 2 * np.pi * (ticks % DAY) / DAY
     inputs = np.column_stack([np.ones(len(ticks)), now, np.sqrt(now), *spans, np.sin(angle), np.cos(angle)])
     later = np.maximum(present(ticks + boot), present(ticks + boot + timer)) / cores
-    return tuple(quantile_weights(inputs, later - now, quantile).tolist())
+    return tuple(_quantile_weights(inputs, later - now, quantile).tolist())
 
 
-def quantile_weights(inputs: FloatArray, values: FloatArray, quantile: float) -> FloatArray:
+def _quantile_weights(inputs: FloatArray, values: FloatArray, quantile: float) -> FloatArray:
     """Return the weights of a quantile regression, shape (k,), by iterated weighted least squares.
 
     Parameters

@@ -20,12 +20,12 @@ from gridtune.systems.responsive.learners.learning import (
 from gridtune.systems.responsive.learners.networks import draw_network, score_candidates
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
-    fill_rows,
+    _fill_rows,
+    _size_at_end,
     new_learner_state,
     observed_model,
     run_site,
     shared_inputs,
-    size_at_end,
 )
 from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER
 from gridtune.systems.responsive.learners.training import (
@@ -135,7 +135,7 @@ def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
     for decision in range(len(jobs)):
         assert advance_until_decision(site)
         rows = np.empty((count_candidates(site), arrays.columns.size))
-        fill_rows(site, learner, rows, len(rows))
+        _fill_rows(site, learner, rows, len(rows))
         best.append(max(twin.value(arrays, state, row) for row in rows))
         state = twin.next_state(arrays, state, run.rows[decision])
         start_candidate(site, sampler._learner_state.log.candidate[decision])
@@ -277,7 +277,7 @@ def test_a_termination_with_an_empty_queue_takes_the_size_of_the_highest_value()
         for row, size in zip(rows, sizes, strict=True):
             fill_tick(site, row, size)
         score_candidates(policy.arrays, learner.state, rows, learner.scratch, values)
-        resize_pool(site, size_at_end(site, learner, BY_VALUE, 0.0, 0.0, np.random.default_rng(0)))
+        resize_pool(site, _size_at_end(site, learner, BY_VALUE, 0.0, 0.0, np.random.default_rng(0)))
         chosen.append((int(memory["pool"][0]), int(sizes[values.argmax()])))
     assert len({size for size, _ in chosen}) > 1
     assert all(size == best for size, best in chosen)
@@ -322,7 +322,7 @@ def test_shared_inputs_are_the_same_for_all_candidates() -> None:
             run_site(site, learner, BY_VALUE, 1.0, 0.0, 40, rng)
             assert advance_until_decision(site)
             rows = np.full((count_candidates(site), len(shared)), np.nan)
-            fill_rows(site, learner, rows, len(rows))
+            _fill_rows(site, learner, rows, len(rows))
             assert np.isfinite(rows).all()
             assert (rows[:, shared] == rows[0, shared]).all()
 
