@@ -1,4 +1,4 @@
-"""`gridtune sweep` and `gridtune merge`: run a search space, or estimate it by --dry-run; join its shards."""
+"""`gridtune sweep` and `gridtune results merge`: run a search space, estimate it, join its shards."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _RETRIED = frozenset({"failed", "timed_out", "lost"})
 @click.option(
     "--shard",
     metavar="K/N",
-    help="Run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N; see gridtune merge.",
+    help="Run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N.",
 )
 @click.option(
     "--dry-run",
@@ -146,7 +146,7 @@ def sweep(
     options |= {"retry_failed": again, "output": "json" if as_json else "quiet" if quiet else "screen"}
     if shard is not None:
         if tracking_uri is not None:
-            raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune merge.")
+            raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune results merge.")
         _run_shard(plan, shard, **options)
         return
     from gridtune.study.finished import finished_answer
@@ -186,7 +186,7 @@ def _run_shard(plan: PlannedSpace, text: str, *, output: Output, **options: Any)
         states = ", ".join(f"{count:,} {state}" for state, count in result.counts.items() if count)
         click.echo(f"shard {shard}: {len(result.results):,} cells ({states or 'none'}) in {folder}")
         around = str(folder).rpartition("/")[0] or "."
-        click.echo(f"  when all {shard.count} are there: gridtune merge {around} --out FOLDER")
+        click.echo(f"  when all {shard.count} are there: gridtune results merge {around} --out FOLDER")
     if not result.complete:
         sys.exit(EXIT_FAILED_CELLS)
 
@@ -371,8 +371,8 @@ def merge(
     Examples:
       gridtune sweep my_space.yaml --shard 1/2
       gridtune sweep my_space.yaml --shard 2/2
-      gridtune merge results/my_space/shards --out results/my_space
-      gridtune merge s3://bucket/my_space/shards --out s3://bucket/my_space
+      gridtune results merge results/my_space/shards --out results/my_space
+      gridtune results merge s3://bucket/my_space/shards --out s3://bucket/my_space
     """
     from gridtune.study.run import merge_shards
 

@@ -158,7 +158,7 @@ def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
         requested_processors=[4] * len(run),
     )
     write_workload(recorded, tmp_path / "log.parquet")
-    command = ["fit", str(tmp_path / "log.parquet"), "--trials", "30", "--draws", "3", "--json"]
+    command = ["slurm", "fit", str(tmp_path / "log.parquet"), "--trials", "30", "--draws", "3", "--json"]
     out = tmp_path / "fit"
     result = CliRunner().invoke(
         cli, [*command, "--slurm", str(tmp_path), "--out", str(out)], catch_exceptions=False

@@ -86,7 +86,14 @@ def test_a_bad_line_is_named(tmp_path: Path, cluster: SlurmCluster, line: str, m
 def test_the_past_decides_when_a_job_starts(tmp_path: Path, cluster: SlurmCluster) -> None:
     """Jobs of u ran three quarters of their limits; both that run end after 45 of 60 minutes."""
     (tmp_path / "sacct.txt").write_text(SACCT)
-    command = ["waits", "--squeue", str(written(tmp_path, RUNS, RUNS_TOO, WAITS)), "--slurm", str(tmp_path)]
+    command = [
+        "slurm",
+        "waits",
+        "--squeue",
+        str(written(tmp_path, RUNS, RUNS_TOO, WAITS)),
+        "--slurm",
+        str(tmp_path),
+    ]
     command += ["--log", str(tmp_path / "sacct.txt"), "--draws", "10", "--json"]
     report = json.loads(CliRunner().invoke(cli, command, catch_exceptions=False).output)
     (row,) = report["pending"]
