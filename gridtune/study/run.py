@@ -316,7 +316,7 @@ def merge_shards(places: Sequence[Place], out: Place, **options: Any) -> _Merged
         The folders or URLs of its shards, or those that the shards are in. Any sweeps of the same space will
         do.
     out
-        The folder or URL of the whole sweep. What it has already counts, too.
+        The folder or URL of the whole sweep. Cells that it already has count, too.
     options
         As in `run_sweep`: `tracking`, `tracking_uri`, `output`.
 
