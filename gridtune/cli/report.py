@@ -39,7 +39,6 @@ __all__ = ["compare", "export", "report"]
     metavar="NAME=VALUE",
     help="Compare with the configuration of these parameters; may be given several times.",
 )
-@click.option("--together", is_flag=True, help="Hold the verdicts of all tables together to an error of 5 %.")
 @click.option(
     "--power", is_flag=True, help="Say how many replicates each comparison needs, and what more would show."
 )
@@ -62,7 +61,6 @@ def report(
     results: str | Path,
     objective: tuple[str, ...],
     baseline: tuple[str, ...],
-    together: bool,
     power: bool,
     effects: tuple[float, ...],
     every: bool,
@@ -73,21 +71,20 @@ def report(
     """Print the ranking of a sweep that has been run, and write its tables and figures again.
 
     RESULTS is a sweep's folder, such as results/quickstart, or its URL, where nothing is changed: the
-    report is made in a copy here. No cell is run. With --objective, --baseline or
-    --together the rankings go into a folder of their own in it, such as
-    results/quickstart/report-utilisation, and the sweep's own stay as they are.
+    report is made in a copy here. No cell is run. With --objective or --baseline the rankings
+    go into a separate folder in it, such as results/quickstart/report-utilisation, and the sweep's own stay
+    as they are.
 
     \b
     Examples:
       gridtune report results/quickstart
       gridtune report results/quickstart --objective utilisation
       gridtune report results/quickstart --baseline order=sjf --baseline backfill=easy
-      gridtune report results/quickstart --together
       gridtune report results/quickstart --power
       gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
-    from gridtune.report.rankings.sample_size import EFFECTS, print_power
+    from gridtune.report.rankings.power import EFFECTS, print_power
     from gridtune.report.tables import report_console
     from gridtune.study import Study, report_study
     from gridtune.study.report import print_errors, print_places, print_rankings, write_power
@@ -105,7 +102,6 @@ def report(
         results,
         objective=objective or None,
         baseline=read_parameters(baseline, "--baseline") if baseline else None,
-        together=together,
         tracking=track or tracking_uri is not None,
         tracking_uri=tracking_uri,
         show=show,

@@ -1,4 +1,4 @@
-"""`LockstepSearch`: an adaptive search whose course depends on results alone, never on who was faster.
+"""Adaptive searches, whose course depends on results alone and not on the speed of workers.
 
 A number of *slots*, the strategy's `parallel`, take turns. Each has a trial; at its turn the result of the
 trial's step is given to the scheduler, and what the scheduler decides takes effect: the trial goes on, is
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,15 @@ from gridtune.sweep.search.schedulers import (
 from gridtune.sweep.space.constraints import constraints_of
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points
-from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import HISTORY, with_segment
 
-__all__ = ["AdaptiveQueue", "LockstepSearch"]
+__all__ = ["AdaptiveQueue"]
 
 #: Takes proposals that are new, before their cells run.
 Record = Callable[[Sequence[Mapping[str, Any]]], None]
 
 
-class LockstepSearch:
+class _LockstepSearch:
     """The trials of an adaptive strategy, in an order that results decide.
 
     Parameters
@@ -84,8 +84,8 @@ class LockstepSearch:
         self._constraints = constraints_of(space.subject_to)
         self._windows = space.replicates.windows is not None
         self._proposer = Proposer(dimensions, options, directions, self._key, len(self._constraints))
-        self._id = _search_id(space, directions)
-        self._recorded = {entry["number"]: entry for entry in recorded if entry.get("search") == self._id}
+        own = [entry for entry in recorded if entry.get("search") == self._id]
+        self._recorded = {entry["number"]: entry for entry in own}
         self._record = record or (lambda proposals: None)
         self._proposals = 0
         self._exhausted = False
@@ -98,6 +98,27 @@ class LockstepSearch:
         for slot in range(len(self._slots)):
             self._slots[slot] = self._next_trial()
         self.advance()
+
+    @cached_property
+    def _id(self) -> str:
+        """The id of the search: proposals of a search with another id say nothing about this one.
+
+        The number of trials is left out: a search with more of them begins with the same.
+        """
+        space, options = self._planner.space, self._options
+        return content_id(
+            {
+                "strategy": {space.strategy.kind: options.model_dump(mode="json", exclude={"trials"})},
+                "dimensions": {
+                    name: dimension.model_dump(mode="json", exclude_none=True)
+                    for name, dimension in space.dimensions.items()
+                },
+                "objective": [self.metrics, list(self.directions)],
+                "replicates": space.replicates.model_dump(mode="json"),
+                "baseline": space.baseline,
+                **({"subject_to": space.subject_to} if space.subject_to else {}),
+            }
+        )
 
     # What the rest of a sweep asks.
 
@@ -382,30 +403,8 @@ class LockstepSearch:
         return SearchTrial("baseline", number, point, [self._planner.cells([point])], False, "RUNNING")
 
 
-def _search_id(space: SearchSpace, directions: Sequence[str]) -> str:
-    """Return what identifies a search: proposals of one whose id differs say nothing about this one.
-
-    The number of trials is left out: a search with more of them begins with the same.
-    """
-    strategy = space.strategy.adaptive
-    assert strategy is not None
-    return content_id(
-        {
-            "strategy": {space.strategy.kind: strategy.model_dump(mode="json", exclude={"trials"})},
-            "dimensions": {
-                name: dimension.model_dump(mode="json", exclude_none=True)
-                for name, dimension in space.dimensions.items()
-            },
-            "objective": [[objective.metric for objective in space.objective], list(directions)],
-            "replicates": space.replicates.model_dump(mode="json"),
-            "baseline": space.baseline,
-            **({"subject_to": space.subject_to} if space.subject_to else {}),
-        }
-    )
-
-
 class AdaptiveQueue(BlockQueue):
-    """Deals out the cells of a `LockstepSearch`, those of each step as soon as the search has come to it.
+    """Deals out the cells of a `_LockstepSearch`, those of each step as soon as the search has come to it.
 
     Parameters
     ----------
@@ -436,7 +435,7 @@ class AdaptiveQueue(BlockQueue):
         super().__init__([], workers=workers, timeout=timeout)
         #: The results there are, by cell id.
         self.results: dict[str, CellResult] = dict(finished)
-        self.search = LockstepSearch(planner, self.results, recorded=recorded, record=record)
+        self.search = _LockstepSearch(planner, self.results, recorded=recorded, record=record)
         #: Ids of the cells that were added to those that wait.
         self._added: set[str] = set()
         self._add_cells()
