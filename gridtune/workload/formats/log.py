@@ -188,13 +188,13 @@ def _checked(added: Format) -> Format:
 #: The formats that come with gridtune.
 _OWN = {
     "swf": "gridtune.workload.formats.swf:SWF",
-    "gwf": "gridtune.workload.formats.gwf:GWF",
+    "gwf": "gridtune.workload.formats.swf:GWF",
     "batsim": "gridtune.workload.formats.batsim:BATSIM",
-    "parquet": "gridtune.workload.formats.parquet:PARQUET",
-    "csv": "gridtune.workload.formats.csv:CSV",
+    "parquet": "gridtune.workload.formats.job_tables:PARQUET",
+    "csv": "gridtune.workload.formats.job_tables:CSV",
     "sacct": "gridtune.workload.formats.accounting.sacct:SACCT",
-    "pbs": "gridtune.workload.formats.accounting.pbs:PBS",
-    "lsf": "gridtune.workload.formats.accounting.lsf:LSF",
+    "pbs": "gridtune.workload.formats.accounting.event_logs:PBS",
+    "lsf": "gridtune.workload.formats.accounting.event_logs:LSF",
 }
 #: All formats by name, those that come with gridtune before those that other packages announce.
 FORMATS: Registry[Format] = Registry(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.types import FloatArray, IntArray
+from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import (
     DAY,
     Cycle,
@@ -27,7 +28,6 @@ from gridtune.workload.generators.draws import (
     stream,
     zipf,
 )
-from gridtune.workload.generators.registry import generator
 
 __all__ = ["POPULATIONS", "Population", "lublin"]
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.types import IntArray
+from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import check_range, stream
-from gridtune.workload.generators.registry import generator
 
 __all__ = ["poisson"]
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import (
     DAY,
     Cycle,
@@ -29,7 +30,6 @@ from gridtune.workload.generators.draws import (
     stream,
     zipf,
 )
-from gridtune.workload.generators.registry import generator
 
 __all__ = ["office_week", "sessions"]
 
