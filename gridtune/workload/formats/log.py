@@ -104,7 +104,7 @@ class RawLog:
 def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()) -> Workload:
     """Return the workload, or raise the error that names the line and field of the first faulty job.
 
-    Rules are applied first: what they take care of is no fault.
+    Rules are applied first, so values that they correct are no fault.
     """
     jobs = len(raw.columns["submit_time"])
     if jobs == 0:

@@ -1,4 +1,4 @@
-"""Workloads from the records of resource managers: what their columns say of jobs."""
+"""Workloads from the records of resource managers: the quantities of jobs in their columns."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def log_of_records(
     timezone
         The zone of times without an offset, such as `Europe/Berlin`; UTC by default.
     requested
-        Whether jobs have the processors that they asked for; by default, those they got, where that is known.
+        Take the processors that jobs asked for; by default, those they got, where that is known.
 
     Raises
     ------
@@ -518,7 +518,7 @@ class _AccountedJobs:
     def _header(
         self, origin: int, columns: Mapping[str, IntArray], requested: bool
     ) -> dict[str, tuple[str, ...]]:
-        """Return what is odd, what no field holds, and when the log began."""
+        """Return the oddities of the log, the facts that no field holds, and its first instant."""
         self.notes["attempts that were requeued or preempted"] += int(self._in_state(*ATTEMPTS).sum())
         if "jobid" in self.by_name:
             arrays = self.records.columns[self.by_name["jobid"]].matching(r"\[")

@@ -166,7 +166,7 @@ class Records:
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
-        """Return the rows of several files, one after the other; what a file has no column for is empty."""
+        """Return the rows of several files, one after the other; columns that a file lacks are empty."""
         import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
 
         if len(parts) == 1:

@@ -1,7 +1,7 @@
 """sacct: the job accounting of Slurm, as `sacct --parsable2` writes it, with any set of columns.
 
-Steps of jobs are left out. A job that never started has no run time, one that had not ended neither. What was
-left out or is odd is counted in the header, under `Import`.
+Steps of jobs are left out. A job that never started has no run time, one that had not ended neither. Entries
+that were left out or are odd are counted in the header, under `Import`.
 
 Source: https://slurm.schedmd.com/sacct.html
 
