@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import JSON, TRACKING_URI
+from gridtune.cli.parameters import command
 from gridtune.cli.status import check_port
 from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError, TrackingError, without_secrets
@@ -42,11 +42,8 @@ _UI_PORT = 5000
 _ANSWER_SECONDS = 5.0
 
 
-@click.command()
-@click.option("--full", is_flag=True, help="Also start Ray and run a task on it.")
-@TRACKING_URI
-@JSON
-def doctor(full: bool, tracking_uri: str | None, as_json: bool) -> None:
+@command()
+def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool = False) -> None:
     """Check the installation and this machine: each line is ok, warn or fail, with what to do.
 
     Looked at are Python and the packages, plug-ins, processors, memory and disk, the cache of compiled
@@ -57,6 +54,11 @@ def doctor(full: bool, tracking_uri: str | None, as_json: bool) -> None:
       gridtune doctor
       gridtune doctor --full
       gridtune doctor --json
+
+    Parameters
+    ----------
+    full
+        Also start Ray and run a task on it.
     """
     checks: dict[str, Callable[[], Findings]] = {
         "Python": _python,
