@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gridtune.study.status import SweepStatus
 
-__all__ = ["check_port", "place_of", "status", "ui"]
+__all__ = ["place_of", "status", "ui"]
 
 _WATCH_SECONDS = 2.0
 
@@ -312,7 +312,7 @@ def _command(uri: str, host: str, port: int) -> list[str]:
         raise TrackingError(
             there, path=database, hint="run a sweep here first, or say where the store is by --tracking-uri"
         )
-    check_port(host, port)
+    _check_port(host, port)
     artefacts = artifact_root(uri) or Path.cwd() / "mlartifacts"
     return [
         *(sys.executable, "-m", "mlflow", "server"),
@@ -325,7 +325,7 @@ def _command(uri: str, host: str, port: int) -> list[str]:
     ]
 
 
-def check_port(host: str, port: int) -> None:
+def _check_port(host: str, port: int) -> None:
     """Refuse a port that no server can listen on.
 
     Raises
