@@ -103,7 +103,7 @@ class SystemCommand(click.Command):
             name = options.get("system")
             if isinstance(name, str) and "=" not in name:
                 # Without the option the parser gives no list, but a mark of its own.
-                plugins = options.get("plugins")
+                plugins = options.get("plugin")
                 load_plugins(plugins if isinstance(plugins, list) else [])
                 click.echo(self.help_of(name, options, everything=everything))
                 ctx.exit()
