@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -29,7 +28,6 @@ __all__ = [
     "GradientNorm",
     "Lambda",
     "PPOParameters",
-    "PPOTask",
     "PPOTraining",
     "Positive",
     "Rate",
@@ -86,34 +84,18 @@ class PPOParameters(TrainingParameters):
     lam: Lambda = 0.95
 
 
-@dataclass(frozen=True)
-class PPOTask:
-    """Task and network of an agent.
+class PPOTraining(Training):
+    """A training with PPO; a subclass defines `split`, `env_maker` and `scores`.
 
     Attributes
     ----------
-    make_env
-        Returns a vector environment of so many environments, see `gridtune.training.rllib.ppo_config`.
-        Checkpoints have it, and so the jobs that it holds.
     network
-        Kind of network, see `gridtune.training.networks.make_network`.
-    frames
-        Observations read for each decision, by networks that read several.
-    initial
-        A network whose weights are those to begin with.
+        Kind of network (`gridtune.training.networks.make_network`) where there is no parameter of that name.
     """
-
-    make_env: Callable[[int], Any]
-    network: str
-    frames: int | None = None
-    initial: ActorCritic | None = None
-
-
-class PPOTraining(Training):
-    """A training with PPO; a subclass defines `split`, `task` and `scores`."""
 
     Parameters: ClassVar[type[SystemParameters]] = PPOParameters
     changeable: ClassVar[tuple[str, ...]] = (*_LEARNING, "steps")
+    network: ClassVar[str] = "mlp"
 
     def __init__(self) -> None:
         self._data: LRUCache[Hashable, tuple[Any, Any]] = LRUCache(8)
@@ -135,8 +117,11 @@ class PPOTraining(Training):
         """
 
     @abstractmethod
-    def task(self, parameters: Any, learned: Any) -> PPOTask:
-        """Return the task and the network, given the data to learn on."""
+    def env_maker(self, parameters: Any, learned: Any) -> Callable[[int], Any]:
+        """Return a function that makes a vector environment of so many environments on data to learn on.
+
+        See `gridtune.training.rllib.ppo_config`. Checkpoints have the function and the data that it holds.
+        """
 
     @abstractmethod
     def scores(
@@ -154,17 +139,16 @@ class PPOTraining(Training):
         from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
         from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
 
-        p, task = parameters, self.task(parameters, self._split(parameters, load)[0])
+        p = parameters
         learning: dict[str, Any] = {name: getattr(p, name) for name in _LEARNING}
         settings = PPOSettings(**learning, steps=p.steps, updates=p.schedule, seed=seed)
         return ppo_config(
-            task.make_env,
-            task.network,
+            self.env_maker(p, self._split(p, load)[0]),
+            getattr(p, "network", self.network),
             settings,
             environments=p.environments,
             runners=p.runners,
-            frames=task.frames,
-            initial=task.initial,
+            frames=getattr(p, "frames", None),
             gpus=1 if p.device == "cuda" else 0,
         )
 

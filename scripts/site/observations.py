@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gridtune.systems.dispatch.simulator import predicting
-from gridtune.systems.provisioning.environment import choices as of_provisioning
+from gridtune.systems.provisioning import environment as of_provisioning
 from gridtune.systems.responsive.simulator import candidates as of_responsive
 from gridtune.systems.shutdown.simulator import clusters as of_shutdown
 

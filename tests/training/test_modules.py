@@ -25,10 +25,6 @@ TRAININGS = [
     ("shutdown/ppo", {**DAYS, "network": "recurrent"}),
     ("batch/ppo", {"trace": "quickstart", "first": 1000, "environments": 2, "steps": 48, "jobs": 64}),
     ("dispatch/ppo", {"batch_jobs": 40, "environments": 2, "steps": 48, "network": "recurrent"}),
-    (
-        "provisioning/ppo",
-        {"trace": "quickstart", "tasks": 12, "instances": 4, "held_out": 2, "environments": 2, "steps": 16},
-    ),
 ]
 
 

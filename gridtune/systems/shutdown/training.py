@@ -5,7 +5,7 @@ Imports nothing heavy, so the names of bundled policies are resolved without tor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.sources import file_checksums
 from gridtune.core.system import Measure, SystemParameters
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS, combine_days, measure_days
@@ -28,7 +27,6 @@ from gridtune.training.ppo_training import (
     EntropyWeight,
     Environments,
     PPOParameters,
-    PPOTask,
     PPOTraining,
     Rate,
     Schedule,
@@ -72,9 +70,6 @@ class ShutdownPPOParameters(PPOParameters):
     frames: Count | None = Field(
         None, description="with network=paper: observations read for each decision; default 20"
     )
-    initial: str | None = Field(
-        None, description="policy to begin with instead of random weights: what `checkpoint` takes"
-    )
     iterations: Count = Field(160, description="iterations of PPO, each an update from new days")
     schedule: Schedule = 160
     environments: Environments = 16
@@ -116,12 +111,6 @@ class ShutdownPPO(PPOTraining):
         **TRAINING_MEASURES,
     }
 
-    def file_checksums(self, parameters: ShutdownPPOParameters) -> Mapping[str, str]:
-        """Return the checksum of the initial policy."""
-        if parameters.initial is None:
-            return {}
-        return file_checksums({"initial": find_policy(parameters.initial)})
-
     def split(self, parameters: ShutdownPPOParameters, log: Workload | None) -> tuple[Days, Days]:
         """Return the days to train on, and those held out."""
         assert log is not None
@@ -129,20 +118,13 @@ class ShutdownPPO(PPOTraining):
         train = np.flatnonzero(days.subset("train"))
         return hold_out(days.take(train if parameters.first is None else train[: parameters.first]))
 
-    def task(self, parameters: ShutdownPPOParameters, learned: Days) -> PPOTask:
-        """Return the reservation of nodes on the days, and the network with its initial weights."""
+    def env_maker(self, parameters: ShutdownPPOParameters, learned: Days) -> Callable[[int], Any]:
+        """Return the environments of the days to learn on."""
         from gridtune.systems.shutdown.environment import ShutdownVectorEnv  # noqa: PLC0415 (gymnasium)
-        from gridtune.training.networks import load_policy  # noqa: PLC0415 (torch)
 
         p = parameters
-        # Checkpoints have these arguments, and so the days.
         model: dict[str, Any] = {"platform": p.platform, "tau": p.tau, "variant": p.variant}
-        return PPOTask(
-            partial(ShutdownVectorEnv, days=learned, copy=False, **model),
-            p.network,
-            frames=p.frames,
-            initial=None if p.initial is None else load_policy(find_policy(p.initial)),
-        )
+        return partial(ShutdownVectorEnv, days=learned, copy=False, **model)
 
     def scores(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -18,7 +18,6 @@ from gridtune.training.ppo_training import (
     Lambda,
     Positive,
     PPOParameters,
-    PPOTask,
     PPOTraining,
     Schedule,
     Share,
@@ -101,6 +100,7 @@ class BatchPPO(PPOTraining):
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = BatchPPOParameters
     objective: ClassVar[str] = "improvement_mean"
+    network: ClassVar[str] = "candidates"
     metrics: ClassVar[Mapping[str, Measure]] = {
         "improvement_mean": Measure.own(
             "1",
@@ -132,9 +132,9 @@ class BatchPPO(PPOTraining):
         parts = split_log(selection.selected_jobs(log), parameters.held_out, parameters.jobs, field="jobs")
         return parts[0].scale_load(parameters.load), parts[1].scale_load(parameters.load)
 
-    def task(self, parameters: BatchPPOParameters, learned: Workload) -> PPOTask:
-        """Return the choice of jobs in windows of those to learn on."""
-        return PPOTask(partial(_make_env, learned, _options(parameters)), "candidates")
+    def env_maker(self, parameters: BatchPPOParameters, learned: Workload) -> Callable[[int], Any]:
+        """Return the environments of windows of the jobs to learn on."""
+        return partial(_make_env, learned, _options(parameters))
 
     def scores(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -24,7 +24,6 @@ from gridtune.training.ppo_training import (
     GradientNorm,
     Positive,
     PPOParameters,
-    PPOTask,
     PPOTraining,
     Schedule,
     Share,
@@ -127,15 +126,13 @@ class DispatchPPO(PPOTraining):
         log = log if p.first is None else log.first(p.first)
         return split_log(log, p.held_out, p.batch_jobs, field="batch_jobs")
 
-    def task(self, parameters: DispatchPPOParameters, learned: Workload | None) -> PPOTask:
-        """Return the choice of machines for jobs to learn on."""
+    def env_maker(self, parameters: DispatchPPOParameters, learned: Workload | None) -> Callable[[int], Any]:
+        """Return the environments of jobs to learn on."""
         from gridtune.systems.dispatch.environment import DispatchVectorEnv  # noqa: PLC0415 (gymnasium)
 
         p = parameters
         given = p.episode.model_dump(exclude={"mode", "learner"}, exclude_unset=True)
-        # Checkpoints have these arguments, and so the jobs.
-        make = partial(DispatchVectorEnv, log=learned, reward=p.reward, copy=False, **given)
-        return PPOTask(make, p.network)
+        return partial(DispatchVectorEnv, log=learned, reward=p.reward, copy=False, **given)
 
     def scores(
         self,

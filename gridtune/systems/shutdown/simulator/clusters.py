@@ -18,9 +18,7 @@ from gridtune.core.compiled import array_at, columns_at, handles_of, kernel, sec
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import MINUTES_A_DAY, Days
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.systems.shutdown.simulator.state import (
-    COLUMNS,
     FEATURES,
     ON,
     SETTINGS,
@@ -204,11 +202,6 @@ class ClusterBatch:
         )
         self._handles = handles_of(self._arrays)
 
-    @property
-    def now(self) -> IntArray:
-        """The minute of each cluster's day: shape (count,), int64; a copy."""
-        return self._arena.states["now"].copy()
-
     def reset(self, days: IntArray) -> None:
         """Begin `days[i]`, shape (count,), on each cluster i."""
         self.step(None, np.ones(self.count, np.bool_), days)
@@ -246,24 +239,6 @@ class ClusterBatch:
         days = self._days[self._restart]
         if ((days < 0) | (days >= len(self.days))).any():
             raise SimulationError(f"days are numbered from 0 to {len(self.days) - 1}, but got {days}")
-
-    def results(self) -> DayResults:
-        """Return the results of the clusters' days so far; the days are `days.take(batch.day)`."""
-        states, starts = self._arena.states, self.column("start")
-        sizes = np.diff(self.days.first)[self.day]
-        return DayResults(
-            self._arena.totals.copy(),
-            states["score"].copy(),
-            self.now,
-            self.column("switched_on").copy(),
-            self.column("switched_off").copy(),
-            np.concatenate([starts[index, :size] for index, size in enumerate(sizes.tolist())]),
-        )
-
-    def column(self, name: str) -> IntArray:
-        """Return a column of each cluster's state, by its name in `Cluster`: shape (count, …), a view."""
-        starts, place = self._model.starts, COLUMNS.index(name)
-        return self._arena.words.reshape(self.count, -1)[:, starts[place] : starts[place + 1]]
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses are valid in this process only: a copy makes its own arrays, with the same content.

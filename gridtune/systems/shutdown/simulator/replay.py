@@ -67,8 +67,6 @@ class DayResults(NamedTuple):
         Shape (n,): sum of rewards.
     minutes
         Shape (n,): length of the day.
-    switched_on, switched_off
-        Shape (n, nodes): how often each node was switched.
     start
         Shape (jobs of all days,): minute of each job's start, -1 where it did not start or was not replayed.
     """
@@ -76,8 +74,6 @@ class DayResults(NamedTuple):
     totals: Records
     score: FloatArray
     minutes: IntArray
-    switched_on: IntArray
-    switched_off: IntArray
     start: IntArray
 
 
@@ -174,8 +170,6 @@ def replay(
         np.zeros(count, TOTALS),
         np.zeros(count),
         np.zeros(count, np.int64),
-        np.zeros((count, cluster.nodes), np.int64),
-        np.zeros((count, cluster.nodes), np.int64),
         np.full(len(days.submit), -1, np.int64),
     )
     shape = (count if record else 0, longest)
@@ -251,8 +245,5 @@ def _write_results(cluster, jobs, first, results, day):
     results.totals[day] = cluster.totals
     results.score[day] = cluster.state.score
     results.minutes[day] = cluster.state.now
-    for node in range(cluster.nodes):
-        results.switched_on[day, node] = cluster.switched_on[node]
-        results.switched_off[day, node] = cluster.switched_off[node]
     for job in range(jobs.number):
         results.start[first + job] = cluster.start[job]

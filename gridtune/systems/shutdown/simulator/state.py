@@ -146,8 +146,6 @@ class Cluster(NamedTuple):
     free: IntArray
     busy: IntArray
     idle_minutes: IntArray
-    switched_on: IntArray
-    switched_off: IntArray
     #: Jobs: candidates; those that the last pass selected; waiting jobs by area; jobs that hold cores but do
     #: not run yet; running jobs in order of start, and in order of requested end.
     candidates: IntArray
@@ -172,9 +170,8 @@ class Cluster(NamedTuple):
     last_run: IntArray
 
 
-#: Names of a cluster's columns.
-COLUMNS = Cluster._fields[Cluster._fields.index("in_state") :]
-_WIDTH = len(COLUMNS)
+#: The number of a cluster's columns.
+_WIDTH = len(Cluster._fields) - Cluster._fields.index("in_state")
 
 
 class Arena(NamedTuple):
@@ -214,7 +211,7 @@ def build_model(
     slots = min(pieces, longest)
     lists = [MAX_CANDIDATES, MAX_CANDIDATES, longest, slots, slots, slots]
     scratch = [slots + MAX_CANDIDATES] * 2
-    lengths = [4, 4, *[nodes] * 8, *lists, *[longest] * 3, *[pieces] * 3, *scratch, users, users]
+    lengths = [4, 4, *[nodes] * 6, *lists, *[longest] * 3, *[pieces] * 3, *scratch, users, users]
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     shape = (nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time, starts[-1])
     share = np.array([power.idle, power.switching_on, 0.0, power.switching_off]) / power.wasteful_peak

@@ -232,7 +232,6 @@ def _switch_off_first(cluster, count):
     while count > 0:
         if cluster.power[node] == ON and cluster.free[node] == cluster.cores:
             _begin_switch(cluster, node, SWITCHING_OFF, cluster.settings.off_minutes)
-            cluster.switched_off[node] += 1
             cluster.totals.switched_off += 1
             count -= 1
         node += 1
@@ -308,7 +307,6 @@ def _wake(cluster, job):
         node = cluster.piece_node[piece]
         if cluster.power[node] == SLEEPING:
             _begin_switch(cluster, node, SWITCHING_ON, cluster.settings.on_minutes)
-            cluster.switched_on[node] += 1
             cluster.totals.switched_on += 1
         piece = cluster.piece_next[piece]
 
@@ -434,7 +432,6 @@ def reset_cluster(cluster, jobs, day):
         cluster.until[node] = NEVER
         cluster.free[node] = cluster.cores
         cluster.busy[node] = cluster.idle_minutes[node] = 0
-        cluster.switched_on[node] = cluster.switched_off[node] = 0
         cluster.load[node] = 0.0
     pieces = cluster.nodes * cluster.cores
     for piece in range(pieces):

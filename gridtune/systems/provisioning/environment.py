@@ -1,15 +1,22 @@
-"""Many choices of slots side by side, each stepped by one decision in one compiled call."""
+"""Gymnasium environments for a choice of slots: one, or many stepped in one compiled call."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
+import numpy.typing as npt
 
+from gridtune.core.cells import environment_parameters
 from gridtune.core.compiled import columns_at, kernel
+from gridtune.core.system import get_system
+from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
 from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.placement import (
     INFINITE,
@@ -18,19 +25,16 @@ from gridtune.systems.provisioning.planning.placement import (
     SlotColumns,
     new_workspace,
 )
-from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
+from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem, most_at_once
 from gridtune.systems.provisioning.planning.schedulers import make_plan, payment
+from gridtune.systems.provisioning.submission import draw_problems
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
-__all__ = [
-    "BOUND",
-    "FEATURES",
-    "ChoiceBatch",
-]
+__all__ = ["FEATURES", "ProvisioningEnv", "ProvisioningVectorEnv"]
 
 _GRAPH = len(Graph._fields)
 #: Features are clipped to ± this.
-BOUND = 10.0
+_BOUND = 10.0
 #: In this order. M is the bound of the makespan, A that of the cost, P the most processors ever free.
 FEATURES = (
     "start: from now to the slot's start / M",
@@ -52,7 +56,7 @@ FEATURES = (
 )
 
 
-class Pool(NamedTuple):
+class _Pool(NamedTuple):
     """The problems that episodes are drawn from, n of them, and their common rules.
 
     Attributes
@@ -65,6 +69,8 @@ class Pool(NamedTuple):
         Shape (n,): when each plan begins, and lower bounds of its costs.
     widest, free
         Shape (n,): processors of the widest task, and the most that are ever free.
+    latency, bandwidth
+        Shape (n,), of transfers between sites.
     scheduler, cross
         As in `Instance`.
     release
@@ -81,6 +87,8 @@ class Pool(NamedTuple):
     makespan_bound: FloatArray
     widest: FloatArray
     free: FloatArray
+    latency: FloatArray
+    bandwidth: FloatArray
     scheduler: int
     cross: int
     release: bool
@@ -123,7 +131,8 @@ def _plan(pool, state, index):
     """Plan with the slots kept; return whether there is a plan, whose costs and slots are then written."""
     problem = state.problem[index]
     handles, size, now = pool.handles[problem], pool.size[problem], pool.now[problem]
-    instance = Instance(handles, size[0], size[1], size[2], pool.scheduler, pool.cross, now)
+    rules = (pool.scheduler, pool.cross, now, pool.latency[problem], pool.bandwidth[problem])
+    instance = Instance(handles, size[0], size[1], size[2], *rules)
     work, columns, last = make_plan(instance, pool.memory, state.kept[index])
     if last == INFINITE:
         return False
@@ -139,7 +148,7 @@ def _plan(pool, state, index):
 
 @kernel()
 def _clipped(value):
-    return min(BOUND, max(-BOUND, value))
+    return min(_BOUND, max(-_BOUND, value))
 
 
 @kernel()
@@ -226,13 +235,8 @@ def _step(pool, state, actions, begins, drawn):
         _observe(pool, state, index)
 
 
-class ChoiceBatch:
-    """Environments that each go through the slots of a problem.
-
-    An episode begins with all slots. The agent is asked about the first slot, by start, that the present plan
-    pays for and that it was not asked about before: keep it or drop it? Where it is dropped, the workflow is
-    planned again; a slot without which there is no plan stays. The episode is over once the plan pays for no
-    other slot. The reward of a drop is what it lowers α · cost / bound + (1 − α) · makespan / bound by.
+class _ChoiceBatch:
+    """Environments that each go through the slots of a problem; see `ProvisioningEnv`.
 
     Parameters
     ----------
@@ -271,7 +275,7 @@ class ChoiceBatch:
         columns = (problem, slot, kept, decided, paid, used, until, np.zeros((count, 2)), rows, rewards)
         self.state = _Choices(*columns, np.zeros(count, np.bool_))
         self._facts = np.array([_facts(problem) for problem in problems]).T.copy()
-        self._pool: Pool | None = None
+        self._pool: _Pool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pool": None}  # a copy's arrays are elsewhere
@@ -292,9 +296,9 @@ class ChoiceBatch:
             instances = [problem.instance() for problem in self.problems]
             handles = np.array([instance.handles for instance in instances])
             sizes = np.array([problem.size for problem in self.problems], np.int64)
-            self._memory, places = new_workspace(sizes.max(axis=0).tolist())
+            self._memory, place = new_workspace(sizes.max(axis=0).tolist())
             facts = [*self._facts, instances[0].scheduler, instances[0].cross, self.release, self.alpha]
-            self._pool = Pool(handles, sizes[:, :3].copy(), places[0], *facts)
+            self._pool = _Pool(handles, sizes[:, :3].copy(), place, *facts)
         _step(self._pool, self.state, actions, begins, drawn)
 
 
@@ -304,4 +308,132 @@ def _facts(problem: PlanProblem) -> tuple[float, ...]:
     free = most_at_once(slots, extend=problem.extend, together=True)
     # A bound of 0 (nothing takes time, nothing has a price) would divide.
     bounds = (max(cost_bound(workflow, slots), 1.0), max(makespan, 1.0))
-    return (problem.now, *bounds, float(workflow.widest), float(free.max()))
+    widths = (float(workflow.widest), float(free.max()))
+    return (problem.now, *bounds, *widths, float(problem.latency), float(problem.bandwidth))
+
+
+#: The submissions of `make` without options: a bundled log.
+_DEFAULT: dict[str, Any] = {"trace": "quickstart"}
+
+
+@lru_cache(maxsize=4)
+def _problems(instances: int, seed: int, options: str) -> list[PlanProblem]:
+    parameters = ProvisioningParameters.model_validate_json(options)
+    log = None if parameters.trace is None else parameters.reference.read()
+    return draw_problems(parameters, log, instances, seed)
+
+
+class ProvisioningEnv(CompiledEnv):
+    """A workflow and slots, of which the agent keeps or drops one after the other.
+
+    An episode begins with the plan of all slots. In each step the agent sees the first slot that the plan
+    pays for and that it has not decided on, and takes an action: 1 keeps the slot, 0 drops it, and the
+    workflow is planned again on the slots left. A slot without which there is no plan stays. The episode is
+    over (`terminated`) when no slot is left to decide on.
+
+    Observation: 16 numbers, named in `gridtune.systems.provisioning.environment.FEATURES`. Reward:
+    what a drop lowers α · cost / bound + (1 − α) · makespan / bound by, with the lower bounds of the
+    problem. So the return of an episode is what the plan at its end is better by than that of all slots.
+    (The paper normalises both costs over the front of a search, which an agent has not got.)
+
+    Parameters
+    ----------
+    problems
+        What episodes are drawn from; by default `instances` problems of the options.
+    instances, instances_seed
+        How many problems are drawn at first, and with which seed.
+    alpha
+        α of the reward.
+    release
+        Whether slots that no task uses are released.
+    options
+        The parameters of the `provisioning` system that say what is submitted to what, by its names:
+        `trace`, `workflow`, `earliest`, … By default a bundled log and `cross_slot="always"`.
+
+    Examples
+    --------
+    `reset(options={"instance": 3})` begins with the problem of that number, and `reset()` with a random one.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[PlanProblem] | None = None,
+        *,
+        instances: int = 64,
+        instances_seed: int = 0,
+        alpha: float = 0.5,
+        release: bool = True,
+        **options: Any,
+    ) -> None:
+        draws: dict[str, Any] = {"instances": instances, "instances_seed": instances_seed}
+        vector = ProvisioningVectorEnv(1, problems, **draws, alpha=alpha, release=release, **options)
+        self._batch = vector._batch
+        super().__init__(vector)
+
+    def plan(self) -> Plan:
+        """Return the present plan, without the slots that are released."""
+        batch = self._batch
+        problem = batch.problems[int(batch.state.problem[0])]
+        kept = batch.state.kept[0, : len(problem)]
+        return problem.plan(problem.evaluate_released(kept).used[0] if batch.release else kept)
+
+
+class ProvisioningVectorEnv(CompiledVectorEnv):
+    """Many choices stepped in one compiled call; trajectories equal those of single environments.
+
+    Parameters
+    ----------
+    num_envs
+        Number of environments.
+    problems, instances, instances_seed, alpha, release, options
+        See `ProvisioningEnv`.
+    copy
+        Return copies. False returns the environment's own memory, which the next step overwrites.
+    """
+
+    episode = "instance"
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        problems: Sequence[PlanProblem] | None = None,
+        *,
+        instances: int = 64,
+        instances_seed: int = 0,
+        alpha: float = 0.5,
+        release: bool = True,
+        copy: bool = True,
+        **options: Any,
+    ) -> None:
+        if problems is None:
+            given = options if "offers" in options or "trace" in options else {**_DEFAULT, **options}
+            parameters = environment_parameters(get_system("provisioning"), {"cross_slot": "always", **given})
+            problems = _problems(instances, instances_seed, parameters.model_dump_json())
+        elif options:
+            raise SimulationError(f"{', '.join(options)} beside problems", field=next(iter(options)))
+        self._batch = _ChoiceBatch(problems, num_envs, alpha=alpha, release=release)
+        observations = gym.spaces.Box(-_BOUND, _BOUND, (len(FEATURES),), np.float32)
+        super().__init__(num_envs, (observations, gym.spaces.Discrete(2)), copy=copy)
+
+    @property
+    def costs(self) -> FloatArray:
+        """Shape (num_envs, 2): cost and makespan of the present plans."""
+        return self._batch.state.costs.copy()
+
+    def _draw(self, where: BoolArray) -> None:
+        self._draw_numbers(where, len(self._batch.problems))
+
+    def _restart(self) -> None:
+        self._advance(np.ones(self.num_envs, np.int64), self._everywhere)
+
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
+        begins = self._never if begins is None else begins
+        self._batch.step(np.ascontiguousarray(actions, np.int64), begins, self._numbers)
+        return {}
+
+    def _results(self) -> tuple[FloatArray, BoolArray]:
+        return self._batch.state.rewards, self._batch.state.over
+
+    def _observe(self) -> Float32Array:
+        rows = self._batch.state.rows
+        return rows.copy() if self._copy else rows
