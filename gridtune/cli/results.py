@@ -37,7 +37,6 @@ def report(
     *,
     objective: Sequence[str] = (),
     baseline: Sequence[str] = (),
-    together: bool = False,
     power: bool = False,
     effect: Sequence[float] = (),
     every: bool = False,
@@ -48,16 +47,15 @@ def report(
     """Print the ranking of a sweep that has been run, and write its tables and figures again.
 
     RESULTS is a sweep's folder, such as results/quickstart, or its URL, where nothing is changed: the
-    report is made in a copy here. No cell is run. With --objective, --baseline or
-    --together the rankings go into a folder of their own in it, such as
-    results/quickstart/report-utilisation, and the sweep's own stay as they are.
+    report is made in a copy here. No cell is run. With --objective or --baseline the rankings
+    go into a separate folder in it, such as results/quickstart/report-utilisation, and the sweep's own stay
+    as they are.
 
     \b
     Examples:
       gridtune report results/quickstart
       gridtune report results/quickstart --objective utilisation
       gridtune report results/quickstart --baseline order=sjf --baseline backfill=easy
-      gridtune report results/quickstart --together
       gridtune report results/quickstart --power
       gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
@@ -68,8 +66,6 @@ def report(
         Metric to rank by, instead of the sweep's own.
     baseline
         Parameter of the configuration to compare with.
-    together
-        Hold the verdicts of all tables together to an error of 5 %.
     power
         Print how many replicates each comparison needs.
     effect
@@ -77,7 +73,7 @@ def report(
     track
         Send to the MLflow store what it does not have yet.
     """
-    from gridtune.report.rankings.sample_size import EFFECTS, print_power
+    from gridtune.report.rankings.power import EFFECTS, print_power
     from gridtune.report.tables import report_console
     from gridtune.study import Study, report_study
     from gridtune.study.report import print_errors, print_places, print_rankings, write_power
@@ -95,7 +91,6 @@ def report(
         results,
         objective=objective or None,
         baseline=read_parameters(baseline, "--baseline") if baseline else None,
-        together=together,
         tracking=track or tracking_uri is not None,
         tracking_uri=tracking_uri,
         show=show,

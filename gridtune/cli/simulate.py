@@ -76,7 +76,7 @@ def simulate(
     Examples:
       gridtune simulate traces/quickstart.swf.gz
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
-      gridtune simulate kth-sp2 --first 200 --gantt kth.png --out perfetto.json
+      gridtune simulate kth-sp2 --first 200 --gantt kth.png --out kth.parquet
       gridtune simulate kth-sp2 --repeats 10
       gridtune simulate kth-sp2 --order sjf --out schedule.parquet --gantt kth.png --track
       gridtune simulate kth-sp2 --power timeout --idle-timeout 300
@@ -90,7 +90,7 @@ def simulate(
         Repeat the run N times with shaken submissions, by 60 seconds or as in --shake, and print the interval
         of each metric.
     out
-        File of the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto).
+        File of the schedule: .parquet or .csv (Batsim, evalys).
     plot
         Figure of use and queue length (.png, .svg, .pdf).
     gantt

@@ -1,4 +1,4 @@
-"""The verdict as a card: the best configuration, who loses by it, what ties with it, and what is not settled.
+"""The verdict as a card: the best configuration, the losers, the ties, and the open questions.
 
 The terminal, the page, MLflow, `export` and `--json` show the same card.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from gridtune.report.labels import count_text, interval_text, number_text, perce
 from gridtune.report.rankings.bounds import Bound
 from gridtune.report.rankings.cells import Stratum, read_cells
 from gridtune.report.rankings.combined import Front, rank_overall
+from gridtune.report.rankings.power import POWER
 from gridtune.report.rankings.ranking import (
     LEVEL,
     SEED,
@@ -33,7 +33,6 @@ from gridtune.report.rankings.ranking import (
     plain,
     same_configuration,
 )
-from gridtune.report.rankings.sample_size import POWER
 from gridtune.report.tables import MARKS
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.resampling import joint_paired_p_values
@@ -67,8 +66,8 @@ class Change:
     baseline, mean
         Means of the baseline and of the best configuration.
     relative, low, high
-        The paired difference over the baseline's mean, and its interval, whose error of 5 % is shared by all
-        changes of the card; None where there is none.
+        The paired difference over the baseline's mean, and its interval; all changes of the card share its
+        error of 5 %. None where there is none.
     p_value
         Of the sign-flip test of all of them together.
     effect
@@ -126,8 +125,6 @@ class Card:
         How many were compared with it.
     front
         The members of the Pareto front.
-    alike
-        Objectives without a trade-off between any two members of the front.
     not_modelled
         Parts of the log that are not modelled.
     to_settle
@@ -141,7 +138,6 @@ class Card:
     ties: Sequence[str] = ()
     compared: int = 0
     front: Sequence[str] = ()
-    alike: Sequence[str] = ()
     not_modelled: Sequence[str] = ()
     to_settle: Sequence[str] = ()
 
@@ -168,7 +164,7 @@ class Card:
             lines.append(("ties", f"not distinguishable from the best: {listed(self.ties)}"))
         elif self.compared:
             lines.append(("ties", f"none; the next {self.compared} in the ranking are shown to be worse"))
-        lines += [("front", text) for text in (*self.front, *self.alike)]
+        lines += [("front", text) for text in self.front]
         lines += [("not modelled", text) for text in self.not_modelled]
         return [*lines, *(("to settle", text) for text in self.to_settle)]
 
@@ -185,7 +181,6 @@ class Card:
             "changes": [asdict(change) for change in self.changes],
             "ties": list(self.ties),
             "front": list(self.front),
-            "alike": list(self.alike),
             "not_modelled": list(self.not_modelled),
             "to_settle": list(self.to_settle),
         }
@@ -274,7 +269,6 @@ def card_of(summary: Summary, answer: Answer, ranking: Ranking) -> Card:
         ties=[ranking.label(one) for one in next_ones if one not in worse],
         compared=len(next_ones),
         front=[] if front is None else _members(front, ranking),
-        alike=[] if front is None or overall else _alike(front, stratum),
         not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
         to_settle=settle,
     )
@@ -382,28 +376,6 @@ def _members(front: Front, ranking: Ranking) -> list[str]:
     if len(members) == 1:
         return [f"{members[0]} is best in all of {names}"]
     return [f"{len(members)} of {len(front.rows)} by {names}: {listed(members)}"]
-
-
-def _alike(front: Front, stratum: Stratum) -> list[str]:
-    """Return the pairs of objectives of which no two members of a front are shown to be a trade."""
-    members = front.rows[: front.size][:_LISTED]
-    if len(members) < 2:
-        return []
-    ids = [parts[0]["configuration_id"] for parts in members]
-    pairs = list(combinations(range(len(ids)), 2))
-    effects = []
-    for head in front.heads:
-        values = stratum.samples(head.objective, ids)
-        first, second = (values[[pair[side] for pair in pairs]] for side in (0, 1))
-        compared = compare_rows(first, second, stratum.correlation(first, second))
-        effects.append(np.where(compared.shown, head.sign * np.sign(compared.relative), 0))
-    names = [head.objective for head in front.heads]
-    couples = list(combinations(range(len(names)), 2))
-    alike = [(i, j) for i, j in couples if not (effects[i] * effects[j] < 0).any()]
-    apart = "do not conflict: no two members of the front are shown to trade one for the other"
-    if len(alike) == len(couples) > 1:
-        return [f"its objectives {apart}"]
-    return [f"{names[i]} and {names[j]} {apart}" for i, j in alike]
 
 
 def _to_settle(

@@ -15,11 +15,17 @@ from gridtune.core.sources import code_checksums, software_versions
 from gridtune.core.system import get_system, metric_hint, system_names
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
-from gridtune.report.labels import PARAMETER_PREFIX, distinct, file_text, parameter_names, value_text
+from gridtune.report.labels import (
+    PARAMETER_PREFIX,
+    distinct,
+    file_text,
+    in_table,
+    parameter_names,
+    value_text,
+)
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.earlier import Renaming
-from gridtune.sweep.journal.results import in_table
 from gridtune.sweep.space.constraints import Constraint, constraints_of
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import SearchSpace, parse_space

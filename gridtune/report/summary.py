@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from gridtune.report.facts import SweepFacts, has_configuration, write_json
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     file_text,
+    in_table,
     parameter_names,
     percent_text,
     row_parameters,
@@ -32,9 +33,8 @@ from gridtune.report.labels import (
 from gridtune.report.rankings.bounds import Bounds, constrained, constrained_overall, judge_constraints
 from gridtune.report.rankings.cells import Cells, configuration_parameters, read_cells
 from gridtune.report.rankings.combined import Front, front_table, fronts_of, rank_overall
-from gridtune.report.rankings.ranking import Ranking, has_values, rank, share_error, without_verdicts
+from gridtune.report.rankings.ranking import Ranking, has_values, rank, without_verdicts
 from gridtune.report.tables import ranking_markdown, table_csv
-from gridtune.sweep.journal.results import in_table
 
 __all__ = ["DERIVED_FILE", "Best", "Summary", "list_derived", "summarise", "write_report"]
 
@@ -122,15 +122,6 @@ class Summary:
     def fronts(self) -> list[Front]:
         """The Pareto fronts of several objectives: over all strata, if there are several, and of each."""
         return fronts_of(self.rankings, self.overall)
-
-    def sharing_error(self) -> Summary:
-        """Return the summary with one error of 5 % for the verdicts of all its tables together."""
-        both = (self.rankings, self.overall)
-        tables = sum(len(ranking.strata) for each in both for ranking in each.values())
-        rankings, overall = (
-            {objective: share_error(ranking, tables) for objective, ranking in each.items()} for each in both
-        )
-        return replace(self, rankings=rankings, overall=overall)
 
     @property
     def best(self) -> list[Best]:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import io
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ from gridtune.report.rankings.ranking import (
     verdict_text,
 )
 from gridtune.statistics.dependence import effective_number
+from gridtune.statistics.sample_size import fewest_replicates
 
 __all__ = [
     "MARKS",
@@ -241,9 +241,8 @@ def _test_notes(
     compared = sum(row["p_value"] is not None for row in every)
     yield (
         "better, worse: the paired interval excludes 0, and so does a sign-flip test at 5 % of "
-        f"{'all ' if compared > 1 else ''}{compared} comparison{'s' if compared > 1 else ''} of "
-        + (f"the {head.tables} tables" if head.tables > 1 else "this table")
-        + (" together" if compared > 1 or head.tables > 1 else "")
+        f"{'all ' if compared > 1 else ''}{count_text(compared, 'comparison')} of this table"
+        + (" together" if compared > 1 else "")
     )
     correlation = max((row["correlation"] or 0.0 for row in every), default=0.0)
     pairs = max(row["pairs"] for row in every)
@@ -256,8 +255,7 @@ def _test_notes(
         )
     if any(row["verdict"] == Verdict.TYPICALLY for row in shown):
         yield TYPICALLY_NOTE
-    # n pairs have 2^n sign patterns, two of which are the most extreme ones.
-    enough = math.ceil(math.log2(2 / (1 - LEVEL)))
+    enough = fewest_replicates(1 - LEVEL)
     tested = max(row["independent"] for row in every) if head.overall else pairs
     if tested < enough:
         yield f"{tested} replicates cannot show any difference: at least {enough} are needed"

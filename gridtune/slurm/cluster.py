@@ -140,7 +140,7 @@ class PreemptClass:
     rank
         Jobs of the lowest go first: the priority of the QOS, or the tier.
     mode
-        One of `MODES`: what becomes of its jobs.
+        The fate of its jobs, one of `MODES`.
     grace, exempt
         Seconds from the warning to the end, and seconds after its start in which a job is safe. A job that
         is suspended has neither.

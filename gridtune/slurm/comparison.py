@@ -60,7 +60,7 @@ _SECONDS = {"week": 7 * 86_400, "day": 86_400}
 
 @dataclass(frozen=True)
 class JobClass:
-    """A class of jobs: what they have in common, and their places among the requests."""
+    """A class of jobs: its name, and the places of its jobs among the requests."""
 
     name: str
     members: IntArray
@@ -94,32 +94,28 @@ class LoggedJobs:
     replicate: str
     blocks: IntArray
 
-    def select(self, kept: IntArray, reason: str = "") -> LoggedJobs:
-        """Return some of the jobs; the others are counted under a reason, if there is one."""
-        lost = len(self.requests) - len(kept)
-        left_out = self.left_out | ({reason: lost} if lost and reason else {})
-        requests = tuple(self.requests[place] for place in kept)
-        return replace(
-            self,
-            requests=requests,
-            rows=self.rows[kept],
-            recorded=self.recorded[kept],
-            left_out=left_out,
-            blocks=self.blocks[kept],
-        )
-
     def able_in(self, cluster: SlurmCluster) -> LoggedJobs:
-        """Return those that another cluster can run, too."""
+        """Return those that another cluster can run, too; the others are counted as left out."""
         check = RequestCheck(cluster)
         able = [place for place, request in enumerate(self.requests) if check.can_run(request)]
-        return self.select(np.array(able, dtype=np.int64), "that the other configuration could never run")
+        lost = len(self.requests) - len(able)
+        reason = {"that the other configuration could never run": lost} if lost else {}
+        return replace(
+            self,
+            requests=tuple(self.requests[place] for place in able),
+            rows=self.rows[able],
+            recorded=self.recorded[able],
+            left_out=self.left_out | reason,
+            blocks=self.blocks[able],
+        )
 
     def classes(self) -> list[JobClass]:
         """Return all jobs, and those of each width, length, partition, QOS, account and user."""
         requests = self.requests
         everything = JobClass("all jobs", np.arange(len(requests)))
         cpus = np.array([request.cpus for request in requests])
-        length = np.array([_run_time(request) for request in requests])
+        limits = ((one.run_time, one.time_limit) for one in requests)
+        length = np.array([min(run, limit) if limit > 0 else run for run, limit in limits])
         classes = [*_ranges(cpus, _WIDTHS), *_ranges(length, _LENGTHS)]
         kinds: dict[str, Callable[[Request], str]] = {
             "partition": lambda request: ",".join(request.partitions),
@@ -210,11 +206,6 @@ def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: in
         result.check_all_start(requests)
         waits[draw] = result.start - submit
     return waits
-
-
-def _run_time(request: Request) -> int:
-    limit = request.time_limit
-    return min(request.run_time, limit) if limit > 0 else request.run_time
 
 
 def _ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:

@@ -107,7 +107,7 @@ def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERSI
     Raises
     ------
     WorkloadError
-        Naming file and line: what cannot be read, a number that is none, an unknown node.
+        Naming file and line: an unreadable file, an invalid number, an unknown node.
     """
     if version not in VERSIONS:
         raise WorkloadError(f"no rules for Slurm {version!r}", hint=f"one of {', '.join(VERSIONS)}")

@@ -20,10 +20,10 @@ from gridtune.slurm.configuration import PlacedReader, read_table
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.workload.slurm import gpus_in, host_list
 
-__all__ = ["COMMAND", "TASK", "Queue", "read_queue"]
+__all__ = ["TASK", "Queue", "read_queue"]
 
 #: The command whose output is read.
-COMMAND = 'squeue -a -r -o "%i|%P|%u|%a|%q|%T|%V|%S|%M|%l|%C|%D|%m|%b|%f|%N|%r"'
+_COMMAND = 'squeue -a -r -o "%i|%P|%u|%a|%q|%T|%V|%S|%M|%l|%C|%D|%m|%b|%f|%N|%r"'
 #: Bits of a number that the task of an array takes; ids of jobs have no more.
 TASK = 26
 #: The columns that every file must have.
@@ -61,7 +61,7 @@ class Queue:
 
 
 def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Queue:
-    """Read the output of `COMMAND`.
+    """Read the output of `_COMMAND`.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def read_queue(path: Path, cluster: SlurmCluster, now: int | None = None) -> Que
         that no node can hold.
     """
     reader = _QueueReader(path, cluster)
-    for number, row in read_table(path, *_COLUMNS, hint=f"it takes all of the output of {COMMAND}"):
+    for number, row in read_table(path, *_COLUMNS, hint=f"it takes all of the output of {_COMMAND}"):
         if row["JOBID"] != "JOBID":
             reader.add({name: value.strip() for name, value in row.items()}, number)
     if now is None:

@@ -1,4 +1,4 @@
-"""The first search over a cluster's own settings: what runs now against its neighbours."""
+"""The first search over a cluster's settings: the present ones against their neighbours."""
 
 from __future__ import annotations
 

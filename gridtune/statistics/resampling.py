@@ -1,139 +1,15 @@
-"""Bootstrap distributions of many samples at once.
-
-Mean, median and interquartile mean are each a weighted sum of the sorted sample. A resample with
-replacement is a row of weights over the sorted originals, and the resamples of a thousand configurations are
-one matrix product. All samples of the same size share their resampling indices: as with the random numbers of
-simulations, what is common cancels in a comparison.
-"""
+"""The sign-flip test of many paired comparisons at once."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.errors import MetricError
 from gridtune.statistics.dependence import innovations
 from gridtune.statistics.intervals import Samples
 from gridtune.types import FloatArray
 
-__all__ = [
-    "Resampling",
-    "Statistic",
-    "expanded_ends",
-    "joint_paired_p_values",
-    "joint_sign_flip_p_values",
-    "statistic_weights",
-]
-
-Statistic = Literal["mean", "median", "iqm"]
-
-#: Numbers in a block, which keeps it near 64 MiB.
-_BLOCK = 8_000_000
-
-
-def statistic_weights(statistic: Statistic, n: int) -> FloatArray:
-    """Return the weights, shape (n,), with which a statistic sums a sorted sample of n values."""
-    if statistic == "mean":
-        return np.full(n, 1.0 / n)
-    rank = np.arange(n)
-    if statistic == "iqm":
-        # Where n is not a multiple of four, the two values on the borders of the middle half count in part.
-        inside = np.minimum(rank + 1, 0.75 * n) - np.maximum(rank, 0.25 * n)
-        return np.clip(inside, 0, None) / (n / 2)
-    if statistic == "median":
-        return np.where((rank == (n - 1) // 2) | (rank == n // 2), 1.0 if n % 2 else 0.5, 0.0)
-    raise MetricError(f"no such statistic: {statistic!r}", hint=f"one of {', '.join(get_args(Statistic))}")
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """Bootstrap resampling: other indices for each sample size, the same for all samples of a size.
-
-    Attributes
-    ----------
-    seed
-        The generator of each sample size is derived from it, so that the interval of a sample does not
-        depend on the other samples.
-    resamples
-        Number of bootstrap resamples.
-    """
-
-    seed: int
-    resamples: int
-
-    @classmethod
-    def drawn_from(cls, rng: np.random.Generator, resamples: int) -> Resampling:
-        """Draw the seed from a generator, with one draw."""
-        if resamples < 1:
-            raise MetricError(f"`resamples >= 1` must hold, but got {resamples}")
-        return cls(int(rng.integers(2**63)), resamples)
-
-    def distribution(self, order_weights: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return the statistic of every resample.
-
-        Parameters
-        ----------
-        order_weights
-            Shape (n,): the statistic's weights on a sorted sample.
-        columns
-            Shape (rows, n): samples, each sorted (any order will do for the mean).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (rows, resamples).
-        """
-        n = len(order_weights)
-        rng = np.random.default_rng([self.seed, n])
-        step = max(1, _BLOCK // (4 * n))
-        blocks = []
-        for first in range(0, self.resamples, step):
-            count = min(step, self.resamples - first)
-            # Sorted positions of a sorted sample: the k-th smallest drawn gets the k-th weight.
-            drawn = np.sort(rng.integers(n, size=(count, n)), axis=1)
-            cells = drawn + np.arange(count)[:, None] * n
-            spread = np.broadcast_to(order_weights, (count, n)).ravel()
-            weights = np.bincount(cells.ravel(), weights=spread, minlength=count * n).reshape(count, n)
-            blocks.append(columns @ weights.T)
-        return np.concatenate(blocks, axis=1)
-
-    def rows_at_once(self) -> int:
-        """Return how many samples to resample at a time."""
-        return max(1, _BLOCK // self.resamples)
-
-
-def expanded_ends(distribution: FloatArray, *, n: int, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the expanded percentile interval of bootstrap distributions.
-
-    The quantiles are moved out to those of Student's t, which corrects most of what the percentile interval
-    lacks with few replicates (Hesterberg, The American Statistician 69, 2015).
-
-    Parameters
-    ----------
-    distribution
-        Shape (rows, resamples).
-    n
-        Size of the samples, at least 2.
-    confidence
-        Nominal coverage.
-    """
-    from scipy.special import ndtr, stdtrit  # noqa: PLC0415 (heavy, and only needed here)
-
-    level = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - confidence) / 2)))
-    ordered = np.sort(distribution, axis=1)
-    last = ordered.shape[1] - 1
-
-    def quantile(level: float) -> FloatArray:
-        position = level * last
-        below = int(position)
-        lower, upper = ordered[:, below], ordered[:, min(below + 1, last)]
-        return np.asarray(lower + (position - below) * (upper - lower))
-
-    return quantile(level), quantile(1 - level)
-
+__all__ = ["joint_paired_p_values", "joint_sign_flip_p_values"]
 
 #: Up to this many pairs all sign patterns are enumerated; 2^14 of them are one small matrix product.
 _EXACT_PAIRS = 14

@@ -1,9 +1,9 @@
 """Number of replicates that a paired comparison needs.
 
-The power of Student's t test of paired differences, as a stand-in for the verdict of a ranking: how often it
-would find an effect of a given size, if replicates vary as those at hand do. Effects and deviations are
-on the scale of `PairedSpread`: the logarithm of the ratio where all values are positive, so that
-replicates vary in proportion, otherwise parts of the baseline's mean.
+The power of Student's t test of paired differences stands in for that of a ranking's verdict. It assumes
+that further replicates vary as those at hand do. Effects and deviations are on the scale of `PairedSpread`:
+the logarithm of the ratio where all values are positive, so that replicates vary in proportion, otherwise
+parts of the baseline's mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ __all__ = [
     "PairedSpread",
     "fewest_replicates",
     "replicates_needed",
-    "spread_range",
     "t_test_power",
 ]
 
@@ -189,15 +188,3 @@ def replicates_needed(
         low = np.where(high == middle, low, np.minimum(middle + 1, high))
     found = np.where(low > MOST_REPLICATES, np.inf, low.astype(np.float64))
     return np.where(np.isnan(effect) | np.isnan(deviation), np.nan, found)
-
-
-def spread_range(pairs: int, *, confidence: float = 0.8) -> tuple[float, float]:
-    """Return the factors between which the number of replicates needed lies, as the deviation is estimated.
-
-    For normal differences, the variance of `pairs` of them is between these shares of the true one with
-    this confidence; the number of replicates needed is about in proportion to it.
-    """
-    from scipy.special import chdtri  # noqa: PLC0415 (heavy, and only needed here)
-
-    tail = (1 - confidence) / 2
-    return (pairs - 1) / float(chdtri(pairs - 1, tail)), (pairs - 1) / float(chdtri(pairs - 1, 1 - tail))

@@ -1,4 +1,4 @@
-"""Choosing a policy for a log: tried on its first part, judged on the rest, unknown to the choice."""
+"""Choosing a policy for a log on its first part, and judging it on the rest."""
 
 from __future__ import annotations
 

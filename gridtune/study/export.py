@@ -40,7 +40,7 @@ def exported_configuration(
     sweep
         The sweep.
     workload
-        A stratum of the ranking. By default the only one; of several, the ranking over all of them, whose
+        A stratum of the ranking. By default the only one; of several, the ranking over all of them. Its
         configurations have no parameter that depends on the workload (the log, the machine's size).
     rank
         Its place.

@@ -1,4 +1,4 @@
-"""How good predictors are on a log: whether they foresee early ends, and what an order gains by them."""
+"""Rating of run-time predictors on a log: early ends that they foresee, and the gain of an order by them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Rating:
-    """How good a predictor is on a log.
+    """The rating of a predictor on a log.
 
     Attributes
     ----------
@@ -243,7 +243,7 @@ class _Recorder(Predictor):
 
 
 class _Clairvoyant(Predictor):
-    """Knows the run times: what a predictor can gain at most."""
+    """Knows the run times: the upper limit of any predictor."""
 
     def __init__(self, run_times: Sequence[int]) -> None:
         self._run_times = run_times

@@ -16,8 +16,8 @@ from gridtune.report.card import print_cards
 from gridtune.report.facts import FACTS_FILE
 from gridtune.report.labels import file_text
 from gridtune.report.page import PAGE_FILE, trial_order, write_page
+from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.rankings.sample_size import EFFECTS, power_table
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summary import list_derived, summarise, write_report
 from gridtune.report.tables import print_ranking
@@ -58,7 +58,6 @@ def report_study(
     *,
     objective: str | Sequence[str] | None = None,
     baseline: Mapping[str, Any] | None = None,
-    together: bool = False,
     tracking: bool = False,
     tracking_uri: str | None = None,
     show: Callable[[Study], None] = lambda _: None,
@@ -77,8 +76,6 @@ def report_study(
         Another metric to rank by, or several.
     baseline
         Other parameters of the configuration to compare with.
-    together
-        Hold the verdicts of all tables together to an error of 5 %, in a folder of their own too.
     tracking, tracking_uri
         Send what the store does not have yet, as in `run_sweep`.
     show
@@ -95,12 +92,10 @@ def report_study(
     folder, table, cells = sweep.directory, sweep.table, sweep.results
     facts = sweep.facts.for_report(table, objective=objective, baseline=baseline)
     other = sweep.facts.folder_of(facts)
-    if together:
-        other = f"{other or 'report'}-together"
     if other and tracking:
         raise SweepError(
-            "the store holds the sweep's own report, not one of another objective, baseline or error",
-            hint="track without --objective, --baseline and --together",
+            "the store holds the sweep's own report, not one of another objective or baseline",
+            hint="track without --objective and --baseline",
         )
     other_code = find_other_code(sweep.journal, cells)
     schedules = [] if other else read_schedules(folder / SCHEDULES)
@@ -110,7 +105,7 @@ def report_study(
         facts,
         cells,
         table,
-        summary.sharing_error() if together else summary,
+        summary,
         files=[],
         report=folder / other if other else None,
         earlier=len(sweep.journal) - len(cells) - (0 if other_code is None else other_code.cells),
@@ -218,7 +213,7 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
     study
         The study.
     effects
-        As in `gridtune.report.rankings.sample_size.power_table`, which describes the columns.
+        As in `gridtune.report.rankings.power.power_table`, which describes the columns.
 
     Returns
     -------

@@ -102,7 +102,7 @@ def read_sweep(results: Place, *wanted: str) -> StoredSweep:
     results
         The folder, or the `results.parquet` in it; or its URL.
     wanted
-        As of `view_sweep`: what else is to be read.
+        Further files to read, as of `view_sweep`.
 
     Raises
     ------

@@ -16,8 +16,8 @@ from gridtune.errors import SweepError
 from gridtune.registry import name_hint
 from gridtune.report.facts import SweepFacts
 from gridtune.report.rankings.comparison import Comparison, Side, compare
+from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.rankings.sample_size import EFFECTS, power_table
 from gridtune.report.summary import Best, Summary
 from gridtune.sweep.execution.observing import SweepResult
 from gridtune.sweep.journal.earlier import OtherCode
@@ -179,7 +179,7 @@ class Study:
         objective
             As of `ranking`.
         effects
-            As of `gridtune.report.rankings.sample_size.power_table`, which says what the columns are.
+            As of `gridtune.report.rankings.power.power_table`, which says what the columns are.
         """
         ranking = self._ranking(objective, overall=False)
         return power_table(self.summary.cells, ranking, effects=effects).table.to_pandas()

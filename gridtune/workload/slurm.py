@@ -18,7 +18,6 @@ from typing import Literal, NamedTuple
 from gridtune.errors import WorkloadError
 
 __all__ = [
-    "ConfEntry",
     "ConfLine",
     "SlurmAccounts",
     "SlurmMachine",
@@ -66,7 +65,7 @@ class ConfLine(NamedTuple):
         return {name.lower(): value for name, value in self.items}
 
 
-class ConfEntry(NamedTuple):
+class _ConfEntry(NamedTuple):
     """A node or a partition: the place of its line, and its settings with the defaults before it."""
 
     path: Path | str
@@ -90,8 +89,8 @@ class SlurmMachine:
         GPUs of each node that has some, by their type; 0 where the node does not say their number.
     """
 
-    nodes_by_name: Mapping[str, ConfEntry]
-    partitions: Mapping[str, ConfEntry]
+    nodes_by_name: Mapping[str, _ConfEntry]
+    partitions: Mapping[str, _ConfEntry]
     processors_of_node: Mapping[str, int]
     nodes_of_partition: Mapping[str, frozenset[str]]
     gpus_of_node: Mapping[str, Mapping[str, int]]
@@ -154,10 +153,10 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
         As of `read_slurm_conf`.
     """
     defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
-    nodes: dict[str, ConfEntry] = {}
+    nodes: dict[str, _ConfEntry] = {}
     processors: dict[str, int] = {}
     gpus: dict[str, dict[str, int]] = {}
-    partitions: dict[str, ConfEntry] = {}
+    partitions: dict[str, _ConfEntry] = {}
     for line in lines:
         given = line.settings
         kind = next((kind for kind in defaults if kind in given), None)
@@ -165,7 +164,7 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
             continue
         name = given.pop(kind)
         file, number = line.place
-        entry = ConfEntry(file, number, {**defaults[kind], **given})
+        entry = _ConfEntry(file, number, {**defaults[kind], **given})
         if name.upper() == "DEFAULT":
             defaults[kind] |= given
         elif kind == "partitionname":
@@ -189,7 +188,7 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
 
 
 def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Return the GPUs of each node by a `gres.conf`, whose lines are about all nodes with GPUs by default."""
+    """Return the GPUs of each node by a `gres.conf`; its lines are about all nodes with GPUs by default."""
     everywhere = list(gpus)
     counted: dict[str, dict[str, int]] = {}
     for line in conf_lines(path):
@@ -254,7 +253,7 @@ def conf_lines(path: Path, including: tuple[Path, ...] = ()) -> Iterator[ConfLin
         joined = ""
 
 
-def _processors_of(entry: ConfEntry) -> int:
+def _processors_of(entry: _ConfEntry) -> int:
     """Return the processors of a node: CPUs or, without it, boards × sockets × cores × threads."""
 
     def number(name: str, default: int) -> int:
@@ -272,7 +271,7 @@ def _processors_of(entry: ConfEntry) -> int:
     return number("cpus", number("procs", made))
 
 
-def _nodes_of(entry: ConfEntry, nodes: Mapping[str, object]) -> frozenset[str]:
+def _nodes_of(entry: _ConfEntry, nodes: Mapping[str, object]) -> frozenset[str]:
     """Return the names of a partition's nodes."""
     text = entry.settings.get("nodes", "").strip('"')
     if text.upper() == "ALL":

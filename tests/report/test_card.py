@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from gridtune.report.card import Card, print_cards
+from gridtune.report.card import Card, Change, print_cards
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
+from gridtune.report.rankings.bounds import Bound, constrained
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.summary import Summary, summarise
 from gridtune.report.tables import ranking_markdown
 from gridtune.sweep.space.constraints import Constraint, Kept
+from tests.report.synthetic import ranking_of
 
 WINDOWS = 12
 #: Order to what it multiplies the baseline's metrics by.
@@ -199,18 +201,10 @@ def test_a_bound_on_windows_that_depend_on_each_other_needs_a_wider_interval() -
         assert windows.high - windows.low > 1.4 * (alone.high - alone.low)
 
 
-def test_members_of_a_front_have_names_and_objectives_that_trade_are_told_apart() -> None:
+def test_members_of_a_front_have_names() -> None:
     planted = {"fcfs": {}, "quick": {"bounded_slowdown_mean": 0.5, "wait_max": 2.0}}
     card = summary(cells(planted), objectives=("bounded_slowdown_mean", "wait_max")).cards[0]
     assert card.front[0].startswith("2 of 2 by bounded_slowdown_mean, wait_max: quick (")
-    assert card.alike == []
-    same = {"fcfs": {}, "noise": {}}
-    card = summary(cells(same), objectives=("bounded_slowdown_mean", "wait_max")).cards[0]
-    if len(card.front[0].split("), ")) > 1:
-        assert card.alike == [
-            "bounded_slowdown_mean and wait_max do not conflict: no two members of the front are shown to "
-            "trade one for the other"
-        ]
 
 
 def test_what_would_settle_an_unsure_verdict_is_a_number_of_replicates() -> None:
@@ -284,3 +278,74 @@ seeds, which this sample may not contain, could reverse the mean.
   worse        no class of jobs and no metric is shown to be worse (4 comparisons)
   ties         not distinguishable from the best: fair
 """
+
+
+def needed(card: Card) -> int:
+    (text,) = card.to_settle
+    return int(text.split("about ")[1].split()[0].replace(",", ""))
+
+
+def test_more_comparisons_need_more_replicates_to_settle() -> None:
+    # The noise of the first configurations is the same, whatever follows.
+    near: Mapping[str, Mapping[str, float]] = {"fcfs": {}, "near": {"bounded_slowdown_mean": 0.99}}
+    worse = {f"worse{number}": {"bounded_slowdown_mean": 3.0} for number in range(8)}
+    (few,), (many,) = summary(cells(near)).cards, summary(cells({**near, **worse})).cards
+    assert few.answer.best == many.answer.best == "near"
+    assert few.answer.verdict == many.answer.verdict == Verdict.UNSURE
+    assert needed(many) > needed(few)
+
+
+def test_six_replicates_can_show_a_difference() -> None:
+    near: Mapping[str, Mapping[str, float]] = {"fcfs": {}, "near": {"bounded_slowdown_mean": 0.99}}
+    (card,) = summary(cells(near, windows=6)).cards
+    assert not any(text.startswith("at least") for text in card.to_settle)
+
+
+def test_the_changes_of_several_workloads_share_the_error() -> None:
+    rows = [
+        {**row, "workload": name, "configuration_id": f"{name} {row['param.order']}"}
+        for name in ("kth", "ctc")
+        for row in cells({order: PLANTED[order] for order in ("fcfs", "fair")}).to_pylist()
+    ]
+    overall, single, _ = summary(pa.Table.from_pylist(rows)).cards
+    both = zip(overall.changes, single.changes, strict=False)
+    pairs = [(one, other) for one, other in both if one.metric == other.metric]
+    assert len(pairs) == 4
+    for one, other in pairs:
+        assert one.low is not None
+        assert other.low is not None
+        assert one.low < other.low
+
+
+@pytest.mark.parametrize(("relative", "named"), [(0.05, True), (0.0499, False), (None, True)])
+def test_a_worse_mean_is_named_from_five_per_cent_on(relative: float | None, named: bool) -> None:
+    change = Change("wait_max", "s", "", "log", 100.0, 105.0, relative, None, None, 0.5, "not sure", True)
+    assert change.may_be_worse == named
+
+
+def test_bounds_keep_shared_ranks_and_give_none_to_the_incomplete() -> None:
+    waits = {"a": [1.0, 3.0], "b": [2.0, 2.0], "c": [3.0, 3.0], "d": [1.0, None]}
+    rows = [
+        {
+            "configuration_id": order,
+            "workload": "log",
+            "replicate": f"seed {number}",
+            "state": "failed" if wait is None else "done",
+            "param.order": order,
+            "metric.wait": wait,
+        }
+        for order, values in waits.items()
+        for number, wait in enumerate(values)
+    ]
+    ranking = ranking_of(pa.Table.from_pylist(rows), objective="wait", direction="min", baseline=None)
+    constraint = Constraint.read("wait", "<= 5")
+    states = {"a": Kept.YES, "b": Kept.YES, "c": Kept.UNSETTLED, "d": Kept.YES}
+    judged = constrained(
+        ranking, {key: [Bound(constraint, one)] for key, one in states.items()}, [constraint]
+    )
+    assert {row["configuration_id"]: row["rank"] for row in judged.rows} == {
+        "a": 1,
+        "b": 1,
+        "c": 3,
+        "d": None,
+    }

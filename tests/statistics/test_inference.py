@@ -9,9 +9,13 @@ import pytest
 from scipy import stats
 
 from gridtune.errors import MetricError
-from gridtune.statistics.inference import bootstrap_interval, interquartile_mean, paired_difference
+from gridtune.statistics.inference import (
+    _expanded_ends,
+    bootstrap_interval,
+    interquartile_mean,
+    paired_difference,
+)
 from gridtune.statistics.intervals import mean_interval
-from gridtune.statistics.resampling import expanded_ends
 
 NAN = math.nan
 
@@ -79,7 +83,7 @@ class TestBootstrapInterval:
         distribution = seeded(4).exponential(size=(3, 499))
         level = stats.norm.cdf(math.sqrt(8 / 7) * stats.t.ppf(0.05, 7))
         expected = np.quantile(distribution, [level, 1 - level], axis=1)
-        np.testing.assert_allclose(expanded_ends(distribution, n=8, confidence=0.9), expected, rtol=1e-12)
+        np.testing.assert_allclose(_expanded_ends(distribution, n=8, confidence=0.9), expected, rtol=1e-12)
 
     def test_expanded_is_close_to_students_interval_on_normal_data(self) -> None:
         samples = seeded(5).normal(10, 2, size=(400, 10))
@@ -139,7 +143,7 @@ class TestBootstrapInterval:
     def test_blocks_do_not_change_the_result(self, monkeypatch: pytest.MonkeyPatch) -> None:
         samples = seeded(4).exponential(size=(40, 10))
         whole = bootstrap_interval(samples, rng=seeded(1), resamples=500)
-        monkeypatch.setattr("gridtune.statistics.resampling._BLOCK", 4_000)
+        monkeypatch.setattr("gridtune.statistics.inference._BLOCK", 4_000)
         np.testing.assert_allclose(
             bootstrap_interval(samples, rng=seeded(1), resamples=500), whole, rtol=1e-13
         )
@@ -196,7 +200,7 @@ class TestPairedDifference:
         drawn = seeded([seed, 10]).integers(10, size=(10_000, 10))
         order = np.argsort(a - base, kind="stable")
         ratios = a[order][drawn].mean(axis=1) / base[order][drawn].mean(axis=1) - 1
-        expanded = expanded_ends(ratios[None], n=10, confidence=0.95)
+        expanded = _expanded_ends(ratios[None], n=10, confidence=0.95)
         # The delta method: the variance of a logarithm of a mean is that of the mean over its square.
         cov = np.cov(a, base) / np.outer([a.mean(), base.mean()], [a.mean(), base.mean()]) / 10
         deviation = math.sqrt(cov[0, 0] + cov[1, 1] - 2 * cov[0, 1])

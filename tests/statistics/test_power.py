@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from gridtune.errors import MetricError
+from gridtune.report.rankings.power import _spread_range
 from gridtune.statistics.sample_size import (
     PairedSpread,
     fewest_replicates,
     replicates_needed,
-    spread_range,
     t_test_power,
 )
 
@@ -82,7 +82,7 @@ def test_the_spread_of_values_that_are_not_positive() -> None:
 
 
 def test_the_uncertainty_of_the_number() -> None:
-    low, high = spread_range(10)
+    low, high = _spread_range(10)
     variances = np.random.default_rng(3).normal(size=(40_000, 10)).var(axis=1, ddof=1)
     # The true variance over the estimated one.
     assert np.quantile(1 / variances, [0.1, 0.9]) == pytest.approx([low, high], rel=0.03)

@@ -374,8 +374,8 @@ def trial_order(
     cells
         Cell ids in the journal's order.
     proposals
-        The journal's proposals. What the strategy did not propose, such as a baseline, comes first, by the
-        order of its cells.
+        The journal's proposals. Other configurations, such as a baseline, come first, by the order of their
+        cells.
     """
     configuration = {result.cell_id: result.configuration_id for result in results}
     wanted = set(configuration.values())

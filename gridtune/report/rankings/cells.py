@@ -17,7 +17,6 @@ from gridtune.errors import MetricError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
 from gridtune.statistics.dependence import neighbour_correlation
-from gridtune.sweep.space.points import baseline_indices
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -317,7 +316,7 @@ def baselines(
     if not wanted:
         # The baseline follows from the stratum: each configuration is its own.
         return np.arange(len(parameters))
-    return np.array(baseline_indices(list(parameters), wanted), dtype=np.int64)
+    return np.array(_baseline_indices(list(parameters), wanted), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -376,3 +375,51 @@ def by_configuration(results: Iterable[CellResult]) -> list[list[CellResult]]:
         if result.state == "done":
             rows.setdefault((result.workload, result.configuration_id), []).append(result)
     return list(rows.values())
+
+
+def _baseline_indices(configurations: Sequence[Mapping[str, Any]], wanted: Mapping[str, Any]) -> list[int]:
+    """Return each configuration's baseline as an index, its own for a baseline, -1 where it has none.
+
+    The baseline of a configuration has the same parameters but for those that `wanted` names.
+
+    Parameters
+    ----------
+    configurations
+        Parameters of each; one that does not apply is None or left out.
+    wanted
+        Parameters that make a configuration a baseline; empty for none.
+    """
+    if not wanted:
+        return [-1] * len(configurations)
+    candidates = [
+        index
+        for index, parameters in enumerate(configurations)
+        if all(parameters.get(name) == value for name, value in wanted.items())
+    ]
+    exact = {_configuration_key(configurations[index]): index for index in candidates}
+
+    def find(parameters: Mapping[str, Any]) -> int:
+        target = {**parameters, **wanted}
+        if _configuration_key(target) in exact:
+            return exact[_configuration_key(target)]
+        # A conditional parameter may not apply on one of the two sides; it cannot tell them apart.
+        near = [
+            index
+            for index in candidates
+            if all(
+                value == target.get(name) or value is None or target.get(name) is None
+                for name, value in configurations[index].items()
+            )
+        ]
+        return near[0] if len(near) == 1 else -1
+
+    return [find(parameters) for parameters in configurations]
+
+
+def _configuration_key(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Return the parameters that distinguish configurations; a list counts by its text."""
+    return tuple(
+        (name, str(value) if isinstance(value, list | dict) else value)
+        for name, value in sorted(parameters.items(), key=lambda item: item[0])
+        if value is not None
+    )

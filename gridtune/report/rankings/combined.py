@@ -168,7 +168,7 @@ def _compare_strata(cells: Cells, head: RankingHead) -> list[_Compared]:
 
 
 def _logs_of(cells: Cells) -> list[str]:
-    """Return the log of each stratum: what its traces' checksums are, or else its workload's name.
+    """Return the log of each stratum: the checksum of its trace, or else its workload's name.
 
     Two workloads of one log (two machine sizes, two halves) are not two logs.
     """

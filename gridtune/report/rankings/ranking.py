@@ -39,7 +39,6 @@ __all__ = [
     "ranked_rows",
     "row_key",
     "same_configuration",
-    "share_error",
     "shown_rows",
     "verdict_text",
     "without_verdicts",
@@ -109,8 +108,6 @@ class RankingHead:
         Parameters to values to what a reader of a row with that value must know (`System.value_warnings`).
     subject_to
         Constraints that configurations must keep, in words.
-    tables
-        Tables that share the error of 5 %; with 1, this table has it by itself.
     """
 
     objective: str
@@ -122,7 +119,6 @@ class RankingHead:
     replicate: str = "replicate"
     warnings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     subject_to: tuple[str, ...] = ()
-    tables: int = 1
 
     @property
     def axis(self) -> str:
@@ -265,30 +261,6 @@ def rank(
         for stratum in cells.strata
     }
     return Ranking.of(head, cells.fields, ranked)
-
-
-def share_error(ranking: Ranking, tables: int) -> Ranking:
-    """Return a ranking whose verdicts share their error with those of other tables.
-
-    The chance of any false "better" or "worse" in all of them is at most 5 %: p-values are those of the table
-    times the number of tables (Bonferroni), at most 1.
-
-    Parameters
-    ----------
-    ranking
-        The ranking.
-    tables
-        Number of tables, one for each objective and stratum, and those over all strata.
-    """
-    head = replace(ranking.head, tables=tables)
-
-    def shared(row: Row) -> Row:
-        if row["p_value"] is None:
-            return row
-        changed = {**row, "p_value": min(1.0, row["p_value"] * tables)}
-        return {**changed, "verdict": _verdict_of(changed, head).value}
-
-    return ranking.with_rows(head, {name: list(map(shared, rows)) for name, rows in ranking.strata.items()})
 
 
 def without_verdicts(ranking: Ranking) -> Ranking:

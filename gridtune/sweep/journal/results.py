@@ -19,7 +19,6 @@ from gridtune.storage import draft_of
 
 __all__ = [
     "TIMING_COLUMNS",
-    "in_table",
     "read_table",
     "results_of",
     "results_table",
@@ -110,22 +109,6 @@ def _values(values: list[Any]) -> pa.Array:
 
 def _as_text(value: Any) -> str | None:
     return value if isinstance(value, str) or value is None else canonical_json(value)
-
-
-def in_table(table: pa.Table, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as a table of cells holds them: lists, and numbers among words, are JSON text there.
-
-    Parameters
-    ----------
-    table
-        A row per cell, as `results_table` makes it.
-    parameters
-        Name to value; one without a column stays as it is.
-    """
-    columns = {field.name for field in table.schema if pa.types.is_string(field.type)}
-    return {
-        name: _as_text(value) if f"param.{name}" in columns else value for name, value in parameters.items()
-    }
 
 
 def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellResult]:

@@ -17,8 +17,8 @@ from rich.console import Console
 from gridtune.cli.results import report
 from gridtune.errors import MetricError
 from gridtune.report.rankings.cells import Cells, read_cells
+from gridtune.report.rankings.power import power_table, print_power
 from gridtune.report.rankings.ranking import Ranking, rank
-from gridtune.report.rankings.sample_size import power_table, print_power
 from gridtune.statistics.sample_size import PairedSpread, replicates_needed
 from gridtune.study import report_study
 from gridtune.study.report import write_power

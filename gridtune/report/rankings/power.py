@@ -22,7 +22,6 @@ from gridtune.statistics.sample_size import (
     PairedSpread,
     fewest_replicates,
     replicates_needed,
-    spread_range,
 )
 
 __all__ = ["EFFECTS", "POWER", "power_table", "print_power"]
@@ -169,11 +168,23 @@ def _notes(power: Ranking) -> Iterator[str]:
     )
     pairs = min((row["pairs"] for row in power.rows), default=0)
     if pairs > 1:
-        low, high = spread_range(pairs)
+        low, high = _spread_range(pairs)
         yield (
             f"the spread is estimated from {pairs} {noun}s: {low:.1f} to {high:.1f} times as many may "
             "be needed, and more where a few of them make most of the mean"
         )
+
+
+def _spread_range(pairs: int, confidence: float = 0.8) -> tuple[float, float]:
+    """Return the factors between which the number of replicates needed lies, as the deviation is estimated.
+
+    For normal differences, the variance of `pairs` of them is between these shares of the true one with
+    this confidence; the number of replicates needed is about in proportion to it.
+    """
+    from scipy.special import chdtri  # noqa: PLC0415 (heavy, and only needed here)
+
+    tail = (1 - confidence) / 2
+    return (pairs - 1) / float(chdtri(pairs - 1, tail)), (pairs - 1) / float(chdtri(pairs - 1, 1 - tail))
 
 
 def _percent(share: float) -> str:
