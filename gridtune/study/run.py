@@ -61,7 +61,6 @@ def run_sweep(
     tracking_uri: str | None = None,
     retry_failed: bool | Collection[str] = False,
     output: Output = "screen",
-    shuffle: int | None = None,
     executor: Executor | None = None,
 ) -> Study:
     """Run a search space, rank its configurations, write the report and track everything.
@@ -83,8 +82,6 @@ def run_sweep(
         the journal is stored during the sweep, and tables and figures at its end.
     retry_failed
         Run cells again that failed, timed out or were lost; or only those of some of these states.
-    shuffle
-        Seed of a random order of the cells; results do not depend on it.
     executor
         Place of the cells: "inline" (this process), "ray" (workers) or "auto" (this process for a few seconds
         of work, else Ray); by default that of the space. Results do not depend on it.
@@ -129,7 +126,7 @@ def run_sweep(
 
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
-            options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
+            options |= {"directory": folder, "retry_failed": retry_failed}
             study = _run(plan, tracker, progress, remote, show, **options)
         if console is not None and output == "screen":
             for line in () if study.tracking is None else study.tracking.lines:

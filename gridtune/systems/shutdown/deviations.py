@@ -46,7 +46,7 @@ DEVIATIONS = (
         "equation 2",
         "the wait over the wait after which a job is late, at most 1",
         "The authors' code has it so.",
-        {f"{_SHUTDOWN}simulator.observing:observe": True},
+        {f"{_SHUTDOWN}simulator.clusters:ClusterBatch": True},
     ),
     Deviation(
         "the reward adds watts and cores",
@@ -129,6 +129,6 @@ DEVIATIONS = (
         "figure 9",
         "Taurus, three seeds, on 120 held-out train days, with lines of T(0), a coin and the adaptive rule",
         "A curve on days that the agent learns from shows less.",
-        {f"{_SHUTDOWN}learners.ppo:HELD_OUT": 10},
+        {f"{_SHUTDOWN}training:HELD_OUT": 10},
     ),
 )
