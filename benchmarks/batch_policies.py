@@ -15,9 +15,8 @@ import torch
 
 import gridtune as gt
 from benchmarks.measure import arguments, print_table
-from gridtune.batch.environment import read_jobs
-from gridtune.batch.simulator.decisions.batch import DecisionBatch
-from gridtune.batch.simulator.decisions.machine import ROW, STATE
+from gridtune.batch.environment import BatchVectorEnv, read_jobs
+from gridtune.batch.simulator.decisions import ROW, STATE
 from gridtune.statistics import paired_difference
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, play_windows
 from gridtune.tracking.checkpoints import find_policy
@@ -46,11 +45,11 @@ def by_first_fit(log, first, jobs, column):
 
     Of the jobs that fit, the first in the queue starts (column 0), or the one with the least feature.
     """
-    machines = DecisionBatch(log, count=len(first), jobs=jobs, mode="backfill", protect=False)
+    machines = BatchVectorEnv(len(first), log, jobs=jobs, mode="backfill", protect=False)
     machines.begin(np.ones(len(first), np.bool_), first)
     while not machines.over.all():
         rows = machines.observed[:, STATE:].reshape(len(first), -1, ROW)[:, :-1]
-        machines.step(np.where(rows[..., 0] > 0, rows[..., column], np.inf).argmin(1), ~machines.over)
+        machines.decide(np.where(rows[..., 0] > 0, rows[..., column], np.inf).argmin(1), ~machines.over)
     return [machines.schedule(index) for index in range(len(first))]
 
 
@@ -58,7 +57,7 @@ def by_policy(log, first, jobs, place):
     """Return the schedules of all windows under a trained policy."""
     file = find_policy(place)
     options = read_checkpoint(file)["notes"][ENVIRONMENT]
-    machines = DecisionBatch(log, count=len(first), jobs=jobs, **options)
+    machines = BatchVectorEnv(len(first), log, jobs=jobs, **options)
     play_windows(load_policy(file), machines, first)
     return [machines.schedule(index) for index in range(len(first))]
 

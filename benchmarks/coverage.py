@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from benchmarks.measure import arguments, print_table
 from benchmarks.populations import PAIRS, SINGLE, WINDOWS, Pair, window_pairs, window_values
+from gridtune.report.rankings.cells import read_cells
 from gridtune.report.rankings.combined import rank_overall
 from gridtune.report.rankings.ranking import rank
 from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
@@ -51,15 +52,10 @@ def studentised(samples: FloatArray, rng: np.random.Generator) -> Interval:
 
 def mean_methods(rng: np.random.Generator) -> dict[str, Callable[[FloatArray], Interval]]:
     """Return the intervals of a mean that are compared, the default first."""
-
-    def bootstrap(method: str) -> Callable[[FloatArray], Interval]:
-        return lambda samples: bootstrap_interval(samples, rng=rng, method=method, resamples=RESAMPLES)
-
     return {
         "mean_interval": mean_interval,
-        "expanded": bootstrap("expanded"),
+        "expanded": lambda samples: bootstrap_interval(samples, rng=rng, resamples=RESAMPLES),
         "Student": student,
-        "BCa": bootstrap("bca"),
         "studentised": lambda samples: studentised(samples, rng),
     }
 
@@ -76,13 +72,13 @@ def mean_coverage(
 
 
 def pair_coverage(
-    pair: Pair, method: str, n: int, rng: np.random.Generator, samples: int = 2_000
+    pair: Pair, n: int, rng: np.random.Generator, samples: int = 2_000
 ) -> dict[str, tuple[float, float]]:
     """Return the same for a paired difference, and for the relative one."""
     found: dict[str, list[tuple[FloatArray, FloatArray]]] = {"difference": [], "relative": []}
     for _ in range(PARTS):
         a, b = pair.draw(rng, (samples // PARTS, n))
-        result = paired_difference(a, b, rng=rng, method=method, resamples=RESAMPLES)
+        result = paired_difference(a, b, rng=rng, resamples=RESAMPLES)
         found["difference"].append((result.low, result.high))
         found["relative"].append((result.relative_low, result.relative_high))
     coverage = {}
@@ -111,14 +107,9 @@ def pairs(samples: int) -> None:
     for kind in ("difference", "relative"):
         rows = []
         for name, pair in {**PAIRS, **window_pairs()}.items():
-            widths = {}
-            for method in ("adjusted", "expanded"):
-                measured = [pair_coverage(pair, method, n, rng, samples)[kind] for n in SIZES]
-                widths[method] = measured[SIZES.index(10)][1]
-                covered = (f"{percent:.0f} %" for percent, _ in measured)
-                rows.append([name, method, *covered, ""])
-            rows[-2][-1] = f"{widths['adjusted'] / widths['expanded']:.2f}"
-        header = ["pairs are", "interval", *(f"n = {n}" for n in SIZES), "width / expanded at n = 10"]
+            measured = [pair_coverage(pair, n, rng, samples)[kind] for n in SIZES]
+            rows.append([name, *(f"{percent:.0f} %" for percent, _ in measured)])
+        header = ["pairs are", *(f"n = {n}" for n in SIZES)]
         print_table(f"Coverage of the {kind}, nominally 95 %, {samples:,} samples each", header, rows)
 
 
@@ -134,9 +125,10 @@ def overall(samples: int) -> None:
             drawn = [
                 cells(values[:, rng.integers(values.shape[1], size=n)], log) for log, values in logs.items()
             ]
-            settings = {"objective": "objective", "direction": "min", "baseline": {"number": 0}}
-            ranking = rank_overall(pa.concat_tables(drawn), **settings)
-            for row in [] if ranking is None else ranking.to_pylist():
+            found = read_cells(pa.concat_tables(drawn), {"number": 0})
+            single = rank(found, objective="objective", direction="min")
+            ranking = rank_overall(found, single.head)
+            for row in [] if ranking is None else ranking.rows:
                 if not row["is_baseline"]:
                     place = row["param.number"] - 1
                     hits[place] += row["relative_low"] <= true[place] <= row["relative_high"]
@@ -163,10 +155,9 @@ def cells(values: FloatArray, log: str = "log", replicate: str = "window") -> pa
 
 def verdicts_of(values: FloatArray, replicate: str = "window") -> list[str]:
     """Return the verdict of each configuration but the baseline, as the report gives them."""
-    ranking = rank(
-        cells(values, replicate=replicate), objective="objective", direction="min", baseline={"number": 0}
-    )
-    rows = sorted(ranking.to_pylist(), key=lambda row: row["configuration_id"])
+    found = read_cells(cells(values, replicate=replicate), {"number": 0})
+    ranking = rank(found, objective="objective", direction="min")
+    rows = sorted(ranking.rows, key=lambda row: row["configuration_id"])
     return [row["verdict"] for row in rows[1:]]
 
 
@@ -348,14 +339,9 @@ def conditions(repeats: int) -> None:
                 for name, value in constant.items():
                     table = table.append_column(name, pa.array([value] * table.num_rows))
                 tables.append(table)
-            ranking = rank_overall(
-                pa.concat_tables(tables),
-                objective="objective",
-                direction="min",
-                baseline={"number": 0},
-                group_by=("workload", "load"),
-            )
-            verdicts = set() if ranking is None else set(ranking["verdict"].to_pylist())
+            found = read_cells(pa.concat_tables(tables), {"number": 0}, ("workload", "load"))
+            ranking = rank_overall(found, rank(found, objective="objective", direction="min").head)
+            verdicts = set() if ranking is None else {row["verdict"] for row in ranking.rows}
             wrong += not DIFFERENT.isdisjoint(verdicts)
         rows.append([loads, f"{100 * wrong / repeats:.1f} %"])
     print_table(f"A/A sweeps over conditions: {repeats:,} of 20 configurations", ["loads", "wrong"], rows)

@@ -6,7 +6,7 @@ a 95 % interval: a bootstrap over blocks of two weeks, the same for both, by whe
     python -m benchmarks.lookahead kth-sp2:2/2 ctc-sp2-reconstructed:2/2 FILE
     python -m benchmarks.lookahead --choose results/chosen kth-sp2 FILE:1/5
 
-With `--choose`, `gridtune choose` tries all that it knows on the first 40 % of each log, and its choice is
+With `--choose`, `gridtune policy choose` tries its policies on the first 40 % of each log, and its choice is
 compared with the others on the rest.
 """
 
@@ -130,7 +130,7 @@ def compared(text: str, choices: Path | None) -> Comparison:
     if choices is None:
         return Comparison(label, log)
     folder = choices / label.replace(" ", "-").replace("/", "-")
-    choice = choose(log, folder, trace=label, budget=BUDGET, say=print, executor="inline")
+    choice = choose(log, out=folder, budget=BUDGET, say=print, executor="inline")
     if choice.left_out:
         print(f"{label}: not tried: {', '.join(choice.left_out)}")
     return Comparison(label, log.take(slice(choice.jobs[0], None)), choice.parameters)
@@ -139,7 +139,9 @@ def compared(text: str, choices: Path | None) -> Comparison:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("logs", nargs="+", help="files or catalogued traces, with a part: kth-sp2:2/2")
-    parser.add_argument("--choose", type=Path, metavar="FOLDER", help="judge what `gridtune choose` chooses")
+    parser.add_argument(
+        "--choose", type=Path, metavar="FOLDER", help="judge the choice of `gridtune policy choose`"
+    )
     arguments = parser.parse_args()
     report([compared(text, arguments.choose) for text in arguments.logs])
 

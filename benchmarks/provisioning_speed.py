@@ -1,16 +1,14 @@
 """How fast plans are evaluated, and how good the front of each search is after equally many evaluations.
 
     python -m benchmarks.provisioning_speed speed
-    python -m benchmarks.provisioning_speed spread
     python -m benchmarks.provisioning_speed steps
     python -m benchmarks.provisioning_speed searches [--seeds 20] [--evaluations 2000]
     python -m benchmarks.provisioning_speed parts [--copied]
 
-`spread` splits one population among threads. `steps` steps the environment
-gridtune/Provisioning-v0, alone and many at once, with random actions. `searches` compares searches, `parts`
-removes the parts of the memetic one in turn. The CTC rows need the real log, in the folder that
-GRIDTUNE_TRACE_DIR names. Times are the thread's own CPU time, so that a busy machine does not matter; those
-of `spread` are wall-clock time.
+`steps` steps the environment gridtune/Provisioning-v0, alone and many at once, with random actions.
+`searches` compares searches, `parts` removes the parts of the memetic one in turn. The CTC rows need the real
+log, in the folder that GRIDTUNE_TRACE_DIR names. Times are the thread's own CPU time, so that a busy machine
+does not matter.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,15 +24,16 @@ from benchmarks.logs import real
 from benchmarks.measure import arguments, interleave, print_machine, print_table
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.pareto import Scale, hypervolume
-from gridtune.systems.provisioning.planning.problem import SCHEDULERS, Network, PlanProblem
-from gridtune.systems.provisioning.search.algorithms import find_front
-from gridtune.systems.provisioning.search.fronts import non_dominated
-from gridtune.systems.provisioning.search.rules import heuristic_plans
+from gridtune.systems.provisioning.planning.problem import SCHEDULERS, PlanProblem
+from gridtune.systems.provisioning.search.fronts import heuristic_plans, non_dominated
+from gridtune.systems.provisioning.search.genetic import Memetic, Moga, RandomSearch
+from gridtune.systems.provisioning.search.nsga import Nsga2, Nsga3
 from gridtune.systems.provisioning.simulator.site import Site
 from gridtune.systems.provisioning.simulator.slots import poisson_slots
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 
 NODES, WEEK = 430, 604_800
+KINDS = {"moga": Moga, "memetic": Memetic, "nsga2": Nsga2, "nsga3": Nsga3, "random": RandomSearch}
 MOGA = {"population": 100}
 
 #: The searches, the published one first: the name and the parameters of each.
@@ -98,8 +96,7 @@ def slots_problem(seed: int, scheduler: str = "heft", until: int = 30_000) -> Pl
     workflow = generate_workflow(
         run_time=100, processors=1, max_processors=10, communication=1, rng=np.random.default_rng([2, seed])
     )
-    network = Network.uniform(4, bandwidth=1e8)
-    return PlanProblem(workflow, slots, scheduler, network=network, cross_slot="never")
+    return PlanProblem(workflow, slots, scheduler, bandwidth=1e8, cross_slot="never")
 
 
 def site_problem(site: Site, seed: int, cross_slot: str = "always") -> PlanProblem:
@@ -123,9 +120,9 @@ def speed(rounds: int) -> None:
         what = f"{name}, 10,000 evaluations, {len(slots)} slots × 100 tasks"
         runs[what] = (
             "≤ 5 s" if name == "moga" else "",
-            lambda name=name, parameters=parameters: find_front(
-                name, slots, np.random.default_rng(1), evaluations=10_000, **parameters
-            ),
+            lambda name=name, parameters=parameters: KINDS[name](
+                slots, np.random.default_rng(1), **parameters
+            ).run(10_000),
         )
     for copied in (0.0, 0.4):
         site = ctc_site(copied)
@@ -152,7 +149,7 @@ def speed(rounds: int) -> None:
 
 def steps(rounds: int, count: int = 256) -> None:
     """Time steps of the environment: one by one, and of many environments in one call."""
-    from gridtune.systems.provisioning.environment.environment import (  # noqa: PLC0415
+    from gridtune.systems.provisioning.environment import (  # noqa: PLC0415
         ProvisioningEnv,
         ProvisioningVectorEnv,
     )
@@ -184,38 +181,17 @@ def steps(rounds: int, count: int = 256) -> None:
     print_table("Steps per CPU second, one core", ["problems", f"{count} in one call", "one by one"], rows)
 
 
-def spread(rounds: int, workers: int = 2) -> None:
-    """Time one large population by the wall clock: in one thread and in several."""
-    site = ctc_site(0.4)
-    if site is None:
-        return
-    offers = site.at(int(0.5 * site.span)).slots()
-    rng, rows = np.random.default_rng(1), []
-    kinds = {"100 tasks": (generate_workflow(rng=rng), 20_000), "8,039 tasks": (cybershake_workflow(), 1_000)}
-    for what, (workflow, count) in kinds.items():
-        options = {"cross_slot": "narrow", "now": int(offers.start.min())}
-        plans = rng.random((count, len(offers))) < 0.5
-        problems = {k: PlanProblem(workflow, offers, **options, threads=k) for k in (1, workers)}
-        timed = {
-            str(threads): seconds_of(partial(problem.evaluate, plans), time.perf_counter)
-            for threads, problem in problems.items()
-        }
-        for run in timed.values():
-            run()
-        seconds = interleave(timed, rounds)
-        medians = [f"{statistics.median(seconds[name]):.3f}" for name in timed]
-        rows.append([f"{count:,} plans of {what}, {len(offers)} slots", *medians])
-    print_table("Seconds of wall-clock time", ["", "1 thread", f"{workers} threads"], rows)
-
-
 def front_of(kind: str, problem: PlanProblem, seed: int, evaluations: int, parameters: dict[str, Any]) -> Any:
     """Return the costs of the plans that a search, or the plans of simple rules, come to."""
     if kind == "rules":
         costs = problem.evaluate_released(heuristic_plans(problem, **parameters)).costs
         return costs[non_dominated(costs)]
-    return find_front(
-        kind, problem, np.random.default_rng([4, seed]), evaluations=evaluations, **parameters
-    ).costs
+    parts = {name: value for name, value in parameters.items() if hasattr(KINDS[kind], name)}
+    arguments = {name: value for name, value in parameters.items() if name not in parts}
+    search = KINDS[kind](problem, np.random.default_rng([4, seed]), **arguments)
+    for name, value in parts.items():
+        setattr(search, name, value)
+    return search.run(evaluations).costs
 
 
 def compare(
@@ -256,7 +232,7 @@ def compare(
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("what", choices=("speed", "spread", "steps", "searches", "parts"))
+    parser.add_argument("what", choices=("speed", "steps", "searches", "parts"))
     parser.add_argument("--seeds", type=int, default=20, help="instances of each kind (20)")
     parser.add_argument("--evaluations", type=int, default=2000, help="of each search (2000)")
     copied_help = "shares of the CTC log's jobs that are submitted twice, a table for each (0 0.4)"
@@ -268,9 +244,6 @@ def main() -> None:
         return
     if options.what == "steps":
         steps(options.rounds)
-        return
-    if options.what == "spread":
-        spread(options.rounds)
         return
     searches = SEARCHES if options.what == "searches" else PARTS
     compare("Four sites", searches, slots_problem, options.seeds, options.evaluations)

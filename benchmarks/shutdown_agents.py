@@ -1,6 +1,6 @@
 """Agents of the shutdown system after the same steps: ours, with one thing changed, and of other libraries.
 
-    python -m benchmarks.shutdown_agents DAYS --agents mlp choices-no-entropy --steps 6000000
+    python -m benchmarks.shutdown_agents DAYS --agents mlp no-entropy --steps 6000000
     python -m benchmarks.shutdown_agents DAYS --agents rllib sb3 recurrent --steps 230000
 
 All agents read the paper's 48 numbers and have its reward, actions, settings and train days. Each is judged
@@ -29,9 +29,8 @@ from gridtune.systems.shutdown.environment import ShutdownEnv, ShutdownVectorEnv
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.rules import AdaptiveRule
 from gridtune.training.acting import draw
-from gridtune.training.networks import PerceptronNetwork, make_network
+from gridtune.training.networks import make_network
 from gridtune.training.ppo import PPOSettings
 from gridtune.types import Float32Array, IntArray
 
@@ -41,8 +40,6 @@ SETTINGS = replace(PPOSettings(), seed=1)
 COIN = (0.6, 0.6)
 #: Units of the LSTM and of the layer after it; observations that its gradient goes back over.
 MEMORY, DENSE, SEQUENCE = 128, 64, 48
-#: Numbers of an observation: the share of cores that idle, and the queue length.
-IDLE, QUEUE = 0, 6
 
 
 class Agent(Protocol):
@@ -53,13 +50,6 @@ class Agent(Protocol):
 
     def decide(self, observations: Float32Array, state: Any) -> tuple[Tensor, Any]:
         """Return logits of shape (clusters, actions), and the state; None begins episodes."""
-
-
-class _Choices(PerceptronNetwork):
-    """Learns from minutes in which an idle node or a waiting job gives an action an effect."""
-
-    def decides(self, observations: Tensor) -> Tensor:
-        return (observations[..., IDLE] > 0) | (observations[..., QUEUE] > 0)
 
 
 class _Ours(TorchLoop):
@@ -177,14 +167,6 @@ def ours(kind: str, **changed: Any) -> Callable[[Days, int, int], Agent]:
     )
 
 
-def choices(**changed: Any) -> Callable[[Days, int, int], Agent]:
-    def make(days: Days, environments: int, seed: int) -> Agent:
-        torch.manual_seed(seed)
-        return _Ours(days, environments, _Choices(48, 15), seed=seed, **changed)
-
-    return make
-
-
 AGENTS: Mapping[str, Callable[[Days, int, int], Agent]] = {
     "paper": ours("paper"),
     "recurrent": ours("recurrent"),
@@ -192,8 +174,6 @@ AGENTS: Mapping[str, Callable[[Days, int, int], Agent]] = {
     "mlp": ours("mlp"),
     "no-entropy": ours("mlp", entropy_weight=0.0),
     "fast": ours("mlp", learning_rate=2e-3, minibatches=4),
-    "choices": choices(),
-    "choices-no-entropy": choices(entropy_weight=0.0),
     "rllib": _RLlib,
     "sb3": _StableBaselines,
 }
@@ -223,7 +203,7 @@ def main() -> None:
     """Train and judge agents in turn."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("days", metavar="DAYS", help="archive of days with a part to train on")
-    parser.add_argument("--agents", nargs="+", choices=AGENTS, default=["mlp", "no-entropy", "choices"])
+    parser.add_argument("--agents", nargs="+", choices=AGENTS, default=["mlp", "no-entropy"])
     parser.add_argument("--steps", type=int, default=460_000, help="of each, rounded up to updates (460,000)")
     parser.add_argument("--environments", type=int, default=16, help="days of an update (16, as the paper)")
     parser.add_argument("--seed", type=int, default=SETTINGS.seed, help="of networks and trainings (1)")
@@ -236,7 +216,7 @@ def main() -> None:
     test = test.take(np.linspace(0, len(test) - 1, min(options.test, len(test))).astype(np.int64))
     updates = -(-options.steps // (options.environments * SETTINGS.steps))
     steps = updates * options.environments * SETTINGS.steps
-    rules = {"adaptive": AdaptiveRule(), "T(0)": "timeout", "blind coin": toss(test, COIN, seed=0)}
+    rules = {"adaptive": "adaptive", "T(0)": "timeout", "blind coin": toss(test, COIN, seed=0)}
     values = {name: measure(test, rule) for name, rule in rules.items()}
     curves = dict.fromkeys(rules, ("", "", ""))
     for name in options.agents:

@@ -23,7 +23,6 @@ from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rules import AdaptiveRule
 from gridtune.types import IntArray
 
 #: Odds of reserving all nodes that are tried.
@@ -51,7 +50,7 @@ def toss(days: Days, odds: Odds, seed: int) -> IntArray:
     return reserved
 
 
-def measure(days: Days, reserved: IntArray | AdaptiveRule | Literal["timeout"]) -> dict[str, float]:
+def measure(days: Days, reserved: IntArray | Literal["timeout", "adaptive"]) -> dict[str, float]:
     """Return the shutdown system's metrics of reservations or of a rule; `timeout` is T(0)."""
     results, _ = replay(days, rule=reserved, timeout=0)
     return combine_days(measure_days(days, results, Platform()))
@@ -73,7 +72,7 @@ def main() -> None:
 
     blind = max(((odds, odds) for odds in ODDS), key=score)
     seeing = max(product(ODDS, ODDS), key=score)
-    played = {"T(0)": [measure(test, "timeout")], "adaptive": [measure(test, AdaptiveRule())]}
+    played = {"T(0)": [measure(test, "timeout")], "adaptive": [measure(test, "adaptive")]}
     for name, odds in (("blind coin", blind), ("coin that sees whether jobs wait", seeing)):
         label = f"{name}: all nodes with odds {odds[0]} (none waits), {odds[1]} (some wait)"
         played[label] = [measure(test, toss(test, odds, seed)) for seed in range(chosen.repeats)]

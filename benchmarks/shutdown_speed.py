@@ -75,8 +75,6 @@ def main() -> None:
         "VectorEnv, 256": many(256),
         "VectorEnv, 1024": many(1024),
         "VectorEnv, 256, nothing copied": many(256, copy=False),
-        "VectorEnv, 256, 20 frames": many(256, frames=20),
-        "VectorEnv, 256, 20 frames, nothing copied": many(256, frames=20, copy=False),
         "Env": single(ShutdownEnv(days), RESERVATIONS),
         "replay, timeout of 1": replayed(days, rule="timeout", timeout=1),
         "replay, oracle": replayed(days, rule="oracle"),

@@ -25,7 +25,7 @@ from typing import IO, Any
 import numpy as np
 
 from gridtune.slurm.cluster import Outage, Qos, SlurmCluster
-from gridtune.slurm.reading.configuration import read_cluster
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 from gridtune.workload.slurm import host_list

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.measure import print_machine
 from gridtune.slurm.cluster import Node, Partition, Priorities, SlurmCluster
-from gridtune.slurm.reading.configuration import read_cluster
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 

@@ -30,6 +30,7 @@ __all__ = [
     "name_hint",
     "nearest_name",
     "registered_state",
+    "removed_hint",
 ]
 
 T = TypeVar("T")
@@ -113,6 +114,32 @@ def name_hint(word: str, names: Iterable[str], renamed: Mapping[str, str] | None
         return "nothing can be given here"
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"one of {', '.join(names[:_LISTED])}{more}"
+
+
+#: Names that an earlier gridtune had and the word on their replacement, by kind: a registry's, "strategy", or
+#: "name" for those in `gridtune`.
+_REMOVED: Mapping[str, Mapping[str, str]] = {
+    "strategy": {
+        "race": "use grid (or random, sobol); `gridtune report --power` tells how many replicates show a "
+        "difference, and more under `replicates` keep the cells there are",
+    },
+    "name": {
+        "tune.MlflowCallback": "use `MLflowLoggerCallback` of `ray.air.integrations.mlflow`",
+    },
+}
+
+
+def removed_hint(kind: str, name: str) -> str | None:
+    """Return the replacement of a name that an earlier gridtune had; None for any other name.
+
+    Parameters
+    ----------
+    kind
+        The kind of a registry, "strategy", or "name" for a name in `gridtune`.
+    name
+        The name.
+    """
+    return _REMOVED.get(kind, {}).get(name)
 
 
 def is_ours(module: str) -> bool:
@@ -312,6 +339,9 @@ class Registry(Mapping[str, T], Generic[T]):
         try:
             return self[name]
         except KeyError:
+            instead = removed_hint(self.kind, name)
+            if instead is not None:
+                raise self._error(f"the {self.kind} {name} was removed", hint=instead) from None
             hint = name_hint(name, self.names())
             raise self._error(f"no {self.kind} is named {name!r}", hint=hint) from None
 

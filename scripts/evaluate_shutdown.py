@@ -1,6 +1,6 @@
 """Compare a trained policy with the rules on days it was not trained on.
 
-    python scripts/evaluate_shutdown.py taurus-days.tar.xz --checkpoint taurus
+    python scripts/evaluate_shutdown.py taurus-days.tar.xz --checkpoint taurus-lstm
 
 Prints the metrics of the policy with sampled actions (mean of several repeats) and with the likeliest ones,
 those of the rules, and the paired differences over the same days.
@@ -15,13 +15,11 @@ import torch
 
 from gridtune.statistics.inference import paired_difference
 from gridtune.systems.shutdown.environment import read_training_days
-from gridtune.systems.shutdown.learners.playing import play_days
 from gridtune.systems.shutdown.metrics import combine_days, measure_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rules import AdaptiveRule
 from gridtune.systems.shutdown.system import CLUSTERS
-from gridtune.systems.shutdown.trained import find_policy
+from gridtune.systems.shutdown.training import find_policy, play_days
 from gridtune.training.networks import load_policy
 
 RULES = {
@@ -29,7 +27,7 @@ RULES = {
     "T(1)": {"rule": "timeout", "timeout": 1},
     "T(5)": {"rule": "timeout", "timeout": 5},
     "OR*": {"rule": "oracle"},
-    "adaptive": {"rule": AdaptiveRule()},
+    "adaptive": {"rule": "adaptive"},
 }
 COLUMNS = (
     ("energy_waste_per_day", "waste", ",.0f"),

@@ -12,9 +12,9 @@ import numpy as np
 import ray
 from home import results_home
 from ray import tune
+from ray.air.integrations.mlflow import MLflowLoggerCallback
 
 from gridtune.statistics.pareto import nondominated
-from gridtune.tune import MlflowCallback
 
 __all__ = ["connected", "options", "print_best", "print_front", "run_config"]
 
@@ -81,7 +81,7 @@ def run_config(name: str, arguments: argparse.Namespace) -> tune.RunConfig:
     return tune.RunConfig(
         name=name,
         storage_path=str(arguments.storage.resolve()),
-        callbacks=[MlflowCallback(name, tracking_uri=uri)],
+        callbacks=[MLflowLoggerCallback(uri, experiment_name=name)],
         verbose=1,
     )
 

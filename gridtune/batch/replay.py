@@ -6,7 +6,7 @@ Dependencies make it a closed loop: a job is submitted after its predecessor has
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -17,6 +17,7 @@ from gridtune.batch.checks import check_order, machines_of
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
 from gridtune.batch.partitions import Partitions, partitions_remark, separate_starts
 from gridtune.batch.policies import (
+    SWITCHES,
     Backfilling,
     QueueOrder,
     backfilling_name,
@@ -27,7 +28,7 @@ from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.predictors.replayed import PredictedReplay, predicted_replay
-from gridtune.batch.simulator.events import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
+from gridtune.batch.simulator.events import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT, JobLog
 from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
 from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
 from gridtune.batch.simulator.scores import (
@@ -115,15 +116,11 @@ def simulate(
     guard: int | None = None,
     undefined_scores: Undefined = "fail",
     rng: np.random.Generator | None = None,
-    extra: bool | None = None,
-    strict: bool | None = None,
-    frozen: bool | None = None,
-    pass_per_event: bool | None = None,
-    compression: bool | None = None,
     partitions: Partitions = "pooled",
     partition_processors: Mapping[str, int] | None = None,
     dependencies: Dependencies = "ignore",
     power: PowerPolicy | None = None,
+    **switches: bool | None,
 ) -> Schedule:
     """Replay a workload on a pool of identical processors.
 
@@ -164,8 +161,6 @@ def simulate(
         error that names the job and the instant, "last" puts such a job last (−∞ first).
     rng
         The run's stream of random numbers; needed for `"random"` and for noise.
-    extra, strict, frozen, pass_per_event, compression
-        Switches that override those of the backfilling variant (see `Backfilling`).
     partitions
         "pooled": all jobs on one machine. "separate": each partition is a machine of its own, with its own
         queue; the schedule is of all of them together.
@@ -177,6 +172,9 @@ def simulate(
     power
         Nodes that are switched off when idle, and what they draw; by default every processor is always there
         and nothing is measured. A job on nodes that are not on starts when they are.
+    switches
+        `extra`, `strict`, `frozen`, `pass_per_event` and `compression`: True or False overrides the switch of
+        the backfilling variant (see `Backfilling`), None keeps it.
 
     Raises
     ------
@@ -195,39 +193,40 @@ def simulate(
     """
     require(workload, Workload, "workload", error=SimulationError, hint="read_workload(PATH) reads a log")
     _check_numbers(noise, guard, rng)
-    switches = {"extra": extra, "strict": strict, "frozen": frozen}
-    rule = get_backfilling(backfill, **switches, pass_per_event=pass_per_event, compression=compression)
-    queue = get_order(order)
-    fill = None if fill_order is None else get_queue_order(fill_order)
-    check_order(queue, fill, rule, walltime)
     if dependencies not in get_args(Dependencies):
         raise SimulationError(f"dependencies must be 'ignore' or 'log', got {dependencies!r}")
-    orders: list[QueueOrder | Rollout] = [queue] if fill is None else [queue, fill]
-    said = _predictor_read(predictor, orders, walltime)
+    policy = _Policy(
+        queue=get_order(order),
+        fill=None if fill_order is None else get_queue_order(fill_order),
+        rule=get_backfilling(backfill, **switches),
+        predictor=predictor,
+        plans=walltime == "predicted",
+        half_life=half_life or 0.0,
+        guard=guard,
+        undefined=undefined_scores,
+    )
+    check_order(policy.queue, policy.fill, policy.rule, walltime)
+    if isinstance(predictor, str):
+        PREDICTORS.find(predictor)
     sizes = machines_of(workload, processors, partitions, partition_processors)
     estimates, guessed = estimate_walltimes(workload, walltime, noise, rng)
     killing = kills_jobs(workload, kill)
     run = np.minimum(workload.run_time, estimates) if killing else np.ascontiguousarray(workload.run_time)
-    lots = _draw_lots(workload, queue, fill, rng)
-
+    known = _Known(run, estimates, _draw_lots(workload, policy.orders, rng))
     nodes: Nodes | None = None
 
     def starts(jobs: Workload, index: IntArray | slice) -> IntArray:
         """Return the starts of these jobs, whose rows in the workload are `index`."""
         nonlocal nodes
-        nodes = nodes_of(power, sizes, rule, len(workload))  # each replay begins with all nodes on
-
-        def alone(part: Workload, rows: IntArray | slice, size: int) -> IntArray:
-            policy = (queue, fill, rule, size, half_life or 0.0, guard, undefined_scores, lots[rows])
-            return _start_times(
-                part, run[rows], estimates[rows], *policy, nodes, said, walltime == "predicted"
-            )
-
+        nodes = nodes_of(power, sizes, policy.rule, len(workload))  # each replay begins with all nodes on
         if isinstance(sizes, int):
-            return alone(jobs, index, sizes)
+            return _start_times(jobs, known.take(index), policy, sizes, nodes)
         row = np.arange(len(workload))[index]
         return separate_starts(
-            jobs, sizes, orders, lambda rows, size: alone(jobs.take(rows), row[rows], size)
+            jobs,
+            sizes,
+            policy.orders,
+            lambda rows, size: _start_times(jobs.take(rows), known.take(row[rows]), policy, size, None),
         )
 
     left_out = 0
@@ -236,11 +235,10 @@ def simulate(
     else:
         workload, start, index, left_out = _closed_loop(workload, run, starts)
         run, estimates = run[index], estimates[index]
-    state = (run < workload.run_time) * np.int8(JobState.KILLED)
     settings: dict[str, Any] = {
-        "order": queue.label,
-        "backfill": backfilling_name(backfill) if isinstance(backfill, str) else rule.kind,
-        "fill_order": None if fill is None else fill.label,
+        "order": policy.queue.label,
+        "backfill": backfilling_name(backfill) if isinstance(backfill, str) else policy.rule.kind,
+        "fill_order": None if policy.fill is None else policy.fill.label,
         "walltime": walltime,
         "noise": noise,
         "predictor": predictor if isinstance(predictor, str) else predictor.__name__,
@@ -249,10 +247,10 @@ def simulate(
         "guard": guard,
         "guessed_walltimes": guessed,
         "guessed_processors": workload.unknown_processors,
-        **{name: getattr(rule, name) for name in (*switches, "pass_per_event", "compression")},
+        **{name: getattr(policy.rule, name) for name in SWITCHES},
     }
     models = models_of(partitions, dependencies)
-    notes = schedule_notes(workload, run, kill=kill, orders=orders, walltime=walltime, models=models)
+    notes = schedule_notes(workload, run, kill=kill, orders=policy.orders, walltime=walltime, models=models)
     if dependencies == "log":
         settings["dependencies"] = dependencies
         remark = f"{left_out:,} jobs depend on jobs that are not among those before them"
@@ -266,17 +264,9 @@ def simulate(
         notes |= partitions_remark(workload, sizes)
     if power is not None:
         settings["power"] = asdict(power)
+    state = (run < workload.run_time) * np.int8(JobState.KILLED)
     states = collect_states(power, nodes, int(workload.submit_time[:1].sum()))
     return Schedule(workload, machine, start, start + run, estimates, state, settings, notes, states)
-
-
-def _predictor_read(
-    predictor: str | Callable[[], Predictor], orders: Iterable[QueueOrder | Rollout], walltime: str
-) -> str | Callable[[], Predictor] | None:
-    """Return the predictor; None if nothing reads what it says."""
-    if isinstance(predictor, str):
-        PREDICTORS.find(predictor)
-    return predictor if walltime == "predicted" or any(order.predicts for order in orders) else None
 
 
 def _check_numbers(noise: float, guard: int | None, rng: np.random.Generator | None) -> None:
@@ -288,113 +278,155 @@ def _check_numbers(noise: float, guard: int | None, rng: np.random.Generator | N
         require(rng, np.random.Generator, "rng", error=SimulationError, hint=hint)
 
 
+@dataclass(frozen=True)
+class _Policy:
+    """A policy with its predictor, as `simulate` takes them; `plans` if predictions take requests' place."""
+
+    queue: QueueOrder | Rollout
+    fill: QueueOrder | None
+    rule: Backfilling
+    predictor: str | Callable[[], Predictor]
+    plans: bool
+    half_life: float
+    guard: int | None
+    undefined: Undefined
+
+    @property
+    def orders(self) -> list[QueueOrder | Rollout]:
+        """The queue's order, and that of backfilling where it is another."""
+        return [self.queue] if self.fill is None else [self.queue, self.fill]
+
+    @property
+    def flags(self) -> int:
+        """The backfilling rule as kernels take it."""
+        flags = (
+            (self.rule.kind == "easy", BACKFILL),
+            (self.rule.extra, EXTRA),
+            (self.rule.strict, STRICT),
+            (self.rule.frozen, FROZEN),
+            (self.rule.pass_per_event, PASS_PER_EVENT),
+        )
+        return sum(flag for is_set, flag in flags if is_set)
+
+
+class _Known(NamedTuple):
+    """Columns of the jobs, shape (n,): run times as simulated, the scheduler's estimates, and lots."""
+
+    run: IntArray
+    walltime: IntArray
+    lots: FloatArray
+
+    def take(self, rows: IntArray | slice) -> _Known:
+        """Return the columns of some jobs."""
+        return _Known(self.run[rows], self.walltime[rows], self.lots[rows])
+
+
 def _start_times(
-    workload: Workload,
-    run: IntArray,
-    walltime: IntArray,
-    queue: QueueOrder | Rollout,
-    fill: QueueOrder | None,
-    rule: Backfilling,
-    machine: int,
-    half_life: float,
-    guard: int | None,
-    undefined: Undefined,
-    lots: FloatArray,
-    nodes: Nodes | None,
-    predictor: str | Callable[[], Predictor] | None,
-    plans: bool,
+    workload: Workload, known: _Known, policy: _Policy, machine: int, nodes: Nodes | None
 ) -> IntArray:
-    """Choose the kernel that the policy needs and run it, on a clock that starts at the first submission."""
+    """Run the kernel that the policy needs, on a clock that starts at the first submission."""
     if len(workload) == 0:
         return np.empty(0, np.int64)
     origin = int(workload.submit_time[0])
-    submit = workload.submit_time - origin
-    width = np.ascontiguousarray(workload.processors)
-    facts = cache(partial(facts_of, workload, lots))
-    requested, predicted = walltime, walltime.copy() if plans else None
-    if predicted is not None:  # what is predicted takes the place of the requests as jobs are submitted
-        walltime = predicted.view()
-        walltime.setflags(write=requested.flags.writeable)  # kernels are compiled for one type of each
-    jobs = (submit, run, walltime, width)
+    submit, width = workload.submit_time - origin, np.ascontiguousarray(workload.processors)
+    facts = cache(partial(facts_of, workload, known.lots))
+    walltime, planned = known.walltime, known.walltime.copy() if policy.plans else None
+    if planned is not None:  # what is predicted takes the place of the requests as jobs are submitted
+        walltime = planned.view()
+        walltime.setflags(write=known.walltime.flags.writeable)  # kernels are compiled for one type of each
+    log = JobLog(submit, known.run, walltime, width, np.empty(len(submit), np.int64))
 
     def ranks(order: QueueOrder) -> Int32Array:
-        return static_ranks(order, submit, walltime, width, facts, undefined=undefined)
-
-    def new_predictions() -> PredictedReplay:
-        if predictor == "last-two" and not plans and not isinstance(queue, Rollout):
-            from gridtune.batch.simulator.last_two import LastTwoReplay  # noqa: PLC0415 (for this alone)
-
-            return LastTwoReplay(facts().user)
-        asked = {"submit_time": submit, "walltime": requested, "processors": width}
-        asked |= {name: getattr(facts(), name) for name in Facts._fields[:4]}
-        return predicted_replay(predictor, asked, predicted)
+        return static_ranks(order, submit, walltime, width, facts, undefined=policy.undefined)
 
     def new_inputs() -> tuple[ScoreInputs, PredictedReplay]:
-        said = new_predictions()
-        return score_inputs(submit, walltime, width, facts(), half_life, guard, said), said
+        said = _new_predictions(policy, submit, known.walltime, width, facts(), planned)
+        return score_inputs(submit, walltime, width, facts(), policy.half_life, policy.guard, said), said
 
+    queue, fill = policy.queue, policy.fill
     with naming_jobs(workload.job_id):
-        if isinstance(queue, Rollout):
-            from gridtune.batch.simulator.rollout import rollout_schedule  # noqa: PLC0415 (for this policy alone)
-
-            flags = _flags(rule)
-            said = new_predictions()
-            start, _ = rollout_schedule(*jobs, facts(), queue, machine, flags, half_life, nodes, guard, said)
-        elif rule.kind == "conservative":
-            from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
-
-            # Every job is planned with the longest time that its nodes may need.
-            planned = walltime if nodes is None else walltime + longest_boot_wait(nodes)
-            rank = np.arange(len(submit), dtype=np.int32)
-            changing: dict[str, Any] = {}
-            if queue.static and guard is None:
-                rank = ranks(queue)
-            else:
-                inputs, said = new_inputs()
-                changing = {"score": compile_score(queue), "inputs": inputs}
-            start, *_ = conservative_schedule(
-                submit, run, planned, width, rank, machine, rule.compression, nodes=nodes, **changing
-            )
-            if changing:
-                said.check()
-                check_scores([queue], changing["inputs"], undefined)
-            start += 0 if nodes is None else nodes.boot_wait
-        elif queue.static and (fill is None or fill.static) and not plans:
+        if policy.rule.kind == "conservative" and not isinstance(queue, Rollout):
+            _plan_conservatively(log, machine, nodes, policy, queue, ranks, new_inputs)
+        elif (
+            isinstance(queue, QueueOrder)
+            and queue.static
+            and (fill is None or fill.static)
+            and not policy.plans
+        ):
             fill_rank = None if fill is None else ranks(fill)
-            start = ranked_schedule(*jobs, ranks(queue), fill_rank, machine, _flags(rule), nodes, guard)
+            ranked_schedule(log, machine, policy.flags, nodes, ranks(queue), fill_rank, policy.guard)
         else:
             from gridtune.batch.simulator.scored import scored_schedule  # noqa: PLC0415 (for these orders alone)
 
-            flags = _flags(rule)
-            start = scored_schedule(
-                *jobs, new_inputs, queue, fill, machine, flags, undefined, nodes, guard, plans
+            scored_schedule(
+                log,
+                machine,
+                policy.flags,
+                nodes,
+                queue,
+                fill,
+                new_inputs,
+                undefined=policy.undefined,
+                bounded=policy.guard is None and not policy.plans,
             )
-    start += origin
-    return start
+    return log.start + origin
 
 
-def _flags(rule: Backfilling) -> int:
-    flags = (
-        (rule.kind == "easy", BACKFILL),
-        (rule.extra, EXTRA),
-        (rule.strict, STRICT),
-        (rule.frozen, FROZEN),
-        (rule.pass_per_event, PASS_PER_EVENT),
-    )
-    return sum(flag for is_set, flag in flags if is_set)
+def _new_predictions(
+    policy: _Policy,
+    submit: IntArray,
+    requested: IntArray,
+    processors: IntArray,
+    facts: Facts,
+    planned: IntArray | None,
+) -> PredictedReplay:
+    """Return the predictions of a replay that has not begun; without a predictor where nothing reads any."""
+    if not (policy.plans or any(order.predicts for order in policy.orders)):
+        return PredictedReplay(len(submit))
+    if policy.predictor == "last-two" and not policy.plans and not isinstance(policy.queue, Rollout):
+        from gridtune.batch.predictors.last_two import LastTwoReplay  # noqa: PLC0415 (for this alone)
+
+        return LastTwoReplay(facts.user)
+    asked = {"submit_time": submit, "walltime": requested, "processors": processors}
+    asked |= {name: getattr(facts, name) for name in Facts._fields[:4]}
+    return predicted_replay(policy.predictor, asked, planned)
+
+
+def _plan_conservatively(
+    log: JobLog,
+    machine: int,
+    nodes: Nodes | None,
+    policy: _Policy,
+    queue: QueueOrder,
+    ranks: Callable[[QueueOrder], Int32Array],
+    new_inputs: Callable[[], tuple[ScoreInputs, PredictedReplay]],
+) -> None:
+    """Fill in the start times under conservative backfilling."""
+    from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
+
+    # Every job is planned with the longest time that its nodes may need.
+    planned = log if nodes is None else log._replace(walltime=log.walltime + longest_boot_wait(nodes))
+    if queue.static and policy.guard is None:
+        conservative_schedule(planned, machine, nodes, ranks(queue), policy.rule.compression)
+    else:
+        rank, (inputs, said) = np.arange(len(log.submit), dtype=np.int32), new_inputs()
+        score = compile_score(queue)
+        conservative_schedule(planned, machine, nodes, rank, policy.rule.compression, score, inputs)
+        said.check()
+        check_scores([queue], inputs, policy.undefined)
+    if nodes is not None:
+        np.add(log.start, nodes.boot_wait, out=log.start)
 
 
 def _draw_lots(
-    workload: Workload,
-    queue: QueueOrder | Rollout,
-    fill: QueueOrder | None,
-    rng: np.random.Generator | None,
+    workload: Workload, orders: Iterable[QueueOrder | Rollout], rng: np.random.Generator | None
 ) -> FloatArray:
     """Draw a number for each job, for the order `random`; zeros without a stream where no order needs it."""
     if rng is not None:
         return rng.random(len(workload))
-    for order in (*(queue.portfolio if isinstance(queue, Rollout) else [queue]), fill):
-        if order is not None and order.name == "random":
+    for order in orders:
+        parts = order.portfolio if isinstance(order, Rollout) else [order]
+        if any(part.name == "random" for part in parts):
             raise SimulationError("order 'random' needs rng=, the stream its lots come from")
     return np.zeros(len(workload))
 

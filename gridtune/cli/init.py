@@ -40,7 +40,7 @@ __all__ = ["init"]
     "fitted",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="With --slurm: what `gridtune fit` found, for every configuration.",
+    help="With --slurm: what `gridtune slurm fit` found, for every configuration.",
 )
 @click.option("--name", help="The study's name. [default: that of the log]")
 @click.option(
@@ -131,7 +131,7 @@ def _starter(system: System, workload: Workload, processors: int | None) -> tupl
     if starter is None:
         raise SweepError(
             f"the system {system.name} proposes no search space for a log",
-            hint=f"copy one of those that `gridtune list spaces --system {system.name}` shows",
+            hint=f"copy one of those that `gridtune list spaces {system.name}` shows",
         )
     if size is not None or not starter.needs_size:
         return starter, size

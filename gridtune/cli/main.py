@@ -17,7 +17,7 @@ from gridtune import __version__
 from gridtune.errors import GridtuneError, GridtuneWarning
 from gridtune.registry import is_ours, name_hint
 
-__all__ = ["EXIT_FAILED_CELLS", "cli", "main"]
+__all__ = ["EXIT_FAILED_CELLS", "RENAMED", "cli", "main"]
 
 #: What exit codes mean, beside 0.
 EXIT_FAILED_CELLS = 1
@@ -33,60 +33,51 @@ _HINTS = {
 #: Packages that are not installed by default, by what brings them.
 _EXTRAS = {"torch": "gridtune[agents]", "gymnasium": "gridtune[agents]"}
 
-#: Commands by what they are for: each with the module that defines it, and its line in the help, which is
-#: shown without importing it. `module:name` is for a command whose name means something else in Python.
+#: Commands by purpose: the module and name of each, and its line in the help, which needs no import.
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Prepare": {
-        "init": ("gridtune.cli.init", "Write a search space for a log of your own."),
-        "list": (
-            "gridtune.cli.help:list_command",
-            "List systems, queue orders, predictors, metrics, spaces or traces.",
-        ),
-        "systems": ("gridtune.cli.help", "Show one system: metrics, search spaces, published figures."),
-        "traces": ("gridtune.cli.traces", "Find, look at, convert, make and fetch workloads."),
+        "init": ("gridtune.cli.init:init", "Write a search space for a log."),
+        "list": ("gridtune.cli.help:list_command", "List systems, queue orders, metrics, spaces or traces."),
+        "traces": ("gridtune.cli.traces:traces", "List, describe, convert, generate and fetch workloads."),
     },
     "Run": {
-        "choose": ("gridtune.cli.policies.choose", "Find the policy for a log; judge it on later jobs."),
-        "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
-        "run": ("gridtune.cli.run", "Run one cell of a registered system."),
-        "predict": (
-            "gridtune.cli.policies.predict",
-            "Say how well run times are foreseen, and what it gains.",
+        "simulate": ("gridtune.cli.simulate:simulate", "Replay one log under one policy."),
+        "run": ("gridtune.cli.run:run", "Run one cell of a system."),
+        "sweep": ("gridtune.cli.sweep:sweep", "Run a search space; rank, plot and track it."),
+        "train": ("gridtune.cli.train:train", "Train an agent for a system with RLlib, under Tune."),
+        "reproduce": (
+            "gridtune.cli.run:reproduce",
+            "Repeat a paper's experiments; judge its claims.",
         ),
-        "score": ("gridtune.cli.policies.score", "Check a policy for leaks; compare it with simple rules."),
-        "sweep": ("gridtune.cli.sweep", "Run a search space; rank, plot and track it."),
-        "reproduce": ("gridtune.cli.run", "Run a paper's experiments again, with a verdict per claim."),
-        "merge": ("gridtune.cli.sweep", "Put the shards of a sweep together."),
-        "train": ("gridtune.cli.train", "Train an agent for a system with RLlib, under Tune."),
-        "status": ("gridtune.cli.status", "See what a sweep is doing, also after its driver died."),
-        "repair": ("gridtune.cli.status", "Set broken lines of a sweep's journal aside."),
-        "rerun": ("gridtune.cli.run", "Run a sweep's cell again and compare it, bit by bit."),
-    },
-    "Advise on Slurm": {
-        "fit": ("gridtune.cli.slurm", "How near a simulated cluster comes to recorded waits."),
-        "waits": ("gridtune.cli.slurm", "When pending jobs will start, with intervals."),
-        "whatif": ("gridtune.cli.slurm", "What jobs would wait under another slurm.conf, and who pays."),
     },
     "Look at results": {
-        "report": ("gridtune.cli.report", "Tables and figures of a sweep that has been run."),
-        "compare": ("gridtune.cli.report", "Compare two sweeps, or two configurations of one."),
-        "export": ("gridtune.cli.report", "Write the best configuration as YAML or JSON."),
-        "ui": ("gridtune.cli.status", "Open the MLflow UI on the right store."),
+        "status": ("gridtune.cli.status:status", "Show the state of a sweep, also after its driver died."),
+        "report": ("gridtune.cli.report:report", "Print and write the tables and figures of a sweep."),
+        "results": ("gridtune.cli.results:results", "Compare, export, merge, repair and rerun results."),
+        "ui": ("gridtune.cli.status:ui", "Open the MLflow UI."),
+    },
+    "Decide": {
+        "policy": ("gridtune.cli.policy:policy", "Choose a policy for a log; check and rate policies."),
+        "slurm": ("gridtune.cli.slurm:slurm", "Advise on a Slurm cluster: fit, whatif, waits."),
     },
     "Set up": {
-        "doctor": ("gridtune.cli.doctor", "Check the installation and this machine."),
-        "help": ("gridtune.cli.help:help_command", "Show a command's help, or what a word means."),
-        "completion": (
-            "gridtune.cli.help:completion",
-            "Print the script that completes commands in your shell.",
-        ),
+        "doctor": ("gridtune.cli.doctor:doctor", "Check the installation and this machine."),
+        "help": ("gridtune.cli.help:help_command", "Show the help of a command, or explain a word."),
     },
 }
 _COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
+#: Old names of commands, and the new ones. They work until version 0.3.
+RENAMED = {
+    "systems": ("list", "systems"),
+    "completion": ("help", "completion"),
+    **{name: ("results", name) for name in ("merge", "repair", "rerun", "compare", "export")},
+    **{name: ("policy", name) for name in ("choose", "score", "predict")},
+    **{name: ("slurm", name) for name in ("fit", "whatif", "waits")},
+}
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported when they are called or their own help is asked for."""
+    """A group whose commands are imported when they are called or their own help is shown."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the help."""
@@ -97,14 +88,20 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
-        command = getattr(importlib.import_module(module), attribute or cmd_name)
+        command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for a name there is none of, say which was probably meant."""
+        """Return the command; an old name gives the new one, an unknown one an error."""
+        if args and args[0] in RENAMED:
+            old, *rest = args
+            args = [*RENAMED[old], *rest]
+            if not ctx.resilient_parsing:
+                text = f"warning: `gridtune {old}` is `gridtune {' '.join(RENAMED[old])}` now"
+                click.echo(f"{text}; the old name works until version 0.3", err=True)
         if args and args[0] not in _COMMANDS:
             ctx.fail(f"no command is named {args[0]!r}: {name_hint(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
@@ -120,21 +117,20 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gridtune")
 def cli() -> None:
-    """Find out which policy is best on your workload, by how much, and whether that is sure.
+    """Compare scheduling policies on your workload, with confidence intervals.
 
     \b
     First steps:
       gridtune simulate quickstart                    one log, one policy
       gridtune simulate quickstart --order sjf        another policy
       gridtune sweep search_spaces/quickstart.yaml    many policies, compared
-      gridtune init my_log.swf.gz                     the same question of your own log
-      gridtune ui                                     every run, in the browser
+      gridtune init my_log.swf.gz                     a search space for your log
+      gridtune ui                                     all runs in the browser
 
-    Wherever a log is asked for, give a name or a file in one of the formats that `gridtune traces list`
-    shows, also compressed (.gz, .xz). Each command has its own --help with examples;
-    `gridtune help WORD` says what a word means.
+    A log is a file in one of the formats that `gridtune traces list` shows, also compressed (.gz, .xz), or a
+    name from that list. Each command has its own --help with examples; `gridtune help WORD` explains a word.
 
-    Exit codes: 0 all well, 1 some cells failed or something differs, 2 bad input, 130 interrupted.
+    Exit codes: 0 success, 1 some cells failed or results differ, 2 invalid input, 130 interrupted.
     """
 
 

@@ -18,29 +18,18 @@ if TYPE_CHECKING:
     from gridtune.core.system import System
 
 __all__ = [
-    "FILE",
-    "FORCE",
-    "JSON",
-    "NO_TRACKING",
-    "PLUGINS",
-    "QUIET",
-    "TRACKING_URI",
-    "WORKERS",
     "DefaultSystemCommand",
     "SystemCommand",
     "check_new",
     "complete_parameters",
+    "complete_reproductions",
     "complete_settings",
     "complete_spaces",
     "complete_sweeps",
     "complete_systems",
-    "folder_option",
     "read_parameters",
-    "read_place",
     "read_settings",
-    "share_option",
     "system_help",
-    "track_options",
 ]
 
 #: A path of a file.
@@ -404,3 +393,10 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
         return []
     names = [*space.dimensions, *space.fixed]
     return [f"{name}=" for name in names if name.startswith(incomplete)]
+
+
+def complete_reproductions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of papers that begin so."""
+    from gridtune.study.reproduction import reproduction_names
+
+    return [name for name in reproduction_names() if name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""`gridtune report`, `gridtune compare` and `gridtune export`: results of sweeps that have been run."""
+"""`gridtune report`, and `compare` and `export` of `gridtune results`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ __all__ = ["compare", "export", "report"]
     metavar="NAME=VALUE",
     help="Compare with the configuration of these parameters; may be given several times.",
 )
-@click.option("--together", is_flag=True, help="Hold the verdicts of all tables together to an error of 5 %.")
 @click.option(
     "--power", is_flag=True, help="Say how many replicates each comparison needs, and what more would show."
 )
@@ -62,7 +61,6 @@ def report(
     results: str | Path,
     objective: tuple[str, ...],
     baseline: tuple[str, ...],
-    together: bool,
     power: bool,
     effects: tuple[float, ...],
     every: bool,
@@ -73,21 +71,20 @@ def report(
     """Print the ranking of a sweep that has been run, and write its tables and figures again.
 
     RESULTS is a sweep's folder, such as results/quickstart, or its URL, where nothing is changed: the
-    report is made in a copy here. No cell is run. With --objective, --baseline or
-    --together the rankings go into a folder of their own in it, such as
-    results/quickstart/report-utilisation, and the sweep's own stay as they are.
+    report is made in a copy here. No cell is run. With --objective or --baseline the rankings
+    go into a separate folder in it, such as results/quickstart/report-utilisation, and the sweep's own stay
+    as they are.
 
     \b
     Examples:
       gridtune report results/quickstart
       gridtune report results/quickstart --objective utilisation
       gridtune report results/quickstart --baseline order=sjf --baseline backfill=easy
-      gridtune report results/quickstart --together
       gridtune report results/quickstart --power
       gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
-    from gridtune.report.rankings.sample_size import EFFECTS, print_power
+    from gridtune.report.rankings.power import EFFECTS, print_power
     from gridtune.report.tables import report_console
     from gridtune.study import Study, report_study
     from gridtune.study.report import print_errors, print_places, print_rankings, write_power
@@ -105,7 +102,6 @@ def report(
         results,
         objective=objective or None,
         baseline=read_parameters(baseline, "--baseline") if baseline else None,
-        together=together,
         tracking=track or tracking_uri is not None,
         tracking_uri=tracking_uri,
         show=show,
@@ -116,7 +112,7 @@ def report(
     if as_json:
         content = study.as_dict()
         if power:
-            content["power"] = {name: table.to_pylist() for name, table in tables.items()}
+            content["power"] = {name: table.rows for name, table in tables.items()}
         print_json(content)
         print_errors(study)
     else:
@@ -130,17 +126,13 @@ def report(
         sys.exit(EXIT_FAILED_CELLS)
 
 
-#: The format of a file by its suffix.
-_FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optuna"}
-
-
 @click.command()
 @click.argument("folder", type=read_place, shell_complete=complete_sweeps)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["yaml", "json", "optuna"]),
-    help="[default: that of --out's suffix (.db: optuna), else yaml]",
+    type=click.Choice(["yaml", "json"]),
+    help="[default: that of --out's suffix, else yaml]",
 )
 @click.option("--workload", metavar="NAME", help="A workload of the ranking. [default: the ranking over all]")
 @click.option("--rank", type=click.IntRange(min=1), help="Its place.  [default: 1]")
@@ -149,14 +141,14 @@ _FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optu
 @FORCE
 def export(
     folder: str | Path,
-    form: Literal["yaml", "json", "optuna"] | None,
+    form: Literal["yaml", "json"] | None,
     workload: str | None,
     rank: int | None,
     objective: str | None,
     out: Path | None,
     force: bool,
 ) -> None:
-    """Write the best configuration of the sweep in FOLDER, ready to be used; or the whole sweep for Optuna.
+    """Write the best configuration of the sweep in FOLDER, ready to be used.
 
     FOLDER may also be a URL. The file has its parameters, the objective with its interval, the comparison
     with the baseline and its verdict, and where all that comes from: checksums of the logs, ids of the cells,
@@ -165,17 +157,13 @@ def export(
     Of several workloads, the best is that of the ranking over all of them. Its parameters do not have what
     depends on the workload: give the log to `gridtune run`.
 
-    With `--format optuna`, the file is an Optuna storage in SQLite with a study of all configurations, which
-    `optuna-dashboard` and `optuna.load_study` open.
-
     \b
     Examples:
-      gridtune export results/quickstart
-      gridtune export results/quickstart --out best.yaml
+      gridtune results export results/quickstart
+      gridtune results export results/quickstart --out best.yaml
       gridtune run batch --parameters best.yaml
       gridtune run batch --parameters best.yaml trace=my.swf.gz processors=128
-      gridtune export results/queue_orders --workload kth-sp2 --rank 2 --format json
-      gridtune export results/searched --format optuna --out study.db
+      gridtune results export results/queue_orders --workload kth-sp2 --rank 2 --format json
     """
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
@@ -184,10 +172,9 @@ def export(
     check_new(out, force=force)
     if out is not None:
         check_writable(out.parent)
-    form = form or _FORMS.get("" if out is None else out.suffix, "yaml")
-    if form == "optuna":
-        _export_study(folder, out, objective, narrowed=workload is not None or rank is not None)
-        return
+    if out is not None and out.suffix == ".db":
+        raise click.UsageError("Studies of Optuna are no longer written: results.csv has every cell.")
+    form = form or ("json" if out is not None and out.suffix == ".json" else "yaml")
     content = exported_configuration(
         read_sweep(folder), workload=workload, rank=rank or 1, objective=objective
     )
@@ -198,21 +185,6 @@ def export(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     click.echo(f"{out}: {_command(content, out)}")
-
-
-def _export_study(folder: str | Path, out: Path | None, objective: str | None, *, narrowed: bool) -> None:
-    from gridtune.storage import draft_of
-    from gridtune.study.export import write_optuna_study
-    from gridtune.study.stored import read_sweep
-
-    if out is None:
-        raise click.UsageError("--format optuna needs a file: add --out study.db")
-    if narrowed:
-        raise click.UsageError("--format optuna takes all configurations: leave out --workload and --rank.")
-    sweep = read_sweep(folder)
-    with draft_of(out) as draft:
-        trials = write_optuna_study(sweep, draft, objective=objective)
-    click.echo(f"{out}: {trials} trials; to look at them: optuna-dashboard sqlite:///{out}")
 
 
 def _yaml(content: Mapping[str, Any], out: Path | None) -> str:
@@ -272,10 +244,10 @@ def compare(
 
     \b
     Examples:
-      gridtune compare results/before results/after
-      gridtune compare results/quickstart --configuration order=fcfs --configuration order=saf
-      gridtune compare results/a results/b --configuration order=sjf,backfill=easy --objective utilisation
-      gridtune compare results/a results/b --csv differences.csv
+      gridtune results compare results/before results/after
+      gridtune results compare results/quickstart --configuration order=fcfs --configuration order=saf
+      gridtune results compare results/a results/b --configuration order=sjf,backfill=easy
+      gridtune results compare results/a results/b --csv differences.csv
     """
     from gridtune.report.rankings.comparison import compare as compare_sides
 

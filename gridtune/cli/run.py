@@ -80,7 +80,7 @@ def tell_tracked(
     "file",
     type=FILE,
     metavar="FILE",
-    help="Take parameters from a YAML or JSON file, such as `gridtune export` writes; KEY=VALUE goes before.",
+    help="YAML or JSON file of parameters, such as `gridtune results export` writes; KEY=VALUE goes before.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The cell's seed.")
 @JSON
@@ -365,11 +365,11 @@ def rerun(
 
     \b
     Examples:
-      gridtune rerun 3f9c02 results/quickstart
-      gridtune rerun results/quickstart --add-metric stretch_p99
-      gridtune rerun results/quickstart --add-metric night_wait --plugin night.py
-      gridtune rerun 3f9c02 --out schedule.parquet
-      gridtune rerun 0f3b9c1e5d7a4b62a8c4e6f0123456ab --tracking-uri http://mlflow:5000
+      gridtune results rerun 3f9c02 results/quickstart
+      gridtune results rerun results/quickstart --add-metric stretch_p99
+      gridtune results rerun results/quickstart --add-metric night_wait --plugin night.py
+      gridtune results rerun 3f9c02 --out schedule.parquet
+      gridtune results rerun 0f3b9c1e5d7a4b62a8c4e6f0123456ab --tracking-uri http://mlflow:5000
     """
     from gridtune.study.stored import add_metrics, find_cells, rerun_cells
     from gridtune.sweep.journal.journal import sweep_folders

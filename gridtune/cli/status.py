@@ -85,7 +85,7 @@ def repair(sweep: str) -> None:
 
     \b
     Examples:
-      gridtune repair results/my_space
+      gridtune results repair results/my_space
     """
     from gridtune.errors import SweepError
     from gridtune.sweep.journal.journal import JOURNAL_NAME, repair_journal

@@ -1,4 +1,4 @@
-"""`gridtune sweep` and `gridtune merge`: run a search space, or estimate it by --dry-run; join its shards."""
+"""`gridtune sweep` and `gridtune results merge`: run a search space, estimate it, join its shards."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +72,6 @@ _RETRIED = frozenset({"failed", "timed_out", "lost"})
 )
 @click.option("--objective", metavar="METRIC", help="Rank by this metric instead of the space's.")
 @click.option(
-    "--schedules",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Keep a schedule of the N best configurations of each workload. [default: the best alone]",
-)
-@click.option(
     "--retry",
     multiple=True,
     type=click.Choice(["failed", "timed_out", "lost", "all"]),
@@ -87,7 +81,7 @@ _RETRIED = frozenset({"failed", "timed_out", "lost"})
 @click.option(
     "--shard",
     metavar="K/N",
-    help="Run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N; see gridtune merge.",
+    help="Run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N.",
 )
 @click.option(
     "--dry-run",
@@ -102,7 +96,6 @@ def sweep(
     no_tracking: bool,
     settings: tuple[str, ...],
     objective: str | None,
-    schedules: int,
     retry: tuple[str, ...],
     retry_failed: bool,
     shard: str | None,
@@ -153,15 +146,14 @@ def sweep(
     options |= {"retry_failed": again, "output": "json" if as_json else "quiet" if quiet else "screen"}
     if shard is not None:
         if tracking_uri is not None:
-            raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune merge.")
+            raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune results merge.")
         _run_shard(plan, shard, **options)
         return
     from gridtune.study.finished import finished_answer
 
     began = time.monotonic()
     answer = None
-    # Other schedules than the usual ones are written anew.
-    if not isinstance(directory, str) and schedules == 1:
+    if not isinstance(directory, str):
         answer = finished_answer(plan, directory, tracking=not no_tracking, uri=tracking_uri)
     if answer is not None:
         screen, content = answer
@@ -172,7 +164,7 @@ def sweep(
         return
     from gridtune.study import run_sweep
 
-    options |= {"tracking": not no_tracking, "tracking_uri": tracking_uri, "schedules": schedules}
+    options |= {"tracking": not no_tracking, "tracking_uri": tracking_uri}
     study = run_sweep(plan, **options)
     if as_json:
         print_json(study.as_dict())
@@ -194,7 +186,7 @@ def _run_shard(plan: PlannedSpace, text: str, *, output: Output, **options: Any)
         states = ", ".join(f"{count:,} {state}" for state, count in result.counts.items() if count)
         click.echo(f"shard {shard}: {len(result.results):,} cells ({states or 'none'}) in {folder}")
         around = str(folder).rpartition("/")[0] or "."
-        click.echo(f"  when all {shard.count} are there: gridtune merge {around} --out FOLDER")
+        click.echo(f"  when all {shard.count} are there: gridtune results merge {around} --out FOLDER")
     if not result.complete:
         sys.exit(EXIT_FAILED_CELLS)
 
@@ -247,9 +239,7 @@ def _print_plan(
         "replicates": space.replicates.count,
     }
     if adaptive is not None:
-        summary["trials"] = adaptive.trials
-    if adaptive is not None or space.strategy.race is not None:
-        summary["most_cells"] = plan.most
+        summary |= {"trials": adaptive.trials, "most_cells": plan.most}
     summary |= _progress(plan, results, retry, workers)
     if as_json:
         print_json(summary)
@@ -278,31 +268,15 @@ def _progress(
     workers: int | None,
 ) -> dict[str, Any]:
     """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
-    from gridtune.sweep.journal.results import CellCosts
-
-    space = plan.space
     own: dict[str, CellResult] = dict(results)
-    missing: dict[tuple[str, str], int]
-    if space.strategy.race is not None:
-        own, rest = _race_progress(plan, results, retry)
-        missing = Counter((cell.workload, cell.configuration_id) for cell in rest)
-    elif space.strategy.adaptive is None:
+    if plan.space.strategy.adaptive is None:
         own = {key: result for key, result in results.items() if plan.has(result)}
-        finished = Counter(result.configuration_id for result in own.values() if result.state not in retry)
-        missing = {
-            (configuration.stratum.label, key): space.replicates.count - finished[key]
-            for key, configuration in plan.configurations.items()
-        }
-    else:
-        # Which cells it will choose is not known; its journal has those of its earlier choices.
-        kept = sum(result.state not in retry for result in own.values())
-        workload = next((one.stratum.label for one in plan.configurations.values()), "")
-        missing = {(workload, ""): max(0, plan.most - kept)}
-    costs = CellCosts()
-    costs.add(own.values())
-    left, seconds = sum(missing.values()), costs.seconds(missing)
+    # Which cells a strategy that decides will choose is not known; its journal has those of its choices.
+    left = max(0, plan.most - sum(result.state not in retry for result in own.values()))
+    taken = [result.seconds for result in own.values() if result.state == "done" and isfinite(result.seconds)]
+    seconds = left * sum(taken) / len(taken) if taken else None
     states = Counter(result.state for result in own.values())
-    resources = space.resources
+    resources = plan.space.resources
     at_once = workers or resources.workers or int((os.cpu_count() or 1) / (resources.cpus or 1))
     at_once = max(1, min(at_once, left))
     return {
@@ -312,21 +286,6 @@ def _progress(
         "workers": at_once,
         "seconds_left": None if seconds is None else seconds / at_once,
     }
-
-
-def _race_progress(
-    plan: PlannedSpace, results: Mapping[str, CellResult], retry: Collection[str]
-) -> tuple[dict[str, CellResult], list[Cell]]:
-    """Return the results that a race has, and the cells it comes to at most beside them."""
-    from gridtune.sweep.search.racing import RaceQueue
-
-    cells = plan.cells()
-    finished = {cell_id: result for cell_id, result in results.items() if result.state not in retry}
-    queue = RaceQueue(plan, cells, finished, workers=1)
-    own = {cell.cell_id: finished[cell.cell_id] for cell in queue.cells() if cell.cell_id in finished}
-    if not queue.left:
-        return own, []
-    return own, [cell for cell in cells if cell.cell_id not in own][: queue.most - len(own)]
 
 
 def _progress_text(summary: Mapping[str, Any], folder: str | Path) -> str:
@@ -364,11 +323,6 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
     if space.strategy.adaptive is None:
         configurations = count_text(summary["configurations"], "configuration")
         each = ", each" if summary["configurations"] > 1 else ""
-        race = space.strategy.race
-        if race is not None:
-            first = min(race.first, summary["replicates"])
-            most = f"up to {count_text(summary['most_cells'], 'cell')}"
-            return f"{most}: {configurations}{each} with {first} to {replicates}, as the race decides"
         return f"{count_text(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
     baseline = "the baseline and " if summary["cells"] else ""
     configurations = f"{count_text(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
@@ -417,8 +371,8 @@ def merge(
     Examples:
       gridtune sweep my_space.yaml --shard 1/2
       gridtune sweep my_space.yaml --shard 2/2
-      gridtune merge results/my_space/shards --out results/my_space
-      gridtune merge s3://bucket/my_space/shards --out s3://bucket/my_space
+      gridtune results merge results/my_space/shards --out results/my_space
+      gridtune results merge s3://bucket/my_space/shards --out s3://bucket/my_space
     """
     from gridtune.study.run import merge_shards
 

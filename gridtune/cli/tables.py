@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from gridtune.tracking.tracker import TrackedRun
@@ -20,9 +21,11 @@ __all__ = [
     "catalogue_tables",
     "new_table",
     "print_json",
+    "print_lines",
     "print_tables",
     "print_tracked",
     "statistics_tables",
+    "wide_console",
     "workflow_tables",
 ]
 
@@ -41,6 +44,21 @@ def print_tracked(tracked: TrackedRun) -> None:
         click.echo(f"{message}; the same command sends them", err=True)
     else:
         click.echo(f"tracked in {tracked.shown_uri}: run {tracked.run_id}", err=True)
+
+
+def wide_console() -> Console:
+    """Return a console of 120 columns at least: tables with intervals need them."""
+    from rich.console import Console
+
+    console = Console()
+    console.width = max(console.width, 120)
+    return console
+
+
+def print_lines(console: Console, lines: Iterable[str], style: str = "yellow") -> None:
+    """Print remarks, indented and as they are."""
+    for line in lines:
+        console.print(f"  {line}", style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_tables(tables: Iterable[Table]) -> None:

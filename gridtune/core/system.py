@@ -398,7 +398,7 @@ def get_system(name: str) -> System:
         If there is none; the hint guesses which was meant.
     """
     return SYSTEMS.find(
-        require(name, str, "a system", error=SweepError, hint="`gridtune systems` lists them")
+        require(name, str, "a system", error=SweepError, hint="`gridtune list systems` lists them")
     )
 
 
@@ -418,7 +418,7 @@ def default_system() -> System:
     for name in system_names():
         if SYSTEMS[name].default:
             return SYSTEMS[name]
-    raise SweepError("no system is the default", hint="name one; `gridtune systems` lists them")
+    raise SweepError("no system is the default", hint="name one; `gridtune list systems` lists them")
 
 
 def parameter_hint(system: System, name: str) -> str:

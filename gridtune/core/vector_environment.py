@@ -37,8 +37,6 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
         Observations and actions of one of them.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
-    truncates
-        Episodes are truncated at their end instead of terminated.
 
     Attributes
     ----------
@@ -58,9 +56,8 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
         spaces: tuple[gym.Space[Any], gym.Space[Any]],
         *,
         copy: bool = True,
-        truncates: bool = False,
     ) -> None:
-        self.num_envs, self._copy, self._truncates = num_envs, copy, truncates
+        self.num_envs, self._copy = num_envs, copy
         self.single_observation_space, self.single_action_space = spaces
         self.observation_space, self.action_space = (batch_space(space, num_envs) for space in spaces)
         self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
@@ -95,8 +92,7 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
         self._over, cut = over.copy(), self._never
         if self._copy:
             rewards, over, cut = rewards.copy(), over.copy(), cut.copy()
-        terminated, truncated = (cut, over) if self._truncates else (over, cut)
-        return self._observe(), rewards, terminated, truncated, infos
+        return self._observe(), rewards, over, cut, infos
 
     @abstractmethod
     def _draw(self, where: BoolArray) -> None:
@@ -176,14 +172,13 @@ class CompiledEnv(gym.Env[Any, Any]):
         self._actions[0] = action
         if vector._over[0]:
             observations, rewards, terminated, truncated, infos = vector.step(self._actions)
-            over = bool(terminated[0]), bool(truncated[0])
-            return _first(observations), float(rewards[0]), *over, _first_info(infos)
+            ended = bool(terminated[0]), bool(truncated[0])
+            return _first(observations), float(rewards[0]), *ended, _first_info(infos)
         # Within an episode there is less to do: several times as fast as a step of the vector environment.
         infos = vector._advance(self._actions, None)
         rewards, ends = vector._results()
-        ended = vector._over[0] = bool(ends[0])
-        over = (False, ended) if vector._truncates else (ended, False)
-        return _first(vector._observe()), float(rewards[0]), *over, _first_info(infos) if infos else {}
+        over = vector._over[0] = bool(ends[0])
+        return _first(vector._observe()), float(rewards[0]), over, False, _first_info(infos) if infos else {}
 
 
 def _first(observations: Any) -> Any:

@@ -15,13 +15,20 @@ from gridtune.core.sources import code_checksums, software_versions
 from gridtune.core.system import get_system, metric_hint, system_names
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
-from gridtune.report.labels import PARAMETER_PREFIX, distinct, file_text, parameter_names, value_text
+from gridtune.report.labels import (
+    PARAMETER_PREFIX,
+    distinct,
+    file_text,
+    in_table,
+    parameter_names,
+    value_text,
+)
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.earlier import Renaming
-from gridtune.sweep.journal.results import in_table
 from gridtune.sweep.space.constraints import Constraint, constraints_of
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
+from gridtune.sweep.space.schema import SearchSpace, parse_space
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,6 +164,26 @@ class SweepFacts:
     def constraints(self) -> list[Constraint]:
         """The bounds that configurations must keep."""
         return constraints_of(self.space.get("subject_to", {}))
+
+    @property
+    def is_race(self) -> bool:
+        """True for a sweep of an earlier gridtune with the strategy `race`."""
+        return "race" in (self.space.get("strategy") or {})
+
+    def parsed_space(self) -> SearchSpace:
+        """Return the search space; that of a race as the grid, or the drawn points, that raced.
+
+        Raises
+        ------
+        SpaceError
+            If an earlier gridtune wrote it and today's refuses it.
+        """
+        content = dict(self.space)
+        if self.is_race:
+            options = content["strategy"]["race"] or {}
+            drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}
+            content["strategy"] = drawn or "grid"
+        return parse_space(content, path=None if self.base is None else Path(self.base) / "space.yaml")
 
     @classmethod
     def read(cls, directory: Path) -> Self:

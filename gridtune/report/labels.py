@@ -9,11 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from gridtune.core.cells import canonical_json
+
 __all__ = [
     "configuration_label",
     "count_text",
     "distinct",
     "file_text",
+    "in_table",
     "interval_text",
     "markdown_table",
     "number_text",
@@ -33,6 +36,25 @@ _GROUPED_FROM, _POWERS_FROM = 10_000, 1e9
 def parameter_names(table: pa.Table) -> list[str]:
     """Return the names of the parameters a table of cells or a ranking has columns for."""
     return list(row_parameters(dict.fromkeys(table.column_names)))
+
+
+def in_table(table: pa.Table, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as a table of cells holds them: lists, and numbers among words, are JSON text there.
+
+    Parameters
+    ----------
+    table
+        A row per cell, as `results_table` makes it.
+    parameters
+        Name to value; one without a column stays as it is.
+    """
+    columns = {field.name for field in table.schema if pa.types.is_string(field.type)}
+    return {
+        name: canonical_json(value)
+        if f"{PARAMETER_PREFIX}{name}" in columns and not isinstance(value, str | None)
+        else value
+        for name, value in parameters.items()
+    }
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:

@@ -1,54 +1,26 @@
-"""Figures of a ranking: intervals, curves over a numeric dimension, heat maps.
-
-Every function takes a ranking (see `gridtune.report.rankings.ranking.rank`) and a path, writes a figure
-there and returns the path.
-"""
+"""Figures of rankings and of Pareto fronts. The page draws the effects of parameters."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from gridtune.core import style
 from gridtune.errors import MetricError
-from gridtune.report.labels import (
-    distinct,
-    is_logarithmic,
-    number_text,
-    percent_text,
-    row_label,
-    value_text,
-    varying_parameters,
-)
+from gridtune.report.labels import is_logarithmic, percent_text
 from gridtune.report.rankings.combined import Front
-from gridtune.report.rankings.ranking import (
-    RankingHead,
-    Verdict,
-    has_values,
-    ranking_head,
-    shown_rows,
-    strata,
-)
-from gridtune.types import FloatArray
+from gridtune.report.rankings.ranking import Ranking, RankingHead, Verdict, has_values, shown_rows
 
-__all__ = ["plot_against", "plot_fronts", "plot_heat_map", "plot_ranking", "scale_axis"]
+__all__ = ["plot_fronts", "plot_ranking", "scale_axis"]
 
 #: More configurations than these make a figure that nobody can read; the best are drawn.
 _MOST_RANKED = 40
-MOST_CURVES = 7
-#: Bands of more curves than these hide each other.
-_MOST_BANDS = 3
-_OTHERS = "others"
 #: Differences of more per cent than this would squeeze all others into a corner.
 _FARTHEST = 100.0
 
@@ -61,29 +33,28 @@ _VERDICT_COLOURS = {
 _VERDICT_MARKERS = {"better typically": "^", "worse": "s", "baseline": "D"}
 
 
-def plot_ranking(ranking: pa.Table, path: Path) -> Path:
+def plot_ranking(ranking: Ranking, path: Path) -> Path:
     """Draw means and paired differences with their intervals, one row of panels per stratum.
 
     Parameters
     ----------
     ranking
-        As `rank` or `rank_overall` makes it.
+        The ranking.
     path
-        Where the figure goes; the suffix decides the format.
+        The figure's file; the suffix decides the format.
 
     Raises
     ------
     MetricError
         If no replicate has a value of the objective.
     """
-    head = ranking_head(ranking)
-    groups = [(name, shown_rows(rows, _MOST_RANKED)) for name, rows in strata(ranking)]
+    head = ranking.head
+    groups = [(name, shown_rows(rows, _MOST_RANKED)) for name, rows in ranking.strata.items()]
     every = [row for _, rows in groups for row in rows]
     if not has_values(every):
         raise MetricError(f"no replicate has a value of {head.objective}: there is nothing to draw")
     draw = [_mean_panel] if any(row["mean"] is not None for row in every) else []
     draw += [_difference_panel] if any(row["relative"] is not None for row in every) else []
-    varying = varying_parameters(ranking, without=head.group_by)
     heights = [1.1 + 0.26 * len(rows) for _, rows in groups]
     size = 3.2 + 4.2 * len(draw), sum(heights) + 0.5
     with style.figure(*size, len(groups), ncols=len(draw), squeeze=False, height_ratios=heights) as (
@@ -94,7 +65,7 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
             for panel, draw_panel in zip(panels, draw, strict=True):
                 draw_panel(panel, rows, head)
                 _set_rows(panel, rows, [])
-            _set_rows(panels[0], rows, [_ranked_label(row, varying) for row in rows])
+            _set_rows(panels[0], rows, [_ranked_label(ranking, row) for row in rows])
             title = "over all workloads" if head.overall else name
             style.head(panels[0], title, panels[0].get_title(loc="left"))
         for panel in axes[:, 1:].flat:
@@ -103,8 +74,8 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
         return style.save(drawing, path)
 
 
-def _ranked_label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
-    label = row_label(row, varying)
+def _ranked_label(ranking: Ranking, row: Mapping[str, Any]) -> str:
+    label = ranking.label(row)
     place = "–" if row["rank"] is None else str(row["rank"])
     # A figure space is as wide as a digit, which keeps the ranks in a column.
     return f"{label}{'' if row['complete'] else ' (incomplete)'}  {place:\u2007>2}"
@@ -198,240 +169,6 @@ def scale_axis(axes: Axes, which: str, values: Iterable[float | None]) -> None:
         style.group_thousands(axis)
 
 
-def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:
-    """Draw the objective, and the difference to the baseline, over a numeric parameter.
-
-    At most seven configurations are drawn in colour (the best by their mean over the dimension, and
-    the baseline); any others stay in the background in grey.
-
-    Parameters
-    ----------
-    ranking
-        As `rank` makes it.
-    dimension
-        The numeric parameter on the horizontal axis.
-    path
-        Where the figure goes.
-    """
-    head = ranking_head(ranking)
-    column = f"param.{dimension}"
-    # Where a conditional parameter does not apply there is no place on its axis.
-    groups = [(name, [row for row in rows if row[column] is not None]) for name, rows in strata(ranking)]
-    every = [row for _, rows in groups for row in rows]
-    varying = varying_parameters(ranking, without=[*head.group_by, dimension])
-    paired = any(row["relative"] is not None and not row["is_baseline"] for row in every)
-    keys = [("mean", "ci_low", "ci_high"), *([_RELATIVE] if paired else [])]
-    shown = _curves_to_colour(every, varying, head)
-    size = 4.6 * len(groups) + 2.4, 3.4 * len(keys) + 0.8
-    with style.figure(*size, len(keys), ncols=len(groups), squeeze=False, sharex="col") as (drawing, axes):
-        for (name, rows), panels in zip(groups, axes.T, strict=True):
-            for panel, key in zip(panels, keys, strict=True):
-                _curve_panel(panel, _curves(rows, varying, dimension, key), shown)
-            scale_axis(panels[0], "y", [row["mean"] for row in rows])
-            if paired:
-                panels[1].axhline(0, color=style.BASELINE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-            sampled = _is_sample(_curves(rows, varying, dimension, keys[0]))
-            what = "each configuration, and their local mean" if sampled else "mean, 95 % interval"
-            style.head(panels[0], name, f"{what}; {head.better} is better")
-            panels[-1].set_xlabel(dimension)
-        axes[0][0].set_ylabel(head.axis)
-        if paired:
-            axes[1][0].set_ylabel("paired difference to the baseline (%)")
-        _legend(drawing, axes, [*shown, _OTHERS], loc="outside right upper")
-        return style.save(drawing, path)
-
-
-def _curves(
-    rows: Sequence[Mapping[str, Any]], varying: Sequence[str], dimension: str, keys: tuple[str, str, str]
-) -> dict[str, list[tuple[float, ...]]]:
-    """Return the points (place, middle, low, high) of each curve, from left to right."""
-    curves: dict[str, list[tuple[float, ...]]] = {}
-    scale = 100 if keys == _RELATIVE else 1
-    for row in rows:
-        place, middle, low, high = row[f"param.{dimension}"], *(row[key] for key in keys)
-        if middle is None:
-            continue
-        label = row_label(row, varying)
-        ends = (middle if end is None else end for end in (low, high))
-        curves.setdefault(label, []).append((place, *(value * scale for value in (middle, *ends))))
-    return {label: sorted(points) for label, points in curves.items()}
-
-
-def _curves_to_colour(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: RankingHead) -> list[str]:
-    means: dict[str, list[float]] = {}
-    baselines = []
-    for row in rows:
-        label = row_label(row, varying)
-        if row["mean"] is not None and not math.isnan(row["mean"]):
-            means.setdefault(label, []).append(row["mean"])
-        if row["is_baseline"] and label not in baselines:
-            baselines.append(label)
-    sign = 1 if head.direction == "min" else -1
-    ordered = sorted(means, key=lambda label: sign * float(np.mean(means[label])))
-    if len(ordered) <= MOST_CURVES:
-        return ordered
-    shown = [label for label in ordered if label not in baselines][: max(1, MOST_CURVES - len(baselines))]
-    return [label for label in ordered if label in shown or label in baselines]
-
-
-def _curve_panel(axes: Axes, curves: Mapping[str, Sequence[tuple[float, ...]]], shown: Sequence[str]) -> None:
-    """Draw curves: few with bands, several with bars that stand beside each other.
-
-    Where no configuration has a second place, as in a sample, they are dots around their local mean.
-    """
-    if _is_sample(curves):
-        across, up = np.array([points[0][:2] for points in curves.values()]).T
-        axes.plot(across, up, "o", markersize=4, color=style.UNSURE, alpha=0.6)
-        along = np.linspace(across.min(), across.max(), 101)
-        axes.plot(along, _local_mean(across, up, along), color=style.BETTER, linewidth=2)
-        return
-    colours = style.series_colours(shown)
-    places = sorted({point[0] for points in curves.values() for point in points})
-    gap = min(np.diff(places), default=0.0)
-    for label in sorted(curves, key=lambda label: label in colours):
-        points = np.asarray(curves[label], dtype=float).T
-        if label not in colours:
-            axes.plot(points[0], points[1], color="#CFCFCF", linewidth=1, zorder=1, label=_OTHERS)
-            continue
-        index = shown.index(label)
-        look: dict[str, Any] = {
-            "color": colours[label],
-            "marker": style.MARKERS[index % len(style.MARKERS)],
-            "label": label,
-        }
-        if len(shown) <= _MOST_BANDS:
-            axes.fill_between(points[0], points[2], points[3], color=colours[label], alpha=0.13, linewidth=0)
-            axes.plot(points[0], points[1], markersize=5, **look)
-        else:
-            aside = gap * 0.07 * (index - (len(shown) - 1) / 2)
-            axes.vlines(points[0] + aside, points[2], points[3], color=colours[label], linewidth=1.1)
-            axes.plot(points[0] + aside, points[1], markersize=4.5, linewidth=1.2, **look)
-
-
-def _is_sample(curves: Mapping[str, Sequence[tuple[float, ...]]]) -> bool:
-    """Return whether these are many configurations with a place each, so that nothing is a curve."""
-    return len(curves) > MOST_CURVES and all(len(points) == 1 for points in curves.values())
-
-
-def _local_mean(across: FloatArray, up: FloatArray, at: FloatArray) -> FloatArray:
-    """Return the local linear mean of points at some places, with Gaussian weights."""
-    width = max(0.07, 0.32 * len(across) ** -0.2) * (np.ptp(across) or 1.0)
-    weights = np.exp(-0.5 * ((at[:, None] - across) / width) ** 2)
-    weights /= weights.sum(axis=1, keepdims=True)
-    mean, centre = weights @ up, weights @ across
-    apart = across - centre[:, None]
-    spread = (weights * apart**2).sum(axis=1)
-    slope = (weights * apart * up).sum(axis=1) / np.where(spread > 0, spread, 1.0)
-    return np.asarray(mean + slope * (at - centre))
-
-
-def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path:
-    """Draw the objective over two parameters: the difference to the baseline in colour, both as text.
-
-    Where further parameters vary, a field shows the mean over them.
-
-    Parameters
-    ----------
-    ranking
-        As `rank` makes it.
-    across, down
-        The parameters of the columns and of the rows.
-    path
-        Where the figure goes.
-    """
-    head = ranking_head(ranking)
-    groups = list(strata(ranking))
-    every = ranking.to_pylist()
-    columns = distinct([row[f"param.{across}"] for row in every])
-    lines = distinct([row[f"param.{down}"] for row in every])
-    paired = any(row["relative"] is not None for row in every)
-    fields = [_fields(rows, across, down, columns, lines, paired=paired) for _, rows in groups]
-    others = varying_parameters(ranking, without=[*head.group_by, across, down])
-    width, height = max(5.4, 1.25 * len(columns) + 1.6), 1.7 + 0.55 * len(lines)
-    with style.figure(width * len(groups), height, 1, ncols=len(groups), squeeze=False) as (drawing, axes):
-        for (name, _), (means, colours), panel in zip(groups, fields, axes[0], strict=True):
-            image = _heat_panel(panel, means, colours, head, paired=paired)
-            # Long names break at their hyphens, so that neighbours do not run into each other.
-            texts = [
-                text.replace("-", "-\n") if len(text) > 12 else text for text in map(value_text, columns)
-            ]
-            panel.set_xticks(range(len(columns)), texts)
-            panel.set_yticks(range(len(lines)), [value_text(value) for value in lines])
-            panel.set_xlabel(across)
-            panel.set_ylabel(down)
-            # A workload without a single value still has its panel, of empty fields.
-            ends = (colours < -_FARTHEST).any() and paired, (colours > _FARTHEST).any() and paired
-            beyond = "both" if all(ends) else "min" if ends[0] else "max" if ends[1] else "neither"
-            bar = drawing.colorbar(image, ax=panel, aspect=24, extend=beyond)
-            bar.outline.set_visible(False)
-            bar.set_label("difference to the baseline, %" if paired else head.axis)
-            over = f", mean over {', '.join(others)}" if others else ""
-            # Small print wider than its panel would leave the panels no room.
-            title = textwrap.fill(f"{head.axis}{over}; {head.better} is better", int(8 * width))
-            style.head(panel, name, title)
-        return style.save(drawing, path)
-
-
-def _fields(
-    rows: Sequence[Mapping[str, Any]],
-    across: str,
-    down: str,
-    columns: Sequence[Any],
-    lines: Sequence[Any],
-    *,
-    paired: bool,
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the means and the values to colour, shape (rows, columns) each; NaN where there are none."""
-    key = "relative" if paired else "mean"
-    cells: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for row in rows:
-        if row["mean"] is not None and not math.isnan(row["mean"]):
-            place = lines.index(row[f"param.{down}"]), columns.index(row[f"param.{across}"])
-            value = row[key] if row[key] is not None else (0.0 if row["is_baseline"] else math.nan)
-            cells.setdefault(place, []).append((row["mean"], value * (100 if paired else 1)))
-    shape = len(lines), len(columns)
-    means, colours = np.full(shape, np.nan), np.full(shape, np.nan)
-    for place, values in cells.items():
-        means[place], colours[place] = np.mean(values, axis=0)
-    return means, colours
-
-
-def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, paired: bool) -> Any:
-    if paired:
-        # Blue is better, orange-red is worse, whichever direction the objective has. One field that
-        # is far worse than the rest would wash out all others, so the scale ends at ±100 %.
-        largest = min(_FARTHEST, float(np.nanmax(np.abs(colours), initial=1.0)))
-        norm: Normalize = TwoSlopeNorm(0, -largest, largest)
-        colour_map = "RdBu_r" if head.direction == "min" else "RdBu"
-    else:
-        finite = colours[~np.isnan(colours)]
-        norm = Normalize(float(finite.min()), float(finite.max())) if finite.size else Normalize(0.0, 1.0)
-        colour_map = "cividis_r" if head.direction == "min" else "cividis"
-    places = range(means.shape[1]), range(means.shape[0])
-    image = axes.pcolormesh(*places, colours, norm=norm, cmap=colour_map, edgecolors="white", linewidth=2)
-    axes.invert_yaxis()
-    axes.grid(False)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    for (line, column), value in np.ndenumerate(means):
-        red, green, blue, _ = image.cmap(norm(colours[line, column]))
-        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-        text = number_text(float(value), 3)
-        if paired and not math.isnan(value):
-            text += f"\n{percent_text(float(colours[line, column]) / 100)}"
-        axes.text(
-            column,
-            line,
-            text,
-            ha="center",
-            va="center",
-            fontsize=8.5,
-            linespacing=1.25,
-            color="white" if dark and not math.isnan(value) else "#222222",
-        )
-    return image
-
-
 #: Pairs of objectives that are drawn at most.
 _MOST_PAIRS = 3
 
@@ -444,7 +181,7 @@ def plot_fronts(fronts: Sequence[Front], path: Path) -> Path:
     fronts
         Of the same objectives, a row of panels each; with more than two objectives a panel per pair.
     path
-        Where the figure goes.
+        The figure's file.
     """
     pairs = list(combinations(range(len(fronts[0].heads)), 2))[:_MOST_PAIRS]
     size = 5.2 * len(pairs) + 0.6, 4.2 * len(fronts) + 0.3

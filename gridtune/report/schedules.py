@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -14,10 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridtune.core.cells import CellResult
-from gridtune.core.system import Outcome
 from gridtune.errors import GridtuneError
-from gridtune.report.labels import row_label, varying_parameters
-from gridtune.report.rankings.ranking import ranking_head, strata
+from gridtune.report.labels import file_text
 from gridtune.report.summary import Summary
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads
@@ -40,8 +37,6 @@ class ScheduleFiles:
         Its name.
     tables
         Configuration id to the Parquet file of its schedule: the best and the baseline.
-    others
-        The same of the next best configurations, if they were asked for.
     figure
         Utilisation and queue length over time of the schedules in `tables`.
     replicate
@@ -52,7 +47,6 @@ class ScheduleFiles:
 
     stratum: str
     tables: Mapping[str, Path] = field(default_factory=dict)
-    others: Mapping[str, Path] = field(default_factory=dict)
     figure: Path | None = None
     replicate: str = ""
     processors: int = 0
@@ -96,10 +90,11 @@ class ReportMaterial:
     @property
     def ranks(self) -> dict[str, float]:
         """Rank by the first objective of each configuration, by its id; infinity where it has none."""
-        for ranking in self.summary.rankings.values():
-            rows = ranking.select(["configuration_id", "rank"]).to_pylist()
-            return {row["configuration_id"]: math.inf if row["rank"] is None else row["rank"] for row in rows}
-        return {}
+        return {
+            row["configuration_id"]: math.inf if row["rank"] is None else row["rank"]
+            for ranking in list(self.summary.rankings.values())[:1]
+            for row in ranking.rows
+        }
 
     def tables_of(self, result: CellResult) -> Mapping[str, pa.Table]:
         """Run a cell again and return the tables its system makes of it (`Outcome.tables`).
@@ -122,9 +117,7 @@ class ReportMaterial:
         return _workloads_of(self.summary)
 
 
-def write_schedules(
-    summary: Summary, results: Sequence[CellResult], directory: Path, best: int = 1
-) -> list[ScheduleFiles]:
+def write_schedules(summary: Summary, results: Sequence[CellResult], directory: Path) -> list[ScheduleFiles]:
     """Run one replicate of each stratum's best and baseline configuration again, and keep the schedules.
 
     Parameters
@@ -134,9 +127,7 @@ def write_schedules(
     results
         The sweep's results.
     directory
-        Where the files go.
-    best
-        How many of the best configurations of each stratum.
+        The folder of the files.
 
     Returns
     -------
@@ -147,14 +138,13 @@ def write_schedules(
     if not summary.rankings:
         return []
     ranking = next(iter(summary.rankings.values()))
-    varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
     done: dict[str, dict[str, CellResult]] = {}
     for result in results:
         if result.state == "done":
             done.setdefault(result.configuration_id, {})[result.replicate] = result
     workloads = _workloads_of(summary)
     drawn = []
-    for name, rows in strata(ranking):
+    for name, rows in ranking.strata.items():
         first = [row for row in rows if row["rank"] == 1][:1]
         shown = first and first + [row for row in rows if row["is_baseline"] and row not in first][:1]
         replicates = [done.get(row["configuration_id"], {}) for row in shown]
@@ -168,12 +158,9 @@ def write_schedules(
             roles = [
                 role for role, has in (("best", row["rank"] == 1), ("baseline", row["is_baseline"])) if has
             ]
-            cells[f"{row_label(row, varying)} ({' and '.join(roles)})"] = results_of[shared[0]]
-        ranked = [row for row in rows if row["rank"] is not None][:best]
-        next_best = [done[row["configuration_id"]] for row in ranked if row not in shown]
-        others = [cells_of[shared[0]] for cells_of in next_best if shared[0] in cells_of]
+            cells[f"{ranking.label(row)} ({' and '.join(roles)})"] = results_of[shared[0]]
         try:
-            files = _write(name, cells, others, summary.facts.system, workloads, directory)
+            files = _write(name, cells, summary.facts.system, workloads, directory)
         except GridtuneError:
             # The results stand without it; a trace may have been moved since.
             continue
@@ -192,8 +179,9 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
         return []
     index = json.loads(path.read_text(encoding="utf-8"))
     for entry in index:
-        for part in ("tables", "others"):
-            entry[part] = {key: directory / name for key, name in entry.get(part, {}).items()}
+        # An earlier gridtune could also keep those of the next best configurations.
+        entry.pop("others", None)
+        entry["tables"] = {key: directory / name for key, name in entry["tables"].items()}
         entry["figure"] = directory / entry["figure"]
     return [ScheduleFiles(**entry) for entry in index]
 
@@ -204,41 +192,27 @@ def _workloads_of(summary: Summary) -> Workloads:
 
 
 def _write(
-    stratum: str,
-    cells: Mapping[str, CellResult],
-    others: Sequence[CellResult],
-    system: str,
-    workloads: Workloads,
-    directory: Path,
+    stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
 ) -> ScheduleFiles | None:
-    from gridtune.core.schedules.plots import LoadCurves, plot_load  # noqa: PLC0415
+    from gridtune.core.schedules.plots import LoadCurves, plot_load  # noqa: PLC0415 (matplotlib)
 
-    slug = re.sub(r"[^\w.=-]+", "-", stratum).strip("-") or "all"
-    tables, beside, curves, replicate, processors = {}, {}, {}, "", 0
-
-    def keep(cell: CellResult, word: str) -> tuple[Path, Outcome] | None:
+    slug = file_text(stratum) or "all"
+    tables, curves, replicate, processors = {}, {}, "", 0
+    for role, cell in cells.items():
         outcome = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads).outcome
         if _TABLE not in outcome.tables:
-            return None
+            continue
+        # Best and baseline in the file's name, the configuration in the figure.
+        word = "baseline" if role.endswith("(baseline)") else "best"
         path = directory / f"{slug}-{word}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(outcome.tables[_TABLE], path, compression="zstd")
-        return path, outcome
-
-    for role, cell in cells.items():
-        # Best and baseline in the file's name, the configuration in the figure.
-        kept = keep(cell, "baseline" if role.endswith("(baseline)") else "best")
-        if kept is not None:
-            tables[cell.configuration_id], outcome = kept
-            processors = int(outcome.notes["processors"])
-            curves[role] = LoadCurves.of_table(outcome.tables[_TABLE], processors)
-            replicate = cell.replicate
+        tables[cell.configuration_id] = path
+        processors = int(outcome.notes["processors"])
+        curves[role] = LoadCurves.of_table(outcome.tables[_TABLE], processors)
+        replicate = cell.replicate
     if not curves:
         return None
-    for place, cell in enumerate(others, start=2):
-        kept = keep(cell, f"best-{place}")
-        if kept is not None:
-            beside[cell.configuration_id] = kept[0]
     title = ", ".join(part for part in (stratum, replicate) if part)
     figure = plot_load(curves, directory / f"{slug}-utilisation-and-queue.png", title=title)
-    return ScheduleFiles(stratum, tables, beside, figure, replicate, processors)
+    return ScheduleFiles(stratum, tables, figure, replicate, processors)

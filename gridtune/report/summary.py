@@ -1,13 +1,12 @@
-"""The report of a sweep: its rankings, and the files that show them."""
+"""The findings of a sweep, made once, and the files that show them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import combinations
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,53 +18,28 @@ from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.core.system import Measure, System, get_system, system_names
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues
-from gridtune.report.card import OF_CLASS, Card, CardMaterial
+from gridtune.report.card import Card, cards_of
 from gridtune.report.facts import SweepFacts, has_configuration, write_json
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     file_text,
+    in_table,
     parameter_names,
     percent_text,
-    row_label,
     row_parameters,
     value_text,
     varying_parameters,
 )
-from gridtune.report.rankings.cells import configuration_parameters
+from gridtune.report.rankings.bounds import Bounds, constrained, constrained_overall, judge_constraints
+from gridtune.report.rankings.cells import Cells, configuration_parameters, read_cells
 from gridtune.report.rankings.combined import Front, front_table, fronts_of, rank_overall
-from gridtune.report.rankings.eligibility import (
-    Bounds,
-    constrained,
-    constrained_overall,
-    judge_constraints,
-    raced,
-    raced_overall,
-)
-from gridtune.report.rankings.ranking import (
-    has_values,
-    rank,
-    ranking_head,
-    share_error,
-    strata,
-)
-from gridtune.report.tables import ranking_html, ranking_markdown, table_csv
-from gridtune.sweep.journal.results import in_table
-from gridtune.sweep.search.racing import RacePlan
+from gridtune.report.rankings.ranking import Ranking, has_values, rank, without_verdicts
+from gridtune.report.tables import ranking_markdown, table_csv
 
-__all__ = [
-    "DERIVED_FILE",
-    "Best",
-    "Summary",
-    "list_derived",
-    "numeric_parameters",
-    "summarise",
-    "write_report",
-]
+__all__ = ["DERIVED_FILE", "Best", "Summary", "list_derived", "summarise", "write_report"]
 
-#: A numeric parameter with at least this many values is an axis rather than a set of cases.
-_POINTS_OF_A_CURVE = 3
-#: Figures over pairs of parameters are drawn for this many pairs at most.
-_MOST_PAIRS = 3
+#: The metric that each class of jobs is judged by.
+_OF_CLASS = "wait_mean"
 #: Fronts of this many strata are drawn at most.
 _MOST_FRONTS = 8
 
@@ -101,81 +75,67 @@ class Best:
 
 @dataclass(frozen=True)
 class Summary:
-    """The rankings of a sweep.
+    """The findings of a sweep: tables, cards, the page, figures and JSON are views of it.
 
     Attributes
     ----------
     facts
-        What the sweep is about.
+        The facts of the sweep.
+    cells
+        Its cells.
     rankings
         Objective to its ranking within each stratum.
     overall
         Objective to the ranking over all strata, where there are several.
-    curves
-        Objective to the ranking that figures over parameters are drawn from: split by workload alone.
+    bounds
+        Configuration id to its judged constraints.
+    measures
+        Metric to unit and direction, of those that cards show beside the first objective, in order.
+    classes
+        Workload to the conditions of its classes of jobs.
+    ignored
+        Workload to the parts of its log that are not modelled.
     remarks
-        What of the logs was ignored, assumed or cut off, and metrics that cells lack, a sentence each.
-    material
-        What the cards are made of.
+        Parts of the logs that were ignored, assumed or cut off, and metrics that cells lack, a sentence each.
     """
 
     facts: SweepFacts
-    rankings: Mapping[str, pa.Table]
-    overall: Mapping[str, pa.Table]
-    curves: Mapping[str, pa.Table]
+    cells: Cells
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
+    overall: Mapping[str, Ranking] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=dict)
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    classes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    ignored: Mapping[str, str] = field(default_factory=dict)
     remarks: Sequence[str] = ()
-    material: CardMaterial | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rankings", "overall", "curves"):
+        for name in ("rankings", "overall"):
             object.__setattr__(self, name, NamedValues(getattr(self, name)))
 
     @cached_property
     def cards(self) -> list[Card]:
         """The verdicts: by objective, over all strata first where there are several."""
-        return [] if self.material is None else self.material.cards()
+        return cards_of(self)
 
     @cached_property
     def fronts(self) -> list[Front]:
         """The Pareto fronts of several objectives: over all strata, if there are several, and of each."""
         return fronts_of(self.rankings, self.overall)
 
-    def sharing_error(self) -> Summary:
-        """Return the summary with one error of 5 % for the verdicts of all its tables together."""
-        both = (self.rankings, self.overall)
-        tables = sum(len(list(strata(table))) for tables in both for table in tables.values())
-        rankings, overall = (
-            {objective: share_error(table, tables) for objective, table in each.items()} for each in both
-        )
-        material = (
-            None if self.material is None else replace(self.material, rankings=rankings, overall=overall)
-        )
-        return replace(self, rankings=rankings, overall=overall, material=material)
-
     @property
     def best(self) -> list[Best]:
         """The best configuration of each stratum by the first objective, where one has a rank."""
-        if not self.rankings:
-            return []
-        ranking = next(iter(self.rankings.values()))
-        varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
-        best = []
-        for name, rows in strata(ranking):
-            if rows[0]["rank"] is not None:
-                best.append(Best(name, row_label(rows[0], varying), rows[0]))
-        return best
-
-    def rows(self) -> dict[str, dict[str, Mapping[str, Any]]]:
-        """Return configuration id to objective to its row in the ranking."""
-        rows: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for objective, ranking in self.rankings.items():
-            for row in ranking.to_pylist():
-                rows.setdefault(row["configuration_id"], {})[objective] = row
-        return rows
+        return [
+            Best(name, ranking.label(rows[0]), rows[0])
+            for ranking in list(self.rankings.values())[:1]
+            for name, rows in ranking.strata.items()
+            if rows[0]["rank"] is not None
+        ]
 
     @property
-    def tables(self) -> Iterator[tuple[str, pa.Table]]:
-        """Every table with the name of its file: the strata's, then the overall one, by objective."""
+    def tables(self) -> Iterator[tuple[str, Ranking]]:
+        """Every ranking with the name of its file: the strata's, then the overall one, by objective."""
         for objective, ranking in self.rankings.items():
             yield f"ranking-{file_text(objective)}", ranking
             if objective in self.overall:
@@ -204,7 +164,7 @@ class Summary:
 def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] = ()) -> Summary:
     """Rank a sweep's configurations by each of its objectives.
 
-    Results are those of the table, for their notes: the summary says what these ignored.
+    Results are those of the table, for their notes: the summary lists the ignored parts of the logs.
 
     A parameter that varies and that the baseline leaves open is a condition (the load, say): each of its
     values is ranked by itself, against the baseline under that same condition.
@@ -215,11 +175,11 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         If no cell has the baseline's parameters.
     """
     system = get_system(facts.system) if facts.system in system_names() else None
-    rankings, overall, curves = _ranked(table, facts, {} if system is None else system.value_warnings)
+    cells, rankings, overall = _ranked(table, facts, {} if system is None else system.value_warnings)
     constraints = facts.constraints
     bounds: Bounds = {}
     if constraints and rankings:
-        bounds = judge_constraints(table, next(iter(rankings.values())), constraints)
+        bounds = judge_constraints(cells, constraints)
         rankings = {name: constrained(ranking, bounds, constraints) for name, ranking in rankings.items()}
         overall = {
             name: constrained_overall(ranking, rankings[name], constraints)
@@ -230,62 +190,54 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         notes.setdefault(result.workload, []).append(result.notes)
     remarks = {workload: merged_remarks(among) for workload, among in notes.items()}
     measures = _measures(table, facts, system)
-    material = CardMaterial(
-        table,
-        rankings,
-        overall,
-        fronts_of(rankings, overall),
-        bounds,
-        measures,
-        {
-            workload: next((note["classes"] for note in among if "classes" in note), {})
-            for workload, among in notes.items()
-        },
-        {workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
-    )
     lines = [
         f"{workload}: {line}" if len(notes) > 1 else line
         for workload, remark in remarks.items()
         for line in remark_lines(remark, most=True)
     ]
     lines += _missing(table, facts, measures)
-    by_class = system is not None and f"{OF_CLASS}[wide]" in system.metrics
+    if facts.is_race:
+        lines.append(
+            "this sweep was a race, which gridtune no longer runs. It stopped configurations by results, so "
+            "it has no verdicts. Sweep the space with the strategy grid, random or sobol: finished cells "
+            "are kept, and the missing ones run"
+        )
+    by_class = system is not None and f"{_OF_CLASS}[wide]" in system.metrics
     if by_class and any("classes" not in note for among in notes.values() for note in among if note):
-        lines.append("cells of an earlier gridtune have no metrics by class of jobs: who pays is not known")
-    return Summary(facts, rankings, overall, curves, lines, material)
-
-
-_Rankings = dict[str, pa.Table]
+        lines.append("cells of an earlier gridtune have no metrics by class of jobs: who loses is not known")
+    return Summary(
+        facts,
+        cells,
+        rankings,
+        overall,
+        bounds,
+        measures,
+        classes={
+            workload: next((note["classes"] for note in among if "classes" in note), {})
+            for workload, among in notes.items()
+        },
+        ignored={workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
+        remarks=lines,
+    )
 
 
 def _ranked(
     table: pa.Table, facts: SweepFacts, warnings: Mapping[str, Mapping[str, str]]
-) -> tuple[_Rankings, _Rankings, _Rankings]:
-    """Return for each objective its ranking within each stratum, that over all, and that for curves."""
+) -> tuple[Cells, dict[str, Ranking], dict[str, Ranking]]:
+    """Return the cells, and for each objective its ranking within each stratum and that over all."""
+    measured = [one for one in facts.objectives if f"metric.{one.metric}" in table.column_names]
     baseline = _baseline(table, facts)
-    conditions = _conditions(table, baseline)
-    race = RacePlan.stored(facts.space)
-    rankings, overall, curves = {}, {}, {}
-    for objective in facts.objectives:
-        name = objective.metric
-        if f"metric.{name}" not in table.column_names:
-            continue
-        ranked = partial(
-            rank,
-            table,
-            objective=name,
-            direction=objective.direction,
-            baseline=baseline,
-            unit=objective.unit,
-            warnings=warnings,
-        )
-        ranking = ranked(group_by=("workload", *conditions))
-        over_all = rank_overall(table, ranking)
-        rankings[name] = ranking if race is None else raced(ranking, table, race)
-        curves[name] = ranked() if conditions else rankings[name]
+    if not measured:
+        return Cells(table, {}, (), "replicate", [], []), {}, {}
+    cells = read_cells(table, baseline, ("workload", *_conditions(table, baseline)))
+    rankings, overall = {}, {}
+    for one in measured:
+        ranking = rank(cells, objective=one.metric, direction=one.direction, unit=one.unit, warnings=warnings)
+        over_all = rank_overall(cells, ranking.head)
+        rankings[one.metric] = without_verdicts(ranking) if facts.is_race else ranking
         if over_all is not None:
-            overall[name] = over_all if race is None else raced_overall(over_all, ranking, table, race)
-    return rankings, overall, curves
+            overall[one.metric] = without_verdicts(over_all) if facts.is_race else over_all
+    return cells, rankings, overall
 
 
 def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict[str, Measure]:
@@ -299,7 +251,7 @@ def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict
         for one in facts.objectives[1:]
     }
     by_class = [
-        name.removeprefix("metric.") for name in table.column_names if name.startswith(f"metric.{OF_CLASS}[")
+        name.removeprefix("metric.") for name in table.column_names if name.startswith(f"metric.{_OF_CLASS}[")
     ]
     watched = () if system is None else system.watched_metrics
     for name in (*(one.metric for one in facts.constraints), *watched, *by_class):
@@ -320,7 +272,7 @@ def _missing(table: pa.Table, facts: SweepFacts, measures: Mapping[str, Measure]
         if lacking:
             yield (
                 f"{name} is missing in {lacking:,} of {done.num_rows:,} cells, which did not measure it; "
-                f"`gridtune rerun FOLDER --add-metric '{name}'` does"
+                f"`gridtune results rerun FOLDER --add-metric '{name}'` does"
             )
 
 
@@ -356,16 +308,11 @@ def write_report(summary: Summary, directory: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        `ranking.md`, a CSV and an HTML page per table, with several objectives `front.csv`, and the
-        figures in `plots/`.
+        `ranking.md`, a CSV per table, with several objectives `front.csv`, and the figures in `plots/`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = [_written(directory / "ranking.md", summary.markdown)]
-    for name, table in summary.tables:
-        files.append(_written(directory / f"{name}.csv", table_csv(table)))
-        files.append(
-            _written(directory / f"{name}.html", ranking_html(table, f"{summary.facts.name}: {name}"))
-        )
+    files += [_written(directory / f"{name}.csv", table_csv(one.table)) for name, one in summary.tables]
     for prefix, fronts in _fronts(summary):
         files.append(_written(directory / f"{prefix}front.csv", table_csv(front_table(fronts))))
     return [*files, *_figures(summary, directory / "plots")]
@@ -385,44 +332,13 @@ def _written(path: Path, text: str) -> Path:
 
 
 def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
-    from gridtune.report.plots import (  # noqa: PLC0415
-        plot_against,
-        plot_fronts,
-        plot_heat_map,
-        plot_ranking,
-    )
+    from gridtune.report.plots import plot_fronts, plot_ranking  # noqa: PLC0415 (matplotlib)
 
     for prefix, fronts in _fronts(summary):
         yield plot_fronts(fronts[:_MOST_FRONTS], directory / f"{prefix}front.png")
-    for objective, ranking in summary.rankings.items():
-        if not has_values(ranking.to_pylist()):
-            continue
-        name = file_text(objective)
-        if objective in summary.overall and has_values(summary.overall[objective].to_pylist()):
-            yield plot_ranking(summary.overall[objective], directory / f"overall-{name}.png")
-        yield plot_ranking(ranking, directory / f"ranking-{name}.png")
-        curves = summary.curves[objective]
-        numeric = numeric_parameters(curves)
-        varying = varying_parameters(curves, without=ranking_head(curves).group_by)
-        words = [parameter for parameter in varying if parameter not in numeric]
-        for parameter in numeric:
-            yield plot_against(curves, parameter, directory / f"{name}-against-{parameter}.png")
-        for pair in list(combinations(words, 2))[:_MOST_PAIRS]:
-            # The longer list goes down, where there is room for its words.
-            across, down = sorted(pair, key=lambda name: len(curves[PARAMETER_PREFIX + name].unique()))
-            path = directory / f"{name}-over-{down}-and-{across}.png"
-            yield plot_heat_map(curves, across, down, path)
-
-
-def numeric_parameters(ranking: pa.Table) -> list[str]:
-    """Return the parameters that vary and have enough numbers to draw a curve over."""
-    names = []
-    for name in varying_parameters(ranking, without=ranking_head(ranking).group_by):
-        column = ranking[PARAMETER_PREFIX + name]
-        number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        if number and len(column.unique()) >= _POINTS_OF_A_CURVE:
-            names.append(name)
-    return names
+    for name, ranking in summary.tables:
+        if has_values(ranking.rows):
+            yield plot_ranking(ranking, directory / f"{name}.png")
 
 
 #: The list in a sweep's folder.

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import io
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,20 +28,20 @@ from gridtune.report.labels import (
     number_text,
     percent_text,
     value_text,
-    varying_parameters,
 )
 from gridtune.report.rankings.combined import FEWEST_LOGS
 from gridtune.report.rankings.ranking import (
     LEVEL,
+    Ranking,
     RankingHead,
+    Row,
     Verdict,
     has_values,
-    ranking_head,
     shown_rows,
-    strata,
     verdict_text,
 )
 from gridtune.statistics.dependence import effective_number
+from gridtune.statistics.sample_size import fewest_replicates
 
 __all__ = [
     "MARKS",
@@ -51,7 +50,6 @@ __all__ = [
     "plain_table",
     "print_ranking",
     "ranking_heading",
-    "ranking_html",
     "ranking_markdown",
     "ranking_notes",
     "report_console",
@@ -70,29 +68,27 @@ MARKS = {
 #: Columns of text that a report has where no terminal says otherwise.
 WIDTH = 120
 INCOMPLETE_NOTE = (
-    "* not every replicate has a result: without a rank, in order of the difference to the best "
-    "on the replicates that both have"
+    "* no rank: some replicates have no result; ordered by the difference to the best on common replicates"
 )
 TYPICALLY_NOTE = (
-    "better typically: in most replicates, but the mean is not settled; n of them can miss 3/n of all, and "
-    "so many that are twice as bad as the worst one here would undo it"
+    "better typically: better in most replicates; a few unusually bad ones, which this sample may not "
+    "contain, could reverse the mean (assumed: a share of 3/n, twice as bad as the worst here)"
 )
-GAP_NOTE = "gap: how far the mean is from a bound that no policy can beat; the best possible is in between"
-#: What replicates are, for headings, and what follows from it for their intervals.
+GAP_NOTE = "gap: distance of the mean from a bound that no policy can beat"
+#: The replicates in words, for headings, and the scope of their intervals.
 _REPLICATES = {
     "window": (
         "windows of this log",
-        "intervals and verdicts are over the windows of one log, which follow each "
-        "other; they do not say what holds on another log",
+        "intervals and verdicts cover windows of this one log; another log may give a different result",
     ),
     "seed": (
         "seeds",
-        "intervals and verdicts are over seeds: other random numbers, and everything else the same",
+        "intervals and verdicts cover seeds: other random numbers, everything else the same",
     ),
     "shake": (
         "shaken copies of this log",
-        "intervals and verdicts are over copies of one log that share its jobs; "
-        "they do not say what holds on other jobs",
+        "intervals and verdicts cover copies of one log, which share its jobs; other jobs may give a "
+        "different result",
     ),
     "replicate": ("replicates", ""),
 }
@@ -105,10 +101,12 @@ class _Column:
     cells: list[str]
 
 
-def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: RankingHead) -> list[_Column]:
-    """Lay out the rows of one stratum: only the columns that say something."""
+def _columns(ranking: Ranking, rows: Sequence[Row]) -> list[_Column]:
+    """Lay out the rows of one stratum, without empty columns."""
+    head = ranking.head
     columns = [_Column("#", False, ["–" if row["rank"] is None else str(row["rank"]) for row in rows])]
-    columns += [_Column(name, True, [value_text(row[f"param.{name}"]) for row in rows]) for name in varying]
+    for name in ranking.varying:
+        columns.append(_Column(name, True, [value_text(row[PARAMETER_PREFIX + name]) for row in rows]))
     columns.append(_Column("n", False, [f"{row['n']}{'' if row['complete'] else '*'}" for row in rows]))
     if not head.overall:
         intervals = [interval_text(row["ci_low"], row["ci_high"], number_text) or "–" for row in rows]
@@ -128,15 +126,13 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
         columns.append(_Column("verdict", True, [verdict_text(row) for row in rows]))
     if head.subject_to:
         columns.append(_Column("bounds", True, [row["subject_to"] for row in rows]))
-    if any(row.get("race") for row in rows):
-        columns.append(_Column("race", True, [row["race"] for row in rows]))
     if any(row["failures"] for row in rows):
         columns.append(_Column("failed", False, [str(row["failures"] or "") for row in rows]))
     return columns
 
 
 def ranking_heading(name: str, rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
-    """Return what stands over a stratum's rows: what is measured, over how many replicates or logs."""
+    """Return the heading of a stratum: the measure, and the number of replicates or logs."""
     planned = max((row["planned"] for row in rows), default=0)
     if head.overall:
         over = f" over {count_text(_logs(rows), 'log')}" if _logs(rows) else ""
@@ -152,18 +148,16 @@ def _logs(rows: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _laid_out(
-    ranking: pa.Table, limit: int | None
-) -> Iterator[tuple[str, list[dict[str, Any]], list[_Column], list[str]]]:
+    ranking: Ranking, limit: int | None
+) -> Iterator[tuple[str, list[Row], list[_Column], list[str]]]:
     """Yield the heading of each stratum, the rows to show, their columns and the notes below them."""
-    head = ranking_head(ranking)
-    varying = varying_parameters(ranking, without=head.group_by)
-    for name, every in strata(ranking):
+    for name, every in ranking.strata.items():
         rows = shown_rows(every, limit)
-        heading = ranking_heading(name, every, head)
-        yield heading, rows, _columns(rows, varying, head), list(ranking_notes(every, rows, head))
+        heading = ranking_heading(name, every, ranking.head)
+        yield heading, rows, _columns(ranking, rows), list(ranking_notes(every, rows, ranking.head))
 
 
-def print_ranking(*rankings: pa.Table, console: Console | None = None, limit: int | None = 30) -> None:
+def print_ranking(*rankings: Ranking, console: Console | None = None, limit: int | None = 30) -> None:
     """Print rankings, a table per stratum, the baseline's row marked.
 
     A note stands below the first table that it holds for, and is not printed again.
@@ -171,9 +165,9 @@ def print_ranking(*rankings: pa.Table, console: Console | None = None, limit: in
     Parameters
     ----------
     rankings
-        As `rank` makes them.
+        The rankings.
     console
-        Where to; the standard output if not given.
+        The console; the standard output if not given.
     limit
         Rows of a stratum at most (the baseline's always among them); None for all.
     """
@@ -184,7 +178,7 @@ def print_ranking(*rankings: pa.Table, console: Console | None = None, limit: in
     ):
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         columns = list(every_column)
-        # What says least is left out until the table fits; the files have all of it.
+        # The least important columns are left out until the table fits; the files have all of them.
         for title in ("IQM", "95 %", "n"):
             if sum(2 + max(map(len, [column.title, *column.cells])) for column in columns) <= console.width:
                 break
@@ -219,7 +213,7 @@ def report_console() -> Console:
 def ranking_notes(
     every: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]], head: RankingHead
 ) -> Iterable[str]:
-    """Yield what a reader of these rows must know; `every` holds the others of the stratum too."""
+    """Yield the notes that these rows need; `every` holds the others of the stratum too."""
     for parameter, warnings in head.warnings.items():
         values = {row.get(PARAMETER_PREFIX + parameter) for row in shown}
         yield from (f"{parameter}={value}: {warnings[value]}" for value in warnings.keys() & values)
@@ -227,24 +221,13 @@ def ranking_notes(
         yield f"{len(every) - len(shown)} more configurations are in the saved table"
     if not has_values(every):
         yield "no replicate has a value of the objective"
-    elif "race" in every[0]:
-        if not all(row["complete"] for row in every):
-            yield "stopped: has fewer replicates than others, so no rank; compared on those it shares"
-        if any(row["pairs"] for row in every):
-            yield (
-                "better, worse: shown at a look of the race, at its error over all looks, with the spread of "
-                "all configurations; the interval, of few replicates alone, may still include 0"
-            )
-        if note := _scope(every, head):
-            yield note
-        return
     elif not all(row["complete"] for row in shown):
         yield INCOMPLETE_NOTE
     if any(row["gap"] is not None for row in shown):
         yield GAP_NOTE
     if head.subject_to:
         bounds = "; ".join(head.subject_to)
-        yield f"bounds: {bounds}, judged by the 95 % interval; what violates one has no rank"
+        yield f"bounds: {bounds}, judged by the 95 % interval; configurations that violate one have no rank"
     if any(row["p_value"] is not None for row in every):
         yield from _test_notes(every, shown, head)
         if note := _scope(every, head):
@@ -254,56 +237,54 @@ def ranking_notes(
 def _test_notes(
     every: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]], head: RankingHead
 ) -> Iterator[str]:
-    """Yield what verdicts mean, and what they allow for."""
+    """Yield the meaning of the verdicts, and their corrections."""
     compared = sum(row["p_value"] is not None for row in every)
     yield (
         "better, worse: the paired interval excludes 0, and so does a sign-flip test at 5 % of "
-        f"{'all ' if compared > 1 else ''}{compared} comparison{'s' if compared > 1 else ''} of "
-        + (f"the {head.tables} tables" if head.tables > 1 else "this table")
-        + (" together" if compared > 1 or head.tables > 1 else "")
+        f"{'all ' if compared > 1 else ''}{count_text(compared, 'comparison')} of this table"
+        + (" together" if compared > 1 else "")
     )
     correlation = max((row["correlation"] or 0.0 for row in every), default=0.0)
     pairs = max(row["pairs"] for row in every)
     if correlation > 0:
         number = effective_number(pairs, correlation)
-        count = "" if head.overall else f"; {pairs} say as much as {number:.1f} independent ones"
+        count = "" if head.overall else f"; {pairs} count as {number:.1f} independent ones"
         yield (
-            f"differences in neighbouring windows correlate by {correlation:.2f}{count}: "
-            "paired intervals and verdicts allow for it"
+            f"adjacent windows resemble each other (correlation {correlation:.2f}{count}); "
+            "paired intervals and verdicts correct for that"
         )
     if any(row["verdict"] == Verdict.TYPICALLY for row in shown):
         yield TYPICALLY_NOTE
-    # n pairs have 2^n sign patterns, two of which are the most extreme ones.
-    enough = math.ceil(math.log2(2 / (1 - LEVEL)))
+    enough = fewest_replicates(1 - LEVEL)
     tested = max(row["independent"] for row in every) if head.overall else pairs
     if tested < enough:
-        yield f"with {tested} replicates that test can prove nothing: {enough} would do"
+        yield f"{tested} replicates cannot show any difference: at least {enough} are needed"
 
 
 def _scope(rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
-    """Say what intervals and verdicts are over, and so what they cannot say."""
+    """Return the scope of intervals and verdicts."""
     if not head.overall:
         return _REPLICATES[head.replicate][1]
     logs = _logs(rows)
     if logs >= FEWEST_LOGS:
         return (
-            f"95 % by log: each of the {logs} logs is one observation; where it includes 0, the verdict, "
-            "which is for these logs, may not hold on another"
+            f"95 % by log: each of the {logs} logs is one observation; where it includes 0, another log may "
+            "give a different result"
         )
     these = "this log" if logs == 1 else f"these {logs} logs"
     return (
-        f"intervals and verdicts are for {these}; what holds on another takes an interval by log, "
-        f"and that at least {FEWEST_LOGS} logs"
+        f"intervals and verdicts are for {these}; an interval for other logs takes at least "
+        f"{FEWEST_LOGS} logs"
     )
 
 
-def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
+def ranking_markdown(ranking: Ranking, *, limit: int | None = None) -> str:
     """Return a ranking as Markdown, a table per stratum, the baseline's row in bold.
 
     Parameters
     ----------
     ranking
-        As `rank` makes it.
+        The ranking.
     limit
         Rows of a stratum at most (the baseline's always among them); None for all.
     """
@@ -334,16 +315,6 @@ def table_csv(table: pa.Table) -> str:
             table = table.set_column(place, table.column_names[place], plain)
     pa_csv.write_csv(table, buffer)
     return buffer.getvalue().decode()
-
-
-def ranking_html(ranking: pa.Table, title: str) -> str:
-    """Return a ranking as a page by itself, as a tracking server shows it."""
-    tables = markdown_html(ranking_markdown(ranking)).replace("<p>", '<p class="note">')
-    for verdict in (Verdict.BETTER, Verdict.TYPICALLY, Verdict.WORSE, Verdict.UNSURE):
-        kind = verdict.replace(" ", "-")
-        tables = tables.replace(f"<td class=left>{verdict}<", f'<td class="left {kind}">{verdict}<')
-    body = [f"<header><h1>{html.escape(title)}</h1></header><main><section>{tables}</section></main>"]
-    return html_document(title, body, styles=("page",))
 
 
 def markdown_html(text: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import yaml
+from pydantic import Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import Outage, SlurmCluster
@@ -22,7 +24,10 @@ __all__ = ["Effective"]
 _NEVER = 1 << 59
 
 
-@dataclass(frozen=True)
+_Share = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True, config={"extra": "forbid"})
 class Effective:
     """A cluster as it works, beside its configuration.
 
@@ -36,36 +41,33 @@ class Effective:
         The share of all processors that one user may have at a time, his widest job at least; 1 is no limit.
     """
 
-    nodes_in_service: float = 1.0
-    release_delay: int = 0
-    user_share: float = 1.0
+    nodes_in_service: _Share = 1.0
+    release_delay: Annotated[int, Field(ge=0, lt=_NEVER)] = 0
+    user_share: _Share = 1.0
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> Effective:
-        """Return those of a mapping; other keys are passed over."""
+        """Return those of a mapping; other keys are ignored."""
         return Effective(**{one.name: values[one.name] for one in fields(Effective) if one.name in values})
 
     @staticmethod
     def read(path: Path) -> Effective:
-        """Read the file that `gridtune fit` writes.
+        """Read the file that `gridtune slurm fit` writes.
 
         Raises
         ------
         WorkloadError
-            If it cannot be read, or a value is none.
+            If it cannot be read, or a value is invalid.
         """
-        hint = "`gridtune fit LOG --slurm FOLDER` writes such a file"
+        hint = "`gridtune slurm fit LOG --slurm FOLDER` writes such a file"
         try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8"))["settings"]
-            result = Effective.of(values)
-            shares = 0 < result.nodes_in_service <= 1 and 0 < result.user_share <= 1
-            fine = shares and 0 <= result.release_delay < _NEVER and set(values) <= set(asdict(result))
+            return Effective(**yaml.safe_load(path.read_text(encoding="utf-8"))["settings"])
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = str(first["loc"][0])
+            raise WorkloadError(first["msg"], path=path, field=field, hint=hint) from None
         except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
             raise WorkloadError(f"is no fit: {error}", path=path, hint=hint) from None
-        if not fine:
-            names = ", ".join(asdict(result))
-            raise WorkloadError(f"settings must be shares and seconds of {names}", path=path, hint=hint)
-        return result
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -9,12 +9,11 @@ from typing import TypeAlias
 import numpy as np
 
 from gridtune.errors import WorkloadError
-from gridtune.slurm.agreement import known_at
 from gridtune.slurm.cluster import UNLIMITED, SlurmCluster
+from gridtune.slurm.comparison import known_at, logged_jobs
 from gridtune.slurm.replay import ClusterState, Phases, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.shares import decayed_usage
-from gridtune.slurm.whatif import logged_jobs
 from gridtune.types import FloatArray
 from gridtune.workload.describe import start_instant
 from gridtune.workload.workload import Workload
@@ -51,8 +50,8 @@ class Past:
     ended
         Jobs that had ended by then, with their run times, in the order of their ends.
     submitted
-        Jobs submitted before it, in the order of submission: what comes next looks like them. The run time of
-        one that has not ended is not looked at.
+        Jobs submitted before it, in the order of submission, from which later ones are drawn. Run times of
+        unfinished jobs are ignored.
     usage
         Decayed processor-seconds of each (account, user).
     """
@@ -178,7 +177,7 @@ def forecast(
 def _arrivals(past: Past, shares: _Shares, horizon: int, stream: np.random.Generator) -> list[Request]:
     """Draw jobs that come after now: those of the last stretch of the past, then of another such stretch.
 
-    How long things go on as they are is not known: a stretch is long or short, each scale as likely.
+    The length of a busy or quiet period is unknown, so all time scales get equal weight.
     """
     now, submitted = past.now, past.submitted
     window = min(_WINDOW, now - submitted[0].submit) if submitted else 0

@@ -103,7 +103,7 @@ def _amount(text: str, name: str) -> int:
 def limits_on(
     limits: tuple[Limit, ...], accounts: SlurmAccounts, qos: str, account: str, user: str
 ) -> Iterator[tuple[Hashable, str, int]]:
-    """Yield the limits that hold for a job: what its use is summed up by, of what, and the most.
+    """Yield the limits that hold for a job: the key of its sum, the resource, and the most.
 
     A limit of the QOS hides those of accounts on the same. Of `MaxJobs` and `MaxTRES` the nearest account's
     holds. Use is not summed up, None, where each job may have so much.

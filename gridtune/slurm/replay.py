@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.shares import ShareTree
 from gridtune.types import IntArray
 
-__all__ = ["ClusterState", "Phases", "Replay", "Result", "replay"]
+__all__ = ["ClusterReplay", "ClusterState", "Phases", "Result", "replay"]
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,6 @@ class ClusterState:
     running: Mapping[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     usage: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
-    @property
-    def placed(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Running jobs, those of fewest nodes first: position, start, nodes.
-
-        Nothing says how many processors a job has on each of its nodes. A job of one node has all of them
-        there, so the others get what those leave.
-        """
-        for job, (began, nodes) in sorted(self.running.items(), key=lambda item: (len(item[1][1]), item[1])):
-            yield job, began, nodes
-
 
 def replay(
     cluster: SlurmCluster,
@@ -138,10 +128,10 @@ def replay(
     for request in requests:
         check.check(request)
     rule = None if order is None else order_for_nodes(order)
-    return Replay(cluster, requests, phases or Phases(), start, rule, guard).run(needed)
+    return ClusterReplay(cluster, requests, phases or Phases(), start, rule, guard).run(needed)
 
 
-class Replay:
+class ClusterReplay:
     """A replay under way."""
 
     def __init__(
@@ -174,7 +164,10 @@ class Replay:
         world.state["last_tick"] = start.now
         position_of = {k: position for position, k in enumerate(self.order)}
         names = list(self.cluster.partitions)
-        for k, began, nodes in start.placed:
+        # Nothing says how many processors a job has on each of its nodes. A job of one node has all of them
+        # there, so the others get the rest.
+        fewest_first = sorted(start.running.items(), key=lambda item: (len(item[1][1]), item[1]))
+        for k, (began, nodes) in fewest_first:
             request, position = self.requests[k], position_of[k]
             records = range(world.jobs.records[position], world.jobs.records[position + 1])
             record = next(

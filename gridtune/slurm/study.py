@@ -1,4 +1,4 @@
-"""The first search over a cluster's own settings: what runs now against its neighbours."""
+"""The first search over a cluster's settings: the present ones against their neighbours."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from gridtune.core.system import SuggestedSpace
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.comparison import logged_jobs
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.effective import Effective
-from gridtune.slurm.reading.configuration import read_cluster
-from gridtune.slurm.whatif import logged_jobs
 from gridtune.workload.workload import Workload
 
 __all__ = ["FOLDER", "SETTINGS", "SYSTEM", "configured", "suggest_study"]

@@ -1,4 +1,4 @@
-"""What every schedule of a cluster of nodes must keep, whichever rules made it."""
+"""Checks of every schedule of a cluster of nodes, for any rules."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _suits(request: Request, node: Node, cluster: SlurmCluster, partition: str) 
 
 
 def _check_use(key: Hashable, most: int, intervals: list[_Use]) -> None:
-    """Refuse more at a time than there is; what ends at an instant makes room for what starts then."""
+    """Refuse more at a time than there is; an end makes room for a start at the same instant."""
     start, end, amount = np.array(intervals, dtype=np.int64).T
     times = np.concatenate([start, end])
     change = np.concatenate([amount, -amount])

@@ -8,20 +8,16 @@ from gridtune.statistics.inference import (
     bootstrap_interval,
     interquartile_mean,
     paired_difference,
-    probability_of_improvement,
 )
 from gridtune.statistics.intervals import Interval, mean_interval
 from gridtune.statistics.resampling import (
-    adjust_p_values,
     joint_paired_p_values,
     joint_sign_flip_p_values,
-    sign_flip_p_value,
 )
 
 __all__ = [
     "Interval",
     "PairedDifference",
-    "adjust_p_values",
     "bootstrap_interval",
     "effective_number",
     "interquartile_mean",
@@ -30,6 +26,4 @@ __all__ = [
     "mean_interval",
     "neighbour_correlation",
     "paired_difference",
-    "probability_of_improvement",
-    "sign_flip_p_value",
 ]

@@ -1,4 +1,4 @@
-"""How good predicted probabilities are: the area under the ROC curve, and calibration."""
+"""Quality of predicted probabilities: the area under the ROC curve, and calibration."""
 
 from __future__ import annotations
 

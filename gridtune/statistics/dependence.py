@@ -1,4 +1,4 @@
-"""Replicates that follow each other: windows of a log, whose neighbours are alike.
+"""Replicates that follow each other: adjacent windows of a log resemble each other.
 
 A policy that does well in one window of a log does well in the next, too, where the load, the users and even
 the queue are much the same. Differences of neighbouring windows are taken to be an autoregressive series of
@@ -22,7 +22,6 @@ from gridtune.types import FloatArray
 
 __all__ = [
     "effective_number",
-    "error_ratio",
     "innovations",
     "neighbour_correlation",
     "series_correlation",
@@ -112,10 +111,10 @@ def widening(n: int, correlation: float, confidence: float) -> float:
         return 1.0
     effective = effective_number(n, correlation)
     quantiles = t_quantile(max(effective, 2.0), confidence) / t_quantile(n, confidence)
-    return float(error_ratio(n, correlation) * quantiles)
+    return float(_error_ratio(n, correlation) * quantiles)
 
 
-def error_ratio(n: int, correlation: float) -> float:
+def _error_ratio(n: int, correlation: float) -> float:
     """Return the standard error of a mean of n correlated replicates over what independent ones suggest."""
     return math.sqrt((n - 1) / max(effective_number(n, correlation) - 1, 0.5))
 

@@ -4,15 +4,14 @@ Every function is vectorised over configurations: replicates lie along the last 
 is missing (a failed cell), and leading axes are configurations. No function assumes a normal distribution,
 and those that draw random numbers take a generator.
 
-How often these intervals cover the true mean is in a table on the page of metrics. Prefer ten replicates or
+A table on the page of metrics has the coverage of these intervals. Prefer ten replicates or
 more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +26,6 @@ from gridtune.statistics.intervals import (
     reach,
     t_quantile,
 )
-from gridtune.statistics.resampling import (
-    Method,
-    Resampling,
-    Statistic,
-    bootstrap_ends,
-    flipped_as_far,
-    statistic_weights,
-)
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
@@ -42,9 +33,119 @@ __all__ = [
     "bootstrap_interval",
     "interquartile_mean",
     "paired_difference",
-    "probability_of_improvement",
     "with_unseen_tail",
 ]
+
+
+#: Statistics that are a weighted sum of the sorted sample.
+Statistic = Literal["mean", "median", "iqm"]
+#: Numbers in a block, which keeps it near 64 MiB.
+_BLOCK = 8_000_000
+
+
+def _weights_of(statistic: Statistic, n: int) -> FloatArray:
+    """Return the weights, shape (n,), with which a statistic sums a sorted sample of n values."""
+    if statistic == "mean":
+        return np.full(n, 1.0 / n)
+    rank = np.arange(n)
+    if statistic == "iqm":
+        # Where n is not a multiple of four, the two values on the borders of the middle half count in part.
+        inside = np.minimum(rank + 1, 0.75 * n) - np.maximum(rank, 0.25 * n)
+        return np.clip(inside, 0, None) / (n / 2)
+    if statistic == "median":
+        return np.where((rank == (n - 1) // 2) | (rank == n // 2), 1.0 if n % 2 else 0.5, 0.0)
+    raise MetricError(f"no such statistic: {statistic!r}", hint=f"one of {', '.join(get_args(Statistic))}")
+
+
+@dataclass(frozen=True)
+class _Resampling:
+    """Bootstrap resampling: other indices for each sample size, the same for all samples of a size.
+
+    A resample with replacement is a row of weights over the sorted sample, and the resamples of a thousand
+    configurations are one matrix product. As with the random numbers of simulations, common parts cancel in a
+    comparison.
+
+    Attributes
+    ----------
+    seed
+        The generator of each sample size is derived from it, so that the interval of a sample does not
+        depend on the other samples.
+    resamples
+        Number of bootstrap resamples.
+    """
+
+    seed: int
+    resamples: int
+
+    @classmethod
+    def drawn_from(cls, rng: np.random.Generator, resamples: int) -> _Resampling:
+        """Draw the seed from a generator, with one draw."""
+        if resamples < 1:
+            raise MetricError(f"`resamples >= 1` must hold, but got {resamples}")
+        return cls(int(rng.integers(2**63)), resamples)
+
+    def distribution(self, order_weights: FloatArray, columns: FloatArray) -> FloatArray:
+        """Return the statistic of every resample.
+
+        Parameters
+        ----------
+        order_weights
+            Shape (n,): the statistic's weights on a sorted sample.
+        columns
+            Shape (rows, n): samples, each sorted (any order will do for the mean).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (rows, resamples).
+        """
+        n = len(order_weights)
+        rng = np.random.default_rng([self.seed, n])
+        step = max(1, _BLOCK // (4 * n))
+        blocks = []
+        for first in range(0, self.resamples, step):
+            count = min(step, self.resamples - first)
+            # Sorted positions of a sorted sample: the k-th smallest drawn gets the k-th weight.
+            drawn = np.sort(rng.integers(n, size=(count, n)), axis=1)
+            cells = drawn + np.arange(count)[:, None] * n
+            spread = np.broadcast_to(order_weights, (count, n)).ravel()
+            weights = np.bincount(cells.ravel(), weights=spread, minlength=count * n).reshape(count, n)
+            blocks.append(columns @ weights.T)
+        return np.concatenate(blocks, axis=1)
+
+    def rows_at_once(self) -> int:
+        """Return how many samples to resample at a time."""
+        return max(1, _BLOCK // self.resamples)
+
+
+def _expanded_ends(distribution: FloatArray, *, n: int, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the expanded percentile interval of bootstrap distributions.
+
+    The quantiles are moved out to those of Student's t, which corrects most of what the percentile interval
+    lacks with few replicates (Hesterberg, The American Statistician 69, 2015).
+
+    Parameters
+    ----------
+    distribution
+        Shape (rows, resamples).
+    n
+        Size of the samples, at least 2.
+    confidence
+        Nominal coverage.
+    """
+    from scipy.special import ndtr, stdtrit  # noqa: PLC0415 (heavy, and only needed here)
+
+    level = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - confidence) / 2)))
+    ordered = np.sort(distribution, axis=1)
+    last = ordered.shape[1] - 1
+
+    def quantile(level: float) -> FloatArray:
+        position = level * last
+        below = int(position)
+        lower, upper = ordered[:, below], ordered[:, min(below + 1, last)]
+        return np.asarray(lower + (position - below) * (upper - lower))
+
+    return quantile(level), quantile(1 - level)
 
 
 @dataclass(frozen=True)
@@ -61,8 +162,6 @@ class PairedDifference:
         The mean difference over the size of the second's mean on the same replicates, and its
         interval: 0.05 is 5 % more than the second. NaN where that mean is zero; the interval is also NaN
         where resampled means lie on both sides of zero.
-    p_value
-        Of the sign-flip test (see `gridtune.statistics.resampling.sign_flip_p_value`).
     """
 
     n: int | IntArray
@@ -72,7 +171,6 @@ class PairedDifference:
     relative: FloatOrArray
     relative_low: FloatOrArray
     relative_high: FloatOrArray
-    p_value: FloatOrArray
 
 
 def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
@@ -100,7 +198,7 @@ def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
     values = Samples.of(samples)
     result = np.full(len(values.rows), np.nan)
     for n, index in values.by_size(len(result)):
-        result[index] = np.sort(values.present(index, n), axis=1) @ statistic_weights("iqm", n)
+        result[index] = np.sort(values.present(index, n), axis=1) @ _weights_of("iqm", n)
     return values.shaped(result)
 
 
@@ -110,10 +208,11 @@ def bootstrap_interval(
     rng: np.random.Generator,
     statistic: Statistic = "mean",
     confidence: float = 0.95,
-    method: Method = "expanded",
     resamples: int = 10_000,
 ) -> Interval:
     """Return a bootstrap confidence interval of a statistic along the last axis.
+
+    It is the expanded percentile interval (`_expanded_ends`); `scipy.stats.bootstrap` has others.
 
     Parameters
     ----------
@@ -126,10 +225,6 @@ def bootstrap_interval(
         "mean", "median" or "iqm" (interquartile mean).
     confidence
         Nominal coverage, between 0 and 1.
-    method
-        "expanded": the percentile interval, its quantiles moved out to those of Student's t, which corrects
-        most of what the percentile interval lacks with few replicates. "percentile": the plain one. "bca":
-        bias-corrected and accelerated.
     resamples
         Number of resamples.
 
@@ -142,31 +237,20 @@ def bootstrap_interval(
     Raises
     ------
     MetricError
-        For an infinite sample, an unknown statistic or method, or a confidence outside (0, 1).
-
-    Notes
-    -----
-    Sources: Efron, "Better bootstrap confidence intervals", JASA 82, 1987 (percentile, BCa); Hesterberg,
-    "What teachers should know about the bootstrap", The American Statistician 69, 2015 (expanded).
+        For an infinite sample, an unknown statistic, or a confidence outside (0, 1).
     """
     check_confidence(confidence)
     values = Samples.of(samples)
-    resampling = Resampling.drawn_from(rng, resamples)
+    resampling = _Resampling.drawn_from(rng, resamples)
     low = np.full(len(values.rows), np.nan)
     high = low.copy()
     for n, index in values.by_size(resampling.rows_at_once()):
-        weights = statistic_weights(statistic, n)
+        weights = _weights_of(statistic, n)
         if n < 2:
             continue
         ordered = np.sort(values.present(index, n), axis=1)
-        low[index], high[index] = bootstrap_ends(
-            resampling.distribution(weights, ordered),
-            ordered @ weights,
-            partial(_without_one, ordered, statistic),
-            n=n,
-            confidence=confidence,
-            method=method,
-        )
+        drawn = resampling.distribution(weights, ordered)
+        low[index], high[index] = _expanded_ends(drawn, n=n, confidence=confidence)
         _close_on_constant(low, high, index, ordered)
     return Interval(values.shaped(low), values.shaped(high))
 
@@ -177,14 +261,16 @@ def paired_difference(
     *,
     rng: np.random.Generator,
     confidence: float = 0.95,
-    method: Method | Literal["adjusted"] = "adjusted",
     resamples: int = 10_000,
     correlation: float = 0.0,
 ) -> PairedDifference:
     """Compare two configurations, or many with one, on the same replicates.
 
-    Pairing removes what makes a replicate hard for all configurations, so the interval of the mean difference
-    is far narrower than the intervals of the two means suggest.
+    Pairing removes what makes a replicate hard for all configurations, so the interval of the mean
+    difference is far narrower than the intervals of the two means suggest; it is that of `mean_interval`.
+    The interval of the relative difference reaches on each side as far as the wider of two: the expanded
+    bootstrap, and Student's interval of the logarithm of the ratio of the means (where values are negative,
+    that of `mean_interval` of the residuals around the ratio).
 
     Parameters
     ----------
@@ -193,15 +279,9 @@ def paired_difference(
         configurations. A replicate counts where neither is NaN.
     rng, confidence, resamples
         As in `bootstrap_interval`.
-    method
-        "adjusted", for skewed replicates: the difference's interval is that of `mean_interval`; the
-        relative one reaches on each side as far as the wider of the expanded bootstrap and Student's
-        interval of the logarithm of the ratio of the means (where values are negative, that of
-        `mean_interval` of the residuals around the ratio). The others are those of `bootstrap_interval`,
-        for both.
     correlation
         Of neighbouring replicates (`neighbour_correlation`): intervals are wider by `widening`, the relative
-        one in the logarithm of the ratio. The p-value takes replicates as independent.
+        one in the logarithm of the ratio.
 
     Returns
     -------
@@ -210,10 +290,8 @@ def paired_difference(
     """
     check_confidence(confidence)
     first, second = Samples.of_pairs(a, b)
-    resampling = Resampling.drawn_from(rng, resamples)
-    mean, low, high, relative, relative_low, relative_high, p_value = (
-        np.full(len(first.rows), np.nan) for _ in range(7)
-    )
+    resampling = _Resampling.drawn_from(rng, resamples)
+    mean, low, high, relative, relative_low, relative_high = np.full((6, len(first.rows)), np.nan)
     for n, index in first.by_size(resampling.rows_at_once()):
         base = second.present(index, n)
         differences = first.present(index, n) - base
@@ -222,29 +300,17 @@ def paired_difference(
         differences, base = (np.take_along_axis(rows, order, axis=1) for rows in (differences, base))
         mean[index] = differences.mean(axis=1)
         relative[index] = _over(mean[index], base.mean(axis=1))
-        p_value[index] = flipped_as_far(differences, resampling)
         if n < 2:
             continue
-        weights = statistic_weights("mean", n)
-        drawn, drawn_base = (resampling.distribution(weights, rows) for rows in (differences, base))
-        ends = partial(
-            bootstrap_ends, n=n, confidence=confidence, method="expanded" if method == "adjusted" else method
-        )
-        if method == "adjusted":
-            below, above = reach(differences - mean[index, None], confidence)
-            low[index], high[index] = mean[index] - below, mean[index] + above
-        else:
-            low[index], high[index] = ends(drawn, mean[index], partial(_without_one, differences))
+        below, above = reach(differences - mean[index, None], confidence)
+        low[index], high[index] = mean[index] - below, mean[index] + above
         _close_on_constant(low, high, index, differences)
-        relative_low[index], relative_high[index] = ends(
-            _over(drawn, drawn_base),
-            relative[index],
-            partial(_without_one, differences, base=base),
-        )
-        if method == "adjusted":
-            closed = _ratio_ends(differences, base, confidence)
-            relative_low[index] = np.fmin(relative_low[index], closed[0])
-            relative_high[index] = np.fmax(relative_high[index], closed[1])
+        weights = _weights_of("mean", n)
+        drawn, drawn_base = (resampling.distribution(weights, rows) for rows in (differences, base))
+        bootstrap = _expanded_ends(_over(drawn, drawn_base), n=n, confidence=confidence)
+        closed = _ratio_ends(differences, base, confidence)
+        relative_low[index] = np.fmin(bootstrap[0], closed[0])
+        relative_high[index] = np.fmax(bootstrap[1], closed[1])
         wider = widening(n, correlation, confidence)
         low[index] = mean[index] - wider * (mean[index] - low[index])
         high[index] = mean[index] + wider * (high[index] - mean[index])
@@ -254,41 +320,8 @@ def paired_difference(
         unsettled = drawn_base.min(axis=1) * drawn_base.max(axis=1) <= 0
         relative_low[index[unsettled]] = relative_high[index[unsettled]] = np.nan
     counts = first.counts.reshape(first.shape)
-    columns = (mean, low, high, relative, relative_low, relative_high, p_value)
+    columns = (mean, low, high, relative, relative_low, relative_high)
     return PairedDifference(counts if first.shape else int(counts), *map(first.shaped, columns))
-
-
-def probability_of_improvement(
-    a: npt.ArrayLike, b: npt.ArrayLike, *, direction: Literal["min", "max"]
-) -> FloatOrArray:
-    """Return the share of replicates on which `a` is better than `b`, ties counting half.
-
-    It measures how often, not by how much; a rare disaster changes a mean but hardly this.
-
-    Parameters
-    ----------
-    a, b
-        Shapes (..., n), broadcast against each other; a replicate counts where neither is NaN.
-    direction
-        Whether smaller ("min") or larger ("max") values are better.
-
-    Returns
-    -------
-    float or numpy.ndarray
-        Shape (...), between 0 and 1; NaN without pairs.
-
-    Notes
-    -----
-    Source: Agarwal et al., NeurIPS 2021, who compare every run of one with every run of the other. Here
-    the runs share their replicates, so each is compared with its partner only.
-    """
-    if direction not in ("min", "max"):
-        raise MetricError(f"no such direction: {direction!r}", hint="one of min, max")
-    first, second = Samples.of_pairs(a, b)
-    better = first.rows < second.rows if direction == "min" else first.rows > second.rows
-    wins = better.sum(axis=1) + (first.rows == second.rows).sum(axis=1) / 2
-    with np.errstate(invalid="ignore"):
-        return first.shaped(wins / first.counts)
 
 
 #: How many times as bad as the worst replicate that was seen those may be that were not.
@@ -383,23 +416,6 @@ def _ratio_ends(
     with np.errstate(over="ignore"):
         high[positive] = (1 + relative[positive]) * np.exp(half) - 1
     return low, high
-
-
-def _without_one(
-    rows: FloatArray, statistic: Statistic = "mean", base: FloatArray | None = None
-) -> FloatArray:
-    """Return a statistic of sorted rows with each value left out in turn, shape (rows, n).
-
-    With a base, it is the ratio of the two means.
-    """
-    n = rows.shape[1]
-    if base is not None:
-        return _over(_without_one(rows), _without_one(base))
-    if statistic == "mean":
-        return (rows.sum(axis=1, keepdims=True) - rows) / (n - 1)
-    matrix = np.zeros((n, n))
-    matrix[~np.eye(n, dtype=bool)] = np.tile(statistic_weights(statistic, n - 1), n)
-    return rows @ matrix.T
 
 
 def _close_on_constant(low: FloatArray, high: FloatArray, index: IntArray, rows: FloatArray) -> None:

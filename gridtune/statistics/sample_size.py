@@ -1,9 +1,9 @@
-"""Number of replicates that a paired comparison needs, and its power with a given number.
+"""Number of replicates that a paired comparison needs.
 
-The power of Student's t test of paired differences, as a stand-in for the verdict of a ranking: how often it
-would find an effect of a given size, if replicates vary as those at hand do. Effects and deviations are
-on the scale of `PairedSpread`: the logarithm of the ratio where all values are positive, so that
-replicates vary in proportion, otherwise parts of the baseline's mean.
+The power of Student's t test of paired differences stands in for that of a ranking's verdict. It assumes
+that further replicates vary as those at hand do. Effects and deviations are on the scale of `PairedSpread`:
+the logarithm of the ratio where all values are positive, so that replicates vary in proportion, otherwise
+parts of the baseline's mean.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from gridtune.types import BoolArray, FloatArray, IntArray
 __all__ = [
     "MOST_REPLICATES",
     "PairedSpread",
-    "detectable_effect",
     "fewest_replicates",
     "replicates_needed",
-    "spread_range",
     "t_test_power",
 ]
 
@@ -174,7 +172,9 @@ def replicates_needed(
         Whole numbers, at least `fewest_replicates(level)`; infinity for an effect of 0 or above
         `MOST_REPLICATES`; NaN where the effect or the deviation is.
     """
-    _check_shares(level, power)
+    for name, value in (("level", level), ("power", power)):
+        if not 0 < value < 1:
+            raise MetricError(f"`0 < {name} < 1` must hold, but got {value}")
     effect, deviation = np.broadcast_arrays(
         np.asarray(effect, dtype=np.float64), np.asarray(deviation, dtype=np.float64)
     )
@@ -188,49 +188,3 @@ def replicates_needed(
         low = np.where(high == middle, low, np.minimum(middle + 1, high))
     found = np.where(low > MOST_REPLICATES, np.inf, low.astype(np.float64))
     return np.where(np.isnan(effect) | np.isnan(deviation), np.nan, found)
-
-
-def detectable_effect(
-    n: int, deviation: npt.ArrayLike, *, level: float = 0.05, power: float = 0.8, comparisons: int = 1
-) -> FloatArray:
-    """Return the smallest effect that the paired t test finds with `n` pairs and the power asked for.
-
-    Parameters
-    ----------
-    n
-        Number of pairs.
-    deviation, level, power, comparisons
-        As in `replicates_needed`.
-
-    Returns
-    -------
-    numpy.ndarray
-        The shape of `deviation`, in its unit; infinity where `n` is below `fewest_replicates(level)`.
-    """
-    _check_shares(level, power)
-    deviation = np.asarray(deviation, dtype=np.float64)
-    if n < fewest_replicates(level):
-        return np.where(np.isnan(deviation), np.nan, np.inf)
-    from scipy.optimize import brentq  # noqa: PLC0415 (heavy, and only needed here)
-
-    # In units of the deviation, where the power grows with the effect.
-    effect = brentq(lambda effect: t_test_power(n, effect, 1.0, level=level / comparisons) - power, 0.0, 1e3)
-    return effect * deviation
-
-
-def spread_range(pairs: int, *, confidence: float = 0.8) -> tuple[float, float]:
-    """Return the factors between which the number of replicates needed lies, as the deviation is estimated.
-
-    For normal differences, the variance of `pairs` of them is between these shares of the true one with
-    this confidence; the number of replicates needed is about in proportion to it.
-    """
-    from scipy.special import chdtri  # noqa: PLC0415 (heavy, and only needed here)
-
-    tail = (1 - confidence) / 2
-    return (pairs - 1) / float(chdtri(pairs - 1, tail)), (pairs - 1) / float(chdtri(pairs - 1, 1 - tail))
-
-
-def _check_shares(level: float, power: float) -> None:
-    for name, value in (("level", level), ("power", power)):
-        if not 0 < value < 1:
-            raise MetricError(f"`0 < {name} < 1` must hold, but got {value}")

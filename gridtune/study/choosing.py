@@ -1,7 +1,8 @@
-"""Choosing a policy for a log: tried on its first part, judged on the rest, unknown to the choice."""
+"""Choosing a policy for a log on its first part, and judging it on the rest."""
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,19 +11,24 @@ from typing import Any
 
 from gridtune.batch.policies.queue_order import ROLLOUT
 from gridtune.core.system import SuggestedSpace, default_system, starter_windows
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
 from gridtune.report.answers import answer_of
-from gridtune.report.card import Card
-from gridtune.report.rankings.ranking import strata
-from gridtune.report.summary import summarise
+from gridtune.report.card import Card, card_of
+from gridtune.report.labels import configuration_label
+from gridtune.report.rankings.ranking import Ranking
+from gridtune.report.summary import Summary, summarise
 from gridtune.study.export import exported_configuration
 from gridtune.study.run import FactsWriter
 from gridtune.study.stored import StoredSweep, read_sweep
+from gridtune.sweep.execution.executors import Executor
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.constraints import Kept
 from gridtune.sweep.space.overriding import SpaceObjects
 from gridtune.sweep.space.plan import plan_space
+from gridtune.sweep.space.starter import space_name
 from gridtune.workload.cleaning import clean
+from gridtune.workload.files import workload_of
 from gridtune.workload.workload import Workload
 
 __all__ = ["OBJECTIVES", "Choice", "choose"]
@@ -62,7 +68,7 @@ class Choice:
     jobs
         Jobs of the two parts.
     exported
-        The policy as `gridtune export` writes it, with both cards.
+        The policy as `gridtune results export` writes it, with both cards.
     seconds
         Wall-clock seconds that all of it took.
     """
@@ -87,6 +93,16 @@ class Choice:
             "judged": None if self.judged is None else self.judged.as_dict(),
             "seconds": self.seconds,
         }
+
+    def __str__(self) -> str:
+        policy = configuration_label(self.parameters, list(self.parameters))
+        text = f"{policy}: chosen from {self.tried} policies on the first {self.jobs[0]:,} jobs"
+        return f"{text}; not tried in the budget: {', '.join(self.left_out)}" if self.left_out else text
+
+    def _repr_html_(self) -> str:
+        card = self.judged or self.chosen
+        lines = [str(self), card.answer.text, *(f"{name}: {line}" for name, line in card.lines)]
+        return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
 
 
 @dataclass
@@ -139,52 +155,71 @@ class _Part:
 
 
 def choose(
-    log: Workload,
-    folder: Path,
+    log: Workload | str | Path,
     *,
-    trace: str,
-    processors: int | None = None,
-    share: float = 0.4,
     budget: float = 300.0,
-    orders: Sequence[str] = (),
-    plugins: Sequence[str] = (),
-    say: Callable[[str], None] = lambda line: None,
-    **options: Any,
+    share: float = 0.4,
+    processors: int | None = None,
+    order: Sequence[str] = (),
+    plugin: Sequence[str | Path] = (),
+    workers: int | None = None,
+    address: str | None = None,
+    executor: Executor | None = None,
+    out: str | Path | None = None,
+    say: Callable[[str], object] = lambda line: None,
 ) -> Choice:
-    """Return the policy with the least `delay_index` on the first part of a log that breaks no bound there.
+    """Choose the policy with the least `delay_index` on the first part of a log, and judge it on the rest.
 
-    Policies are tried order by order, each with every guard and backfilling, until the budget is spent. Which
-    were tried decides the choice, not how fast. The same call goes on where it was stopped, and with a larger
-    budget it tries more.
+    Policies are tried order by order, each with every guard and backfilling, until the budget is spent. A
+    policy that breaks a bound is not chosen. The same call resumes where it was stopped; with a larger budget
+    it tries more.
 
     Parameters
     ----------
     log
-        The jobs.
-    folder
-        The sweeps go into `first` and `rest` in it.
-    trace
-        The log, as the exported policy is to name it.
-    processors
-        The machine's size, if the log does not say it.
-    share
-        Share of the jobs that it is chosen on, above 0 and below 1.
+        The jobs: a log, a file or a name that `gridtune traces list` shows.
     budget
-        Seconds for all of it. What has begun is finished.
-    orders
+        Seconds for all of it; a policy that has begun is finished.
+    share
+        Share of the jobs, the first ones, to choose on; above 0 and below 1.
+    processors
+        Size of the machine, if the log does not contain it.
+    order
         Queue orders to try first, beside the usual ones.
-    plugins
-        Files that register them, already loaded.
+    plugin
+        Python files that register them.
+    workers
+        Cells at once; by default as many as there are processors.
+    address
+        A running Ray cluster to join; by default RAY_ADDRESS, else a local one.
+    executor
+        Place of the cells: "inline" for this process, "ray" for workers, "auto" for the faster one.
+    out
+        Folder of the two sweeps; by default results/choose-NAME.
     say
-        Takes a line on each step.
-    options
-        As of `run_space`: address, workers, executor.
+        Called with a line on each step.
+
+    Returns
+    -------
+    Choice
+        The policy, with its card on the rest.
 
     Raises
     ------
     SweepError
         If a part of the log is too short to be judged by windows.
+
+    Examples
+    --------
+    >>> gt.choose("my_log.swf.gz", budget=60).parameters  # doctest: +SKIP
+    {'order': 'sjf', 'backfill': 'easy'}
     """
+    load_plugins([Path(path) for path in plugin])
+    trace = str(log.source or log.name) if isinstance(log, Workload) else str(log)
+    folder = Path("results") / f"choose-{space_name(trace)}" if out is None else Path(out)
+    log = workload_of(log)
+    options = {"workers": workers, "address": address, "executor": executor}
+    plugins = [str(Path(path).resolve()) for path in plugin]
     began = time.monotonic()
     cleaned, _ = clean(log, processors=processors)
     jobs = int(len(cleaned) * share)
@@ -206,7 +241,7 @@ def choose(
         _Part(part, folder / name, starter, options, plugins)
         for part, name in zip(logs, ("first", "rest"), strict=True)
     )
-    left_out = _try_policies(first, orders, began + budget, (1 - share) / share, say)
+    left_out = _try_policies(first, order, began + budget, (1 - share) / share, say)
     stored = read_sweep(first.folder)
     chosen, parameters, rank, tried = _best(stored)
     exported = dict(exported_configuration(stored, rank=rank))
@@ -223,7 +258,7 @@ def choose(
 
 
 def _try_policies(
-    part: _Part, own: Sequence[str], deadline: float, rest: float, say: Callable[[str], None]
+    part: _Part, own: Sequence[str], deadline: float, rest: float, say: Callable[[str], object]
 ) -> list[str]:
     """Try one order after another until the deadline; return what is left out.
 
@@ -276,7 +311,8 @@ def _best(stored: StoredSweep) -> tuple[Card, Mapping[str, Any], int, int]:
 
     A bound counts as broken where it is shown to be: with a few windows hardly any is shown to be kept.
     """
-    rows = _rows(stored)
+    summary, ranking = _findings(stored)
+    rows = ranking.rows
     able = [row for row in rows if row["rank"] is not None and row["subject_to"] != Kept.NO]
     if not able:
         raise SweepError("no policy has a result for every window", path=stored.directory, hint=_HINT)
@@ -285,7 +321,8 @@ def _best(stored: StoredSweep) -> tuple[Card, Mapping[str, Any], int, int]:
     parameters = next(
         one.configuration for one in stored.results if one.configuration_id == best["configuration_id"]
     )
-    return _card(stored, best), parameters, rank, len(rows)
+    card = card_of(summary, answer_of(ranking, ranking, best), ranking)
+    return card, parameters, rank, len(rows)
 
 
 def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Card:
@@ -303,23 +340,14 @@ def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any])
         dimensions = {name: [baseline.get(name), value] for name, value in varied.items()}
         shared = {name: value for name, value in baseline.items() if name not in varied}
         part.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
-    stored = read_sweep(part.folder)
-    return _card(stored, next(row for row in _rows(stored) if not row["is_baseline"]))
+    summary, ranking = _findings(read_sweep(part.folder))
+    row = next(row for row in ranking.rows if not row["is_baseline"])
+    return card_of(summary, answer_of(ranking, ranking, row), ranking)
 
 
-def _summary(stored: StoredSweep) -> Any:
-    return summarise(stored.table, stored.facts, stored.results)
-
-
-def _rows(stored: StoredSweep) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of the ranking by the first objective."""
-    ranking = _summary(stored).rankings.get(OBJECTIVES[0])
-    if ranking is None:
+def _findings(stored: StoredSweep) -> tuple[Summary, Ranking]:
+    """Return the findings of a part, and its ranking by the first objective."""
+    summary = summarise(stored.table, stored.facts, stored.results)
+    if OBJECTIVES[0] not in summary.rankings:
         raise SweepError("no policy could be replayed", path=stored.directory, hint=_HINT)
-    return next(rows for _, rows in strata(ranking))
-
-
-def _card(stored: StoredSweep, row: Mapping[str, Any]) -> Card:
-    summary = _summary(stored)
-    ranking = summary.rankings[OBJECTIVES[0]]
-    return summary.material.card(answer_of(ranking, ranking, row), ranking)
+    return summary, summary.rankings[OBJECTIVES[0]]

@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
 
 from gridtune.batch.replay import simulate
+from gridtune.core.style import BASELINE, BETTER, WORSE, figure, save
 from gridtune.core.system import default_system
 from gridtune.errors import SweepError
-from gridtune.slurm.agreement import Agreement, Trust, diagnoses, known_at, utilisation
+from gridtune.report.labels import percent_text
+from gridtune.report.tables import html_document, plain_table
 from gridtune.slurm.cluster import Node, Partition, SlurmCluster
+from gridtune.slurm.comparison import (
+    Agreement,
+    JobClass,
+    LoggedJobs,
+    Trust,
+    diagnoses,
+    known_at,
+    logged_jobs,
+    replayed_waits,
+    utilisation,
+)
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.effective import Effective
-from gridtune.slurm.reading.configuration import read_cluster
 from gridtune.slurm.study import FOLDER, SYSTEM
-from gridtune.slurm.whatif import JobClass, LoggedJobs, logged_jobs, replayed_waits
+from gridtune.sweep.execution.executors import Executor
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.plan import plan_space
+from gridtune.sweep.space.starter import space_name
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.files import write_workload
+from gridtune.workload.files import workload_of, write_workload
 from gridtune.workload.workload import Workload
 
-__all__ = ["FIT_FILE", "Fit", "fit"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-#: The settings that were fitted, in the folder of a fit.
-FIT_FILE = "fit.yaml"
-OBJECTIVE = "recorded_misfit"
+__all__ = ["Fit", "fit"]
+
+_OBJECTIVE = "recorded_misfit"
 #: Replays of each configuration tried: draws of the clocks' phases.
 _REPLICATES = 3
 #: A setting is kept if it lowers the misfit by so much at least, and by twice the standard error.
 _LEAST_GAIN = 0.02
 _FEWEST = 50
+_HEADS = (
+    *("class", "jobs", "recorded mean", "simulated", "error"),
+    *("recorded median", "simulated", "median error", "rank"),
+)
+_TRUST: dict[Trust, str] = {
+    "yes": "Advice on this log is trusted: jobs that were not used for calibration wait as recorded.",
+    "signs only": "Signs only: simulated waits are near the recorded ones, but not equal to them.",
+    "no": "No trust: the simulated waits differ from the recorded ones.",
+}
+_TICKS = {
+    0: "0",
+    60: "1 min",
+    600: "10 min",
+    3600: "1 h",
+    36_000: "10 h",
+    259_200: "3 d",
+    2_592_000: "30 d",
+}
+_MOST_POINTS = 5000
+_BINS = 40
 _WEEK = 7 * 86_400
 
 
@@ -69,6 +106,8 @@ class Fit:
         Why the log and the machine may not belong together.
     not_modelled
         Settings of the slurm.conf that are not modelled.
+    folder
+        The folder of the search, the settings and the page.
     """
 
     name: str
@@ -84,6 +123,17 @@ class Fit:
     used: float
     reasons: Sequence[str]
     not_modelled: Sequence[str]
+    folder: Path
+
+    @property
+    def page(self) -> Path:
+        """The page with tables and a picture."""
+        return self.folder / "fit.html"
+
+    @property
+    def file(self) -> Path:
+        """The file of fitted settings, which `whatif` and `waits` read."""
+        return self.folder / "fit.yaml"
 
     def agreement(self, waits: FloatArray, members: IntArray | None = None) -> Agreement:
         """Compare waits of the judged jobs, or of some of them, with the recorded ones."""
@@ -117,55 +167,100 @@ class Fit:
             "fitted": self.agreement(self.fitted).as_dict(),
             "classes": {one.name: agreement.as_dict() for one, agreement in self.classes()},
             "not_modelled": list(self.not_modelled),
+            "page": str(self.page),
+            "file": str(self.file),
         }
 
-    def write(self, folder: Path) -> Path:
-        """Write the settings, to be used by other commands, and return the file."""
-        path = folder / FIT_FILE
+    def write(self) -> None:
+        """Write the settings, to be used by other commands."""
         text = yaml.safe_dump({"settings": dict(self.settings), "trust": self.trust}, sort_keys=False)
-        path.write_text(f"# What `gridtune fit` found for {self.name}\n{text}", encoding="utf-8")
-        return path
+        head = f"# What `gridtune slurm fit` found for {self.name}\n"
+        self.file.write_text(head + text, encoding="utf-8")
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and cells of the table of judged jobs: as described, as fitted, and by class."""
+        rows = [("as described", self.agreement(self.described))]
+        rows += [(one.name, agreement) for one, agreement in self.classes()]
+        return list(_HEADS), [[name, *_cells(agreement)] for name, agreement in rows]
+
+    @property
+    def verdict(self) -> str:
+        """The trust in advice on this log, in a sentence."""
+        return _TRUST[self.trust]
+
+    def __str__(self) -> str:
+        values = (
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in self.settings.items()
+        )
+        return f"fitted: {', '.join(values)}; the jobs used {self.used:.0%} of the processors"
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in (self.verdict, *self.reasons, str(self)))
+        return lines + plain_table(*self.table())
 
 
 def fit(
-    log: Workload,
-    slurm: Path | None,
-    folder: Path,
+    log: Workload | str | Path,
     *,
-    share: float,
-    trials: int,
-    draws: int,
-    seed: int,
-    say: Callable[[str], None],
-    **options: Any,
+    slurm: str | Path | None = None,
+    share: float = 0.6,
+    trials: int = 40,
+    draws: int = 20,
+    seed: int = 0,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    out: str | Path | None = None,
+    say: Callable[[str], object] = lambda line: None,
 ) -> Fit:
-    """Calibrate what a log does not say on its first part, and judge the replay on the rest.
+    """Calibrate a simulated cluster on the first part of a log, and compare waits on the rest.
+
+    A log does not contain the nodes in service, the seconds until nodes are free and the limit of one user.
+    They are searched on the first part.
 
     Parameters
     ----------
     log
-        With recorded waits.
+        The jobs, with recorded waits: a log, a file or a name that `gridtune traces list` shows.
     slurm
-        The folder of the slurm.conf; None for one pool of processors.
-    folder
-        Where the sweep and the settings are kept.
+        Folder of slurm.conf and the files beside it; by default the machine is one pool of processors.
     share
-        The share of the jobs that are calibrated on; the rest is not looked at before it is judged.
+        Share of the jobs, the first ones, to calibrate on; the others are not used before the comparison.
     trials
-        Configurations that the sweep tries.
-    draws, seed
-        Replays with phases of the clocks drawn anew, and the seed of all draws.
+        Configurations that the search tries.
+    draws
+        Replays with random phases of the scheduler.
+    seed
+        Seed of the draws and of the search.
+    workers
+        Cells at once; by default as many as there are processors.
+    executor
+        Place of the cells: "inline" for this process, "ray" for workers, "auto" for the faster one.
+    out
+        Folder of the search, the settings and the page; by default results/fit-NAME.
     say
-        Is told what is being done.
-    options
-        As of `run_space`: workers, executor, address.
+        Called with a line on each step.
+
+    Returns
+    -------
+    Fit
+        The settings, and the agreement of simulated and recorded waits.
 
     Raises
     ------
-    SweepError
-        If the log has too few jobs with recorded waits.
+    GridtuneError
+        If the log cannot be read or has too few jobs with recorded waits.
+
+    Examples
+    --------
+    >>> gt.fit("sacct.txt", slurm="/etc/slurm").trust  # doctest: +SKIP
+    'yes'
     """
-    machine = _Pool(log) if slurm is None else _Cluster(slurm, log)
+    name = str(log.source or log.name) if isinstance(log, Workload) else str(log)
+    folder = Path("results") / f"fit-{space_name(name)}" if out is None else Path(out)
+    log = workload_of(log)
+    options = {"workers": workers, "executor": executor}
+    machine = _Pool(log) if slurm is None else _Cluster(Path(slurm), log)
     jobs = machine.jobs
     submit = np.array([request.submit for request in jobs.requests])
     if np.count_nonzero(jobs.recorded >= 0) < _FEWEST:
@@ -199,8 +294,10 @@ def fit(
         utilisation(jobs, machine.processors),
         list(diagnoses(log, jobs, machine.processors, described, partial=slurm is None)),
         machine.not_modelled,
+        folder,
     )
-    result.write(folder)
+    result.write()
+    result.page.write_text(_page(result), encoding="utf-8")
     return result
 
 
@@ -224,7 +321,7 @@ def _search(
         "fixed": {**machine.fixed, "trace": str(first.resolve())},
         "dimensions": machine.dimensions,
         "replicates": {"seeds": _REPLICATES},
-        "objective": {"metric": OBJECTIVE, "direction": "min"},
+        "objective": {"metric": _OBJECTIVE, "direction": "min"},
         "baseline": {name: machine.described[name] for name in machine.dimensions},
         "strategy": {"optuna": {"trials": trials, "seed": seed, "sampler": "tpe"}},
     }
@@ -233,7 +330,7 @@ def _search(
     values: dict[str, Mapping[str, Any]] = {}
     for result in results:
         if result.state == "done":
-            by_configuration.setdefault(result.configuration_id, []).append(result.metrics[OBJECTIVE])
+            by_configuration.setdefault(result.configuration_id, []).append(result.metrics[_OBJECTIVE])
             values[result.configuration_id] = result.configuration
     full = {key: np.array(errors) for key, errors in by_configuration.items() if len(errors) == _REPLICATES}
     described = [key for key in full if machine.settings(values[key]) == machine.described]
@@ -335,3 +432,97 @@ def _busiest(log: Workload) -> int:
     change = np.concatenate([-log.processors[ran], log.processors[ran]])
     order = np.argsort(times, kind="stable")
     return max(int(log.processors.max()), int(np.cumsum(change[order]).max(initial=1)))
+
+
+def _cells(agreement: Agreement) -> list[str]:
+    """Return a row's cells below `_HEADS`, without the first; seconds."""
+    return [
+        f"{agreement.jobs:,}",
+        f"{agreement.recorded_mean:,.0f}",
+        f"{agreement.simulated_mean:,.0f}",
+        percent_text(None if np.isnan(agreement.mean_error) else agreement.mean_error),
+        f"{agreement.recorded_median:,.0f}",
+        f"{agreement.simulated_median:,.0f}",
+        f"{agreement.median_error:,.0f}",
+        f"{agreement.rank:.2f}",
+    ]
+
+
+def _page(fit: Fit) -> str:
+    """Return the page, and draw its picture."""
+    picture = base64.b64encode(_draw(fit, fit.folder / "fit.png").read_bytes()).decode()
+    kind = {"yes": "better", "signs only": "not-sure", "no": "worse"}[fit.trust]
+    calibrated = len(fit.jobs.requests) - len(fit.judged)
+    others = [f"{count:,} jobs {reason}" for reason, count in fit.jobs.left_out.items()]
+    note = (
+        f"The {calibrated:,} jobs before them were used for calibration: {fit.tried} configurations were "
+        f"tried, misfit {fit.misfit[0]:.3f} as described, {fit.misfit[1]:.3f} as fitted. The median error is "
+        "the median distance of a job's wait from its recorded one; rank is Spearman's correlation."
+    )
+    title = f"{fit.name}: recorded and simulated waits"
+    body = [
+        f"<header><h1>{html.escape(title)}</h1></header><main>",
+        f'<section><h2>Verdict</h2><p class="answer {kind}">{html.escape(fit.verdict)}</p>',
+        *(f'<p class="note">{html.escape(line)}</p>' for line in (*fit.reasons, str(fit))),
+        '<figure class="picture"><img alt="Simulated against recorded waits, and both over time" '
+        f'src="data:image/png;base64,{picture}"></figure></section>',
+        "<section><h2>The jobs that were judged, seconds</h2>",
+        plain_table(*fit.table()),
+        f"<p>{html.escape(note)}</p>",
+    ]
+    for head, lines in (("Left out", others), ("Not modelled", fit.not_modelled)):
+        body += [f"<h3>{head}</h3><p>{html.escape('; '.join(lines))}</p>"] if lines else []
+    return html_document(title, [*body, "</section></main>"], styles=("page", "reproduction"))
+
+
+def _draw(fit: Fit, path: Path) -> Path:
+    """Draw the judged jobs' waits against the recorded ones, and mean waits over time."""
+    with figure(11, 4.4, 1, ncols=2, width_ratios=(1, 1.35)) as (drawing, (left, right)):
+        _scatter(left, fit)
+        _over_time(right, fit)
+        return save(drawing, path)
+
+
+def _scatter(axes: Axes, fit: Fit) -> None:
+    rows = fit.judged[fit.jobs.recorded[fit.judged] >= 0]
+    rows = rows[:: max(1, len(rows) // _MOST_POINTS)]
+    recorded, simulated = fit.jobs.recorded[rows], np.median(fit.fitted[:, rows], axis=0)
+    top = max(float(recorded.max(initial=60)), float(simulated.max(initial=60))) * 1.3
+    axes.plot([0, top], [0, top], color=BASELINE, linewidth=1)
+    axes.scatter(recorded, simulated, s=9, alpha=0.45, linewidths=0, color=BETTER)
+    for name in ("x", "y"):
+        getattr(axes, f"set_{name}scale")("symlog", linthresh=60)
+        ticks = [tick for tick in _TICKS if tick <= top]
+        getattr(axes, f"set_{name}ticks")(ticks, [_TICKS[tick] for tick in ticks])
+        getattr(axes, f"set_{name}lim")(-6, top)
+    axes.minorticks_off()
+    axes.set(xlabel="recorded wait", ylabel="simulated wait", title="Jobs that were judged")
+
+
+def _over_time(axes: Axes, fit: Fit) -> None:
+    submit = np.array([request.submit for request in fit.jobs.requests])
+    stated = fit.jobs.recorded >= 0
+    span = float(np.ptp(submit)) + 1
+    unit, name = (86_400, "day") if span > 3 * 86_400 else (3600, "hour")
+    since = (submit - submit.min()) / unit
+    bins = np.minimum((since / (span / unit) * _BINS).astype(int), _BINS - 1)
+    count = np.bincount(bins[stated], minlength=_BINS)
+    middle = (np.arange(_BINS) + 0.5) * span / unit / _BINS
+    rows: list[tuple[str, np.ndarray, str]] = [
+        ("recorded", fit.jobs.recorded.astype(float), BASELINE),
+        ("simulated, fitted", fit.fitted.mean(axis=0), BETTER),
+    ]
+    if fit.fitted is not fit.described:
+        rows.insert(1, ("simulated, as described", fit.described.mean(axis=0), WORSE))
+    for label, waits, colour in rows:
+        sums = np.bincount(bins[stated], weights=waits[stated], minlength=_BINS)
+        mean = np.divide(sums, count, out=np.full(_BINS, np.nan), where=count > 0)
+        axes.plot(
+            middle[count > 0], mean[count > 0] / 3600, color=colour, label=label, marker="o", markersize=3
+        )
+    cut = (fit.cut - submit.min()) / unit
+    axes.axvline(cut, color="#999999", linestyle="--", linewidth=1)
+    axes.annotate(" judged →", (cut, 0.97), xycoords=("data", "axes fraction"), va="top", color="#666666")
+    axes.set(xlabel=f"{name} of submission", ylabel="mean wait, h", title="Over time")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="best")

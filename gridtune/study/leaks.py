@@ -8,31 +8,47 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import html
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gridtune.batch.metrics import evaluate
 from gridtune.batch.policies.expression import JobView
+from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.batch.replay import simulate
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.sources import Source
-from gridtune.core.user_code.plugins import load_plugins, read_plugin
-from gridtune.errors import PolicyError
+from gridtune.core.user_code.plugins import load_plugins, plugin_of, read_plugin
+from gridtune.errors import GridtuneError, PolicyError
+from gridtune.report.labels import number_text, percent_text
+from gridtune.report.tables import html_document, plain_table
+from gridtune.sweep.journal.disk import check_writable
+from gridtune.sweep.space.starter import space_name
 from gridtune.workload.cleaning import clean
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
-__all__ = ["Replayed", "changed_decisions", "read_logs", "replay", "replay_elsewhere", "source_faults"]
+__all__ = [
+    "Check",
+    "Score",
+    "changed_decisions",
+    "read_logs",
+    "replay",
+    "replay_elsewhere",
+    "score",
+    "source_faults",
+]
 
 #: Modules that a policy may import, each with the names of it that may be used; None for all.
 _MODULES: Mapping[str, frozenset[str] | None] = {
@@ -61,6 +77,21 @@ _GENERATED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "lublin, load 0.6": ("lublin", {"jobs": 2500, "processors": 128, "load": 0.6, "seed": 1}),
     "lublin, load 0.8": ("lublin", {"jobs": 2500, "processors": 64, "load": 0.8, "seed": 2}),
     "sessions": ("sessions", {"jobs": 2500, "processors": 128, "seed": 3}),
+}
+#: The metrics that a policy is compared by, and the policies that it is compared with.
+_METRICS = ("delay_index", "bounded_slowdown_mean", "area_weighted_response", "wait_mean", "wait_max")
+_FLOOR: Mapping[str, Mapping[str, Any]] = {
+    "saf": {"order": "saf"},
+    "unicef": {"order": "unicef"},
+    "f1, guard of 2 days": {"order": "f1", "guard": 172_800},
+    "rollout, guard of 4 days": {"order": "rollout(objective=balanced, moves=60)", "guard": 345_600},
+}
+_CHECKS = {
+    "source": "the source does arithmetic with the fields of a job, and no more",
+    "load": "it is registered and compiles",
+    "futures": "no decision changes with later events",
+    "repeat": "a second replay of each log is the same",
+    "process": "a replay in another process is the same: other environment, folder and order of logs",
 }
 #: Jobs that other futures are drawn for, and how many futures.
 _JOBS, _FUTURES = 300, 40
@@ -314,3 +345,229 @@ def _other_future(
     gaps = np.diff(past["submit_time"][coming], prepend=now)
     future["submit_time"][coming] = now + np.cumsum(np.maximum(1, rng.permutation(gaps)))
     return future
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of a policy.
+
+    Attributes
+    ----------
+    name
+        Its name: source, load, futures, repeat or process.
+    passed
+        The outcome; None if it was not made.
+    detail
+        What was seen.
+    """
+
+    name: str
+    passed: bool | None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """The checks of a policy, and its metrics beside those of simple rules.
+
+    Attributes
+    ----------
+    policy
+        The file, name or expression.
+    checks
+        The checks.
+    order
+        The queue order that was replayed; None if the policy cannot be replayed.
+    logs
+        By log: the number of jobs, and the metrics by policy.
+    microseconds_per_job
+        Processor time for each job; None without a replay.
+    seconds
+        Seconds that all of it took.
+    """
+
+    policy: str
+    checks: Sequence[Check]
+    order: str | None
+    logs: Mapping[str, Mapping[str, Any]]
+    microseconds_per_job: float | None
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether all checks pass."""
+        return all(check.passed for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the score in JSON's types."""
+        content = {
+            "policy": self.policy,
+            "passed": self.passed,
+            "checks": list(map(asdict, self.checks)),
+            "seconds": self.seconds,
+        }
+        if self.order is None:
+            return content
+        replayed = {"order": self.order, "logs": self.logs, "microseconds_per_job": self.microseconds_per_job}
+        return content | replayed
+
+    def tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """Return title, heads and cells: of the checks, and of each log."""
+        words = {True: "passed", False: "failed", None: "–"}
+        rows = [[_CHECKS[one.name], words[one.passed], one.detail] for one in self.checks]
+        tables = [("Checks", ["check", "", "what was seen"], rows)]
+        for name, log in self.logs.items():
+            own = log["metrics"]["this policy"]["delay_index"]
+            rows = [
+                [
+                    label,
+                    *(number_text(values[metric]) for metric in _METRICS),
+                    _change(own, values["delay_index"]),
+                ]
+                for label, values in log["metrics"].items()
+            ]
+            heads = ["policy", *_METRICS, "this policy's delay_index to it"]
+            tables.append((f"{name}: {log['jobs']:,} jobs", heads, rows))
+        return tables
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            f"<section><h2>{html.escape(title)}</h2>{plain_table(heads, rows)}</section>"
+            for title, heads, rows in self.tables()
+        )
+
+    def write(self, folder: Path) -> Path:
+        """Write `score.json` and `score.html` into a folder; return the page."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
+        (folder / "score.json").write_text(text + "\n", encoding="utf-8")
+        title = f"{self.policy}: {'passed' if self.passed else 'failed'}"
+        body = [f"<header><h1>{html.escape(title)}</h1></header><main>", self._repr_html_(), "</main>"]
+        page = folder / "score.html"
+        page.write_text(html_document(title, body, styles=("page",)), encoding="utf-8")
+        return page
+
+
+def _change(own: float, other: float) -> str:
+    return percent_text(own / other - 1) if other > 0 else "–"
+
+
+def score(
+    policy: str,
+    *,
+    logs: Sequence[str] = (),
+    order: str | None = None,
+    backfill: str = "easy",
+    guard: int | None = None,
+    predictor: str | None = None,
+    out: Path | None = None,
+) -> Score:
+    """Check that a policy sees no future, and compare it with simple rules and a rollout.
+
+    Parameters
+    ----------
+    policy
+        A Python file that registers a queue order, the name of an order, or an expression.
+    logs
+        Logs to replay; by default generated ones.
+    order
+        The order, if the file registers several; may also be rollout(portfolio=…).
+    backfill
+        The backfilling.
+    guard
+        Longest wait in seconds; jobs that wait longer go first.
+    predictor
+        Source of prediction and early_end; by default last-two.
+    out
+        Folder of score.json and score.html; by default results/score-NAME.
+
+    Returns
+    -------
+    Score
+        The checks, and the metrics if they could be made.
+
+    Raises
+    ------
+    PolicyError
+        If the file cannot be read.
+    """
+    began = time.monotonic()
+    file = Path(policy) if policy.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise PolicyError("no such file", path=file)
+    folder = out or Path("results") / f"score-{space_name(policy.removesuffix('.py'))}"
+    check_writable(folder)
+    jobs = read_logs(logs)
+    rules: dict[str, Any] = {"backfill": backfill, "guard": guard}
+    rules |= {"predictor": predictor} if predictor else {}
+    checks = [*_checks(file, policy, order, rules, jobs, logs)]
+    checks += [Check(name, None, "not run") for name in list(_CHECKS)[len(checks) :]]
+    compared, took = ({}, None) if "order" not in rules else _compared(rules, jobs)
+    result = Score(policy, checks, rules.get("order"), compared, took, time.monotonic() - began)
+    result.write(folder)
+    return result
+
+
+def _checks(
+    file: Path | None,
+    policy: str,
+    order: str | None,
+    rules: dict[str, Any],
+    jobs: Mapping[str, Workload],
+    references: Sequence[str],
+) -> Iterator[Check]:
+    """Yield the checks up to the first that makes others impossible; `rules` gets the order."""
+    faults = source_faults(file) if file is not None else []
+    yield Check("source", not faults, "; ".join(faults))
+    if faults:
+        return
+    try:
+        loaded = _loaded(file, policy, order)
+        first = {name: replay(log, {**rules, "order": loaded}).digest for name, log in jobs.items()}
+    except GridtuneError as fault:
+        yield Check("load", False, str(fault))
+        return
+    rules["order"] = loaded
+    yield Check("load", True, loaded)
+    counts = [changed_decisions(log, rules) for log in jobs.values()]
+    changed, tried = sum(one for one, _ in counts), sum(one for _, one in counts)
+    yield Check("futures", not changed, f"{changed} of {tried} futures change one")
+    again = {name: replay(log, rules).digest for name, log in jobs.items()}
+    yield Check("repeat", again == first, _differing(first, again))
+    try:
+        other = replay_elsewhere([] if file is None else [file], rules, references)
+        yield Check("process", other == first, _differing(first, other))
+    except GridtuneError as fault:
+        yield Check("process", False, str(fault))
+
+
+def _differing(first: Mapping[str, str], other: Mapping[str, str]) -> str:
+    names = [name for name, digest in first.items() if other[name] != digest]
+    return f"differs on {', '.join(names)}" if names else "the same"
+
+
+def _loaded(file: Path | None, policy: str, order: str | None) -> str:
+    """Return the queue order to replay: that of the file, or the policy itself."""
+    if file is None:
+        return policy
+    load_plugins([file])
+    plugins = {name: plugin_of(one.score.__module__) for name, one in ORDERS.imported.items()}
+    names = [name for name, plugin in plugins.items() if plugin and plugin.path == file.resolve()]
+    if order is None and len(names) != 1:
+        hint = f"name one with --order: {', '.join(names)}" if names else "decorate it: @gt.queue_order(NAME)"
+        raise PolicyError(f"it registers {len(names)} queue orders", path=file, hint=hint)
+    return order or names[0]
+
+
+def _compared(
+    rules: Mapping[str, Any], jobs: Mapping[str, Workload]
+) -> tuple[dict[str, Mapping[str, Any]], float]:
+    """Return metrics of the policy and of the floor by log, and the microseconds for each job."""
+    logs: dict[str, Mapping[str, Any]] = {}
+    times = []
+    for name, log in jobs.items():
+        replays = {label: replay(log, one) for label, one in {"this policy": rules, **_FLOOR}.items()}
+        values = {label: evaluate(one.schedule, only=_METRICS) for label, one in replays.items()}
+        logs[name] = {"jobs": len(log), "metrics": values}
+        times.append(replays["this policy"].microseconds)
+    return logs, max(times)

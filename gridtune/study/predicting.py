@@ -1,10 +1,11 @@
-"""How good predictors are on a log: whether they foresee early ends, and what an order gains by them."""
+"""Rating of run-time predictors on a log: early ends that they foresee, and the gain of an order by them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,18 +13,22 @@ from gridtune.batch.estimates import estimate_walltimes, kills_jobs
 from gridtune.batch.metrics.columns import TAU
 from gridtune.batch.predictors import EARLY, PREDICTORS, QUANTILES, PredictedJob, Prediction, Predictor
 from gridtune.batch.replay import simulate
+from gridtune.core.cells import validated
 from gridtune.core.schedules.schedule import Schedule
+from gridtune.core.system import default_system
+from gridtune.core.user_code.plugins import load_plugins
 from gridtune.statistics.chances import area_under_roc, calibration_error, reliability
 from gridtune.types import FloatArray, IntArray
+from gridtune.workload.files import workload_of
 from gridtune.workload.workload import Workload
 
-__all__ = ["ORDERS", "Gain", "Rating", "block_sums", "delay_of", "rate_predictors", "resampled_blocks"]
+__all__ = ["Gain", "Rating", "block_sums", "delay_of", "predict", "rate_predictors", "resampled_blocks"]
 
 #: UNICEF by what jobs are expected to run: by the mean, and by whether they end early alone. Its score falls
 #: with 1 / walltime, whose mean grows by 9 times the chance to end before a tenth; 4 was better on the first
 #: halves of three logs.
 _UNICEF = "-wait / (max(log2(processors), 1) * max({}, 1))"
-ORDERS = {
+_ORDERS = {
     name: _UNICEF.format(expected)
     for name, expected in (
         ("walltime", "walltime"),
@@ -53,7 +58,7 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Rating:
-    """How good a predictor is on a log.
+    """The rating of a predictor on a log.
 
     Attributes
     ----------
@@ -70,7 +75,7 @@ class Rating:
     error
         Mean of |predicted mean − run time| over the mean run time; NaN if all run for 0 s.
     gains
-        By the order's name in `ORDERS`.
+        By the order's name in `_ORDERS`.
     """
 
     predictor: str
@@ -114,8 +119,47 @@ def resampled_blocks(blocks: int) -> IntArray:
     return np.random.default_rng(1).integers(blocks, size=(_RESAMPLES, blocks))
 
 
+def predict(
+    log: Workload | str,
+    *,
+    predictor: Sequence[str] = (),
+    guard: int | None = None,
+    part: str | None = None,
+    plugin: Sequence[str | Path] = (),
+    say: Callable[[str], object] = lambda line: None,
+) -> tuple[Workload, list[Rating]]:
+    """Evaluate predictors of run times on a log.
+
+    Parameters
+    ----------
+    log
+        The jobs: a log, a file or a name that `gridtune traces list` shows.
+    predictor
+        The predictors; by default all.
+    guard
+        Longest wait in seconds; jobs that wait longer go first.
+    part
+        Part of the log, as I/N: the i-th of n.
+    plugin
+        Python files that register predictors.
+    say
+        Called with a line on each step.
+
+    Returns
+    -------
+    tuple
+        The jobs that were replayed, and a rating of each predictor.
+    """
+    load_plugins(plugin)
+    given = {"trace": "quickstart" if isinstance(log, Workload) else log, **({"part": part} if part else {})}
+    parameters: Any = validated(default_system(), given)
+    whole = log if isinstance(log, Workload) else workload_of(str(parameters.reference))
+    jobs = parameters.selected_jobs(whole)
+    return jobs, rate_predictors(jobs, predictor or tuple(PREDICTORS), guard=guard, say=say)
+
+
 def rate_predictors(
-    log: Workload, names: Sequence[str], *, guard: int | None = None, say: Callable[[str], None] = print
+    log: Workload, names: Sequence[str], *, guard: int | None = None, say: Callable[[str], object] = print
 ) -> list[Rating]:
     """Replay a log under UNICEF by walltimes, by predictions and by run times, and rate predictors.
 
@@ -135,11 +179,11 @@ def rate_predictors(
     known = run.tolist()
 
     def replayed(order: str, predictor: str | Callable[[], Predictor]) -> FloatArray:
-        return block_sums(simulate(log, order=ORDERS[order], guard=guard, predictor=predictor))
+        return block_sums(simulate(log, order=_ORDERS[order], guard=guard, predictor=predictor))
 
     say("replaying by walltimes and by run times")
     base = replayed("walltime", "last-two")
-    by_order = [name for name in ORDERS if name != "walltime"]
+    by_order = [name for name in _ORDERS if name != "walltime"]
     clairvoyant = replayed("prediction", lambda: _Clairvoyant(known))
     early = run < EARLY * walltime
     ratings = []
@@ -199,7 +243,7 @@ class _Recorder(Predictor):
 
 
 class _Clairvoyant(Predictor):
-    """Knows the run times: what a predictor can gain at most."""
+    """Knows the run times: the upper limit of any predictor."""
 
     def __init__(self, run_times: Sequence[int]) -> None:
         self._run_times = run_times

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from gridtune.core.system import get_system
@@ -17,7 +16,8 @@ from gridtune.report.card import print_cards
 from gridtune.report.facts import FACTS_FILE
 from gridtune.report.labels import file_text
 from gridtune.report.page import PAGE_FILE, trial_order, write_page
-from gridtune.report.rankings.sample_size import EFFECTS, power_table
+from gridtune.report.rankings.power import EFFECTS, power_table
+from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summary import list_derived, summarise, write_report
 from gridtune.report.tables import print_ranking
@@ -58,7 +58,6 @@ def report_study(
     *,
     objective: str | Sequence[str] | None = None,
     baseline: Mapping[str, Any] | None = None,
-    together: bool = False,
     tracking: bool = False,
     tracking_uri: str | None = None,
     show: Callable[[Study], None] = lambda _: None,
@@ -77,8 +76,6 @@ def report_study(
         Another metric to rank by, or several.
     baseline
         Other parameters of the configuration to compare with.
-    together
-        Hold the verdicts of all tables together to an error of 5 %, in a folder of their own too.
     tracking, tracking_uri
         Send what the store does not have yet, as in `run_sweep`.
     show
@@ -95,12 +92,10 @@ def report_study(
     folder, table, cells = sweep.directory, sweep.table, sweep.results
     facts = sweep.facts.for_report(table, objective=objective, baseline=baseline)
     other = sweep.facts.folder_of(facts)
-    if together:
-        other = f"{other or 'report'}-together"
     if other and tracking:
         raise SweepError(
-            "the store holds the sweep's own report, not one of another objective, baseline or error",
-            hint="track without --objective, --baseline and --together",
+            "the store holds the sweep's own report, not one of another objective or baseline",
+            hint="track without --objective and --baseline",
         )
     other_code = find_other_code(sweep.journal, cells)
     schedules = [] if other else read_schedules(folder / SCHEDULES)
@@ -110,7 +105,7 @@ def report_study(
         facts,
         cells,
         table,
-        summary.sharing_error() if together else summary,
+        summary,
         files=[],
         report=folder / other if other else None,
         earlier=len(sweep.journal) - len(cells) - (0 if other_code is None else other_code.cells),
@@ -178,10 +173,7 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
 def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:
     """Return the files of a sweep's schedules, with their index."""
     paths = [
-        path
-        for files in schedules
-        for path in (*files.tables.values(), *files.others.values(), files.figure)
-        if path is not None
+        path for files in schedules for path in (*files.tables.values(), files.figure) if path is not None
     ]
     return [*paths, folder / SCHEDULES / INDEX_FILE] if paths else []
 
@@ -197,7 +189,6 @@ def artefacts(study: Study, schedules: Sequence[ScheduleFiles]) -> list[Artefact
         files += [Artefact(figure, "schedules") for figure in figures]
         for key, table in schedule.tables.items():
             files += [Artefact(path, "", key) for path in (table, *figures)]
-        files += [Artefact(table, "", key) for key, table in schedule.others.items()]
     return files
 
 
@@ -214,7 +205,7 @@ def make_tracker(uri: str | None, console: Console | None) -> MlflowTracker:
     return MlflowTracker(uri, on_trouble=warn)
 
 
-def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study, dict[str, pa.Table]]:
+def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study, dict[str, Ranking]]:
     """Write tables of the replicates that comparisons need beside the study's rankings.
 
     Parameters
@@ -222,7 +213,7 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
     study
         The study.
     effects
-        As in `gridtune.report.rankings.sample_size.power_table`, which describes the columns.
+        As in `gridtune.report.rankings.power.power_table`, which describes the columns.
 
     Returns
     -------
@@ -231,9 +222,9 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
     """
     tables, files = {}, []
     for name, ranking in study.summary.rankings.items():
-        tables[name] = power_table(study.table, ranking, effects=effects)
+        tables[name] = power_table(study.summary.cells, ranking, effects=effects)
         files.append(study.report_folder / f"power-{file_text(name)}.csv")
-        pa_csv.write_csv(tables[name], files[-1])
+        pa_csv.write_csv(tables[name].table, files[-1])
     list_derived(study.directory, files)
     return replace(study, files=[*study.files, *files]), tables
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridtune.errors import GridtuneWarning, SweepError, without_secrets
 from gridtune.report.facts import FACTS_FILE, SweepFacts
-from gridtune.report.schedules import ScheduleFiles, write_schedules
+from gridtune.report.schedules import write_schedules
 from gridtune.report.summary import Summary, list_derived, summarise
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
@@ -41,7 +41,7 @@ from gridtune.sweep.space.schema import SearchSpace, parse_space
 
 if TYPE_CHECKING:
     from gridtune.sweep.execution.executors import Executor
-    from gridtune.tracking.tracker import MlflowTracker
+    from gridtune.tracking.tracker import Artefact, MlflowTracker
 
 __all__ = ["FactsWriter", "merge_shards", "run_shard", "run_sweep"]
 
@@ -63,7 +63,6 @@ def run_sweep(
     output: Output = "screen",
     shuffle: int | None = None,
     executor: Executor | None = None,
-    schedules: int = 1,
 ) -> Study:
     """Run a search space, rank its configurations, write the report and track everything.
 
@@ -85,8 +84,6 @@ def run_sweep(
     tracking_uri
         The tracking store; by default that of `MLFLOW_TRACKING_URI`, else SQLite (`mlflow.db`) in the
         working directory.
-    schedules
-        How many of the best configurations of each workload leave a schedule, beside the baseline.
     output
         "screen": show progress, then the tables and where everything is; "progress": no tables; "quiet" or
         "json": print only errors and warnings, to the standard error.
@@ -106,13 +103,14 @@ def run_sweep(
         raise SweepError(f"output must be one of {', '.join(get_args(Output))}, but got {output!r}")
     with contextlib.ExitStack() as stack:
         folder, remote = stack.enter_context(results_at(directory, _warn))
+        objects = None
         if isinstance(space, Mapping):
             objects = SpaceObjects(folder or Path("results") / str(space.get("name")))
-            plan = plan_space(objects.replaced(space))
+            space = objects.replaced(space)
+        plan = plan_space(space)
+        folder = folder or default_directory(plan.space)
+        if objects is not None:
             objects.write()
-        else:
-            plan = plan_space(space)
-        _check_folder(plan.space, folder or default_directory(plan.space))
         console = report_console() if output in {"screen", "progress"} else None
         tracker = make_tracker(tracking_uri, console) if tracking else None
 
@@ -123,7 +121,7 @@ def run_sweep(
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
             options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
-            study = _run(plan, tracker, progress, remote, show, best=schedules, **options)
+            study = _run(plan, tracker, progress, remote, show, **options)
         if console is not None and output == "screen":
             for line in () if study.tracking is None else study.tracking.lines:
                 console.print(line, markup=False, soft_wrap=True)
@@ -193,10 +191,9 @@ def _run(
     progress: Progress,
     remote: RemoteResults | None,
     show: Callable[[Study], None],
-    *,
-    best: int,
     **options: Any,
 ) -> Study:
+    _check_folder(plan.space, options["directory"])
     writer = FactsWriter()
     status = "FAILED"
     with _observed(progress, remote, writer, *([tracker] if tracker else [])) as observed:
@@ -210,16 +207,16 @@ def _run(
             if tracker:
                 # The runs are sent while the figures are drawn.
                 tracker.publish(summary, sweep.table, seconds=sweep.seconds)
-            study, schedules, files = when_there_is_room(
-                partial(_write_report, sweep, summary, best), sweep.path.parent, _warn
+            study, tracked = when_there_is_room(
+                partial(_write_report, sweep, summary, tracked=tracker is not None), sweep.path.parent, _warn
             )
             if remote is not None:
                 stage("storing the report", 0)
                 remote.publish()
-            study = replace(study, files=files, sweep=sweep)
+            study = replace(study, sweep=sweep)
             if tracker:
                 stage("tracking", 0)
-                tracker.store(artefacts(study, schedules))
+                tracker.store(tracked)
             # The rest is sent to the store after the tables are shown.
             show(study)
             status = "FINISHED" if study.complete else "FAILED"
@@ -232,19 +229,17 @@ def _run(
     return replace(study, tracking=outcome)
 
 
-def _write_report(
-    sweep: SweepResult, summary: Summary, best: int
-) -> tuple[Study, list[ScheduleFiles], list[Path]]:
-    """Write the tables and figures of a sweep; return the study, its schedules and all files."""
+def _write_report(sweep: SweepResult, summary: Summary, *, tracked: bool) -> tuple[Study, list[Artefact]]:
+    """Write the tables and figures of a sweep; return the study and the files to track."""
     folder = sweep.path.parent
-    schedules = write_schedules(summary, sweep.results, folder / SCHEDULES, best)
+    schedules = write_schedules(summary, sweep.results, folder / SCHEDULES)
     found = {name: getattr(sweep, name) for name in ("earlier", "renaming", "other_code")}
     study = Study(folder, summary.facts, sweep.results, sweep.table, summary, [], **found)
     study = write_study(study, schedules)
     files = [*study.files, *schedule_paths(schedules, folder)]
     # What an earlier space of the same name left would pass for this one's.
     list_derived(folder, files, remove_others=True)
-    return study, schedules, files
+    return replace(study, files=files), artefacts(study, schedules) if tracked else []
 
 
 #: Keys of a space that decide nothing about its results.
@@ -322,7 +317,7 @@ def merge_shards(places: Sequence[Place], out: Place, **options: Any) -> _Merged
         The folders or URLs of its shards, or those that the shards are in. Any sweeps of the same space will
         do.
     out
-        The folder or URL of the whole sweep. What it has already counts, too.
+        The folder or URL of the whole sweep. Cells that it already has count, too.
     options
         As in `run_sweep`: `tracking`, `tracking_uri`, `output`.
 

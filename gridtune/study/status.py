@@ -15,7 +15,6 @@ from gridtune.sweep.execution.observing import BestSoFar, SweepPlan
 from gridtune.sweep.execution.status import DriverStatus, LockOwner, cells_since
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.remote.results import Place, SweepView, place_name, view_sweep
-from gridtune.sweep.space.schema import parse_space
 
 __all__ = ["SweepState", "SweepStatus", "sweep_status"]
 
@@ -210,7 +209,7 @@ def _with_most_replicates(results: Mapping[str, CellResult]) -> dict[str, CellRe
 def _best(facts: SweepFacts, results: Mapping[str, CellResult]) -> tuple[str, ...]:
     directions = [objective.direction for objective in facts.objectives]
     try:
-        space = parse_space(facts.space)
+        space = facts.parsed_space()
     except GridtuneError:
         # A space of an earlier gridtune may have keys that are gone.
         return ()

@@ -28,7 +28,6 @@ from gridtune.sweep.journal.results import read_table, results_of, results_table
 from gridtune.sweep.remote.results import Place, SweepView, view_sweep
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
-from gridtune.sweep.space.schema import parse_space
 
 __all__ = ["CellAgain", "StoredSweep", "add_metrics", "find_cells", "read_sweep", "rerun_cells"]
 
@@ -86,7 +85,7 @@ class StoredSweep:
         rows = self.table.filter(pc.equal(self.table["configuration_id"], configuration_id))
         if self.system is None or not rows.num_rows:
             raise SweepError("the configuration cannot be planned again", path=self.directory)
-        space = parse_space(self.facts.space, path=None if self.base is None else self.base / "space.yaml")
+        space = self.facts.parsed_space()
         planner = PlannedSpace(space, self.system, Workloads(self.base))
         row = rows.slice(0, 1).to_pylist()[0]
         names = (name for name in space.dimensions if row.get(PARAMETER_PREFIX + name) is not None)
@@ -103,7 +102,7 @@ def read_sweep(results: Place, *wanted: str) -> StoredSweep:
     results
         The folder, or the `results.parquet` in it; or its URL.
     wanted
-        As of `view_sweep`: what else is to be read.
+        Further files to read, as of `view_sweep`.
 
     Raises
     ------

@@ -16,9 +16,9 @@ from gridtune.errors import SweepError
 from gridtune.registry import name_hint
 from gridtune.report.facts import SweepFacts
 from gridtune.report.rankings.comparison import Comparison, Side, compare
-from gridtune.report.rankings.ranking import ranking_head
-from gridtune.report.rankings.sample_size import EFFECTS, SIZES, power_table
-from gridtune.report.summary import Best, Summary, numeric_parameters
+from gridtune.report.rankings.power import EFFECTS, power_table
+from gridtune.report.rankings.ranking import Ranking
+from gridtune.report.summary import Best, Summary
 from gridtune.sweep.execution.observing import SweepResult
 from gridtune.sweep.journal.earlier import OtherCode
 from gridtune.sweep.run import RESULTS_NAME
@@ -35,6 +35,8 @@ __all__ = ["Study"]
 
 #: Workloads whose best the short text names; rows that a notebook shows.
 _SHOWN_WORKLOADS, _SHOWN_ROWS = 3, 30
+#: Kinds of figures that `Study.plot` draws.
+_FIGURES = ("ranking", "overall", "front")
 #: Columns of a ranking that `as_dict` gives of the best configuration.
 _BEST = ("configuration_id", "mean", "ci_low", "ci_high", "relative", "verdict")
 
@@ -122,7 +124,7 @@ class Study:
         SweepError
             If there is no such ranking.
         """
-        return self._ranking(objective, overall=overall).to_pandas()
+        return self._ranking(objective, overall=overall).table.to_pandas()
 
     def best(self, workload: str | None = None) -> Best:
         """Return the best configuration by the first objective.
@@ -152,7 +154,7 @@ class Study:
     def compare(
         self, first: Mapping[str, Any], second: Mapping[str, Any], *, objective: str | None = None
     ) -> Comparison:
-        """Compare two configurations on their common replicates, as `gridtune compare` does.
+        """Compare two configurations on their common replicates, as `gridtune results compare` does.
 
         Parameters
         ----------
@@ -169,24 +171,18 @@ class Study:
         system = get_system(self.facts.system) if self.facts.system in system_names() else None
         return compare(one, other, system, objective=objective)
 
-    def power(
-        self,
-        objective: str | None = None,
-        *,
-        effects: Sequence[float] = EFFECTS,
-        sizes: Sequence[int] = SIZES,
-    ) -> pd.DataFrame:
+    def power(self, objective: str | None = None, *, effects: Sequence[float] = EFFECTS) -> pd.DataFrame:
         """Return how many replicates each comparison needs, as `gridtune report --power` prints it.
 
         Parameters
         ----------
         objective
             As of `ranking`.
-        effects, sizes
-            As of `gridtune.report.rankings.sample_size.power_table`, which says what the columns are.
+        effects
+            As of `gridtune.report.rankings.power.power_table`, which says what the columns are.
         """
         ranking = self._ranking(objective, overall=False)
-        return power_table(self.table, ranking, effects=effects, sizes=sizes).to_pandas()
+        return power_table(self.summary.cells, ranking, effects=effects).table.to_pandas()
 
     def plot(self, kind: str = "ranking", objective: str | None = None) -> Picture:
         """Draw the study; a notebook shows the picture, `save(PATH)` writes it.
@@ -194,8 +190,7 @@ class Study:
         Parameters
         ----------
         kind
-            "ranking", "overall" (over all workloads), "front" (several objectives), or the name of a
-            numeric parameter, to draw the objective against.
+            "ranking", "overall" (over all workloads) or "front" (several objectives).
         objective
             As of `ranking`.
 
@@ -205,27 +200,19 @@ class Study:
             If there is no such figure.
         """
         from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
-        from gridtune.report.plots import (  # noqa: PLC0415 (matplotlib)
-            plot_against,
-            plot_fronts,
-            plot_ranking,
-        )
+        from gridtune.report.plots import plot_fronts, plot_ranking  # noqa: PLC0415 (matplotlib)
 
+        if kind not in _FIGURES:
+            hint = f"{name_hint(kind, _FIGURES)}; the page of the report draws the effects of parameters"
+            raise SweepError(f"no such kind of figure: {kind!r}", hint=hint)
         if kind == "front":
             if not self.summary.fronts:
                 raise SweepError("a front needs two objectives or more")
             return Picture.of(lambda path: plot_fronts(self.summary.fronts, path))
         ranking = self._ranking(objective, overall=kind == "overall")
-        if kind in {"ranking", "overall"}:
-            return Picture.of(lambda path: plot_ranking(ranking, path))
-        curves = self.summary.curves[ranking_head(ranking).objective]
-        parameters = numeric_parameters(curves)
-        if kind not in parameters:
-            kinds = ["ranking", "overall", "front", *parameters]
-            raise SweepError(f"no such kind of figure: {kind!r}", hint=name_hint(kind, kinds))
-        return Picture.of(lambda path: plot_against(curves, kind, path))
+        return Picture.of(lambda path: plot_ranking(ranking, path))
 
-    def _ranking(self, objective: str | None, *, overall: bool) -> pa.Table:
+    def _ranking(self, objective: str | None, *, overall: bool) -> Ranking:
         rankings = self.summary.overall if overall else self.summary.rankings
         if objective is None and rankings:
             return next(iter(rankings.values()))

@@ -7,7 +7,6 @@ import math
 import random
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -27,7 +26,6 @@ from gridtune.sweep.journal.earlier import Renaming, find_other_code
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal
 from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.search.adaptive import AdaptiveQueue
-from gridtune.sweep.search.racing import RaceQueue
 from gridtune.sweep.shards import Shard, ShardFacts
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
 from gridtune.sweep.space.schema import SearchSpace
@@ -206,7 +204,7 @@ class _Sweep:
         self._queue = queue = self._new_queue(runner.workers, shuffle)
         if isinstance(queue, AdaptiveQueue) and queue.search.warning:
             warnings.warn(queue.search.warning, GridtuneWarning, stacklevel=2)
-        cells = queue.cells() if isinstance(queue, AdaptiveQueue | RaceQueue) else self._cells
+        cells = queue.cells() if isinstance(queue, AdaptiveQueue) else self._cells
         before = self._results_of(cells)
         self._facts = self._sweep_plan(runner.folder, before)
         for observer in self._observers:
@@ -256,8 +254,6 @@ class _Sweep:
             return AdaptiveQueue(
                 plan, finished, recorded=journal.proposals, record=journal.append_proposals, **options
             )
-        if strategy.race is not None:
-            return RaceQueue(plan, self._cells, finished, **options)
         missing = [cell for cell in self._cells if cell.cell_id not in finished]
         if shuffle is None:
             places = plan.run_order(missing)
@@ -269,17 +265,13 @@ class _Sweep:
     def _sweep_plan(self, folder: Path, before: Sequence[CellResult]) -> SweepPlan:
         plan, queue = self._plan, self._queue
         total, strategy = queue.left + len(before), plan.space.strategy
-        stops = strategy.race is not None or strategy.stopping is not None
+        stops = strategy.stopping is not None
         if stops:
             # Those that have been stopped already leave less; how much is not worth a count.
             total = max(total, plan.most)
         other_code = find_other_code(self._stored, self._cells)
         workloads = plan.workloads.loaded
-        facts = plan.space, folder, plan.directions, total, before, workloads, other_code, stops
-        if stops or strategy.adaptive is not None:
-            return SweepPlan(*facts)
-        left = (cell for cell in self._cells if cell.cell_id not in self._finished)
-        return SweepPlan(*facts, Counter((cell.workload, cell.configuration_id) for cell in left))
+        return SweepPlan(plan.space, folder, plan.directions, total, before, workloads, other_code, stops)
 
     def _sink(self, results: Sequence[CellResult]) -> None:
         self._journal.append(results)
@@ -292,7 +284,7 @@ class _Sweep:
         """Return the space's results by workload, configuration, replicate, however they came in."""
         queue = self._queue
         if not isinstance(queue, AdaptiveQueue):
-            return self._results_of(queue.cells() if isinstance(queue, RaceQueue) else self._cells)
+            return self._results_of(self._cells)
         # Which point came when depends on the workers' speed; the points' own order does not.
         order = self._plan.run_order(queue.cells())
         return self._results_of(

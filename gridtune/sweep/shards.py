@@ -67,9 +67,9 @@ class Shard:
         Raises
         ------
         SweepError
-            If its strategy is a race or an adaptive search.
+            If its strategy is an adaptive search.
         """
-        if space.strategy.adaptive is not None or space.strategy.race is not None:
+        if space.strategy.adaptive is not None:
             raise SweepError(
                 "the strategy of this space decides by results which cells run next, so it cannot be divided",
                 field="strategy",
@@ -227,5 +227,5 @@ def _check_same(first: CellResult, there: Place, second: CellResult, here: Place
             raise SweepError(
                 f"the folders {there} and {here} contradict each other: the cell {second.cell_id} ({of}) "
                 f"has {name} {' and '.join(map(str, values))}",
-                hint=f"`gridtune rerun {second.cell_id} FOLDER` says which is right; leave the other out",
+                hint=f"`gridtune results rerun {second.cell_id} FOLDER` shows the right one; omit the other",
             )

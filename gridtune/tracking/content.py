@@ -265,10 +265,10 @@ def runs_of_ranking(summary: Summary, limit: int) -> list[str]:
     places: dict[str, int] = {}
     baselines: set[str] = set()
     for ranking in summary.rankings.values():
-        columns = (ranking[name].to_pylist() for name in ("configuration_id", "rank", "is_baseline"))
-        for key, rank, is_baseline in zip(*columns, strict=True):
-            places[key] = min(places.get(key, _LAST), _LAST if rank is None else rank)
-            if is_baseline:
+        for row in ranking.rows:
+            key = row["configuration_id"]
+            places[key] = min(places.get(key, _LAST), _LAST if row["rank"] is None else row["rank"])
+            if row["is_baseline"]:
                 baselines.add(key)
     # Sorting is stable: of equal places the first objective's come first.
     ordered = sorted(places, key=lambda key: places[key])
@@ -278,11 +278,11 @@ def runs_of_ranking(summary: Summary, limit: int) -> list[str]:
 
 def ranked_rows(summary: Summary, keys: list[str]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Return configuration id to objective to its row in the ranking, for these configurations."""
-    wanted = pa.array(keys, pa.string())
     rows: dict[str, dict[str, Mapping[str, Any]]] = {key: {} for key in keys}
     for objective, ranking in summary.rankings.items():
-        for row in ranking.filter(pc.is_in(ranking["configuration_id"], wanted)).to_pylist():
-            rows[row["configuration_id"]][objective] = row
+        for row in ranking.rows:
+            if row["configuration_id"] in rows:
+                rows[row["configuration_id"]][objective] = row
     return rows
 
 

@@ -20,14 +20,11 @@ class Decisions(NamedTuple):
     ----------
     actions, log_probabilities, values
         Shape (N,).
-    decides
-        Shape (N,), bool: where the network had a choice.
     """
 
     actions: Tensor
     log_probabilities: Tensor
     values: Tensor
-    decides: Tensor
 
 
 class Actor:
@@ -83,9 +80,7 @@ class Actor:
                 self.memory = self._restarted(begins)
             output = self.network.step(observations, self.memory)
             self.memory = output.state
-            return Decisions(
-                *draw(output.logits, chance, step), output.values, self.network.decides(observations)
-            )
+            return Decisions(*draw(output.logits, chance, step), output.values)
         if self._replay is None:
             self._replay = _Replay(self, self.network.features)
         decisions = self._replay(observations, begins, chance)
@@ -103,7 +98,7 @@ class _Replay:
         self._actor, device = actor, actor.memory.device
         self._given = torch.zeros(actor.episodes, features + 2).pin_memory()
         self._seen = self._given.to(device)
-        self._decided = torch.zeros(4, actor.episodes, device=device)
+        self._decided = torch.zeros(3, actor.episodes, device=device)
         self._returned = self._decided.cpu().pin_memory()
         self._graph: Any = None
         if actor.network.fixed_shapes:
@@ -128,16 +123,15 @@ class _Replay:
             self._graph.replay()
         self._returned.copy_(self._decided, non_blocking=True)
         torch.cuda.current_stream().synchronize()
-        actions, log_probabilities, values, decides = self._returned
-        return Decisions(actions.long(), log_probabilities, values, decides > 0)
+        actions, log_probabilities, values = self._returned
+        return Decisions(actions.long(), log_probabilities, values)
 
     def _decide(self) -> None:
         actor, observations = self._actor, self._seen[:, :-2]
         output = actor.network.step(observations, actor._restarted(self._seen[:, -2] > 0))
         actor.memory.copy_(output.state)
         actions, log_probabilities = _drawn(output.logits, self._seen[:, -1])
-        decides = actor.network.decides(observations)
-        self._decided.copy_(torch.stack([actions.float(), log_probabilities, output.values, decides.float()]))
+        self._decided.copy_(torch.stack([actions.float(), log_probabilities, output.values]))
 
 
 def best_actions(logits: Tensor, step: int) -> Tensor:

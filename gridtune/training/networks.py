@@ -73,8 +73,6 @@ class ActorCritic(nn.Module):
     ----------
     kind
         Its name in `NETWORKS`.
-    view
-        The view of the environment that it reads.
     lookback
         Number of earlier observations that it reads for a decision.
     sequence
@@ -86,7 +84,6 @@ class ActorCritic(nn.Module):
     """
 
     kind: ClassVar[str]
-    view: ClassVar[str] = "paper"
     fixed_shapes: ClassVar[bool] = False
     lookback: int = 0
     sequence: int = 1
@@ -136,10 +133,6 @@ class ActorCritic(nn.Module):
             f"the network {self.kind!r} has weights for {self.actions} actions, not {actions}",
             hint="use a cluster with as many nodes as the one it was trained on",
         )
-
-    def decides(self, observations: Tensor) -> Tensor:
-        """Return in which observations there is a choice: their shape without the last axis, bool."""
-        return torch.ones(observations.shape[:-1], dtype=torch.bool, device=observations.device)
 
     def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
         """Decide on the last L of `lookback` + L observations.

@@ -53,10 +53,8 @@ class Rollout:
         Shape (lookback + T + 1, N), bool: which observations begin an episode.
     actions, log_probabilities, rewards
         Shape (T, N).
-    spans
-        Shape (T, N): duration of each step in units of time; 1 if the environment has no info `minutes`.
-    terminated, truncated, used, decides
-        Shape (T, N), bool; `decides`: steps in which the network had a choice.
+    terminated, truncated, used
+        Shape (T, N), bool.
     values
         Shape (T + 1, N): output of the value network; the last row is for the bootstrap.
     states
@@ -68,11 +66,9 @@ class Rollout:
     actions: Tensor
     log_probabilities: Tensor
     rewards: Tensor
-    spans: Tensor
     terminated: Tensor
     truncated: Tensor
     used: Tensor
-    decides: Tensor
     values: Tensor
     states: Tensor
 
@@ -128,11 +124,9 @@ def empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
         actions=torch.zeros(shape, dtype=torch.int64),
         log_probabilities=torch.zeros(shape),
         rewards=torch.zeros(shape),
-        spans=torch.ones(shape),
         terminated=flags,
         truncated=flags.clone(),
         used=~flags,
-        decides=~flags,
         values=torch.zeros(steps + 1, episodes),
         states=torch.zeros(steps // network.sequence, episodes, *network.state_shape),
     )
@@ -172,14 +166,11 @@ def collect(env: Any, actor: Actor, steps: int, *, seed: int) -> Rollout:
         rollout.values[step] = decided.values
         if step == steps:
             break
-        rollout.decides[step], rollout.actions[step] = decided.decides, decided.actions
-        rollout.log_probabilities[step] = decided.log_probabilities
-        observations, rewards, terminated, truncated, info = env.step(rows["actions"][step])
+        rollout.actions[step], rollout.log_probabilities[step] = decided.actions, decided.log_probabilities
+        observations, rewards, terminated, truncated, _ = env.step(rows["actions"][step])
         rows["observations"][back + step + 1] = observations
         rows["rewards"][step] = rewards
         rows["terminated"][step], rows["truncated"][step] = terminated, truncated
-        if "minutes" in info:
-            rows["spans"][step] = info["minutes"]
         if step:
             # Environments whose episode ended in the last step were only reset in this one.
             ended = rows["terminated"][step - 1] | rows["truncated"][step - 1]
@@ -191,22 +182,17 @@ def collect(env: Any, actor: Actor, steps: int, *, seed: int) -> Rollout:
 def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
     """Return generalised advantage estimates, shape (T, N).
 
-    δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}, with γ to the
-    power of the step's duration: the value after a truncated episode counts, that after a terminated one
-    does not. The value of a step without a choice is replaced by the rewards until the next decision and
-    its value, and λ counts decisions.
+    δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}: the value after
+    a truncated episode counts, that after a terminated one does not.
 
     References
     ----------
     J. Schulman et al., "High-dimensional continuous control using generalized advantage estimation", 2016.
     """
-    discount = gamma**rollout.spans
-    goes_on = discount * (~rollout.terminated).float()
-    weights = discount * (~(rollout.terminated | rollout.truncated)).float()
-    weights *= torch.where(rollout.decides, lam, 1.0)
+    goes_on = gamma * (~rollout.terminated).float()
+    weights = gamma * (~(rollout.terminated | rollout.truncated)).float() * lam
     # The row after an episode's end has the value of its last observation.
-    has_value = rollout.decides | ~rollout.used
-    columns = (rollout.rewards, rollout.values, goes_on, weights, rollout.decides, rollout.used, has_value)
+    columns = (rollout.rewards, rollout.values, goes_on, weights, rollout.used)
     # On a GPU, step by step, 16,000 operations would take a fifth of an update of the paper's network.
     advantages = _advantages(*(column.cpu().numpy() for column in columns))
     return torch.from_numpy(advantages).to(rollout.rewards.device)
@@ -218,9 +204,7 @@ def _advantages(
     values: Float32Array,
     goes_on: Float32Array,
     weights: Float32Array,
-    decides: BoolArray,
     used: BoolArray,
-    has_value: BoolArray,
 ) -> Float32Array:
     """Return what `advantages_of` does, in single precision from the last step to the first."""
     none = np.float32(0.0)
@@ -231,9 +215,9 @@ def _advantages(
         for step in range(steps - 1, -1, -1):
             value = values[step, episode]
             returned = rewards[step, episode] + goes_on[step, episode] * ahead
-            error = returned - value if decides[step, episode] else none
+            error = returned - value
             carried = error + weights[step, episode] * carried if used[step, episode] else none
-            ahead = value if has_value[step, episode] else returned
+            ahead = value
             advantages[step, episode] = carried
     return advantages
 
@@ -246,13 +230,10 @@ def segments(
     minibatches: int,
     generator: torch.Generator,
 ) -> Iterator[Minibatch]:
-    """Shuffle the rollout's segments with decisions and yield them in `minibatches` parts."""
-    length, episodes = network.sequence, rollout.actions.shape[1]
-    decided = rollout.decides.unflatten(0, (-1, length)).any(1)
-    numbers = torch.nonzero(decided.flatten()).squeeze(-1)
-    device = rollout.actions.device
-    order = torch.randperm(len(numbers), generator=generator).to(device)
-    for part in numbers[order].tensor_split(minibatches):
+    """Shuffle the rollout's segments and yield them in `minibatches` parts."""
+    length, episodes, device = network.sequence, rollout.actions.shape[1], rollout.actions.device
+    order = torch.randperm(rollout.actions.numel() // length, generator=generator).to(device)
+    for part in order.tensor_split(minibatches):
         if len(part) == 0:
             continue
         segment, episode = part // episodes, part % episodes
@@ -268,7 +249,7 @@ def segments(
             rollout.values[rows, episode],
             advantages[rows, episode],
             targets[rows, episode],
-            (rollout.used & rollout.decides)[rows, episode],
+            rollout.used[rows, episode],
         )
 
 
@@ -381,12 +362,12 @@ def minibatches_of(
 ) -> Iterator[Minibatch]:
     """Yield the minibatches of all epochs of an update, numbered from 0.
 
-    Advantages are normalised over all decisions of the rollout.
+    Advantages are normalised over all used steps of the rollout.
     """
     advantages = advantages_of(rollout, settings.gamma, settings.lam)
     targets = advantages + rollout.values[:-1]
-    decided = advantages[rollout.used & rollout.decides]
-    advantages = (advantages - decided.mean()) / (decided.std(correction=0) + 1e-8)
+    used = advantages[rollout.used]
+    advantages = (advantages - used.mean()) / (used.std(correction=0) + 1e-8)
     generator = torch.Generator().manual_seed(update_seed(settings.seed, update, "minibatches"))
     for _ in range(settings.epochs):
         yield from segments(rollout, advantages, targets, network, settings.minibatches, generator)

@@ -6,10 +6,11 @@ Nothing here imports torch or RLlib before something is trained.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
+from cachetools import LRUCache
 from pydantic import Field
 
 from gridtune.core.system import SystemParameters, WorkloadLoader
@@ -27,7 +28,6 @@ __all__ = [
     "GradientNorm",
     "Lambda",
     "PPOParameters",
-    "PPOTask",
     "PPOTraining",
     "Positive",
     "Rate",
@@ -84,60 +84,89 @@ class PPOParameters(TrainingParameters):
     lam: Lambda = 0.95
 
 
-@dataclass(frozen=True)
-class PPOTask:
-    """Task and network of an agent.
+class PPOTraining(Training):
+    """A training with PPO; a subclass defines `split`, `env_maker` and `scores`.
 
     Attributes
     ----------
-    make_env
-        Returns a vector environment of so many environments, see `gridtune.training.rllib.ppo_config`.
-        Checkpoints have it, and so the jobs that it holds.
     network
-        Kind of network, see `gridtune.training.networks.make_network`.
-    steps
-        Steps of each environment per iteration.
-    frames
-        Observations read for each decision, by networks that read several.
-    initial
-        A network whose weights are those to begin with.
+        Kind of network (`gridtune.training.networks.make_network`) where there is no parameter of that name.
     """
-
-    make_env: Callable[[int], Any]
-    network: str
-    steps: int
-    frames: int | None = None
-    initial: ActorCritic | None = None
-
-
-class PPOTraining(Training):
-    """A training with PPO; a subclass defines `task` and `evaluate`."""
 
     Parameters: ClassVar[type[SystemParameters]] = PPOParameters
     changeable: ClassVar[tuple[str, ...]] = (*_LEARNING, "steps")
+    network: ClassVar[str] = "mlp"
+
+    def __init__(self) -> None:
+        self._data: LRUCache[Hashable, tuple[Any, Any]] = LRUCache(8)
+
+    def traces(self, parameters: Any) -> Iterable[str]:
+        """Return the log, if there is one."""
+        return () if parameters.trace is None else (str(parameters.reference),)
 
     @abstractmethod
-    def task(self, parameters: Any, load: WorkloadLoader) -> PPOTask:
-        """Return what is to be learned; `parameters` and `load` are as of `config`."""
+    def split(self, parameters: Any, log: Workload | None) -> tuple[Any, Any]:
+        """Return the data to learn on, and the data held out for evaluation.
+
+        Parameters
+        ----------
+        parameters
+            An instance of `Parameters`.
+        log
+            The workload of the reference that `traces` returned; None without one.
+        """
+
+    @abstractmethod
+    def env_maker(self, parameters: Any, learned: Any) -> Callable[[int], Any]:
+        """Return a function that makes a vector environment of so many environments on data to learn on.
+
+        See `gridtune.training.rllib.ppo_config`. Checkpoints have the function and the data that it holds.
+        """
+
+    @abstractmethod
+    def scores(
+        self, parameters: Any, network: ActorCritic, held_out: Any, rng: np.random.Generator
+    ) -> Mapping[str, float]:
+        """Return metrics of the network as it is now on the data held out."""
+
+    def preflight(self, parameters: Any, load: WorkloadLoader) -> None:
+        """Refuse to train without torch, or on too few data."""
+        super().preflight(parameters, load)
+        self._split(parameters, load)
 
     def config(self, parameters: Any, *, seed: int, load: WorkloadLoader) -> Any:
         """Return PPO on the task, all environments of a runner stepped in one compiled call."""
         from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
         from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
 
-        p, task = parameters, self.task(parameters, load)
+        p = parameters
         learning: dict[str, Any] = {name: getattr(p, name) for name in _LEARNING}
-        settings = PPOSettings(**learning, steps=task.steps, updates=p.schedule, seed=seed)
+        settings = PPOSettings(**learning, steps=p.steps, updates=p.schedule, seed=seed)
         return ppo_config(
-            task.make_env,
-            task.network,
+            self.env_maker(p, self._split(p, load)[0]),
+            getattr(p, "network", self.network),
             settings,
             environments=p.environments,
             runners=p.runners,
-            frames=task.frames,
-            initial=task.initial,
+            frames=getattr(p, "frames", None),
             gpus=1 if p.device == "cuda" else 0,
         )
+
+    def evaluate(
+        self, parameters: Any, algorithm: Any, *, rng: np.random.Generator, load: WorkloadLoader
+    ) -> Mapping[str, float]:
+        """Return the scores of the agent on the data held out."""
+        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
+
+        return self.scores(parameters, network_of(algorithm), self._split(parameters, load)[1], rng)
+
+    def _split(self, parameters: Any, load: WorkloadLoader) -> tuple[Any, Any]:
+        """Return the data to learn on and those held out; the last few are cached."""
+        logs = [load(reference) for reference in self.traces(parameters)]
+        key = (parameters, *(log.checksum for log in logs))
+        if key not in self._data:
+            self._data[key] = self.split(parameters, logs[0] if logs else None)
+        return self._data[key]
 
 
 def split_log(log: Workload, held_out: float, least: int, *, field: str) -> tuple[Workload, Workload]:

@@ -45,8 +45,8 @@ __all__ = ["NetworkModule", "RolloutLearner", "RolloutPPO", "RolloutRunner", "ne
 _SETTINGS = "gridtune_ppo"
 #: Key in the environments' configuration: the function that makes a vector environment.
 _MAKE_ENV = "make_env"
-#: Keys in a module's configuration: the arguments of `make_network`, and initial weights by name or None.
-_NETWORK, _INITIAL = "network", "initial"
+#: Key in a module's configuration: the arguments of `make_network`.
+_NETWORK = "network"
 #: Time limit for runners to accept new weights.
 _SYNC_SECONDS = 30.0
 
@@ -66,9 +66,6 @@ class NetworkModule(TorchRLModule):
     def setup(self) -> None:
         """Make the network."""
         self.network = make_network(**self.model_config[_NETWORK])
-        initial = self.model_config.get(_INITIAL)
-        if initial is not None:
-            self.network.load_state_dict({name: torch.as_tensor(array) for name, array in initial.items()})
 
     def is_stateful(self) -> bool:
         """Return whether the network remembers."""
@@ -221,7 +218,6 @@ def ppo_config(
     runners: int = 0,
     sequence: int | None = None,
     frames: int | None = None,
-    initial: ActorCritic | None = None,
     gpus: float = 0,
 ) -> PPOConfig:
     """Return the configuration of a training through RLlib; `build_algo()` creates the algorithm.
@@ -240,8 +236,6 @@ def ppo_config(
         Number of environments of each runner.
     runners
         Number of processes that step environments; 0: the algorithm's own process.
-    initial
-        A network of this kind whose weights are those to begin with.
     gpus
         GPUs of the learner.
     """
@@ -256,11 +250,6 @@ def ppo_config(
         "seed": settings.seed,
     }
     probe.close()
-    weights = None
-    if initial is not None:
-        begun = initial.resized(model["actions"]).state_dict()
-        weights = {name: weight.cpu().numpy() for name, weight in begun.items()}
-    model_config = {_NETWORK: model, _INITIAL: weights}
     config = PPOConfig(algo_class=RolloutPPO)
     spaces = {"observation_space": probe.single_observation_space, "action_space": probe.single_action_space}
     config.environment(None, **spaces, env_config={_MAKE_ENV: make_env})
@@ -270,7 +259,7 @@ def ppo_config(
         num_envs_per_env_runner=environments,
         batch_mode="complete_episodes",
     )
-    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, **spaces, model_config=model_config))
+    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, **spaces, model_config={_NETWORK: model}))
     config.learners(
         learner_class=RolloutLearner,
         learner_config_dict={_SETTINGS: asdict(settings)},

@@ -59,6 +59,7 @@ __all__ = [
     "read_dumps",
     "read_workload",
     "read_workloads",
+    "workload_of",
     "write_workload",
 ]
 
@@ -439,3 +440,8 @@ class WorkloadReference:
         clean = DEFAULT_RULES if self.clean is None else self.clean
         time_unit, speed = self.units
         return read_days(path, clean=clean, time_unit=time_unit, speed=speed)
+
+
+def workload_of(log: Workload | str | Path) -> Workload:
+    """Return a log that is given as a workload, a path, a name of the catalogue or a reference."""
+    return log if isinstance(log, Workload) else WorkloadReference.parse(str(log)).read()

@@ -11,25 +11,25 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gridtune.errors import WorkloadError
 
 __all__ = [
-    "Gpus",
+    "ConfLine",
     "SlurmAccounts",
     "SlurmMachine",
     "Unit",
     "conf_lines",
     "gpus_in",
     "host_list",
-    "processors_of_line",
+    "machine_of",
     "read_slurm_accounts",
     "read_slurm_conf",
+    "text_of",
 ]
-
 
 #: What sizes are counted in.
 Unit = Literal["processors", "nodes", "GPUs"]
@@ -41,33 +41,64 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 _SETTING = re.compile(r"(?<!\w)(\w+)=(\S+)")
 
 
+class ConfLine(NamedTuple):
+    """A line of a configuration, continued lines joined, without its comment; and the change made to it."""
+
+    path: Path | str
+    number: int
+    text: str
+    change: str = ""
+
+    @property
+    def place(self) -> tuple[Path | str, int]:
+        """The place that a fault names."""
+        return (self.change, 1) if self.change else (self.path, self.number)
+
+    @property
+    def items(self) -> list[tuple[str, str]]:
+        """The names and values of its settings."""
+        return _SETTING.findall(self.text)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The values of its settings, by their names in small letters."""
+        return {name.lower(): value for name, value in self.items}
+
+
+class _ConfEntry(NamedTuple):
+    """A node or a partition: the place of its line, and its settings with the defaults before it."""
+
+    path: Path | str
+    line: int
+    settings: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class SlurmMachine:
     """Nodes and partitions.
 
     Attributes
     ----------
+    nodes_by_name, partitions
+        The entries of nodes and partitions, by their names.
     processors_of_node
         Processors of each node, by its name.
     nodes_of_partition
         Names of the nodes of each partition, by its name.
     gpus_of_node
-        GPUs of each node that has some, by their type.
+        GPUs of each node that has some, by their type; 0 where the node does not say their number.
     """
 
+    nodes_by_name: Mapping[str, _ConfEntry]
+    partitions: Mapping[str, _ConfEntry]
     processors_of_node: Mapping[str, int]
     nodes_of_partition: Mapping[str, frozenset[str]]
-    gpus_of_node: Mapping[str, Gpus] = field(default_factory=dict)
+    gpus_of_node: Mapping[str, Mapping[str, int]]
 
     @property
     def nodes(self) -> frozenset[str]:
         """All nodes that are in a partition; all nodes where there are no partitions."""
         return frozenset().union(*self.nodes_of_partition.values()) or frozenset(self.processors_of_node)
-
-    @property
-    def processors_of_partition(self) -> dict[str, int]:
-        """Processors of each partition; nodes may be in several."""
-        return {name: self.size(nodes, "processors") for name, nodes in self.nodes_of_partition.items()}
 
     @property
     def gpus(self) -> dict[str, int]:
@@ -78,7 +109,7 @@ class SlurmMachine:
         return dict(total)
 
     def size(self, nodes: Iterable[str], unit: Unit) -> int:
-        """Return how many processors, GPUs or nodes some nodes are."""
+        """Return the number of processors, GPUs or nodes of some nodes."""
         if unit == "nodes":
             return len(frozenset(nodes))
         if unit == "GPUs":
@@ -99,50 +130,69 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
     Raises
     ------
     WorkloadError
-        Naming file and line: what cannot be read, a node without a name, a partition of unknown nodes.
+        Naming file and line: an unreadable file, a node without a name, a partition of unknown nodes.
+    """
+    machine = machine_of(path, conf_lines(path))
+    beside = path.parent / "gres.conf"
+    gres = gres_conf or (beside if beside.is_file() else None)
+    counted = {} if gres is None else _gpus_of_gres(gres, machine.gpus_of_node)
+    gpus = {
+        # Where a node says no number, gres.conf does, and else there is one.
+        node: own if all(own.values()) else counted.get(node) or {kind: n or 1 for kind, n in own.items()}
+        for node, own in machine.gpus_of_node.items()
+    }
+    return replace(machine, gpus_of_node=gpus)
+
+
+def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
+    """Return the nodes and partitions in the lines of a `slurm.conf`.
+
+    Raises
+    ------
+    WorkloadError
+        As of `read_slurm_conf`.
     """
     defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
-    nodes: dict[str, int] = {}
+    nodes: dict[str, _ConfEntry] = {}
+    processors: dict[str, int] = {}
     gpus: dict[str, dict[str, int]] = {}
-    partitions: dict[str, tuple[Path, int, str]] = {}
-    for file, number, given in conf_lines(path, ()):
+    partitions: dict[str, _ConfEntry] = {}
+    for line in lines:
+        given = line.settings
         kind = next((kind for kind in defaults if kind in given), None)
         if kind is None:
             continue
         name = given.pop(kind)
+        file, number = line.place
+        entry = _ConfEntry(file, number, {**defaults[kind], **given})
         if name.upper() == "DEFAULT":
             defaults[kind] |= given
-            continue
-        settings = {**defaults[kind], **given}
-        if kind == "partitionname":
-            partitions[name] = (file, number, settings.get("nodes", ""))
-            continue
-        processors = processors_of_line(settings, file, number)
-        named = list(host_list(name, file, number))
-        nodes |= dict.fromkeys(named, processors)
-        try:
-            node_gpus = gpus_in(settings.get("gres", ""))
-        except ValueError as error:
-            raise WorkloadError(str(error), path=file, line=number, field="Gres") from None
-        gpus |= dict.fromkeys(named, node_gpus) if node_gpus else {}
+        elif kind == "partitionname":
+            partitions[name] = entry
+        else:
+            named = host_list(name, file, number)
+            try:
+                own = gpus_in(entry.settings.get("gres", ""))
+            except ValueError as error:
+                raise WorkloadError(str(error), path=file, line=number, field="Gres") from None
+            nodes |= dict.fromkeys(named, entry)
+            processors |= dict.fromkeys(named, _processors_of(entry))
+            gpus |= dict.fromkeys(named, own)
     if not nodes:
         hint = "a line such as NodeName=n[1-4] CPUs=32"
         raise WorkloadError("names no nodes", path=path, hint=hint)
-    beside = path.parent / "gres.conf"
-    gres = gres_conf or (beside if beside.is_file() else None)
-    counted = {} if gres is None else _gpus_of_gres(gres, gpus)
-    for node, own in gpus.items():
-        if not all(own.values()):
-            # Where a node says no number, gres.conf does, and else there is one.
-            gpus[node] = counted.get(node) or {kind: count or 1 for kind, count in own.items()}
-    return SlurmMachine(nodes, {name: _nodes(*place, nodes) for name, place in partitions.items()}, gpus)
+    inside = {name: _nodes_of(entry, nodes) for name, entry in partitions.items()}
+    return SlurmMachine(
+        nodes, partitions, processors, inside, {node: own for node, own in gpus.items() if own}
+    )
 
 
 def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Return the GPUs of each node by a `gres.conf`, whose lines are about all nodes with GPUs by default."""
+    """Return the GPUs of each node by a `gres.conf`; its lines are about all nodes with GPUs by default."""
     everywhere = list(gpus)
     counted: dict[str, dict[str, int]] = {}
-    for file, number, settings in conf_lines(path, ()):
+    for line in conf_lines(path):
+        file, number, settings = line.path, line.number, line.settings
         named = settings.get("nodename")
         nodes = everywhere if named is None else host_list(named, file, number)
         if settings.get("name", "").lower() != "gpu":
@@ -165,17 +215,18 @@ def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
     return counted
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise WorkloadError(f"cannot be read: {error.strerror}", path=path) from error
 
 
-def conf_lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int, dict[str, str]]]:
-    """Yield file, number and settings, by names in small letters, of each line, continued lines joined."""
+def conf_lines(path: Path, including: tuple[Path, ...] = ()) -> Iterator[ConfLine]:
+    """Yield the lines of a file and of those that it includes."""
     joined, begins = "", 1
-    for number, raw in enumerate(_text(path).split("\n"), start=1):
+    for number, raw in enumerate(text_of(path).split("\n"), start=1):
         begins = number if not joined else begins
         joined += re.split(r"(?<!\\)#", raw, maxsplit=1)[0].rstrip()
         if joined.endswith("\\"):
@@ -198,19 +249,20 @@ def conf_lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, 
                 )
             yield from conf_lines(target, (*including, path))
         elif joined.strip():
-            yield path, begins, {name.lower(): value for name, value in _SETTING.findall(joined)}
+            yield ConfLine(path, begins, joined)
         joined = ""
 
 
-def processors_of_line(settings: Mapping[str, str], path: Path, line: int) -> int:
+def _processors_of(entry: _ConfEntry) -> int:
     """Return the processors of a node: CPUs or, without it, boards × sockets × cores × threads."""
 
     def number(name: str, default: int) -> int:
-        text = settings.get(name)
+        text = entry.settings.get(name)
         if text is None:
             return default
         if not _NUMBER.fullmatch(text) or int(text) < 1:
-            raise WorkloadError(f"{text[:40]!r} is not a number above 0", path=path, line=line, field=name)
+            message = f"{text[:40]!r} is not a number above 0"
+            raise WorkloadError(message, path=entry.path, line=entry.line, field=name)
         return int(text)
 
     boards = number("boards", 1)
@@ -219,18 +271,25 @@ def processors_of_line(settings: Mapping[str, str], path: Path, line: int) -> in
     return number("cpus", number("procs", made))
 
 
-def _nodes(path: Path, line: int, text: str, nodes: Mapping[str, int]) -> frozenset[str]:
+def _nodes_of(entry: _ConfEntry, nodes: Mapping[str, object]) -> frozenset[str]:
+    """Return the names of a partition's nodes."""
+    text = entry.settings.get("nodes", "").strip('"')
     if text.upper() == "ALL":
         return frozenset(nodes)
-    named = [] if text.strip('"') in ("", "(null)") else host_list(text, path, line)
+    named = [] if text in ("", "(null)") else host_list(text, entry.path, entry.line)
     unknown = next((name for name in named if name not in nodes), None)
     if unknown is not None:
-        message = f"the partition has a node {unknown!r}, which no line describes"
-        raise WorkloadError(message, path=path, line=line, field="Nodes")
+        raise WorkloadError(
+            f"the partition has a node {unknown!r}, which no line describes",
+            path=entry.path,
+            line=entry.line,
+            field="Nodes",
+            hint="add a line NodeName=…, or take it out of the list",
+        )
     return frozenset(named)
 
 
-def host_list(text: str, path: Path, line: int, field: str = "NodeName") -> list[str]:
+def host_list(text: str, path: Path | str, line: int, field: str = "NodeName") -> list[str]:
     """Return the names that a host list stands for: `n[001-003,7],login` has five."""
     names = list(itertools.islice(_each_name(text, path, line, field), _MOST_NODES + 1))
     if len(names) > _MOST_NODES:
@@ -239,7 +298,7 @@ def host_list(text: str, path: Path, line: int, field: str = "NodeName") -> list
     return names
 
 
-def _each_name(text: str, path: Path, line: int, field: str) -> Iterator[str]:
+def _each_name(text: str, path: Path | str, line: int, field: str) -> Iterator[str]:
     for before, ranges, after, plain in _RANGES.findall(text):
         if plain:
             yield plain
@@ -253,9 +312,6 @@ def _each_name(text: str, path: Path, line: int, field: str) -> Iterator[str]:
             for number in range(int(ends[0]), int(ends[1]) + 1):
                 yield from _each_name(f"{before}{number:0{len(low)}d}{after}", path, line, field)
 
-
-#: GPUs of a node by their type; "" where no type is said.
-Gpus = Mapping[str, int]
 
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2}
 
@@ -323,7 +379,7 @@ def read_slurm_accounts(path: Path) -> SlurmAccounts:
         If it cannot be read, has no accounts, or a line has shares that are no number; the message names it.
     """
     accounts, parent = SlurmAccounts(), "root"
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         kind, name, options = _entry(line, path, number)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gridtune.systems.dispatch.simulator import predicting
-from gridtune.systems.provisioning.environment import choices as of_provisioning
+from gridtune.systems.provisioning import environment as of_provisioning
 from gridtune.systems.responsive.simulator import candidates as of_responsive
-from gridtune.systems.shutdown.simulator import observing as of_shutdown
+from gridtune.systems.shutdown.simulator import clusters as of_shutdown
 
 __all__ = ["observation_of"]
 
@@ -47,10 +47,8 @@ def _responsive() -> str:
 
 
 def _shutdown() -> str:
-    text = inspect.getdoc(of_shutdown) or ""
-    for name in ("FEATURES", "GLOBALS", "PER_JOB", "PER_ACTION"):
-        text = text.replace(f"`{name}`", str(getattr(of_shutdown, name)))
-    return text
+    text = (inspect.getdoc(of_shutdown) or "").partition("\n\n")[2]
+    return text.replace("`FEATURES`", str(of_shutdown.FEATURES))
 
 
 def _without_rst_tables(text: str) -> str:

@@ -9,9 +9,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 
 import gridtune as gt
-from gridtune.batch.environment import BatchEnv, BatchVectorEnv, read_jobs
-from gridtune.batch.simulator.decisions.batch import STEPWISE
-from gridtune.batch.simulator.decisions.machine import ROW, STATE
+from gridtune.batch.environment import STEPWISE, BatchEnv, BatchVectorEnv, read_jobs
+from gridtune.batch.simulator.decisions import ROW, STATE
 from gridtune.errors import SimulationError
 from gridtune.testing.environments import _assert_same
 from tests.batch.logs import logs, make_log
@@ -39,13 +38,13 @@ def play(env, choose, first=0):
     try:
         observation, _ = env.reset(options={"first": first})
     except SimulationError:
-        return None, env.machines.schedule().start_time
+        return None, env.schedule().start_time
     total, over = 0.0, False
     while not over:
         assert observation in env.observation_space
         observation, reward, over, _, _ = env.step(choose(observation))
         total += reward
-    return total, env.machines.schedule().start_time
+    return total, env.schedule().start_time
 
 
 @settings(max_examples=100, deadline=None)
@@ -90,9 +89,7 @@ def test_rewards_of_steps_add_up_to_the_metric(metric):
     plain = gt.evaluate(gt.simulate(log.take(slice(50, 250))))[metric]
     for options, expected in (
         ({}, -measured),
-        ({"pay": "end"}, -measured),
         ({"relative": True}, (plain - measured) / plain),
-        ({"relative": True, "pay": "end"}, (plain - measured) / plain),
     ):
         env = BatchEnv("quickstart", jobs=200, reward=metric, **options)
         total, _ = play(env, smallest(AREA), first=50)
@@ -115,7 +112,7 @@ def test_only_the_oldest_are_candidates_and_what_is_not_there_is_the_first():
     assert observation["action_mask"].tolist() == [1, 1, 1]
     assert observation["state"][2] == pytest.approx(1 - 3 / 7)
     env.step(77)
-    assert env.machines.schedule().start_time[:3].tolist()[1] == 50
+    assert env.schedule().start_time[:3].tolist()[1] == 50
 
 
 def test_observations_do_not_depend_on_run_times_of_the_future():
@@ -197,7 +194,6 @@ def test_parts_of_a_log():
         ({"order": "wfp3"}, "changes while jobs wait"),
         ({"order": "sjf", "backfill": "none"}, "no effect"),
         ({"protect": False}, "no effect"),
-        ({"reward": "utilisation", "pay": "step"}, "end of an episode"),
         ({"jobs": 0}, "jobs"),
         ({"processors": 2}, "wider"),
     ],

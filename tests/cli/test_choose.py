@@ -1,4 +1,4 @@
-"""`gridtune choose`: what it tries, what it may not see, and what it leaves behind."""
+"""`gridtune policy choose`: what it tries, what it may not see, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def chosen(log: gt.Workload, folder: Path, **options) -> choosing.Choice:
-    return choosing.choose(log, folder, trace="LOG", executor="inline", **options)
+    return choosing.choose(log, out=folder, executor="inline", **options)
 
 
 @pytest.mark.usefixtures("few")
@@ -96,7 +96,7 @@ def test_the_command_exports_what_run_takes(gridtune, log, tmp_path, monkeypatch
     assert best["judged"]["changes"]
     code, out, _ = gridtune("run", "batch", "--parameters", "b.yaml", "--plugin", "own.py", "--json")
     assert (code, json.loads(out)["metrics"]["jobs"]) == (0, 3200)
-    code, out, err = gridtune("choose", "my.swf", "--export", "b.yaml")
+    code, out, err = gridtune("policy", "choose", "my.swf", "--export", "b.yaml")
     assert (code, out) == (2, "")
     assert "b.yaml exists" in err
 
@@ -104,7 +104,7 @@ def test_the_command_exports_what_run_takes(gridtune, log, tmp_path, monkeypatch
 def test_a_short_log_is_refused(gridtune, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     gt.write_workload(gt.generate_workload("lublin", jobs=400, seed=1, processors=64), "short.swf")
-    code, _, err = gridtune("choose", "short.swf")
+    code, _, err = gridtune("policy", "choose", "short.swf")
     assert code == 2
     assert "short.swf: 160 jobs of 400 are too few to compare policies on" in err
     assert not Path("results").exists()

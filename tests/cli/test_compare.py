@@ -1,4 +1,4 @@
-"""`gridtune compare`: two sweeps or two configurations, paired; what cannot be paired is refused."""
+"""`gridtune results compare`: two sweeps or two configurations, paired; what cannot be paired is refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*arguments: object) -> int:
     with pytest.raises(SystemExit) as ended:
-        main(["compare", *map(str, arguments)])
+        main(["results", "compare", *map(str, arguments)])
     return int(ended.value.code or 0)
 
 
@@ -196,5 +196,5 @@ def test_the_name_of_a_sweep_is_answered_with_its_folder(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results" / "orders").mkdir(parents=True)
     with pytest.raises(SystemExit):
-        main(["compare", "orders", "orders"])
+        main(["results", "compare", "orders", "orders"])
     assert f"did you mean {Path('results', 'orders')}?" in capsys.readouterr().err

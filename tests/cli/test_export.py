@@ -1,4 +1,4 @@
-"""`gridtune export`: the best configuration with its provenance, as `gridtune run` takes it."""
+"""`gridtune results export`: the best configuration with its provenance, as `gridtune run` takes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*arguments: object) -> int:
 def test_the_best_has_objective_verdict_and_provenance(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("export", folder, "--workload", "quickstart, easy") == 0
+    assert run("results", "export", folder, "--workload", "quickstart, easy") == 0
     content = yaml.safe_load(capsys.readouterr().out)
     assert content["parameters"] == {"trace": "quickstart", "order": "saf", "backfill": "easy"}
     rows = read_sweep(folder).table.to_pylist()
@@ -42,7 +42,7 @@ def test_the_best_has_objective_verdict_and_provenance(
 
 def test_the_file_runs(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "best.json"
-    assert run("export", folder, "--workload", "quickstart, none", "--rank", 2, "--out", path) == 0
+    assert run("results", "export", folder, "--workload", "quickstart, none", "--rank", 2, "--out", path) == 0
     assert f"gridtune run batch --parameters {path}" in capsys.readouterr().out
     parameters = json.loads(path.read_text())["parameters"]
     assert run("run", "batch", "--parameters", path, "window=3/10", "--seed", 2, "--json") == 0
@@ -51,7 +51,7 @@ def test_the_file_runs(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     cells = {row["cell_id"]: row for row in read_sweep(folder).table.to_pylist()}
     assert cells[report["cell_id"]]["param.order"] == parameters["order"]
     assert cells[report["cell_id"]]["metric.wait_mean"] == report["metrics"]["wait_mean"]
-    assert run("export", folder, "--out", path) == 2
+    assert run("results", "export", folder, "--out", path) == 2
     assert "--force replaces it" in capsys.readouterr().err
 
 
@@ -64,13 +64,13 @@ def test_of_several_workloads_the_best_over_all_has_no_log(
         dimensions={"order": ["fcfs", "saf"]},
     )
     folder = finished_sweep(tmp_path / "two", space)
-    assert run("export", folder) == 0
+    assert run("results", "export", folder) == 0
     printed = capsys.readouterr().out
     content = yaml.safe_load(printed)
     assert content["parameters"].keys() == {"kill", "order"}
     assert content["workload"] == "all of quickstart, mm4"
     assert "gridtune run batch --parameters FILE trace=LOG" in printed
-    assert run("export", folder, "--workload", "mm4") == 0
+    assert run("results", "export", folder, "--workload", "mm4") == 0
     parameters = yaml.safe_load(capsys.readouterr().out)["parameters"]
     assert parameters["trace"] == "mm4"
     assert parameters["processors"] == 4
@@ -87,7 +87,7 @@ def test_of_several_workloads_the_best_over_all_has_no_log(
 def test_what_is_not_there_is_refused(
     folder: Path, options: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("export", folder, *options) == 2
+    assert run("results", "export", folder, *options) == 2
     message = capsys.readouterr().err
     assert all(word in message for word in words), message
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.batch.policies import queue_order_names
-from gridtune.cli.main import cli
+from gridtune.cli.main import RENAMED, cli
 from gridtune.core.system import get_system, system_names
 
 
@@ -24,12 +24,12 @@ def output_of(*arguments: str) -> str:
 
 
 def test_metrics_of_a_system_come_with_unit_and_direction() -> None:
-    rows = {row["name"]: row for row in json.loads(output_of("metrics", "--system", "batch", "--json"))}
+    rows = {row["name"]: row for row in json.loads(output_of("metrics", "batch", "--json"))}
     metrics = get_system("batch").metrics
     assert rows.keys() == metrics.keys()
     assert rows["utilisation"]["direction"] == metrics["utilisation"].direction == "max"
     assert rows["wait_mean"]["unit"] == "s"
-    assert "wait_mean" in output_of("metrics", "--system", "batch")
+    assert "wait_mean" in output_of("metrics", "batch")
 
 
 def test_metrics_of_all_systems_are_listed() -> None:
@@ -50,41 +50,40 @@ def test_spaces_here_are_listed_with_their_question(tmp_path: Path, monkeypatch:
     space = "name: a\ndescription: What is best?\ndimensions: {order: [fcfs]}\nobjective: wait_mean\n"
     (tmp_path / "search_spaces" / "a.yaml").write_text(space)
     (tmp_path / "search_spaces" / "broken.yaml").write_text("name: [")
-    rows = {row["name"]: row for row in json.loads(output_of("spaces", "--system", "batch", "--json"))}
+    rows = {row["name"]: row for row in json.loads(output_of("spaces", "batch", "--json"))}
     assert rows["search_spaces/a.yaml"]["description"] == "What is best?"
     assert rows["search_spaces/a.yaml"]["strategy"] == "grid"
     assert "not YAML" in rows["search_spaces/broken.yaml"]["description"]
-    others = json.loads(output_of("spaces", "--system", "dispatch", "--json"))
+    others = json.loads(output_of("spaces", "dispatch", "--json"))
     assert [row["name"] for row in others] == ["search_spaces/broken.yaml"]
 
 
 def test_a_list_of_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "search_spaces").mkdir()
-    assert output_of("spaces", "--system", "batch").startswith("no search spaces")
+    assert output_of("spaces", "batch").startswith("no search spaces")
 
 
 def test_where_there_is_no_folder_of_spaces_our_own_are_listed_and_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = {row["name"]: row for row in json.loads(output_of("spaces", "--system", "batch", "--json"))}
+    rows = {row["name"]: row for row in json.loads(output_of("spaces", "batch", "--json"))}
     assert rows["search_spaces/quickstart.yaml"]["strategy"] == "grid"
     planned = CliRunner().invoke(cli, ["sweep", "search_spaces/quickstart.yaml", "--dry-run"])
     assert planned.exit_code == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_systems_and_traces_are_those_of_their_own_commands() -> None:
+def test_traces_are_those_of_their_own_command() -> None:
     runner = CliRunner()
-    assert output_of("systems", "--json") == runner.invoke(cli, ["systems", "--json"]).output
     assert output_of("traces", "--json") == runner.invoke(cli, ["traces", "list", "--json"]).output
 
 
 def test_a_system_goes_with_metrics_and_spaces_only() -> None:
-    result = CliRunner().invoke(cli, ["list", "orders", "--system", "batch"])
+    result = CliRunner().invoke(cli, ["list", "orders", "batch"])
     assert result.exit_code == 2
-    assert "--system goes with metrics and spaces" in result.output
+    assert "SYSTEM goes with systems, metrics and spaces" in result.output
 
 
 def test_every_command_is_in_a_group_of_the_help() -> None:
@@ -113,7 +112,7 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["gridtune", "sys"], ["systems"]),
+        (["gridtune", "trac"], ["traces"]),
         (["gridtune", "run", "bat"], ["batch"]),
         (["gridtune", "run", "batch", "back"], ["backfill="]),
         (["gridtune", "run", "batch", "order=fcfs", "or"], []),
@@ -122,8 +121,8 @@ def test_help_imports_nothing_heavy() -> None:
         (["gridtune", "run", "batch", "walltime", "="], ["log", "exact", "noise", "predicted"]),
         (["gridtune", "run", "batch", "kill", "=", ""], ["auto", "true", "false"]),
         (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
-        (["gridtune", "list", "metrics", "--system", "disp"], ["dispatch"]),
-        (["gridtune", "completion", "z"], ["zsh"]),
+        (["gridtune", "list", "metrics", "disp"], ["dispatch"]),
+        (["gridtune", "results", "ex"], ["export"]),
         (["gridtune", "sweep", "space.yaml", "--set", "o"], ["order="]),
         (["gridtune", "report", "results/o"], ["results/one"]),
     ],
@@ -137,7 +136,7 @@ def test_bash_completes(words: list[str], expected: list[str], tmp_path: Path) -
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gridtune "$@"\n')
     program.chmod(0o755)
     script = f"""
-        source <({program} completion bash)
+        source <({program} help completion bash)
         compopt() {{ :; }}   # needs a terminal
         COMP_WORDS=({" ".join(f"'{word}'" for word in words)}) COMP_CWORD={len(words) - 1}
         _gridtune_completion {program}
@@ -157,5 +156,19 @@ def test_bash_completes(words: list[str], expected: list[str], tmp_path: Path) -
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_its_script(shell: str) -> None:
-    result = CliRunner().invoke(cli, ["completion", shell], catch_exceptions=False)
+    result = CliRunner().invoke(cli, ["help", "completion", shell], catch_exceptions=False)
     assert "_GRIDTUNE_COMPLETE" in result.output
+
+
+@pytest.mark.parametrize(("old", "new"), [(old, " ".join(new)) for old, new in RENAMED.items()])
+def test_an_old_name_works_and_gives_the_new_one(old: str, new: str) -> None:
+    """The options of both are the same, and the old name is in no list."""
+    if old != "completion":
+        result = CliRunner().invoke(cli, [old, "--help"])
+        assert result.exit_code == 0
+        assert result.stderr.splitlines() == [
+            f"warning: `gridtune {old}` is `gridtune {new}` now; the old name works until version 0.3"
+        ]
+        shown = CliRunner().invoke(cli, [*new.split(), "--help"])
+        assert result.stdout.partition("Options:")[2] == shown.stdout.partition("Options:")[2]
+    assert old not in cli.list_commands(None)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`gridtune sweep --shard` and `gridtune merge`: the same tables as the undivided sweep."""
+"""`gridtune sweep --shard` and `gridtune results merge`: the same tables as the undivided sweep."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_shards_together_are_the_undivided_sweep(space: Path, capsys: pytest.Cap
         assert run("sweep", space, "--shard", f"{number}/3") == 0
     assert "shard 3/3: 4 cells (4 done) in results/toys/shards/3-of-3" in capsys.readouterr().out
     shards = sorted(Path("results/toys/shards").iterdir())
-    merge = ["merge", *shards, "--out", "results/toys", "--no-tracking", "--json"]
+    merge = ["results", "merge", *shards, "--out", "results/toys", "--no-tracking", "--json"]
     assert run(*merge) == 0
     assert json.loads(capsys.readouterr().out)["done"] == 12
     tables = [pq.read_table(f"{folder}/results.parquet") for folder in ("whole", "results/toys")]
@@ -46,12 +46,14 @@ def test_shards_together_are_the_undivided_sweep(space: Path, capsys: pytest.Cap
     assert run(*merge) == 0
     capsys.readouterr()
     assert run("sweep", space, "--shard", "1/3", "--out", "first") == 0
-    assert "gridtune merge . --out FOLDER" in capsys.readouterr().out
+    assert "gridtune results merge . --out FOLDER" in capsys.readouterr().out
 
 
 def test_missing_shards_are_named(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("sweep", space, "--shard", "2/3", "--quiet") == 0
-    assert run("merge", "results/toys/shards/2-of-3", "--out", "results/toys", "--no-tracking") == 1
+    assert (
+        run("results", "merge", "results/toys/shards/2-of-3", "--out", "results/toys", "--no-tracking") == 1
+    )
     said = capsys.readouterr().err
     assert "8 of 12 cells are missing, those of shards 1/3, 3/3 among them" in said
     assert f"gridtune sweep {space} --out results/toys" in said
@@ -65,7 +67,7 @@ def test_folders_of_other_spaces_are_refused(space: Path, capsys: pytest.Capture
     assert run("sweep", space, "--shard", "1/2", "--quiet") == 0
     assert run("sweep", space, "--set", "word=a", "--shard", "2/2", "--quiet") == 0
     both = [f"results/toys/shards/{number}-of-2" for number in (1, 2)]
-    assert run("merge", *both, "--out", "merged", "--no-tracking") == 2
+    assert run("results", "merge", *both, "--out", "merged", "--no-tracking") == 2
     assert "is a sweep of another search space than" in capsys.readouterr().err
     assert run("sweep", space, "--shard", "1/2", "--tracking-uri", "sqlite:///x.db") == 2
     assert run("sweep", space, "--shard", "1/2", "--dry-run") == 2

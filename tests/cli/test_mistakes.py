@@ -69,7 +69,7 @@ MISTAKES = [
         "gridtune sweep [OPTIONS] SPACE.yaml; see gridtune sweep --help",
     ),
     ("sweep nowhere.yaml", "nowhere.yaml: no such file", "…"),
-    ("sweep mine.yml", "mine.yml: no such file", "did you mean 'mine.yaml'?"),
+    ("sweep mine.yml", "mine.yml: no such file", "its folder has …mine.yaml…"),
     (
         "sweep notes.swf",
         "notes.swf: a search space is a mapping of keys, but got str",
@@ -166,7 +166,11 @@ MISTAKES = [
         "no sweep is named 'nowhere' in results/",
         "give a sweep's folder: no sweep has run here yet",
     ),
-    ("export nowhere", "nowhere: no results of a sweep are there", "give a sweep's folder: results/NAME"),
+    (
+        "results export nowhere",
+        "nowhere: no results of a sweep are there",
+        "give a sweep's folder: results/NAME",
+    ),
     ("ui", "…/mlflow.db: there is no tracking store yet", "run a sweep here first, or …"),
     ("ui --tracking-uri mine.yaml", "'mine.yaml' is no tracking URI", "give a server (http://…"),
 ]

@@ -1,4 +1,4 @@
-"""`gridtune predict`: how well predictors foresee run times, also one of a user's."""
+"""`gridtune policy predict`: how well predictors foresee run times, also one of a user's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,14 @@ def test_it_rates_predictors(gridtune, tmp_path) -> None:
     gt.write_workload(log, tmp_path / "log.swf")
     (tmp_path / "mine.py").write_text(PLUGIN)
     names = ("--predictor", "last-two", "--predictor", "test-always-early")
-    arguments = ("predict", str(tmp_path / "log.swf"), "--plugin", str(tmp_path / "mine.py"), *names)
+    arguments = (
+        "policy",
+        "predict",
+        str(tmp_path / "log.swf"),
+        "--plugin",
+        str(tmp_path / "mine.py"),
+        *names,
+    )
     code, out, _ = gridtune(*arguments, "--json")
     assert code == 0
     content = json.loads(out)

@@ -1,4 +1,4 @@
-"""`gridtune rerun`: a cell again, from its id or an MLflow run, compared to the last bit."""
+"""`gridtune results rerun`: a cell again, from its id or an MLflow run, compared to the last bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.sweep.spaces import toy_space
 
 def run(*arguments: object) -> int:
     with pytest.raises(SystemExit) as ended:
-        main(["rerun", *map(str, arguments)])
+        main(["results", "rerun", *map(str, arguments)])
     return int(ended.value.code or 0)
 
 

@@ -361,21 +361,3 @@ def test_a_faulty_space_is_told_with_its_line(gridtune, tmp_path: Path) -> None:
     assert code == 2
     assert f"{path}:" in err
     assert "did you mean 'objective'?" in err
-
-
-RACE = """
-name: race
-system: batch
-fixed: {trace: quickstart}
-dimensions: {order: [fcfs, sjf, saf]}
-replicates: {windows: 10}
-objective: wait_mean
-baseline: {order: fcfs}
-strategy: {race: {budget: 0.5}}
-"""
-
-
-def test_a_dry_run_says_what_a_race_comes_to_at_most(gridtune, tmp_path: Path) -> None:
-    printed = dry_run(gridtune, tmp_path, RACE)[1]
-    assert "up to 15 cells: 3 configurations, each with 3 to 10 replicates, as the race decides" in printed
-    assert "0 done, up to 15 to run" in printed

@@ -1,4 +1,4 @@
-"""`gridtune score`: planted leaks are found to the last, and honest policies pass."""
+"""`gridtune policy score`: planted leaks are found to the last, and honest policies pass."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def logs(tmp_path: Path) -> list[str]:
 def test_a_planted_leak_is_found_before_it_runs(gridtune, tmp_path, logs, name: str) -> None:
     path = written(tmp_path, *LEAKS[name])
     assert leaks.source_faults(path)
-    code, out, err = gridtune("score", "policy.py", "--json", *logs)
+    code, out, err = gridtune("policy", "score", "policy.py", "--json", *logs)
     content = json.loads(out)
     assert (code, content["passed"], err) == (1, False, "")
     assert [one["passed"] for one in content["checks"]] == [False, None, None, None, None]
@@ -130,7 +130,7 @@ def test_the_source_of_an_honest_policy_is_accepted(tmp_path, name: str) -> None
 
 def test_an_honest_policy_passes(gridtune, tmp_path, logs) -> None:
     written(tmp_path, *HONEST["of math, with a helper"])
-    code, out, err = gridtune("score", "policy.py", "--json", *logs)
+    code, out, err = gridtune("policy", "score", "policy.py", "--json", *logs)
     content = json.loads(out)
     assert (code, content["passed"], err) == (0, True, ""), content
     assert set(content["logs"]) == {"1.swf", "2.swf"}
@@ -141,17 +141,17 @@ def test_an_honest_policy_passes(gridtune, tmp_path, logs) -> None:
 
 
 def test_an_expression_and_what_does_not_compile(gridtune, tmp_path, logs) -> None:
-    code, out, _ = gridtune("score", "walltime - wait", *logs)
+    code, out, _ = gridtune("policy", "score", "walltime - wait", *logs)
     assert (code, "passed: results/score-" in out) == (0, True)
     written(tmp_path, "", "job.walltime + 'a'", name="untyped")
-    code, out, _ = gridtune("score", "policy.py", "--json", *logs)
+    code, out, _ = gridtune("policy", "score", "policy.py", "--json", *logs)
     checks = json.loads(out)["checks"]
     assert (code, [one["passed"] for one in checks]) == (1, [True, False, None, None, None])
     other = "@gt.queue_order('other')\ndef other(job):\n    return job.wait\n"
     written(tmp_path, other, "job.walltime", name="second")
-    code, out, _ = gridtune("score", "policy.py", "--json", *logs)
+    code, out, _ = gridtune("policy", "score", "policy.py", "--json", *logs)
     assert "name one with --order: other, second" in json.loads(out)["checks"][1]["detail"]
-    assert gridtune("score", "none.py")[0] == 2
+    assert gridtune("policy", "score", "none.py")[0] == 2
 
 
 def test_a_policy_that_knows_run_times_changes_decisions() -> None:
@@ -175,9 +175,11 @@ def test_a_replay_that_depends_on_its_process_is_seen(monkeypatch, tmp_path, log
 
 
 def test_a_policy_that_reads_predictions(gridtune, logs) -> None:
-    code, out, _ = gridtune("score", "prediction * processors - wait", "--predictor", "template", *logs)
+    code, out, _ = gridtune(
+        "policy", "score", "prediction * processors - wait", "--predictor", "template", *logs
+    )
     assert (code, "passed: results/score-" in out) == (0, True)
-    code, out, _ = gridtune("score", "prediction", "--predictor", "templates", "--json", *logs)
+    code, out, _ = gridtune("policy", "score", "prediction", "--predictor", "templates", "--json", *logs)
     checks = json.loads(out)["checks"]
     assert (code, [one["passed"] for one in checks]) == (1, [True, False, None, None, None])
     assert "no predictor is named 'templates'" in checks[1]["detail"]
@@ -195,6 +197,6 @@ def test_a_predictor_that_remembers_a_former_replay_is_found(gridtune, logs, mon
             return gt.Prediction(run, (run, run, run), 0.0)
 
     monkeypatch.setitem(PREDICTORS._items, "test-remembers", Remembers)
-    code, out, _ = gridtune("score", "prediction", "--predictor", "test-remembers", "--json", *logs)
+    code, out, _ = gridtune("policy", "score", "prediction", "--predictor", "test-remembers", "--json", *logs)
     checks = {one["name"]: one["passed"] for one in json.loads(out)["checks"]}
     assert (code, checks["repeat"]) == (1, False)

@@ -1,4 +1,4 @@
-"""`gridtune whatif`."""
+"""`gridtune slurm whatif`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def paths(tmp_path):
 
 
 def whatif(*arguments: str):
-    return CliRunner().invoke(cli, ["whatif", *arguments])
+    return CliRunner().invoke(cli, ["slurm", "whatif", *arguments])
 
 
 def test_a_change_without_effect_changes_nothing(paths):

@@ -13,7 +13,6 @@ import yaml
 
 from gridtune.cli.main import main
 from gridtune.sweep import Journal, PlannedSpace, load_space, read_journal, run_space, space_cells
-from gridtune.sweep.journal.results import CellCosts
 from tests.cli.folders import finished_sweep
 from tests.sweep.spaces import toy_space
 
@@ -58,41 +57,6 @@ def test_a_dry_run_says_what_is_done_and_how_long_the_rest_takes(
     assert sweep(space, "--dry-run", "--workers", 2) == 0
     text = capsys.readouterr().out
     assert "6 done, 1 failed, 1 lost, 8 to run: about 2 min with 2 workers" in text
-
-
-def test_a_dry_run_of_a_race_says_that_its_number_of_cells_is_a_limit(
-    space: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    content = yaml.safe_load(space.read_text())
-    content |= {"replicates": {"seeds": 4}, "strategy": {"race": {"budget": 28}}}
-    space.write_text(yaml.safe_dump(content))
-    assert sweep(space, "--dry-run") == 0
-    text = capsys.readouterr().out
-    assert "up to 28 cells: 8 configurations" in text
-    assert "0 done, up to 28 to run" in text
-    assert "… and up to 23 more" in text
-
-
-def test_the_time_left_is_that_of_the_same_configuration_or_workload(space: Path) -> None:
-    cells = space_cells(load_space(space))
-    folder = finished_sweep(space.parent / "results" / "toys", space)
-    results = read_journal(folder / "journal.jsonl")
-
-    def took(cell_number: int, seconds: float) -> Any:
-        return replace(results[cells[cell_number].cell_id], seconds=seconds)
-
-    # The second replicate of the first configuration; then one of which nothing is known.
-    first, other = ((cells[number].workload, cells[number].configuration_id) for number in (1, 2))
-
-    def seconds(missing: dict[tuple[str, str], int], finished: list[Any]) -> float | None:
-        costs = CellCosts()
-        costs.add(finished)
-        return costs.seconds(missing)
-
-    assert seconds({first: 1}, [took(0, 5.0), took(4, 100.0)]) == 5.0
-    assert seconds({other: 2}, [took(0, 5.0), took(4, 15.0)]) == 20.0
-    assert seconds({}, [took(0, 5.0)]) == 0.0
-    assert seconds({first: 1}, []) is None
 
 
 def test_what_is_overridden_is_what_runs(space: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`gridtune systems` tells what the contract says of each system."""
+"""`gridtune list systems` tells what the contract says of each system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridtune.errors import SweepError
 
 
 def output_of(*arguments: str) -> str:
-    result = CliRunner().invoke(cli, ["systems", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(cli, ["list", "systems", *arguments], catch_exceptions=False)
     assert result.exit_code == 0
     return result.output
 
@@ -41,5 +41,5 @@ def test_one_system_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_system_is_refused() -> None:
     with pytest.raises(SweepError, match="did you mean 'batch'"):
-        CliRunner().invoke(cli, ["systems", "bach"], catch_exceptions=False)
+        CliRunner().invoke(cli, ["list", "systems", "bach"], catch_exceptions=False)
     assert "bach" not in SYSTEMS

@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gridtune.report.rankings.cells import read_cells
+from gridtune.report.rankings.combined import rank_overall
+from gridtune.report.rankings.ranking import Ranking, rank
+
 #: Effect of each value on the objective, as a factor.
 EFFECTS: dict[Any, float] = {
     "fcfs": 1.0,
@@ -66,3 +70,20 @@ def sweep_table(
                     }
                 )
     return pa.Table.from_pylist(rows)
+
+
+def ranking_of(
+    table: pa.Table,
+    *,
+    baseline: Mapping[str, Any] | None,
+    group_by: Sequence[str] = ("workload",),
+    **options: Any,
+) -> Ranking:
+    """Return the ranking of a table within each stratum."""
+    return rank(read_cells(table, baseline, group_by), **options)
+
+
+def overall_of(table: pa.Table, *, baseline: Mapping[str, Any] | None, **options: Any) -> Ranking | None:
+    """Return the ranking of a table over all workloads."""
+    cells = read_cells(table, baseline)
+    return rank_overall(cells, rank(cells, **options).head)

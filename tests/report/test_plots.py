@@ -10,22 +10,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from matplotlib.figure import Figure
 
 from gridtune.core.schedules.plots import LoadCurves, plot_gantt, plot_load, span_means
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.usage import StepFunction
 from gridtune.errors import MetricError, ScheduleError
-from gridtune.report import plots
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking
-from gridtune.report.rankings.combined import rank_overall
-from gridtune.report.rankings.ranking import rank
+from gridtune.report.plots import plot_ranking
+from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.summary import summarise, write_report
 from gridtune.workload.workload import Workload
 from tests.tracking.synthetic import sweep_facts
 
-from .synthetic import sweep_table
+from .synthetic import overall_of, ranking_of, sweep_table
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SETTINGS: dict[str, Any] = {
@@ -36,8 +33,8 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def ranking(**dimensions: Any) -> pa.Table:
-    return rank(sweep_table(dimensions, replicates=4, failed=[("f1", 1)]), **SETTINGS)
+def ranking(**dimensions: Any) -> Ranking:
+    return ranking_of(sweep_table(dimensions, replicates=4, failed=[("f1", 1)]), **SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +42,6 @@ def ranking(**dimensions: Any) -> pa.Table:
     [
         lambda path: plot_ranking(ranking(order=["fcfs", "sjf", "f1"]), path),
         lambda path: plot_ranking(ranking(order=["fcfs", "sjf", "ljf"], backfill=["none", "easy"]), path),
-        lambda path: plot_against(ranking(order=["fcfs", "f1"], load=[0.6, 0.8, 1.0]), "load", path),
-        lambda path: plot_heat_map(
-            ranking(order=["fcfs", "sjf"], backfill=["none", "easy"]), "backfill", "order", path
-        ),
     ],
 )
 def test_a_figure_is_the_same_each_time(draw: Callable[[Path], Path], tmp_path: Path) -> None:
@@ -59,42 +52,11 @@ def test_a_figure_is_the_same_each_time(draw: Callable[[Path], Path], tmp_path: 
 
 def test_rankings_without_a_baseline_and_over_all_workloads_are_drawn(tmp_path: Path) -> None:
     table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=1)
-    alone = rank(table, objective="wait_mean", direction="min", baseline=None)
+    alone = ranking_of(table, objective="wait_mean", direction="min", baseline=None)
     assert plot_ranking(alone, tmp_path / "a.png").exists()
-    assert plot_heat_map(alone, "order", "backfill", tmp_path / "b.png").exists()
-    overall = rank_overall(table, rank(table, **SETTINGS))
+    overall = overall_of(table, **SETTINGS)
     assert overall is not None
     assert plot_ranking(overall, tmp_path / "c.png").exists()
-
-
-def test_more_curves_than_colours_keep_the_best_and_the_baseline(tmp_path: Path) -> None:
-    orders = ["fcfs", *(f"order {k}" for k in range(12))]
-    table = ranking(order=orders, load=[0.6, 0.8])
-    plot_against(table, "load", tmp_path / "x.png")
-    shown = plots._curves_to_colour(table.to_pylist(), ["order"], plots.ranking_head(table))
-    assert len(shown) == plots.MOST_CURVES
-    assert "fcfs" in shown
-
-
-def test_a_sample_is_a_scatter_around_its_local_mean() -> None:
-    places = np.random.default_rng(1).random(30)
-    assert plots._local_mean(places, 3 + 2 * places, np.array([0.2, 0.7])) == pytest.approx([3.4, 4.4])
-    axes = Figure().subplots()
-    curves = {f"x={place}": [(place, 1.0, 0.5, 1.5)] for place in places}
-    plots._curve_panel(axes, curves, list(curves)[:7])
-    dots, line = axes.lines
-    assert len(dots.get_xdata()) == 30
-    assert line.get_ydata() == pytest.approx(1.0)
-
-
-def test_a_field_of_the_heat_map_is_its_own_cell() -> None:
-    rows = ranking(order=["fcfs", "sjf"], backfill=["none", "easy"]).to_pylist()
-    rows = [row for row in rows if row["workload"] == "ctc-sp2"]
-    means, colours = plots._fields(rows, "backfill", "order", ["none", "easy"], ["fcfs", "sjf"], paired=True)
-    ranked = {(row["param.order"], row["param.backfill"]): row for row in rows}
-    assert means[1, 0] == ranked["sjf", "none"]["mean"]
-    assert colours[1, 1] == pytest.approx(100 * ranked["sjf", "easy"]["relative"])
-    assert colours[0, 0] == 0
 
 
 def schedule(count: int = 20, processors: int = 8) -> Schedule:
@@ -168,6 +130,5 @@ def test_a_workload_without_a_single_value_is_drawn_beside_another(
     waits = zip(table["workload"].to_pylist(), table["metric.wait_mean"].to_pylist(), strict=True)
     values = [value if workload == "kth-sp2" else None for workload, value in waits]
     table = with_mean_waits(table, values)
-    ranking_of_one = rank(table, **{**SETTINGS, "baseline": baseline})
-    assert plot_ranking(ranking_of_one, tmp_path / "a.png").exists()
-    assert plot_heat_map(ranking_of_one, "order", "backfill", tmp_path / "b.png").exists()
+    alone = ranking_of(table, **{**SETTINGS, "baseline": baseline})
+    assert plot_ranking(alone, tmp_path / "a.png").exists()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
 from gridtune.cli.main import main
-from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.summary import Summary
 from gridtune.study import report_study
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
@@ -106,22 +104,3 @@ def test_tables_are_printed_before_the_figures_are_drawn(
     assert "wait_mean" in printed[0]
     assert "verdict" in printed[0]
     assert "the report as one page" in capsys.readouterr().out
-
-
-def test_all_tables_can_share_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    objectives = tuple(ObjectiveFacts(name, "min", "s") for name in ("wait_mean", "stretch_p99"))
-    study_folder(tmp_path, cell_results(replicates=6), sweep_facts(6, objectives=objectives))
-
-    def tested(place: str, *options: str) -> dict[str, tuple[float, str]]:
-        assert report(tmp_path, *options) == 0
-        with (tmp_path / place / "ranking-wait_mean.csv").open() as file:
-            rows = [row for row in csv.DictReader(file) if row["is_baseline"] == "false"]
-        return {row["configuration_id"]: (float(row["p_value"]), row["verdict"]) for row in rows}
-
-    alone, together = tested(""), tested("report-together", "--together")
-    assert {verdict for _, verdict in alone.values()} == {"worse"}
-    for key, (p_value, verdict) in together.items():
-        assert p_value == pytest.approx(min(1, 2 * alone[key][0]))
-        assert verdict == ("worse" if p_value <= 0.05 else "not sure")
-    assert {verdict for _, verdict in together.values()} == {"not sure"}
-    assert "of the 2 tables together" in " ".join(capsys.readouterr().out.split())

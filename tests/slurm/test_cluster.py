@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gridtune.errors import WorkloadError
-from gridtune.slurm.cluster import UNLIMITED
+from gridtune.slurm.cluster import UNLIMITED, PreemptClass
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.limits import Limit
-from gridtune.slurm.preemption import PreemptClass
-from gridtune.slurm.reading.configuration import read_cluster
 
 CONF = """\
 SchedulerType=sched/backfill

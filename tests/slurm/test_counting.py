@@ -7,10 +7,19 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, SlurmCluster
+from gridtune.slurm.cluster import (
+    MODES,
+    Clocks,
+    Node,
+    Outage,
+    Partition,
+    PreemptClass,
+    Preemption,
+    Priorities,
+    SlurmCluster,
+)
 from gridtune.slurm.limits import Limit
-from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
-from gridtune.slurm.replay import Phases, Replay
+from gridtune.slurm.replay import ClusterReplay, Phases
 from gridtune.slurm.requests import Request, RequestCheck
 from tests.slurm.reference import reference_replay
 
@@ -116,7 +125,7 @@ def counted_and_twin(cluster, requests, phases):
     """Return both schedules, and whether lists of nodes were made."""
     check = RequestCheck(cluster)
     requests = [request for request in requests if check.can_run(request)]
-    simulation = Replay(cluster, requests, phases)
+    simulation = ClusterReplay(cluster, requests, phases)
     result = simulation.run()
     own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
     schedule = reference_replay(cluster, requests, phases)

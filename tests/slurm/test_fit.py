@@ -12,13 +12,12 @@ from click.testing import CliRunner
 
 from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
-from gridtune.slurm.agreement import Agreement, diagnoses, known_at
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.comparison import Agreement, diagnoses, known_at, logged_jobs
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.effective import Effective
-from gridtune.slurm.reading.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request, RequestCheck
-from gridtune.slurm.whatif import logged_jobs
 from gridtune.workload import Workload, write_workload
 
 CONF = """\
@@ -159,7 +158,7 @@ def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
         requested_processors=[4] * len(run),
     )
     write_workload(recorded, tmp_path / "log.parquet")
-    command = ["fit", str(tmp_path / "log.parquet"), "--trials", "30", "--draws", "3", "--json"]
+    command = ["slurm", "fit", str(tmp_path / "log.parquet"), "--trials", "30", "--draws", "3", "--json"]
     out = tmp_path / "fit"
     result = CliRunner().invoke(
         cli, [*command, "--slurm", str(tmp_path), "--out", str(out)], catch_exceptions=False

@@ -11,14 +11,24 @@ from hypothesis import strategies as st
 
 from gridtune.batch.policies.rollout import OBJECTIVES
 from gridtune.errors import ScheduleError, WorkloadError
-from gridtune.slurm.cluster import Clocks, Node, Outage, Partition, Priorities, Qos, SlurmCluster
+from gridtune.slurm.cluster import (
+    MODES,
+    Clocks,
+    Node,
+    Outage,
+    Partition,
+    PreemptClass,
+    Preemption,
+    Priorities,
+    Qos,
+    SlurmCluster,
+)
+from gridtune.slurm.comparison import replayed_waits
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.limits import Limit
-from gridtune.slurm.preemption import MODES, PreemptClass, Preemption
 from gridtune.slurm.replay import ClusterState, Phases, Result, replay
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.validity import validate_result
-from gridtune.slurm.whatif import replayed_waits
 from gridtune.workload.slurm import SlurmAccounts
 from tests.slurm.reference import Record, Reference, reference_replay
 

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import ScheduleError, WorkloadError
-from gridtune.slurm.cluster import Clocks, Node, Partition, SlurmCluster
+from gridtune.slurm.cluster import Clocks, Node, Partition, PreemptClass, Preemption, SlurmCluster
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.limits import Limit
-from gridtune.slurm.preemption import PreemptClass, Preemption
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.validity import validate_result

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.forecast import Past, forecast
-from gridtune.slurm.reading.configuration import read_cluster
-from gridtune.slurm.reading.queue import read_queue
+from gridtune.slurm.queue import read_queue
 from gridtune.slurm.requests import Request
 
 CONF = """\
@@ -86,7 +86,14 @@ def test_a_bad_line_is_named(tmp_path: Path, cluster: SlurmCluster, line: str, m
 def test_the_past_decides_when_a_job_starts(tmp_path: Path, cluster: SlurmCluster) -> None:
     """Jobs of u ran three quarters of their limits; both that run end after 45 of 60 minutes."""
     (tmp_path / "sacct.txt").write_text(SACCT)
-    command = ["waits", "--squeue", str(written(tmp_path, RUNS, RUNS_TOO, WAITS)), "--slurm", str(tmp_path)]
+    command = [
+        "slurm",
+        "waits",
+        "--squeue",
+        str(written(tmp_path, RUNS, RUNS_TOO, WAITS)),
+        "--slurm",
+        str(tmp_path),
+    ]
     command += ["--log", str(tmp_path / "sacct.txt"), "--draws", "10", "--json"]
     report = json.loads(CliRunner().invoke(cli, command, catch_exceptions=False).output)
     (row,) = report["pending"]

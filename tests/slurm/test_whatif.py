@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridtune.slurm.reading.configuration import read_cluster
-from gridtune.slurm.whatif import LoggedJobs, logged_jobs, replayed_waits
+from gridtune.slurm.comparison import LoggedJobs, logged_jobs, replayed_waits
+from gridtune.slurm.configuration import read_cluster
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 

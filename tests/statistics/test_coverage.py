@@ -44,6 +44,6 @@ def test_the_page_states_how_often_intervals_of_differences_cover(repository: Pa
     rng = np.random.default_rng(20_240_229)
     for name, pair in PAIRS.items():
         for n in AGAIN:
-            measured = pair_coverage(pair, "adjusted", n, rng)
+            measured = pair_coverage(pair, n, rng)
             for kind, (covered, _) in measured.items():
                 assert covered == pytest.approx(rows[name, kind][n], abs=3), (name, kind, n)

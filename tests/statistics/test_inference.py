@@ -10,19 +10,17 @@ from scipy import stats
 
 from gridtune.errors import MetricError
 from gridtune.statistics.inference import (
+    _expanded_ends,
     bootstrap_interval,
     interquartile_mean,
     paired_difference,
-    probability_of_improvement,
 )
 from gridtune.statistics.intervals import mean_interval
-from gridtune.statistics.resampling import adjust_p_values, bootstrap_ends, sign_flip_p_value
 
-METHODS = ("expanded", "percentile", "bca")
 NAN = math.nan
 
 
-def seeded(seed: int = 0) -> np.random.Generator:
+def seeded(seed: int | list[int] = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
@@ -59,54 +57,33 @@ class TestInterquartileMean:
 
 
 class TestBootstrapInterval:
-    # Not BCa of the interquartile mean: with one value left out, four no longer divides the size, and
-    # scipy's trimmed mean is another statistic.
     @pytest.mark.parametrize(
-        ("method", "statistic", "theirs"),
-        [
-            ("percentile", "mean", np.mean),
-            ("bca", "mean", np.mean),
-            ("percentile", "iqm", lambda x, axis: stats.trim_mean(x, 0.25, axis=axis)),
-        ],
+        ("statistic", "theirs"),
+        [("mean", np.mean), ("iqm", lambda x, axis: stats.trim_mean(x, 0.25, axis=axis))],
     )
-    def test_agrees_with_scipy(self, method: str, statistic: str, theirs: object) -> None:
+    def test_agrees_with_scipy(self, statistic: str, theirs: object) -> None:
         sample = seeded(3).exponential(size=12)
-        ours = bootstrap_interval(sample, rng=seeded(), method=method, statistic=statistic, resamples=100_000)
+        ours = bootstrap_interval(sample, rng=seeded(), statistic=statistic, resamples=100_000)
+        # The percentile interval at the confidence that Student's quantiles ask for.
+        level = stats.norm.cdf(math.sqrt(12 / 11) * stats.t.ppf(0.025, 11))
         scipys = stats.bootstrap(
             (sample,),
             theirs,
             n_resamples=100_000,
             batch=20_000,
-            method={"bca": "BCa"}.get(method, method),
+            confidence_level=1 - 2 * level,
+            method="percentile",
             rng=seeded(1),
         ).confidence_interval
         width = scipys.high - scipys.low
-        assert ours.low == pytest.approx(scipys.low, abs=0.015 * width)
-        assert ours.high == pytest.approx(scipys.high, abs=0.015 * width)
+        assert ours.low == pytest.approx(scipys.low, abs=0.03 * width)
+        assert ours.high == pytest.approx(scipys.high, abs=0.03 * width)
 
-    @pytest.mark.parametrize("shift", [0.0, 0.4, -100.0, 100.0])
-    def test_bca_by_its_formula(self, shift: float) -> None:
-        # Efron 1987, section 3, written out; with the estimate inside and outside the distribution.
-        sample = np.array([0.0, 0.1, 0.3, 0.4, 0.9, 1.2, 2.0, 9.0])
-        distribution = np.sort(seeded(4).choice(sample, (499, 8)).mean(axis=1))
-        estimate = sample.mean() + shift
-        left_out = np.array([np.delete(sample, i).mean() for i in range(8)])
-        distance = left_out.mean() - left_out
-        acceleration = (distance**3).sum() / (6 * (distance**2).sum() ** 1.5)
-        equal = np.isclose(distribution, estimate, rtol=1e-9)
-        share = ((distribution < estimate) & ~equal).mean() + equal.mean() / 2
-        bias = stats.norm.ppf(min(max(share, 1 / 500), 499 / 500))
-        ends = [bias + stats.norm.ppf(0.05), bias + stats.norm.ppf(0.95)]
-        levels = [stats.norm.cdf(bias + end / (1 - acceleration * end)) for end in ends]
-        low, high = bootstrap_ends(
-            distribution[None, :],
-            np.array([estimate]),
-            lambda: left_out[None, :],
-            n=8,
-            confidence=0.9,
-            method="bca",
-        )
-        assert [low[0], high[0]] == pytest.approx(np.quantile(distribution, levels).tolist(), rel=1e-12)
+    def test_expanded_ends_by_their_formula(self) -> None:
+        distribution = seeded(4).exponential(size=(3, 499))
+        level = stats.norm.cdf(math.sqrt(8 / 7) * stats.t.ppf(0.05, 7))
+        expected = np.quantile(distribution, [level, 1 - level], axis=1)
+        np.testing.assert_allclose(_expanded_ends(distribution, n=8, confidence=0.9), expected, rtol=1e-12)
 
     def test_expanded_is_close_to_students_interval_on_normal_data(self) -> None:
         samples = seeded(5).normal(10, 2, size=(400, 10))
@@ -115,18 +92,11 @@ class TestBootstrapInterval:
         ratio = np.mean(high - low) / np.mean(student.high - student.low)
         assert 0.93 < ratio < 1.03
 
-    @pytest.mark.parametrize(("method", "n", "least", "most"), [
-        # Nominal 95 %. What falls short is stated on the page of metrics, and held to here.
-        ("expanded", 10, 0.93, 0.965),
-        ("expanded", 30, 0.94, 0.965),
-        ("percentile", 10, 0.88, 0.93),
-        ("percentile", 30, 0.915, 0.955),
-        ("bca", 30, 0.915, 0.955),
-    ])  # fmt: skip
-    def test_coverage_on_normal_data(self, method: str, n: int, least: float, most: float) -> None:
+    @pytest.mark.parametrize(("n", "least", "most"), [(10, 0.93, 0.965), (30, 0.94, 0.965)])
+    def test_coverage_on_normal_data(self, n: int, least: float, most: float) -> None:
         # 4,000 samples: the standard error of the share is 0.35 %.
         samples = seeded(7).normal(3.0, 1.0, size=(4_000, n))
-        low, high = bootstrap_interval(samples, rng=seeded(), method=method, resamples=1_000)
+        low, high = bootstrap_interval(samples, rng=seeded(), resamples=1_000)
         covered = np.mean((low <= 3.0) & (high >= 3.0))
         assert least <= covered <= most
 
@@ -136,21 +106,19 @@ class TestBootstrapInterval:
         low, high = bootstrap_interval(samples, rng=seeded(), statistic=statistic, resamples=1_000)
         assert 0.93 <= np.mean((low <= 3.0) & (high >= 3.0)) <= 0.975
 
-    @pytest.mark.parametrize("method", METHODS)
-    def test_confidence_orders_the_widths(self, method: str) -> None:
+    def test_confidence_orders_the_widths(self) -> None:
         sample = seeded(2).exponential(size=15)
         widths = []
         for confidence in (0.5, 0.8, 0.95, 0.99):
-            low, high = bootstrap_interval(sample, rng=seeded(), method=method, confidence=confidence)
+            low, high = bootstrap_interval(sample, rng=seeded(), confidence=confidence)
             widths.append(high - low)
         assert widths == sorted(widths)
         assert widths[0] < widths[-1] / 2
 
-    @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("statistic", ["mean", "iqm", "median"])
-    def test_degenerate_samples(self, method: str, statistic: str) -> None:
+    def test_degenerate_samples(self, statistic: str) -> None:
         def interval(sample: list[float]) -> tuple[float, float]:
-            return bootstrap_interval(sample, rng=seeded(), method=method, statistic=statistic)
+            return bootstrap_interval(sample, rng=seeded(), statistic=statistic)
 
         assert all(map(math.isnan, interval([])))
         assert all(map(math.isnan, interval([NAN, NAN])))
@@ -159,13 +127,12 @@ class TestBootstrapInterval:
         low, high = interval([1.0, 2.0])
         assert 1.0 <= low < high <= 2.0
 
-    @pytest.mark.parametrize("method", METHODS)
-    def test_an_interval_does_not_depend_on_its_company(self, method: str) -> None:
+    def test_an_interval_does_not_depend_on_its_company(self) -> None:
         samples = seeded(4).exponential(size=(300, 10))
         samples[5, 3] = NAN
-        together = bootstrap_interval(samples, rng=seeded(9), method=method)
+        together = bootstrap_interval(samples, rng=seeded(9))
         for row in (0, 5, 299):
-            alone = bootstrap_interval(samples[row], rng=seeded(9), method=method)
+            alone = bootstrap_interval(samples[row], rng=seeded(9))
             assert together.low[row] == pytest.approx(alone.low, rel=1e-13)
             assert together.high[row] == pytest.approx(alone.high, rel=1e-13)
 
@@ -176,7 +143,7 @@ class TestBootstrapInterval:
     def test_blocks_do_not_change_the_result(self, monkeypatch: pytest.MonkeyPatch) -> None:
         samples = seeded(4).exponential(size=(40, 10))
         whole = bootstrap_interval(samples, rng=seeded(1), resamples=500)
-        monkeypatch.setattr("gridtune.statistics.resampling._BLOCK", 4_000)
+        monkeypatch.setattr("gridtune.statistics.inference._BLOCK", 4_000)
         np.testing.assert_allclose(
             bootstrap_interval(samples, rng=seeded(1), resamples=500), whole, rtol=1e-13
         )
@@ -189,7 +156,7 @@ class TestBootstrapInterval:
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"method": "t"}, {"statistic": "mode"}, {"confidence": 95}, {"confidence": 1.0}, {"resamples": 0}],
+        [{"statistic": "mode"}, {"confidence": 95}, {"confidence": 1.0}, {"resamples": 0}],
     )
     def test_wrong_arguments(self, wrong: dict[str, object]) -> None:
         with pytest.raises(MetricError):
@@ -203,18 +170,13 @@ class TestBootstrapInterval:
 
 class TestPairedDifference:
     def test_by_hand(self) -> None:
-        result = paired_difference(
-            [3.0, 5.0, NAN, 7.0, 1.0], [2.0, 2.0, 2.0, NAN, 2.0], rng=seeded(), method="expanded"
-        )
+        result = paired_difference([3.0, 5.0, NAN, 7.0, 1.0], [2.0, 2.0, 2.0, NAN, 2.0], rng=seeded())
         # Pairs: 3 − 2, 5 − 2, 1 − 2.
         assert result.n == 3
         assert result.difference == pytest.approx(1.0)
         assert result.relative == pytest.approx(0.5)
         assert result.low < 1.0 < result.high
-        assert result.relative_low == pytest.approx(result.low / 2)
-        assert result.relative_high == pytest.approx(result.high / 2)
-        # Of the eight sign patterns of (1, 3, −1), the sums with |sum| ≥ 3 are ±3 (twice each) and ±5.
-        assert result.p_value == pytest.approx(6 / 8)
+        assert result.relative_low < 0.5 < result.relative_high
 
     def test_pairing_takes_out_what_is_common(self) -> None:
         hardship = seeded(1).lognormal(3, 1, size=20)
@@ -225,13 +187,6 @@ class TestPairedDifference:
         own = bootstrap_interval(a, rng=seeded())
         assert (own.high - own.low) > 50 * (result.high - result.low)
 
-    def test_difference_is_the_interval_of_the_differences(self) -> None:
-        a, b = seeded(1).normal(size=(2, 5, 12))
-        result = paired_difference(a, b, rng=seeded(3), method="bca")
-        interval = bootstrap_interval(a - b, rng=seeded(3), method="bca")
-        np.testing.assert_allclose(result.low, interval.low)
-        np.testing.assert_allclose(result.high, interval.high)
-
     def test_the_adjusted_interval_is_that_of_the_mean(self) -> None:
         a, b = seeded(1).lognormal(0, 1, size=(2, 5, 9))
         result = paired_difference(a, b, rng=seeded())
@@ -241,13 +196,17 @@ class TestPairedDifference:
         base = seeded(1).lognormal(3, 1, size=10)
         a = base * seeded(2).lognormal(0.5, 0.4, size=10)
         result = paired_difference(a, base, rng=seeded())
-        drawn = paired_difference(a, base, rng=seeded(), method="expanded")
+        seed = seeded().integers(2**63)
+        drawn = seeded([seed, 10]).integers(10, size=(10_000, 10))
+        order = np.argsort(a - base, kind="stable")
+        ratios = a[order][drawn].mean(axis=1) / base[order][drawn].mean(axis=1) - 1
+        expanded = _expanded_ends(ratios[None], n=10, confidence=0.95)
         # The delta method: the variance of a logarithm of a mean is that of the mean over its square.
         cov = np.cov(a, base) / np.outer([a.mean(), base.mean()], [a.mean(), base.mean()]) / 10
         deviation = math.sqrt(cov[0, 0] + cov[1, 1] - 2 * cov[0, 1])
         log = math.log(a.mean() / base.mean()) + np.array(stats.t.interval(0.95, 9)) * deviation
-        assert result.relative_low == pytest.approx(min(drawn.relative_low, math.exp(log[0]) - 1))
-        assert result.relative_high == pytest.approx(max(drawn.relative_high, math.exp(log[1]) - 1))
+        assert result.relative_low == pytest.approx(min(expanded[0][0], math.exp(log[0]) - 1))
+        assert result.relative_high == pytest.approx(max(expanded[1][0], math.exp(log[1]) - 1))
         assert result.relative_low > -1
 
     def test_the_adjusted_ratio_of_values_that_may_be_negative(self) -> None:
@@ -268,7 +227,6 @@ class TestPairedDifference:
             "relative",
             "relative_low",
             "relative_high",
-            "p_value",
         ):
             assert getattr(together, name)[4] == pytest.approx(getattr(alone, name), rel=1e-12)
 
@@ -277,16 +235,15 @@ class TestPairedDifference:
         result = paired_difference(sample, sample, rng=seeded())
         assert (result.difference, result.low, result.high) == (0.0, 0.0, 0.0)
         assert (result.relative, result.relative_low, result.relative_high) == (0.0, 0.0, 0.0)
-        assert result.p_value == 1.0
 
     def test_too_few_pairs(self) -> None:
         one = paired_difference([3.0], [2.0], rng=seeded())
-        assert (one.n, one.difference, one.relative, one.p_value) == (1, 1.0, 0.5, 1.0)
+        assert (one.n, one.difference, one.relative) == (1, 1.0, 0.5)
         assert math.isnan(one.low)
         assert math.isnan(one.relative_high)
         none = paired_difference([NAN, 1.0], [1.0, NAN], rng=seeded())
         assert none.n == 0
-        assert all(math.isnan(value) for value in (none.difference, none.low, none.relative, none.p_value))
+        assert all(math.isnan(value) for value in (none.difference, none.low, none.relative))
 
     def test_relative_to_a_base_that_may_be_zero(self) -> None:
         zero = paired_difference([1.0, 2.0, 4.0], [0.0, 0.0, 0.0], rng=seeded())
@@ -313,60 +270,3 @@ class TestPairedDifference:
     def test_shapes_that_do_not_pair(self) -> None:
         with pytest.raises(MetricError, match="do not pair"):
             paired_difference([1.0, 2.0], [1.0, 2.0, 3.0], rng=seeded())
-
-
-class TestSignFlip:
-    @pytest.mark.parametrize("n", [3, 8, 14])
-    def test_is_scipys_exact_permutation_test(self, n: int) -> None:
-        differences = seeded(n).normal(0.4, 1, size=n)
-        theirs = stats.permutation_test(
-            (differences,), np.mean, permutation_type="samples", n_resamples=2**n, rng=seeded()
-        ).pvalue
-        assert sign_flip_p_value(differences, rng=seeded()) == pytest.approx(theirs, rel=1e-12)
-
-    def test_random_patterns_come_close_to_the_t_test(self) -> None:
-        differences = seeded(6).normal(0.35, 1, size=30)
-        ours = sign_flip_p_value(differences, rng=seeded())
-        assert ours == pytest.approx(stats.ttest_1samp(differences, 0).pvalue, abs=0.01)
-
-    def test_false_alarms_are_as_frequent_as_stated(self) -> None:
-        p = sign_flip_p_value(seeded(3).normal(size=(4_000, 10)), rng=seeded())
-        assert 0.04 <= np.mean(p <= 0.05) <= 0.06
-
-    def test_the_least_value_of_five_pairs(self) -> None:
-        assert sign_flip_p_value([1.0, 2.0, 3.0, 4.0, 5.0], rng=seeded()) == 2 / 32
-
-
-class TestProbabilityOfImprovement:
-    def test_by_hand(self) -> None:
-        a, b = [1.0, 5.0, 2.0, NAN, 3.0], [2.0, 4.0, 2.0, 1.0, 9.0]
-        assert probability_of_improvement(a, b, direction="min") == 2.5 / 4
-        assert probability_of_improvement(a, b, direction="max") == 1.5 / 4
-        assert math.isnan(probability_of_improvement([NAN], [1.0], direction="min"))
-
-    def test_direction_is_checked(self) -> None:
-        with pytest.raises(MetricError, match="direction"):
-            probability_of_improvement([1.0], [2.0], direction="less")
-
-
-class TestAdjustment:
-    def test_holm_by_hand(self) -> None:
-        # Sorted 0.01, 0.02, 0.03, 0.04 times 4, 3, 2, 1, made non-decreasing.
-        np.testing.assert_allclose(adjust_p_values([0.04, 0.01, 0.03, 0.02]), [0.06, 0.04, 0.06, 0.06])
-
-    def test_benjamini_hochberg_is_scipys(self) -> None:
-        p = seeded(2).uniform(size=40) ** 3
-        np.testing.assert_allclose(
-            adjust_p_values(p, method="benjamini-hochberg"), stats.false_discovery_control(p)
-        )
-
-    def test_missing_values_do_not_count(self) -> None:
-        adjusted = adjust_p_values([[0.01, NAN], [0.04, 0.9]])
-        np.testing.assert_allclose(adjusted, [[0.03, NAN], [0.08, 0.9]])
-        assert adjust_p_values([]).shape == (0,)
-
-    def test_wrong_arguments(self) -> None:
-        with pytest.raises(MetricError):
-            adjust_p_values([0.5, 1.5])
-        with pytest.raises(MetricError):
-            adjust_p_values([0.5], method="bonferroni")

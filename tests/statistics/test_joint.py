@@ -6,13 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from gridtune.statistics.resampling import (
-    adjust_p_values,
-    joint_paired_p_values,
-    joint_sign_flip_p_values,
-    sign_flip_p_value,
-)
+from gridtune.statistics.resampling import joint_paired_p_values, joint_sign_flip_p_values
 
 
 def rng() -> np.random.Generator:
@@ -43,17 +39,27 @@ def test_it_is_the_definition_enumerated() -> None:
     assert joint_sign_flip_p_values(rows, rng=rng()) == pytest.approx(plain(rows.tolist()))
 
 
-def test_a_single_configuration_is_the_plain_test() -> None:
-    row = rng().normal(0.5, 1, size=(1, 9))
-    assert joint_sign_flip_p_values(row, rng=rng())[0] == sign_flip_p_value(row[0], rng=rng())
+@pytest.mark.parametrize("n", [3, 8, 14])
+def test_of_a_single_configuration_it_is_scipys_exact_permutation_test(n: int) -> None:
+    row = rng().normal(0.4, 1, size=n)
+    theirs = stats.permutation_test(
+        (row,), np.mean, permutation_type="samples", n_resamples=2**n, rng=rng()
+    ).pvalue
+    assert joint_sign_flip_p_values(row[None], rng=rng())[0] == pytest.approx(theirs, rel=1e-12)
 
 
-def test_a_clear_winner_among_many_needs_six_replicates_where_holm_needs_eleven() -> None:
+def test_random_patterns_come_close_to_the_t_test() -> None:
+    row = rng().normal(0.35, 1, size=(1, 30))
+    ours = joint_sign_flip_p_values(row, rng=rng())[0]
+    assert ours == pytest.approx(stats.ttest_1samp(row[0], 0).pvalue, abs=0.01)
+
+
+def test_a_clear_winner_among_many_needs_six_replicates_where_bonferroni_needs_twelve() -> None:
     noise = rng().normal(0, 1, size=(60, 8)) * rng().lognormal(0, 1, size=8)
     clear = -10 - np.arange(8) / 10
     together = joint_sign_flip_p_values(np.vstack([clear, noise]), rng=rng())
-    apart = adjust_p_values([sign_flip_p_value(row, rng=rng()) for row in np.vstack([clear, noise])])
-    assert together[0] < 0.05 < apart[0]
+    alone = joint_sign_flip_p_values(clear[None], rng=rng())
+    assert together[0] < 0.05 < 61 * alone[0]
 
 
 def test_false_discoveries_stay_at_the_level() -> None:

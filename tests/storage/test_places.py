@@ -121,7 +121,7 @@ def test_shards_at_urls_are_merged(
         )
         assert code == 0
         assert f"in {shards}/{number}" in said
-        assert f"gridtune merge {shards} --out" in said
+        assert f"gridtune results merge {shards} --out" in said
     # A shard's place is its own.
     code, said = run(capsys, *sweep, "3/3", "--out", f"{shards}/1")
     assert code == 2
@@ -134,7 +134,7 @@ def test_shards_at_urls_are_merged(
     ]
     assert f"Sweeps in {shards}/" in run(capsys, "status", shards)[1]
 
-    merge = ["merge", shards, "--out", f"{bucket}/whole", "--no-tracking"]
+    merge = ["results", "merge", shards, "--out", f"{bucket}/whole", "--no-tracking"]
     code, said = run(capsys, *merge)
     assert code == 1
     assert "2 of 6 cells are missing, those of shard 3/3" in said
@@ -239,7 +239,13 @@ def test_only_new_segments_are_read(bucket: str, storage: Storage, monkeypatch: 
 def test_errors_name_the_url(bucket: str, storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     assert not has_sweep(bucket)
     assert sweeps_in(bucket) == []
-    for command in (["status"], ["report"], ["export"], ["rerun", "abcdef"], ["merge", "--out", "x"]):
+    for command in (
+        ["status"],
+        ["report"],
+        ["results", "export"],
+        ["results", "rerun", "abcdef"],
+        ["results", "merge", "--out", "x"],
+    ):
         code, said = run(capsys, *command, bucket)
         assert code == 2
         assert f"{bucket}: no sweep is there" in said

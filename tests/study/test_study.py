@@ -112,12 +112,14 @@ def test_a_figure_that_there_is_not(study: gt.Study) -> None:
     assert "did you mean 'ranking'" in str(caught.value)
 
 
-def test_curves_over_a_numeric_parameter(tmp_path: Path) -> None:
+def test_the_page_replaces_figures_over_a_parameter(tmp_path: Path) -> None:
     space = quickstart(
         dimensions={"order": ["fcfs", "sjf"], "load": [0.8, 1.0, 1.2]}, baseline={"order": "fcfs"}
     )
     study = gt.report_study(finished_sweep(tmp_path, space))
-    assert study.plot("load").png != study.plot().png
+    with pytest.raises(SweepError, match="no such kind of figure: 'load'") as caught:
+        study.plot("load")
+    assert "the page of the report draws the effects of parameters" in str(caught.value)
     with pytest.raises(SweepError, match="two objectives"):
         study.plot("front")
 

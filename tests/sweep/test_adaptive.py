@@ -160,17 +160,18 @@ def test_a_proposal_needs_only_those_that_are_parallel_before_it() -> None:
     """With four at once the fifth is made when the first has ended, whatever the others do."""
     journal = Journal()
     queue = journal.queue(planner_of(baseline={}))
-    blocks = [queue.take() for _ in range(4)]
+    blocks = list(iter(queue.take, None))
     assert len(journal.proposals) == 4
-    assert queue.take() is None
+    results = [result for block in blocks if block is not None for result in results_of(block)]
+    points = [entry["point"] for entry in journal.proposals]
+
+    def finish(number: int) -> None:
+        queue.note([one for one in results if one.configuration["x"] == points[number]["x"]])
+
     for late in (2, 1):
-        block = blocks[late]
-        assert block is not None
-        queue.report(block.number, results_of(block))
-        queue.note(results_of(block))
+        finish(late)
         assert len(journal.proposals) == 4
-    assert blocks[0] is not None
-    queue.note(results_of(blocks[0]))
+    finish(0)
     assert len(journal.proposals) == 7
 
 
@@ -404,7 +405,7 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], field: st
 
 
 def test_a_sampler_whose_package_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridtune.sweep.search.proposals.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("gridtune.sweep.space.checks.find_spec", lambda name: None)
     with pytest.raises(SpaceError, match="gp needs scipy and torch, which is not installed") as fault:
         planner_of(strategy={"optuna": {"trials": 5, "sampler": "gp"}})
     assert fault.value.hint == "pip install scipy torch"

@@ -13,8 +13,8 @@ from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep import plan_space
 from gridtune.sweep.execution import cluster, runner
-from gridtune.sweep.execution.cluster import free_ports, ray_session, warn_after_wait
-from gridtune.sweep.execution.crew import Crew, waiting_text
+from gridtune.sweep.execution.cluster import free_ports, ray_session
+from gridtune.sweep.execution.crew import Crew
 from tests.sweep.spaces import toy_space
 
 
@@ -52,26 +52,6 @@ def test_a_local_cluster_has_the_processors_there_are_or_those_its_workers_need(
     assert Crew(0, CellResources(cpus), lambda: [{"CPU": processors}]).room == room
 
 
-def test_a_full_cluster_is_told_with_its_processors() -> None:
-    expected = "waiting for free processors at head:6379 (2 of 2 in use)"
-    assert waiting_text("head:6379", {"CPU": 2.0}, {}, 1.0) == expected
-    assert waiting_text("head:6379", {"CPU": 2.0}, {"CPU": 1.0}, 1.0) is None
-    expected = "waiting for free processors at head:6379 (7.5 of 8 in use)"
-    assert waiting_text("head:6379", {"CPU": 8.0}, {"CPU": 0.5}, 1.0) == expected
-
-
-def test_it_is_told_only_while_no_worker_has_started() -> None:
-    heard = threading.Event()
-    with warn_after_wait("waiting", lambda _: heard.set(), seconds=0):
-        assert heard.wait(10)
-    messages: list[str] = []
-    with warn_after_wait("waiting", messages.append, seconds=60) as started:
-        started()
-    with warn_after_wait(None, messages.append, seconds=0):
-        pass
-    assert messages == []
-
-
 def test_a_ray_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray  # noqa: PLC0415
 
@@ -91,7 +71,6 @@ def test_a_server_of_ray_client_that_never_starts_is_told(monkeypatch: pytest.Mo
     monkeypatch.setattr(ray, "init", lambda **_: over.wait())
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(cluster, "_check_listening", lambda address: None)
-    monkeypatch.setattr(cluster, "_SLOW_SECONDS", 0.0)
     monkeypatch.setattr(cluster, "_CLIENT_SECONDS", 0.1)
     session = cluster.RaySession("ray://head:10001", workers=1, needs=CellResources())
     with pytest.raises(SweepError, match="Ray Client at ray://head:10001 has no server") as refusal:
@@ -262,20 +241,3 @@ def test_a_cluster_that_lets_nobody_in_is_told(monkeypatch: pytest.MonkeyPatch) 
         session.wait()
     over.set()
     session._thread.join()
-
-
-def test_a_cluster_that_refuses_the_token_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*, address: str) -> None:
-        raise RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing or incorrect")
-
-    # Tests before may have left a Ray for those after.
-    monkeypatch.setattr("ray.is_initialized", lambda: False)
-    monkeypatch.setattr("ray._raylet.GcsClient", refuse)
-    with socket.socket() as head:
-        head.bind(("127.0.0.1", 0))
-        head.listen()
-        address = f"127.0.0.1:{head.getsockname()[1]}"
-        session = cluster.RaySession(address, workers=1, needs=CellResources())
-        with pytest.raises(SweepError, match="refuses this command") as refusal:
-            session.wait()
-    assert "RAY_AUTH_TOKEN" in str(refusal.value.hint)

@@ -127,7 +127,7 @@ def test_an_altered_line_is_found_and_its_cell_is_named(
             read(path)
         assert (caught.value.path, caught.value.line) == (path, 3)
         assert results[1].cell_id in caught.value.message
-        assert "gridtune repair" in str(caught.value.hint)
+        assert "gridtune results repair" in str(caught.value.hint)
     assert "x=0.0" in caught.value.message or new == '"loss":1,0'
     # What the hint says works.
     lines = path.read_text().splitlines(keepends=True)
@@ -277,7 +277,7 @@ def test_repair_sets_an_altered_line_aside_and_names_its_cell(
         journal.append(results[:4])
     ids = [result.cell_id for result in results[:4]]
     altered(path, line, f'"{key}"', '"other"')
-    with pytest.raises(SweepError, match=f"gridtune repair {tmp_path}"):
+    with pytest.raises(SweepError, match=f"gridtune results repair {tmp_path}"):
         Journal(path)
     faults, aside = repair_journal(path)
     assert len(faults) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -79,25 +78,6 @@ def test_the_live_screen_shows_the_same() -> None:
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "15/20 done, 0 running, 1 timed out" in shown
     assert "about 0:04 left" in shown  # 4 of 18 are left, and each of the 13 that are done took a second
-
-
-def test_the_time_left_goes_by_what_each_configuration_takes() -> None:
-    plan, results = plan_and_results()
-    done = [replace(result, seconds=100.0 if result.configuration["x"] == 0 else 1.0) for result in results]
-    slow, fast = ([one for one in done if one.seconds == seconds] for seconds in (100.0, 1.0))
-    missing = Counter((one.workload, one.configuration_id) for one in done)
-    clock = Clock()
-    left = TimeLeft(clock)
-    left.started(replace(plan, total=len(done), finished=[], missing=missing))
-    left.stage(1)
-    clock.now += 30.0
-    assert left.seconds is None  # nothing has been run
-    first = list({one.configuration_id: one for one in fast}.values())
-    clock.now += 100.0 * len(slow) + len(first) - 30.0
-    left.finished(slow + first)
-    # The mean of all would say minutes.
-    assert len(first) < len(fast)
-    assert left.seconds == pytest.approx(len(fast) - len(first))
 
 
 def test_the_start_of_ray_and_loading_are_no_measure_of_the_time_left() -> None:

@@ -1,4 +1,4 @@
-"""Adaptive searches through Tune, on a real Ray: the same cells with any workers, after deaths and kills."""
+"""Adaptive searches on a real Ray: the same cells with any workers, after deaths and kills."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gridtune.core.system import CellResources
-from gridtune.sweep import CellResult, plan_space, read_journal, run_space
-from gridtune.sweep.execution.crew import Crew
-from gridtune.sweep.execution.workers import SimulatorSettings
-from gridtune.sweep.search.adaptive import AdaptiveQueue
-from gridtune.sweep.search.tuning import run_in_tune
+from gridtune.sweep import read_journal, run_space
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration
@@ -50,32 +45,6 @@ def test_one_two_and_three_workers_give_the_same_table(changes: dict[str, Any], 
     assert inline.complete
     assert [content(result.table) == first for result in results] == [True] * 3
     assert run_space(space, directory=tmp_path / "3").ran == 0
-
-
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("name", ["optuna", "asha"])
-def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, tmp_path: Path) -> None:
-    planner = plan_space(toy_space(**SPACE, **STRATEGIES[name]))
-    queue = AdaptiveQueue(planner, {}, workers=2)
-    received: list[CellResult] = []
-    settings = SimulatorSettings(planner.code.sent, {}, None, 0.0, [])
-    analysis = run_in_tune(
-        queue,
-        settings,
-        sink=received.extend,
-        busy=lambda number: None,
-        crew=Crew(2, CellResources(0.5)),
-        scratch=tmp_path / "tune",
-    )
-    assert len(analysis.trials) == len(queue.search.trials)
-    assert len(received) == len(queue.cells())
-    means = {}
-    for trial in queue.search.trials:
-        means[trial.point["x"]] = queue.search.means(queue.search.judged(trial))
-    for trial in analysis.trials:
-        assert [trial.last_result["loss"]] == means[trial.config["x"]]
-    assert analysis.best_trial is not None
-    assert analysis.best_trial.last_result["loss"] == min(value[0] for value in means.values() if value)
 
 
 @pytest.mark.usefixtures("cluster")

@@ -147,20 +147,6 @@ class TestSlurm(SystemConformance):
 
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
-class TestProvisioningPPO(SystemConformance):
-    system = "provisioning/ppo"
-    example: ClassVar = {
-        "trace": "quickstart",
-        "tasks": 12,
-        "iterations": 1,
-        "instances": 4,
-        "held_out": 2,
-        "environments": 2,
-        "steps": 16,
-    }
-
-
-@pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 class TestResponsiveESNQ(SystemConformance):
     system = "responsive/esnq"
     example: ClassVar = {"trace": "egee", "first": 200, "neurons": 10, "iterations": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -53,9 +52,7 @@ def test_a_sweep_becomes_tables_figures_schedules_and_runs(study: Study) -> None
     assert names >= {
         "ranking.md",
         "ranking-wait_mean.csv",
-        "ranking-utilisation.html",
         "plots/ranking-wait_mean.png",
-        "plots/wait_mean-over-backfill-and-order.png",
         "schedules/quickstart-utilisation-and-queue.png",
     }
     assert all(path.stat().st_size for path in study.files)
@@ -102,29 +99,6 @@ def test_the_same_sweep_again_runs_nothing_and_tracks_nothing_twice(study: Study
         if run.info.run_id != study.tracking.run_id:
             assert len(client.get_metric_history(run.info.run_id, "wait_mean.replicates")) == 6
             assert len(client.get_metric_history(run.info.run_id, "rank")) == 1
-
-
-def test_schedules_of_the_next_best_are_kept_when_asked_for(
-    study: Study, tmp_path: Path, empty_store: bytes
-) -> None:
-    (tmp_path / "mlflow.db").write_bytes(empty_store)
-    uri, folder = f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "tiny"
-    shutil.copytree(study.directory, folder)
-    options = {"directory": folder, "executor": "inline", "tracking_uri": uri, "output": "quiet"}
-    again = run_sweep(SPACE, schedules=3, **options)
-    ranking = again.summary.rankings["wait_mean"].to_pylist()
-    client = connect(uri)
-    for row in ranking:
-        key = row["configuration_id"]
-        (run,) = client.search_runs(
-            [again.tracking.experiment_id], f"tags.`gridtune.configuration` = '{key}'"
-        )
-        names = [
-            item.path for item in client.list_artifacts(run.info.run_id) if item.path.endswith("parquet")
-        ]
-        assert bool(names) == (row["rank"] <= 3 or row["is_baseline"])
-    assert (folder / "schedules" / "quickstart-best-2.parquet").exists()
-    assert report_study(folder).files  # which reads the index of the schedules
 
 
 def test_a_report_is_made_again_from_the_folder_alone(study: Study) -> None:

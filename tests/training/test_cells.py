@@ -62,7 +62,7 @@ def test_a_history_is_the_training_of_other_parameters(cluster, monkeypatch, tmp
 @pytest.mark.parametrize(
     ("parameters", "fault"),
     [
-        ({"frames": 5}, "no effect with network=effects"),
+        ({"frames": 5}, "no effect with network=recurrent"),
         ({"iterations": 3, "history": "3: gamma=0.9"}, "history is up to iteration 3"),
         ({"iterations": 3, "history": "two"}, "must be `ITERATION"),
     ],

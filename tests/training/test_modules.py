@@ -20,16 +20,11 @@ from tests.training.test_networks import ACTIONS, FEATURES, SHOWN, STEPS, run_of
 
 DAYS = {"trace": "orion_days", "cluster": "orion", "first": 20, "environments": 2, "steps": 48}
 TRAININGS = [
-    ("shutdown/ppo", {**DAYS, "network": "effects"}),
     ("shutdown/ppo", {**DAYS, "network": "mlp"}),
     ("shutdown/ppo", {**DAYS, "network": "paper", "frames": 5}),
     ("shutdown/ppo", {**DAYS, "network": "recurrent"}),
     ("batch/ppo", {"trace": "quickstart", "first": 1000, "environments": 2, "steps": 48, "jobs": 64}),
     ("dispatch/ppo", {"batch_jobs": 40, "environments": 2, "steps": 48, "network": "recurrent"}),
-    (
-        "provisioning/ppo",
-        {"trace": "quickstart", "tasks": 12, "instances": 4, "held_out": 2, "environments": 2, "steps": 16},
-    ),
 ]
 
 

@@ -7,17 +7,14 @@ import copy
 import pytest
 import torch
 
-from gridtune.batch.simulator.decisions.machine import ROW, STATE
+from gridtune.batch.simulator.decisions import ROW, STATE
 from gridtune.errors import PolicyError
-from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
-from gridtune.systems.shutdown.simulator.observing import PER_ACTION
 from gridtune.training.acting import Actor
 from gridtune.training.networks import FRAMES, NETWORKS, make_network
 
 FEATURES, ACTIONS, STEPS, EPISODES = 5, 3, 60, 4
-#: Numbers that a network of effects needs to be shown, and one of candidates.
-EFFECTS = EffectNetwork.state_features + ACTIONS * PER_ACTION
-SHOWN = {"effects": EFFECTS, "candidates": STATE + ACTIONS * ROW, "rows": 2 * ACTIONS}
+#: Numbers that a network of candidates needs to be shown, and one of rows.
+SHOWN = {"candidates": STATE + ACTIONS * ROW, "rows": 2 * ACTIONS}
 
 
 def run_of(network, seed=0, begin_at=0):
@@ -128,43 +125,7 @@ def test_the_paper_s_network_has_the_shapes_of_the_authors_weights() -> None:
     assert network.value.out.weight.T.shape == (64, 1)
 
 
-def effects_of(rows):
-    """Return observations whose rows of actions are given, each by its first two numbers."""
-    seen = torch.zeros(1, len(rows), EFFECTS)
-    for episode, actions in enumerate(rows):
-        for action, (counts, what) in enumerate(actions):
-            at = EffectNetwork.state_features + action * PER_ACTION
-            seen[0, episode, at], seen[0, episode, at + 1] = counts, what
-    return seen
-
-
-def test_what_does_nothing_of_its_own_is_never_chosen_and_equal_effects_are_as_likely() -> None:
-    network = some("effects")
-    torch.nn.init.normal_(network.score[-1].weight, generator=torch.Generator().manual_seed(1))
-    seen = effects_of(
-        [[(1, 0.5), (0, 0.0), (1, 0.5)], [(0, 0.0), (1, 0.2), (1, 0.9)], [(0, 0), (1, 0.3), (0, 0)]]
-    )
-    with torch.no_grad():
-        logits = network(seen, torch.zeros(1, 3, dtype=torch.bool), network.initial_state(3)).logits[0]
-    shares = torch.softmax(logits, -1)
-    assert shares[0].tolist() == pytest.approx([0.5, 0.0, 0.5])
-    assert shares[1, 0] == 0
-    assert abs(shares[1, 1] - shares[1, 2]) > 0.01
-    assert network.decides(seen).tolist() == [[True, True, False]]
-
-
-def test_a_network_of_effects_serves_clusters_of_any_size() -> None:
-    network = some("effects")
-    torch.nn.init.normal_(network.score[-1].weight, generator=torch.Generator().manual_seed(1))
-    wider = network.resized(ACTIONS + 2)
-    seen = effects_of([[(1, 0.5), (1, 0.1), (1, 0.2)]])
-    more = torch.cat([seen, torch.zeros(1, 1, 2 * PER_ACTION)], -1)
-    begins, state = torch.zeros(1, 1, dtype=torch.bool), network.initial_state(1)
-    with torch.no_grad():
-        one, other = network(seen, begins, state), wider(more, begins, state)
-    torch.testing.assert_close(other.logits[0, 0, :ACTIONS], one.logits[0, 0])
-    assert (other.logits[0, 0, ACTIONS:] < -1e8).all()
-    assert torch.equal(other.values, one.values)
+def test_a_network_for_one_number_of_actions_is_refused_for_another() -> None:
     with pytest.raises(PolicyError, match=", not 4"):
         some("mlp").resized(4)
 
@@ -180,9 +141,7 @@ def test_a_seed_draws_the_same_weights_and_leaves_torch_s_own_numbers_alone() ->
 
 
 def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(PolicyError, match="one of candidates, effects, mlp, paper, recurrent, rows"):
+    with pytest.raises(PolicyError, match="one of candidates, mlp, paper, recurrent, rows"):
         make_network("lstm", FEATURES, ACTIONS)
     with pytest.raises(PolicyError, match="cannot learn from 4 decisions"):
         make_network("mlp", FEATURES, ACTIONS, sequence=4)
-    with pytest.raises(PolicyError, match='needs view="effects"'):
-        make_network("effects", FEATURES, ACTIONS)

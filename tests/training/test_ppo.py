@@ -53,35 +53,17 @@ def test_advantages_expect_nothing_after_a_terminal_step() -> None:
     assert advantages.tolist() == [0.75, 1.0, 0.0, 5.0]
 
 
-def test_steps_without_a_choice_are_lived_through() -> None:
-    # Step 1 decides nothing: its value of 100 counts nowhere, and λ is not taken off there.
-    rollout = rollout_of(3, [1.0, 2.0, 4.0], [1.0, 100.0, 2.0, 8.0])
-    rollout.decides[1] = False
-    advantages = advantages_of(rollout, 0.5, 0.5)[:, 0]
-    # A_2 = 4 + 4 − 2; δ_0 = 1 + 0.5·(2 + 0.5·2) − 1, A_0 = 1.5 + 0.25·(0.5·6).
-    assert advantages[[0, 2]].tolist() == [2.25, 6.0]
-
-
-def test_long_steps_are_discounted_for_as_long_as_they_take() -> None:
-    rollout = rollout_of(2, [1.0, 2.0], [1.0, 4.0, 8.0])
-    rollout.spans[0] = 3
-    # δ_1 = 2 + 4 − 4; δ_0 = 1 + 0.125·4 − 1, A_0 = 0.5 + 0.125·0.5·2.
-    assert advantages_of(rollout, 0.5, 0.5)[:, 0].tolist() == [0.625, 2.0]
-
-
 def advantages_in_turn(rollout, gamma, lam):
     """The same sums in torch, for all environments at once."""
-    discount = gamma**rollout.spans
     carried, ahead = torch.zeros_like(rollout.rewards[0]), rollout.values[-1]
     advantages = []
     for step in reversed(range(len(rollout.rewards))):
-        decides, used, values = rollout.decides[step], rollout.used[step], rollout.values[step]
-        goes_on = discount[step] * (~rollout.terminated[step]).float()
-        weight = discount[step] * (~(rollout.terminated | rollout.truncated)[step]).float()
-        weight = weight * torch.where(decides, lam, 1.0)
+        used, values = rollout.used[step], rollout.values[step]
+        goes_on = gamma * (~rollout.terminated[step]).float()
+        weight = gamma * (~(rollout.terminated | rollout.truncated)[step]).float() * lam
         returned = rollout.rewards[step] + goes_on * ahead
-        carried = (torch.where(decides, returned - values, 0.0) + weight * carried) * used
-        ahead = torch.where(decides | ~used, values, returned)
+        carried = (returned - values + weight * carried) * used
+        ahead = values
         advantages.append(carried)
     return torch.stack(advantages[::-1])
 
@@ -92,8 +74,7 @@ def test_compiled_advantages_are_those_of_single_operations(seed) -> None:
     rollout = empty_rollout(make_network("mlp", 2, 2), 96, 7)
     rollout.rewards.normal_(generator=generator)
     rollout.values.normal_(generator=generator)
-    rollout.spans.random_(1, 9, generator=generator)
-    chances = {"terminated": 0.1, "truncated": 0.1, "used": 0.9, "decides": 0.7}
+    chances = {"terminated": 0.1, "truncated": 0.1, "used": 0.9}
     for name, chance in chances.items():
         getattr(rollout, name).bernoulli_(chance, generator=generator)
     # To the last bit, so that trainings go on as they did.

@@ -3,6 +3,7 @@
 from gridtune.batch.policies import orders as _orders  # noqa: F401  (registers the built-in orders)
 from gridtune.batch.policies.backfilling import (
     BACKFILLING_WARNINGS,
+    SWITCHES,
     Backfilling,
     backfilling_name,
     backfilling_names,
@@ -13,6 +14,7 @@ from gridtune.batch.policies.queue_order import QueueOrder, get_queue_order, que
 
 __all__ = [
     "BACKFILLING_WARNINGS",
+    "SWITCHES",
     "Backfilling",
     "JobView",
     "QueueOrder",

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from gridtune.errors import PolicyError
 from gridtune.registry import name_hint
 
-__all__ = ["BACKFILLING_WARNINGS", "Backfilling", "backfilling_name", "backfilling_names", "get_backfilling"]
+__all__ = [
+    "BACKFILLING_WARNINGS",
+    "SWITCHES",
+    "Backfilling",
+    "backfilling_name",
+    "backfilling_names",
+    "get_backfilling",
+]
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Backfilling:
     compression: bool = False
 
 
+#: Fields that a caller may set by themselves.
+SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
 _VARIANTS = {
     "none": Backfilling("none", "plain queueing: no job overtakes the head"),
     "easy": Backfilling("easy", "the head of the queue holds a reservation; one scheduling pass an instant"),
@@ -96,7 +105,12 @@ def get_backfilling(name: str | Backfilling, **switches: bool | None) -> Backfil
     ------
     PolicyError
         If there is no such variant, or it does not have one of the switches.
+    TypeError
+        If there is no such switch at all.
     """
+    for key in switches:
+        if key not in SWITCHES:
+            raise TypeError(f"unexpected keyword argument {key!r}")
     variant = name if isinstance(name, Backfilling) else _VARIANTS.get(backfilling_name(name))
     if variant is None:
         raise PolicyError(f"no backfilling is named {name!r}", hint=name_hint(str(name), _VARIANTS))

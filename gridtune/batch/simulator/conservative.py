@@ -22,10 +22,6 @@ completion opens another round (completions, pass) of the same instant.
 start + 2 × (now - start). If the reservations leave no room for that, all waiting jobs are planned again, in
 queue order, around the running ones: a *replan*, the only case in which a reservation may move later.
 
-*Advance reservations.* Processors may be reserved over an interval for something that is no job of the log.
-Such a reservation is made at a given instant, after the submissions of that instant, and never moves. Jobs
-are planned around it; none may run longer than its walltime then.
-
 A compression looks only at the jobs that may move (`reservations.Movers`), which gives the same plan as to
 look at all; under an order that changes only these are scored.
 
@@ -40,6 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.batch.simulator.events import JobLog
 from gridtune.batch.simulator.marks import is_marked, next_marked, unmark
 from gridtune.batch.simulator.nodes import Nodes, boot_wait, claim, vacate
 from gridtune.batch.simulator.reservations import (
@@ -65,10 +62,7 @@ from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, 
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "Advance",
-    "conservative_schedule",
-]
+__all__ = ["conservative_schedule"]
 
 
 #: A time after all others.
@@ -395,72 +389,16 @@ def _start_due(plan: _Plan, inputs: ScoreInputs | None, now: int) -> None:
 
 
 @kernel()
-def _reserve(plan: _Plan, begin: int, end: int, width: int, now: int) -> None:
-    """Make an advance reservation of some processors over [begin, end), which never moves."""
-    slots = plan.slots
-    if begin < now or end <= begin:
-        raise ValueError("an advance reservation finds no room")
-    first = cut(slots, last_slot(slots, begin), begin)
-    last = cut(slots, first, end)
-    slots.uses[first] += 1
-    slots.uses[last] += 1
-    slot = np.int64(first)
-    while slot != last:
-        if slots.free[slot] < width:
-            raise ValueError("an advance reservation finds no room")
-        slot = np.int64(slots.after[slot])
-    change(slots, first, last, -width)
-
-
-class Advance(NamedTuple):
-    """Advance reservations, in columns of shape (n,), int64.
-
-    Attributes
-    ----------
-    made
-        Seconds, ascending: when each is made.
-    begin, end
-        Seconds: it covers [begin, end), with made ≤ begin < end.
-    processors
-        How many it reserves.
-    """
-
-    made: IntArray
-    begin: IntArray
-    end: IntArray
-    processors: IntArray
-
-
-@kernel()
-def _reserve_in_advance(plan: _Plan, advance: Advance, first: int, now: int) -> int:
-    """Make the advance reservations of this instant; return the number made so far."""
-    while first < len(advance.made) and advance.made[first] == now:
-        _reserve(plan, advance.begin[first], advance.end[first], advance.processors[first], now)
-        first += 1
-    return first
-
-
-@kernel()
-def _run(
-    submit: IntArray,
-    promise: IntArray,
-    columns: _Plan,
-    score: Any,
-    inputs: ScoreInputs | None,
-    advance: Advance | None,
-) -> int:
+def _run(submit: IntArray, promise: IntArray, columns: _Plan, score: Any, inputs: ScoreInputs | None) -> int:
     """Replay the log: fill in `columns.start` and `promise`, and return the number of replans."""
     plan, inputs, n = bare(columns), bare(inputs), len(submit)
-    arrived = replans = agreements = 0
+    arrived = replans = 0
     while True:
-        agreement = NEVER
-        if advance is not None and agreements < len(advance.made):
-            agreement = advance.made[agreements]
         nodes_compute = columns.nodes is not None and plan.state.events > 1
-        if plan.state.waiting == 0 and arrived == n and agreement == NEVER and not nodes_compute:
+        if plan.state.waiting == 0 and arrived == n and not nodes_compute:
             return replans
         arrival = submit[arrived] if arrived < n else NEVER
-        now = min(plan.state.soonest, plan.event[0], arrival, agreement)
+        now = min(plan.state.soonest, plan.event[0], arrival)
         move_to(plan.slots, now)
         early, conflict = _complete(plan, inputs, now)
         if conflict:
@@ -481,90 +419,71 @@ def _run(
             _sort_queue(plan, arrived - first, score, inputs, now)
             for i in range(arrived - first):
                 promise[plan.jobs[i]] = _admit(plan, plan.jobs[i], now)
-        if advance is not None:
-            agreements = _reserve_in_advance(plan, advance, agreements, now)
 
         _start_due(plan, inputs, now)
 
 
 def conservative_schedule(
-    submit: IntArray,
-    run: IntArray,
-    walltime: IntArray,
-    processors: IntArray,
-    rank: npt.NDArray[np.integer[Any]],
+    log: JobLog,
     machine: int,
+    nodes: Nodes | None,
+    rank: npt.NDArray[np.integer[Any]],
     compress: bool,
     score: Any = None,
     inputs: ScoreInputs | None = None,
-    advance: Advance | None = None,
-    nodes: Nodes | None = None,
-) -> tuple[IntArray, IntArray, int]:
-    """Schedule rigid jobs by conservative backfilling, as defined above.
+) -> tuple[IntArray, int]:
+    """Schedule rigid jobs by conservative backfilling, as defined above, and fill in the start times.
 
     Parameters
     ----------
-    submit
-        Shape (n,), int64 seconds, ascending.
-    run
-        Shape (n,), int64 seconds, ≥ 0: how long each job runs (its walltime at most, where it is killed).
-    walltime
-        Shape (n,), int64 seconds, ≥ 0: how long it asks for.
-    processors
-        Shape (n,), int64, from 1 to `machine`.
+    log
+        The jobs, with 1 <= processors <= machine. `start` becomes the time at which a job gets its
+        processors.
+    machine
+        The number of processors.
+    nodes
+        The nodes and their power states, if any. Walltimes then include the longest wait for nodes.
     rank
         Shape (n,), distinct: the queue's order, smallest first.
+    compress
+        Whether early completions move reservations up.
     score, inputs
         For an order that changes while jobs wait, instead of `rank`: its compiled score and the inputs of it.
         Scores are computed when jobs arrive together, in a compression and before a replan.
-    machine
-        The number of processors.
-    compress
-        Whether early completions move reservations up.
-    advance
-        Advance reservations, if any.
-    nodes
-        The nodes and their power states, if any. `walltime` then includes the longest wait for nodes, and
-        `start` is when a job gets its processors.
 
     Returns
     -------
-    start
-        Shape (n,), int64 seconds.
     promise
         Shape (n,), int64 seconds: the start each job was promised on arrival; never before `start` unless
         there were replans.
     replans
         How often an overrun led to a replan.
-
-    Raises
-    ------
-    ValueError
-        If a job is wider than the machine, there is no room for an advance reservation, or there are advance
-        reservations and a job runs longer than its walltime.
     """
-    n = len(submit)
-    if n > 0 and processors.max() > machine:
-        raise ValueError("a job is wider than the machine")
-    origins, intervals = submit[:1].tolist(), n
-    if advance is not None:
-        if (run > np.maximum(walltime, 1)).any():
-            raise ValueError("beside advance reservations no job may run longer than its walltime")
-        origins += advance.made[:1].tolist()
-        intervals += len(advance.made)
-    length = np.maximum(walltime, 1)
+    n, length = len(log.submit), np.maximum(log.walltime, 1)
     queue = np.argsort(rank).astype(np.int64)
     position = np.arange(n)
     if inputs is None:
         position[queue] = np.arange(n)
-    slots = new_slots(intervals, machine, min(origins, default=0))
-    start, promise = np.full(n, NEVER), np.empty(n, np.int64)
-    movers = new_movers(position, processors, length, len(slots.time), listing=inputs is not None)
-    jobs, later, last = (np.empty(n, np.int64) for _ in range(3))
-    event, ending = np.full(n + 1, NEVER), np.full(n + 1, -1)
+    slots = new_slots(n, machine, int(log.submit[:1].sum()))
+    movers = new_movers(position, log.processors, length, len(slots.time), listing=inputs is not None)
+    jobs, later, last, promise = (np.empty(n, np.int64) for _ in range(4))
+    log.start[:] = NEVER
     plan = _Plan(
-        run, length, processors, start, last, slots, movers, compress, queue, np.empty(n), jobs, later, event,
-        ending, nodes, np.array((0, NEVER, 1), _STATE),
-    )  # fmt: skip
-    replans = _run(submit, promise, plan, score, inputs, advance)
-    return start, promise, replans
+        run=log.run,
+        length=length,
+        processors=log.processors,
+        start=log.start,
+        last=last,
+        slots=slots,
+        movers=movers,
+        compress=compress,
+        queue=queue,
+        keys=np.empty(n),
+        jobs=jobs,
+        later=later,
+        event=np.full(n + 1, NEVER),
+        ending=np.full(n + 1, -1),
+        nodes=nodes,
+        state=np.array((0, NEVER, 1), _STATE),
+    )
+    return promise, _run(log.submit, promise, plan, score, inputs)

@@ -31,8 +31,9 @@ __all__ = [
     "EXTRA",
     "FROZEN",
     "PASS_PER_EVENT",
+    "STATE_FIELDS",
     "STRICT",
-    "Log",
+    "JobLog",
     "advance",
     "in_time",
     "launch",
@@ -48,15 +49,11 @@ BACKFILL, EXTRA, STRICT, FROZEN, PASS_PER_EVENT = 1, 2, 4, 8, 16
 #: The state of a run: free processors; waiting jobs; the head, a rank or a job (-1: none valid), with its
 #: reservation's shadow time and extra; the instant whose expected ends have been released (see `_complete`);
 #: starts so far; submissions so far; whether a score has been out of its bounds.
-_STATE = np.dtype(
-    [
-        (name, np.int64)
-        for name in ("free", "waiting", "head", "shadow", "spare", "released", "turn", "arrived", "astray")
-    ]
-)
+STATE_FIELDS = ("free", "waiting", "head", "shadow", "spare", "released", "turn", "arrived", "astray")
+_STATE = np.dtype([(name, np.int64) for name in STATE_FIELDS])
 
 
-class Log(NamedTuple):
+class JobLog(NamedTuple):
     """The jobs in submit order, shape (n,) each. A run fills in `start`.
 
     `run` is the time a job really takes, already cut where it is killed, `walltime` the scheduler's estimate.
@@ -74,14 +71,14 @@ class _Replay(NamedTuple):
 
     jobs: int
     flags: int
-    log: Log
+    log: JobLog
     running: Running
     state: Any
     nodes: Nodes | None
     queue: Any
 
 
-def new_replay(log: Log, machine: int, flags: int, nodes: Nodes | None, queue: Any) -> _Replay:
+def new_replay(log: JobLog, machine: int, flags: int, nodes: Nodes | None, queue: Any) -> _Replay:
     """Return a run of which nothing has happened yet."""
     jobs = len(log.submit)
     state = np.array((machine, 0, -1, 0, 0, -1, 0, 0, 0), _STATE)

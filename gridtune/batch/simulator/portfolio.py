@@ -22,13 +22,9 @@ from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 
 __all__ = ["Waiting", "choose_sequence", "new_waiting"]
 
-#: Jobs that wait, orders, the window's size, the objective, moves, whether jobs run as long as predicted, and
-#: decisions so far.
+#: Jobs that wait, orders, the window's size, the objective, moves, whether jobs run as long as predicted.
 _STATE = np.dtype(
-    [
-        (name, np.int64)
-        for name in ("length", "orders", "window", "objective", "moves", "predicted", "decisions")
-    ]
+    [(name, np.int64) for name in ("length", "orders", "window", "objective", "moves", "predicted")]
 )
 
 
@@ -63,7 +59,7 @@ def new_waiting(
     orders = [_interpreted(order) for order in policy.portfolio]
     scores = [compile_score(order) for order in orders]
     objective, predicted = OBJECTIVES.index(policy.objective), policy.durations == "predicted"
-    state = (0, len(orders), policy.window, objective, policy.moves, predicted, 0)
+    state = (0, len(orders), policy.window, objective, policy.moves, predicted)
     waiting = Waiting(
         np.array(state, _STATE),
         tuple(scores + scores[:1] * (MOST_ORDERS - len(scores))),  # of one length: kernels are compiled once

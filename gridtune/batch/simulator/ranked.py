@@ -15,7 +15,7 @@ from gridtune.batch.policies import QueueOrder
 from gridtune.batch.simulator.events import (
     BACKFILL,
     FROZEN,
-    Log,
+    JobLog,
     advance,
     in_time,
     launch,
@@ -25,7 +25,7 @@ from gridtune.batch.simulator.events import (
 )
 from gridtune.batch.simulator.nodes import Nodes
 from gridtune.batch.simulator.queues.ranked_queue import (
-    Queue,
+    RankedQueue,
     any_fits,
     enter,
     foremost,
@@ -65,9 +65,9 @@ class _Ranked(NamedTuple):
     guard: Any
     rank: Int32Array
     fill_rank: Int32Array
-    queue: Queue
-    other: Queue | None
-    fill: Queue
+    queue: RankedQueue
+    other: RankedQueue | None
+    fill: RankedQueue
     longest: IntArray
 
 
@@ -78,14 +78,14 @@ _GUARD = np.dtype([("seconds", np.int64), ("passed", np.int64)])
 def _enter_other(other, rank, job, log):
     if other is None:
         return
-    enter(other, np.int64(rank[job]), job, log)
+    enter(other, np.int64(rank[job]), log.walltime)
 
 
 @kernel(forceinline=True)
-def _leave_other(other, rank, job, log, waiting):
+def _leave_other(other, rank, job, log):
     if other is None:
         return
-    leave(other, np.int64(rank[job]), log, waiting)
+    leave(other, np.int64(rank[job]), log.walltime)
 
 
 @kernel()
@@ -95,9 +95,9 @@ def _promote(replay, job):
     Returns whether it goes before the job that has the reservation now.
     """
     log, ranked, state = replay.log, replay.queue, replay.state
-    left, ahead = state.waiting - 1, False
-    leave(ranked.queue, np.int64(ranked.rank[job]), log, left)
-    _leave_other(ranked.other, ranked.fill_rank, job, log, left)
+    ahead = False
+    leave(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
+    _leave_other(ranked.other, ranked.fill_rank, job, log)
     if state.head == ranked.rank[job]:
         state.head = job
     elif state.head > job:
@@ -105,7 +105,7 @@ def _promote(replay, job):
         if replay.flags & FROZEN == 0:
             state.head = -1
     ranked.rank[job] = ranked.fill_rank[job] = job
-    enter(ranked.queue, job, job, log)
+    enter(ranked.queue, job, log.walltime)
     _enter_other(ranked.other, ranked.fill_rank, job, log)
     return ahead
 
@@ -127,17 +127,17 @@ def _keep_guard(guard, replay, now):
 def _enqueue(replay, job, now):
     log, ranked = replay.log, replay.queue
     replay.state.waiting += 1
-    enter(ranked.queue, np.int64(ranked.rank[job]), job, log)
+    enter(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
     _enter_other(ranked.other, ranked.fill_rank, job, log)
 
 
 @kernel(forceinline=True)
 def _start(replay, job, now):
     """Start a job that waits."""
-    log, ranked, waiting = replay.log, replay.queue, replay.state.waiting - 1
-    replay.state.waiting = waiting
-    leave(ranked.queue, np.int64(ranked.rank[job]), log, waiting)
-    _leave_other(ranked.other, ranked.fill_rank, job, log, waiting)
+    log, ranked = replay.log, replay.queue
+    replay.state.waiting -= 1
+    leave(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
+    _leave_other(ranked.other, ranked.fill_rank, job, log)
     launch(replay, job, now)
 
 
@@ -150,7 +150,7 @@ def _pass(replay, newest, now):
     _keep_guard(replay.queue.guard, replay, now)
     while state.waiting > 0:
         head = foremost(ranked.queue)
-        job = np.int64(ranked.queue.many.jobs[head])
+        job = np.int64(ranked.queue.jobs[head])
         if log.processors[job] > state.free:
             break
         _start(replay, job, now)
@@ -162,15 +162,15 @@ def _pass(replay, newest, now):
         if head != state.head:
             state.head = -1
         return
-    reserve_for_head(replay, head, ranked.queue.many.jobs[head], now)
+    reserve_for_head(replay, head, ranked.queue.jobs[head], now)
     _backfill(replay, now)
 
 
 @kernel(inline="always")
 def _next_fill(replay, start, seconds):
-    state, ranked = replay.state, replay.queue
-    free, extra = state.free, state.spare
-    return next_candidate(ranked.fill, start, free, extra, seconds, ranked.longest, replay.log)
+    state, ranked, log = replay.state, replay.queue, replay.log
+    free, extra, longest = state.free, state.spare, ranked.longest
+    return next_candidate(ranked.fill, start, free, extra, seconds, longest, log.processors, log.walltime)
 
 
 @kernel(forceinline=True)
@@ -179,7 +179,7 @@ def _backfill(replay, now):
     seconds = window(replay, now)
     rank = _next_fill(replay, np.int64(0), seconds)
     while rank >= 0:
-        job = np.int64(fill.many.jobs[rank])
+        job = np.int64(fill.jobs[rank])
         ends_in_time = in_time(replay, job, now)
         if ends_in_time or log.processors[job] <= state.spare:
             _start(replay, job, now)
@@ -235,48 +235,43 @@ def _run(replay):
 
 
 def ranked_schedule(
-    submit: IntArray,
-    run: IntArray,
-    walltime: IntArray,
-    processors: IntArray,
-    rank: Int32Array,
-    fill_rank: Int32Array | None,
+    log: JobLog,
     machine: int,
     flags: int,
-    nodes: Nodes | None = None,
+    nodes: Nodes | None,
+    rank: Int32Array,
+    fill_rank: Int32Array | None,
     guard: int | None = None,
-) -> IntArray:
-    """Replay a log under a static order and return the start times, shape (n,), int64.
+) -> None:
+    """Replay a log under a static order, and fill in the start times.
 
     Parameters
     ----------
-    submit, run, walltime, processors
-        Shape (n,), int64, sorted by submit; `run` is the time the job really takes (already cut where it is
-        killed), `walltime` the scheduler's estimate; 1 <= processors <= machine.
-    rank, fill_rank
-        Shape (n,), int32 permutations: places in the queue's and in the backfilling's order (None: the
-        same).
+    log
+        The jobs, with 1 <= processors <= machine.
     machine
         Processors of the machine.
     flags
         `BACKFILL`, `EXTRA`, `STRICT`, `FROZEN`, `PASS_PER_EVENT`, or-ed; 0 is plain queueing.
     nodes
         The nodes and their power states; None: every processor is on.
+    rank, fill_rank
+        Shape (n,), int32 permutations: places in the queue's and in the backfilling's order (None: the
+        same).
     guard
         Seconds; jobs that have waited for longer go first, the oldest first.
     """
     guarded = guard is not None
     ranks = [rank] if fill_rank is None else [rank, fill_rank]
-    ranks = [places + np.int32(len(submit)) for places in ranks] if guarded else ranks
-    narrowest = size_classes(processors)
-    log = Log(submit, run, walltime, processors, np.full(len(submit), _WAITS))
-    queues = [new_queue(places, narrowest, guarded) for places in ranks]
+    ranks = [places + np.int32(len(rank)) for places in ranks] if guarded else ranks
+    narrowest, sizes = size_classes(log.processors)
+    log.start[:] = _WAITS
+    queues = [new_queue(places, narrowest, sizes, guarded) for places in ranks]
     watch = None if guard is None else np.array((guard, 0), _GUARD)
     other = None if fill_rank is None else queues[1]
     scratch = np.empty(len(narrowest), np.int64)
     ranked = _Ranked(watch, ranks[0], ranks[-1], queues[0], other, queues[-1], scratch)
     _run(new_replay(log, machine, flags, nodes, ranked))
-    return log.start
 
 
 #: Bits of a key that a step of the sort goes by.

@@ -3,6 +3,9 @@
 The waiting jobs are in a list that is scored in every pass or, where many wait, in a tournament, which
 keeps the result of a comparison for as long as it is sure to hold (`scored_queue`). The rules are those of
 `ranked`, and on static orders both kernels agree to the second.
+
+A rollout is such an order, too: in each pass in which some but not all waiting jobs fit, an order of a
+portfolio is chosen (`portfolio`), and the score of a job is its place in it.
 """
 
 from __future__ import annotations
@@ -10,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 
-import numpy as np
-
 from gridtune.batch.policies import QueueOrder
+from gridtune.batch.policies.rollout import Rollout
 from gridtune.batch.predictors.replayed import PredictedReplay
 from gridtune.batch.simulator.events import (
     BACKFILL,
     FROZEN,
-    Log,
+    JobLog,
     advance,
     in_time,
     launch,
@@ -26,7 +28,9 @@ from gridtune.batch.simulator.events import (
     window,
     with_queue,
 )
+from gridtune.batch.simulator.forward import note_predicted, note_running
 from gridtune.batch.simulator.nodes import Nodes
+from gridtune.batch.simulator.portfolio import choose_sequence, new_waiting
 from gridtune.batch.simulator.queues.grouping import group_jobs, nobody
 from gridtune.batch.simulator.queues.scored_queue import (
     ScoredQueue,
@@ -45,6 +49,7 @@ from gridtune.batch.simulator.queues.scored_queue import (
     surely_best,
     with_references,
 )
+from gridtune.batch.simulator.running import read_requests
 from gridtune.batch.simulator.scores import (
     ScoreInputs,
     Undefined,
@@ -55,7 +60,6 @@ from gridtune.batch.simulator.scores import (
     note_submission,
 )
 from gridtune.core.compiled import bare, kernel
-from gridtune.types import IntArray
 
 __all__ = ["scored_schedule"]
 
@@ -110,6 +114,33 @@ def _arrive(replay, job, now):
     return replay.state.waiting > 0
 
 
+@kernel()
+def _look_ahead(ahead, replay, now):
+    """Under a rollout, score the waiting jobs by their places in the best order; return whether it is one."""
+    if ahead is None:
+        return False
+    listed, state, log = replay.queue.listed, replay.state, replay.log
+    count, needed = listed.state.length, 0
+    for row in range(count):
+        listed.score[row] = row
+        needed += listed.processors[row]
+    if count == 1 or needed <= state.free:
+        return True
+    read_requests(replay.running, log)
+    if ahead.state.predicted:
+        expected = ahead.inputs.predicted
+        note_predicted(ahead.window, replay.running, state.free, log.start, expected, now)
+    else:
+        note_running(ahead.window, replay.running, state.free, now)
+    ahead.state.length = count
+    choose_sequence(ahead, now)
+    for rank in range(count):
+        ahead.score[ahead.sequence[rank]] = rank
+    for row in range(count):
+        listed.score[row] = ahead.score[listed.job[row]]
+    return True
+
+
 @kernel(forceinline=True)
 def _pass(replay, newest, now):
     """One scheduling pass: start the queue's head while it fits, then backfill behind it.
@@ -121,7 +152,8 @@ def _pass(replay, newest, now):
     frozen = flags & FROZEN != 0
     if state.waiting == 0 or (not frozen and not any_fits(queue, state.free)):
         return
-    begin_pass(queue, state.waiting, now)
+    if not _look_ahead(queue.ahead, replay, now):
+        begin_pass(queue, state.waiting, now)
     head = head_of(queue)
     while head >= 0 and width[head] <= state.free:
         _start(replay, head, now)
@@ -173,56 +205,59 @@ def _run(replay):
 
 
 def scored_schedule(
-    submit: IntArray,
-    run: IntArray,
-    walltime: IntArray,
-    processors: IntArray,
-    new_inputs: Callable[[], tuple[ScoreInputs, PredictedReplay]],
-    order: QueueOrder,
-    fill_order: QueueOrder | None,
+    log: JobLog,
     machine: int,
     flags: int,
+    nodes: Nodes | None,
+    order: QueueOrder | Rollout,
+    fill_order: QueueOrder | None,
+    new_inputs: Callable[[], tuple[ScoreInputs, PredictedReplay]],
+    *,
     undefined: Undefined = "fail",
-    nodes: Nodes | None = None,
-    guard: int | None = None,
-    planned: bool = False,
-) -> IntArray:
-    """Replay a log under orders that may change, and return the start times, shape (n,), int64.
+    bounded: bool = True,
+) -> None:
+    """Replay a log under orders that may change, and fill in the start times.
 
     Parameters
     ----------
-    submit, run, walltime, processors, machine, flags
+    log, machine, flags, nodes
         As for `ranked_schedule`; submit times count from the log's first.
+    order, fill_order
+        The queue's and the backfilling's order (None: the same), or a rollout.
     new_inputs
         Returns what scores depend on, before the first job arrives, and the predictions among it.
-    order, fill_order
-        The queue's and the backfilling's order (None: the same).
     undefined
-        What an infinite score, or one that is not a number, does.
-    nodes
-        The nodes and their power states; None: every processor is on.
-    guard
-        Seconds; jobs that have waited for longer go first, the oldest first.
-    planned
-        Whether the walltimes are those of a predictor, entered when jobs are submitted.
+        What an infinite score, or one that is not a number, does; under a rollout such jobs go last.
+    bounded
+        Whether scores keep to the bounds that their formulas have. A guard lets them leave these, and so do
+        walltimes that a predictor enters when jobs are submitted.
 
     Raises
     ------
     PolicyError
         If an order of the user's, or an expression, does not score a job.
     """
+    if isinstance(order, Rollout):
+        inputs, predictions = new_inputs()
+        ahead, orders = new_waiting(order, inputs, len(log.submit), min(machine, len(log.submit)) + 1)
+        listed = empty_list(len(log.submit), False, ahead)
+        entrants = nobody([compile_score(order.portfolio[0])], inputs, machine)
+        _run(new_replay(log, machine, flags, nodes, ScoredQueue(True, inputs, listed, *entrants, ahead)))
+        predictions.check()
+        check_scores(orders, inputs, "last")
+        return
     orders = [order] if fill_order is None else [order, fill_order]
     scores = [compile_score(one) for one in orders]
-    log, shared = Log(submit, run, walltime, processors, np.empty(len(submit), np.int64)), len(orders) == 1
-    for bounded in (guard is None and not planned, False):  # a guard lets scores leave their bounds
+    shared = fill_order is None
+    for short in (bounded, False):
         inputs, predictions = new_inputs()
-        listed, entrants = empty_list(len(submit), bounded), nobody(scores, inputs, machine)
-        queue = ScoredQueue(shared, inputs, listed, *entrants)
+        listed, entrants = empty_list(len(log.submit), short), nobody(scores, inputs, machine)
+        queue = ScoredQueue(shared, inputs, listed, *entrants, None)
         replay = new_replay(log, machine, flags, deepcopy(nodes), queue)
         while not _run(replay):
             grouped = group_jobs(orders, scores, inputs, machine)
             prepare(listed, grouped is not None)
-            replay = replay._replace(queue=ScoredQueue(shared, inputs, listed, *(grouped or entrants)))
+            replay = replay._replace(queue=ScoredQueue(shared, inputs, listed, *(grouped or entrants), None))
         if not replay.state["astray"]:
             break
     predictions.check()
@@ -230,4 +265,3 @@ def scored_schedule(
     if nodes is not None and replay.nodes is not None:
         for field, column in zip(nodes, replay.nodes, strict=True):
             field[...] = column
-    return log.start

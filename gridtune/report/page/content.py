@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,30 +15,18 @@ from gridtune.core.cells import CellResult, finite_json
 from gridtune.core.schedules.files import allocate_processors
 from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
-from gridtune.report.labels import PARAMETER_PREFIX, is_logarithmic, row_label, varying_parameters
+from gridtune.report.labels import PARAMETER_PREFIX, is_logarithmic
 from gridtune.report.page.effects import effects_of
+from gridtune.report.rankings.cells import Stratum
 from gridtune.report.rankings.combined import Front
-from gridtune.report.rankings.ranking import (
-    RankingHead,
-    ranking_head,
-    row_key,
-    shown_rows,
-    strata,
-    verdict_text,
-)
+from gridtune.report.rankings.ranking import Ranking, Row, row_key, shown_rows, verdict_text
 from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes
 from gridtune.statistics.pareto import Scale, hypervolume, nondominated
 from gridtune.types import IntArray
 
-__all__ = [
-    "MOST_JOBS",
-    "MOST_ROWS",
-    "page_content",
-    "page_json",
-    "trial_order",
-]
+__all__ = ["MOST_JOBS", "MOST_ROWS", "page_content", "page_json", "trial_order"]
 
 #: Configurations of a table that the page holds; of more, the best.
 MOST_ROWS = 20_000
@@ -48,7 +36,6 @@ _DIGITS = 6
 #: Columns of numbers of a ranking that the page has.
 _NUMBERS: tuple[str, ...] = ("rank", "n", "failures", "mean", "ci_low", "ci_high", "iqm", "gap")
 _NUMBERS += ("relative", "relative_low", "relative_high", "by_log_low", "by_log_high")
-Row = dict[str, Any]
 
 
 def page_json(content: Mapping[str, Any]) -> str:
@@ -61,132 +48,143 @@ def page_json(content: Mapping[str, Any]) -> str:
 
 
 def page_content(material: ReportMaterial) -> dict[str, Any]:
-    """Return what the page's scripts draw; see `assets/main.js` for how it is used."""
+    """Return the numbers that the page's scripts draw; `assets/main.js` lists how they are used."""
     summary = material.summary
-    heads = {objective: ranking_head(ranking) for objective, ranking in summary.rankings.items()}
-    values = {objective: _replicate_values(material.table, objective) for objective in heads}
+    first = next(iter(summary.rankings.values()), None)
+    strata = summary.cells.strata
+    single = [_table(summary, material.order, summary.rankings, stratum.name) for stratum in strata]
     budget = _MOST_VALUES
-    tables = []
-    for stratum, overall, by_objective in _strata(summary):
-        replicates = {} if overall else values
-        tables.append(_table(summary, stratum, by_objective, replicates, material.order, budget))
-        budget -= tables[-1].pop("used")
-    for table in tables:
-        if table["overall"]:
-            _add_strata_as_replicates(table, tables)
+    for table, stratum in zip(single, strata, strict=True):
+        budget -= _add_replicates(table, stratum, budget)
+    overall = [_table(summary, (), summary.overall, "")] if summary.overall else []
+    for table in overall:
+        _add_strata(table, single)
     drawn = {key for files in material.schedules for key in files.tables}
+    rows = [] if first is None else first.rows
+    labels = {
+        row["configuration_id"]: first.label(row)
+        for row in rows
+        if first is not None and row["configuration_id"] in drawn
+    }
     content = {
         "name": summary.facts.name,
         "objectives": [
-            {"name": name, "unit": head.unit, "direction": head.direction} for name, head in heads.items()
+            {"name": name, "unit": ranking.head.unit, "direction": ranking.head.direction}
+            for name, ranking in summary.rankings.items()
         ],
         "baseline": list(summary.facts.baseline),
         "adaptive": bool(material.order),
-        "tables": tables,
-        "schedules": _schedule_content(material.schedules, _labels(summary, drawn)),
+        "tables": [*overall, *single],
+        "schedules": _schedule_content(material.schedules, labels),
     }
     return dict(_rounded(content))
 
 
-def _strata(summary: Summary) -> list[tuple[str, bool, dict[str, list[dict[str, Any]]]]]:
-    """Return name, whether it is over all, and objective to rows of each table, the overall one first."""
-    found: dict[tuple[str, bool], dict[str, list[dict[str, Any]]]] = {}
-    for rankings, overall in ((summary.overall, True), (summary.rankings, False)):
-        for objective, ranking in rankings.items():
-            for name, rows in strata(ranking):
-                found.setdefault(("overall" if overall else name, overall), {})[objective] = rows
-    return [(name, overall, by_objective) for (name, overall), by_objective in found.items()]
-
-
 def _table(
-    summary: Summary,
-    stratum: str,
-    by_objective: Mapping[str, Sequence[Row]],
-    values: Mapping[str, Mapping[str, Mapping[str, float]]],
-    order: Sequence[str],
-    budget: int,
+    summary: Summary, order: Sequence[str], rankings: Mapping[str, Ranking], name: str
 ) -> dict[str, Any]:
-    """Return a stratum: configurations in the order of the first objective, and a view of each."""
-    first = next(iter(by_objective))
-    overall = stratum == "overall" and not values
-    rankings = summary.overall if overall else summary.rankings
-    varying = varying_parameters(rankings[first], without=ranking_head(rankings[first]).group_by)
-    every = by_objective[first]
+    """Return a stratum: configurations in the order of the first objective, and a view of each objective.
+
+    Parameters
+    ----------
+    summary
+        The findings.
+    order
+        Ids of the configurations in the order they were tried.
+    rankings
+        Objective to its ranking, within each stratum or over all of them.
+    name
+        The stratum in these rankings.
+    """
+    first = next(iter(rankings.values()))
+    every = first.strata[name]
     shown = shown_rows(every, MOST_ROWS)
     places = {row_key(row): place for place, row in enumerate(shown)}
     # The configurations of another workload are other trials.
     ids = {row["configuration_id"] for row in every}
-    own_order = {key: place for place, key in enumerate(filter(ids.__contains__, order), start=1)}
-    measured = values.get(first, {})
-    labels = list(
-        dict.fromkeys(label for row in every for label in measured.get(row["configuration_id"], {}))
-    )
-    kept = len(shown) if not labels else min(len(shown), budget // (len(labels) * len(by_objective)))
+    trials = {key: trial for trial, key in enumerate(filter(ids.__contains__, order), start=1)}
+    overall = first.head.overall
     table: dict[str, Any] = {
-        "name": stratum,
+        "name": "overall" if overall else name,
         "overall": overall,
         "configurations": len(every),
         "ids": [row["configuration_id"] for row in shown],
         "baseline": [place for place, row in enumerate(shown) if row["is_baseline"]],
         "parameters": {
-            name: [finite_json(row[PARAMETER_PREFIX + name]) for row in shown] for name in varying
+            parameter: [finite_json(row[PARAMETER_PREFIX + parameter]) for row in shown]
+            for parameter in first.varying
         },
-        "replicates": labels,
-        "views": {},
-        "used": kept * len(labels) * len(by_objective),
+        "replicates": [],
+        "views": {
+            objective: _view(ranking, name, places, first.varying, trials)
+            for objective, ranking in rankings.items()
+        },
     }
-    for objective, rows in by_objective.items():
-        head = ranking_head(rankings[objective])
-        numbers = {row_key(row): number for number, row in enumerate(rows)}
-        order_here = [numbers.get(key) for key in places]
-        found = values.get(objective, {})
-        view = {
-            **_view([None if number is None else rows[number] for number in order_here]),
-            "place": order_here,
-            "values": [
-                [found.get(row["configuration_id"], {}).get(label) for label in labels]
-                for row in (shown[:kept] if values else [])
-            ],
-            "heading": ranking_heading(stratum, rows, head),
-            "notes": list(ranking_notes(rows, shown, head)),
-            "effects": _effects(rows, varying, head),
-        }
-        if own_order:
-            view["trials"] = _trials(rows, own_order, head.direction)
-        table["views"][objective] = view
-    fronts = [front for front in summary.fronts if (front.stratum, front.overall) == (stratum, overall)]
-    if fronts:
-        table["front"] = _front(fronts[0], places, own_order)
+    for front in summary.fronts:
+        if (front.stratum, front.overall) == (table["name"], overall):
+            table["front"] = _front(front, places, trials)
     return table
 
 
-def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
+def _view(
+    ranking: Ranking,
+    name: str,
+    places: Mapping[Any, int],
+    varying: Sequence[str],
+    trials: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return the columns of one objective, in the order of the table's configurations.
+
+    Parameters
+    ----------
+    ranking, name
+        The objective's ranking, and the stratum's name in it.
+    places
+        Each configuration of the table with its place.
+    varying
+        The parameters that vary.
+    trials
+        Configuration id to its number in the search; empty where nothing was searched.
+    """
+    rows = ranking.strata.get(name, [])
+    numbers = {row_key(row): number for number, row in enumerate(rows)}
+    place = [numbers.get(key) for key in places]
+    found = [None if number is None else rows[number] for number in place]
+    present = [row for row in found if row is not None]
     view: dict[str, Any] = {
-        name: [None if row is None else row[name] for row in rows]
-        for name in _NUMBERS
-        if any(row is not None and name in row for row in rows)
+        column: [None if row is None else row[column] for row in found]
+        for column in _NUMBERS
+        if any(column in row for row in present)
     }
-    view["verdict"] = ["" if row is None else verdict_text(row) for row in rows]
-    if any(row is not None and row.get("race") for row in rows):
-        view["race"] = ["" if row is None else row["race"] for row in rows]
-    if any(row is not None and "subject_to" in row for row in rows):
-        view["bounds"] = ["" if row is None else row["subject_to"] for row in rows]
-    view["complete"] = [row is not None and row["complete"] for row in rows]
+    view["verdict"] = ["" if row is None else verdict_text(row) for row in found]
+    if ranking.head.subject_to:
+        view["bounds"] = ["" if row is None else row["subject_to"] for row in found]
+    view |= {
+        "complete": [row is not None and row["complete"] for row in found],
+        "place": place,
+        "values": [],
+        "heading": ranking_heading(name, rows, ranking.head),
+        "notes": list(ranking_notes(rows, present, ranking.head)),
+        "effects": _effects(rows, varying, ranking),
+    }
+    if trials:
+        view["trials"] = _trials(rows, trials, ranking)
     return view
 
 
-def _replicate_values(table: pa.Table, objective: str) -> dict[str, dict[str, float]]:
-    """Return configuration id to replicate to the objective's value, of the cells that are done."""
-    names = ("configuration_id", "replicate", "state", f"metric.{objective}")
-    found: dict[str, dict[str, float]] = {}
-    for key, replicate, state, value in zip(*(table[name].to_pylist() for name in names), strict=True):
-        found.setdefault(key, {})[replicate] = math.nan if value is None or state != "done" else value
-    return found
+def _add_replicates(table: dict[str, Any], stratum: Stratum, budget: int) -> int:
+    """Add the values of the replicates of as many configurations as `budget` allows; return their number."""
+    labels, views = stratum.replicates, table["views"]
+    kept = min(len(table["ids"]), budget // (len(labels) * len(views)))
+    places = [stratum.place[key] for key in table["ids"][:kept]]
+    table["replicates"] = list(labels)
+    for objective, view in views.items():
+        view["values"] = stratum.values(objective)[places].tolist()
+    return kept * len(labels) * len(views)
 
 
-def _add_strata_as_replicates(table: dict[str, Any], tables: Sequence[Mapping[str, Any]]) -> None:
-    """Give the table over all strata each stratum's difference, as other tables have replicates."""
-    single = [other for other in tables if not other["overall"]]
+def _add_strata(table: dict[str, Any], single: Sequence[Mapping[str, Any]]) -> None:
+    """Add each stratum's difference to the table over all of them, as other tables have replicates."""
     table["replicates"] = [other["name"] for other in single]
     for objective, view in table["views"].items():
         columns = []
@@ -209,11 +207,12 @@ def _add_strata_as_replicates(table: dict[str, Any], tables: Sequence[Mapping[st
         view["values"] = [list(row) for row in zip(*columns, strict=True)]
 
 
-def _effects(rows: Sequence[Row], varying: Sequence[str], head: RankingHead) -> dict[str, Any] | None:
+def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: Ranking) -> dict[str, Any] | None:
     # Over all strata: ratios to the baseline, for which logarithms make sense too, paired on whatever
     # replicates there are. Means over different replicates cannot be compared.
-    whole = [row for row in rows if row["complete"] or head.overall]
-    if head.overall:
+    overall = ranking.head.overall
+    whole = [row for row in rows if row["complete"] or overall]
+    if overall:
         ratios = (0.0 if row["is_baseline"] else row["relative"] for row in whole)
         means = [None if ratio is None else 1.0 + ratio for ratio in ratios]
     else:
@@ -221,7 +220,7 @@ def _effects(rows: Sequence[Row], varying: Sequence[str], head: RankingHead) -> 
     effects = effects_of(
         {name: [row[PARAMETER_PREFIX + name] for row in whole] for name in varying},
         means,
-        direction=head.direction,
+        direction=ranking.head.direction,
         logarithmic=is_logarithmic(means),
     )
     if effects is None:
@@ -241,12 +240,20 @@ def _rounded(content: Any) -> Any:
     return float(f"{content:.{_DIGITS}g}") if math.isfinite(content) else None
 
 
-def _trials(rows: Sequence[Row], order: Mapping[str, int], direction: str) -> dict[str, Any]:
+def _trials(rows: Sequence[Row], order: Mapping[str, int], ranking: Ranking) -> dict[str, Any]:
+    """Return the number, the mean and the best mean so far of each trial."""
     by_id = {row["configuration_id"]: row for row in rows}
     tried = [by_id[key] for key in order if key in by_id]
     means = [row["mean"] if row["complete"] else None for row in tried]
     trials = [order[row["configuration_id"]] for row in tried]
-    return {"trial": trials, "mean": means, "best": _best_so_far(means, direction)}
+    return {"trial": trials, "mean": means, "best": _best_so_far(means, ranking.head.sign)}
+
+
+def _best_so_far(means: Sequence[float | None], sign: int) -> list[float | None]:
+    """Return the best of each and all earlier means; None before the first."""
+    costs = [math.inf if mean is None or math.isnan(mean) else sign * mean for mean in means]
+    best = np.minimum.accumulate(costs).tolist() if costs else []
+    return [None if math.isinf(cost) else sign * cost for cost in best]
 
 
 def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) -> dict[str, Any]:
@@ -261,16 +268,6 @@ def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) ->
         "reference": front.reference,
         "volumes": _hypervolume_so_far(front, order),
     }
-
-
-def _labels(summary: Summary, wanted: Set[str]) -> dict[str, str]:
-    """Return configuration id to the configuration in words."""
-    labels = {}
-    for ranking in list(summary.rankings.values())[:1]:
-        varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
-        rows = (row for row in ranking.to_pylist() if row["configuration_id"] in wanted)
-        labels = {row["configuration_id"]: row_label(row, varying) for row in rows}
-    return labels
 
 
 #: Jobs that a chart shows, and that all charts of a page show together.
@@ -377,22 +374,14 @@ def trial_order(
     cells
         Cell ids in the journal's order.
     proposals
-        The journal's proposals. What the strategy did not propose, such as a baseline, comes first, by the
-        order of its cells.
+        The journal's proposals. Other configurations, such as a baseline, come first, by the order of their
+        cells.
     """
     configuration = {result.cell_id: result.configuration_id for result in results}
     wanted = set(configuration.values())
     proposed = dict.fromkeys(key for entry in proposals for key in entry["configurations"] if key in wanted)
     others = dict.fromkeys(configuration[cell] for cell in cells if cell in configuration)
     return [*(key for key in others if key not in proposed), *proposed]
-
-
-def _best_so_far(means: Sequence[float | None], direction: str) -> list[float | None]:
-    """Return the best of each and all earlier means; None before the first."""
-    sign = 1.0 if direction == "min" else -1.0
-    costs = [math.inf if mean is None or math.isnan(mean) else sign * mean for mean in means]
-    best = np.minimum.accumulate(costs).tolist() if costs else []
-    return [None if math.isinf(cost) else sign * cost for cost in best]
 
 
 def _hypervolume_so_far(front: Front, order: Mapping[str, int]) -> list[tuple[int, float]]:
@@ -405,7 +394,7 @@ def _hypervolume_so_far(front: Front, order: Mapping[str, int]) -> list[tuple[in
     order
         Configuration id to its place; those without one are left out.
     """
-    signs = np.array([1.0 if head.direction == "min" else -1.0 for head in front.heads])
+    signs = np.array([head.sign for head in front.heads])
     placed = [
         (order[parts[0]["configuration_id"]], point)
         for parts, point in zip(front.rows, front.points * signs, strict=True)

@@ -66,7 +66,7 @@ def effects_of(
     direction
         "min" or "max".
     logarithmic
-        Whether to take logarithms; the means must be positive.
+        True to take logarithms; the means must be positive.
 
     Returns
     -------
@@ -81,8 +81,8 @@ def effects_of(
         - `interactions`: the strongest pairs by falling share, each with the parameters `down` and `across`,
           the `labels` of both, `binned` (both are such numbers: a contour), the `means` of shape (down,
           across), NaN where no configuration is, and the `share` beyond what the two do each by itself.
-        - `logarithmic`: whether logarithms were taken.
-        - `complete`: whether every combination of the values was run, which makes the shares add up.
+        - `logarithmic`: True if logarithms were taken.
+        - `complete`: True if every combination of the values was run, so that the shares add up.
         - `leftOut`: parameters that are not shown: words with too many values, and all beyond a dozen.
     """
     values = np.array(means, dtype=np.float64)

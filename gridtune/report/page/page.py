@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import html
-import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from gridtune.core.cells import CellResult
 from gridtune.core.sources import software_versions
 from gridtune.report.card import Card
-from gridtune.report.labels import (
-    configuration_label,
-    count_text,
-    number_text,
-)
+from gridtune.report.labels import configuration_label, count_text
 from gridtune.report.page.content import page_content, page_json
 from gridtune.report.schedules import ReportMaterial
 from gridtune.report.tables import html_document, plain_table
 
-__all__ = [
-    "PAGE_FILE",
-    "write_page",
-]
+__all__ = ["PAGE_FILE", "write_page"]
 
 #: The page in a report's folder.
 PAGE_FILE = "report.html"
@@ -45,8 +35,10 @@ _SCRIPTS = (
 )
 #: Cards that stand open at the top; the others can be unfolded.
 _OPEN_CARDS = 6
-#: Notes of cells that are listed.
-_MOST_NOTES = 200
+#: Cells without a result that the page lists.
+_MOST_FAILED = 200
+#: Characters of an error that the page shows: the end has the reason.
+_LONGEST_ERROR = 4_000
 
 
 def write_page(material: ReportMaterial, path: Path) -> Path:
@@ -58,7 +50,7 @@ def write_page(material: ReportMaterial, path: Path) -> Path:
     Parameters
     ----------
     material
-        What the page is made of.
+        The results.
     path
         The file.
     """
@@ -91,11 +83,11 @@ def _body(material: ReportMaterial) -> Iterator[str]:
 _CHARTS = (
     ("ranking", "Ranking"),
     ("replicates", "Every replicate"),
-    ("effects", "What each parameter does"),
-    ("interactions", "What two parameters do together"),
+    ("effects", "Effect of each parameter"),
+    ("interactions", "Interactions of two parameters"),
     ("parallel", "All parameters at once"),
     ("front", "Pareto front"),
-    ("convergence", "How the search went"),
+    ("convergence", "Progress of the search"),
     ("schedule", "Schedules"),
 )
 
@@ -120,7 +112,7 @@ def _verdict(material: ReportMaterial) -> Iterator[str]:
     if not cards:
         yield '<p class="answer none">No cell has a result to rank.</p>'
     if len(cards) > _OPEN_CARDS:
-        # What holds over all of them comes before each.
+        # Answers over all strata come before those of each.
         cards = sorted(cards, key=lambda card: card.answer.stratum != "overall")
     items = list(map(_card, cards))
     yield from items[:_OPEN_CARDS]
@@ -134,7 +126,7 @@ def _verdict(material: ReportMaterial) -> Iterator[str]:
 
 
 def _card(card: Card) -> str:
-    """Return a card: its answer, and below it what else is to be said."""
+    """Return a card: its answer, and its lines below."""
     answer = card.answer
 
     def escaped(text: str) -> str:
@@ -174,7 +166,7 @@ def _failed(material: ReportMaterial) -> Iterator[str]:
 
 def _origin(material: ReportMaterial) -> Iterator[str]:
     facts = material.summary.facts
-    yield '<section id="origin"><h2>How this was made</h2>'
+    yield '<section id="origin"><h2>Reproduce</h2>'
     yield "<h3>Run it again</h3>"
     source, folder = facts.source or f"{facts.name}.yaml", str(material.directory)
     command = f"gridtune sweep {shlex.quote(source)} --out {shlex.quote(folder)}"
@@ -199,59 +191,4 @@ def _origin(material: ReportMaterial) -> Iterator[str]:
     if checksums:
         yield "<h3>Checksums (SHA-256)</h3>"
         yield plain_table(("what", "checksum"), checksums, "mono")
-    notes = _cell_notes(material.results)
-    if notes:
-        yield "<h3>What the cells note</h3><p>Sizes, and what cleaning left out or changed, over all cells "
-        yield "of a workload.</p>"
-        yield plain_table(("workload", "note", "value"), notes[:_MOST_NOTES])
     yield "</section>"
-
-
-#: Cells without a result that the page lists.
-_MOST_FAILED = 200
-#: Characters of an error that the page shows: the end says what went wrong.
-_LONGEST_ERROR = 4_000
-
-
-def _cell_notes(results: Sequence[CellResult]) -> list[tuple[str, str, str]]:
-    """Return (workload, note, value) of what the cells say beside their metrics: jobs, cleaning, and so on.
-
-    A note that differs among the cells of a workload is given as its range; words that differ are left out.
-    """
-    found: dict[tuple[str, str], list[Any]] = {}
-    last: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for result in results:
-        # Most configurations note the same of a replicate.
-        if last.get((result.workload, result.replicate)) == result.notes:
-            continue
-        last[result.workload, result.replicate] = result.notes
-        for name, value in _flat(result.notes):
-            found.setdefault((result.workload, name), []).append(value)
-    return [
-        (workload, name, text)
-        for (workload, name), values in found.items()
-        if (text := _note_text(values)) is not None
-    ]
-
-
-def _flat(notes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in notes.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}: ")
-        elif isinstance(value, int | float | str):
-            yield f"{prefix}{name}", value
-
-
-def _note_text(values: Sequence[Any]) -> str | None:
-    """Write a note's value, or the range of its values; None for words that differ."""
-
-    def write(value: Any) -> str:
-        if isinstance(value, float):
-            return number_text(value, 6)
-        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-    if len(set(values)) == 1:
-        return write(values[0])
-    if any(isinstance(value, str | bool) or not math.isfinite(value) for value in values):
-        return None
-    return f"{write(min(values))} … {write(max(values))}"

@@ -1,20 +1,22 @@
-"""The cells of a sweep, sorted into strata, configurations and replicates."""
+"""The cells of a sweep, read once and sorted into strata, configurations and replicates."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gridtune.errors import MetricError
 from gridtune.registry import name_hint
-from gridtune.report.labels import PARAMETER_PREFIX, parameter_names
-from gridtune.sweep.space.points import baseline_indices
+from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
+from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -22,88 +24,216 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOUND",
-    "Configuration",
+    "Cells",
     "ConfigurationRow",
-    "baselines",
+    "Stratum",
     "by_configuration",
-    "collect",
     "configuration_parameters",
     "gap_to_bound",
-    "lacks_values",
-    "replicate_labels",
+    "read_cells",
     "replicate_order",
-    "value_matrix",
 ]
-
 
 #: What the name of a bound has after its metric's.
 BOUND = "_bound"
+#: First words of the labels that `gridtune.sweep.space.schema.Replicates` gives.
+_KINDS = {"window", "seed", "shake"}
 
 
-@dataclass
-class Configuration:
-    """One configuration within a stratum: objective and bound on every replicate, NaN where it failed.
+class _Metrics:
+    """The table's columns of metrics as arrays: NaN where a cell failed or has no value."""
 
-    `undefined` are the replicates that are done without a finite value.
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self.done = np.asarray(pc.equal(table["state"], "done").to_numpy(zero_copy_only=False), dtype=bool)
+        self._columns: dict[str, FloatArray] = {}
+
+    def __contains__(self, metric: str) -> bool:
+        return f"metric.{metric}" in self.table.column_names
+
+    def __getitem__(self, metric: str) -> FloatArray:
+        if metric not in self._columns:
+            if metric not in self:
+                columns = (name for name in self.table.column_names if name.startswith("metric."))
+                known = [name.removeprefix("metric.") for name in columns]
+                raise MetricError(f"no cell has the metric {metric!r}", hint=name_hint(metric, known))
+            values = self.table[f"metric.{metric}"].cast(pa.float64()).to_numpy()
+            self._columns[metric] = np.where(self.done, values, math.nan)
+        return self._columns[metric]
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """The cells of one stratum: configurations × replicates.
+
+    Attributes
+    ----------
+    name
+        Its name, such as "kth-sp2, load=0.8".
+    key
+        The columns that split the table, with their values here.
+    ids
+        The configurations' ids, sorted: sums may differ in their last bit with the order of the rows.
+    parameters
+        The parameters of each configuration.
+    replicates
+        Labels of all replicates, in order.
+    bases
+        The place of each configuration's baseline, -1 where it has none.
+    rows
+        Shape (configurations, replicates): the cell's row in the table, -1 where there is none.
+    metrics
+        The table's metrics.
     """
 
-    configuration_id: str
-    parameters: dict[str, Any]
-    values: dict[str, float] = field(default_factory=dict)
-    bounds: dict[str, float] = field(default_factory=dict)
-    failures: int = 0
-    undefined: set[str] = field(default_factory=set)
+    name: str
+    key: Mapping[str, Any]
+    ids: Sequence[str]
+    parameters: Sequence[Mapping[str, Any]]
+    replicates: Sequence[str]
+    bases: IntArray
+    rows: IntArray
+    metrics: _Metrics
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The place of each configuration, by its id."""
+        return {key: place for place, key in enumerate(self.ids)}
 
     @property
-    def key(self) -> tuple[Any, ...]:
-        """Its parameters' values, by which it is the same in every stratum."""
-        return tuple(self.parameters.values())
+    def windows(self) -> bool:
+        """True if the replicates are windows of a log, which follow each other."""
+        return bool(self.replicates) and all(label.startswith("window ") for label in self.replicates)
+
+    @property
+    def failures(self) -> IntArray:
+        """Number of cells without a result, shape (configurations,)."""
+        return ((self.rows >= 0) & ~self.metrics.done[self.rows]).sum(axis=1)
+
+    def values(self, metric: str) -> FloatArray:
+        """Return a metric of each cell, of the shape of `rows`; NaN where it has no finite value."""
+        values = np.where(self.rows >= 0, self.metrics[metric][self.rows], math.nan)
+        values[~np.isfinite(values)] = math.nan
+        return values
+
+    def undefined(self, metric: str) -> BoolArray:
+        """Return which cells are done without a finite value, of the shape of `values`."""
+        done = (self.rows >= 0) & self.metrics.done[self.rows]
+        return np.asarray(done & np.isnan(self.values(metric)))
+
+    def bounds(self, metric: str) -> FloatArray:
+        """Return the bound on a metric of each cell; NaN where there is none."""
+        bound = metric + BOUND
+        return self.values(bound) if bound in self.metrics else np.full(self.rows.shape, math.nan)
+
+    def samples(self, metric: str, ids: Sequence[str]) -> FloatArray:
+        """Return the values of some configurations, on the replicates that at least one of them has."""
+        places = [self.place[key] for key in ids]
+        return self.values(metric)[places][:, (self.rows[places] >= 0).any(axis=0)]
+
+    def of_bases(self, values: FloatArray, bases: IntArray | None = None) -> FloatArray:
+        """Return the rows of each configuration's baseline; NaN where it has none."""
+        return np.vstack([values, np.full(values.shape[1], math.nan)])[self.bases if bases is None else bases]
+
+    def correlation(self, values: FloatArray, base: FloatArray) -> float | None:
+        """Return how much differences in neighbouring windows correlate; None for other replicates."""
+        return neighbour_correlation(values, base) if self.windows else None
 
 
-def collect(
-    table: pa.Table, objective: str, group_by: Sequence[str], baseline: Mapping[str, Any]
-) -> tuple[list[str], list[str], dict[tuple[Any, ...], list[Configuration]]]:
-    """Sort the cells into strata, in order of appearance, and configurations, in order of their ids.
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a sweep.
+
+    Attributes
+    ----------
+    table
+        A row for each cell: `configuration_id`, `replicate`, `state`, `param.*` and `metric.*` columns.
+    baseline
+        Parameters that make a configuration the baseline.
+    group_by
+        What splits the cells into strata.
+    replicate
+        What a replicate is: "window", "seed", "shake", or "replicate" where the labels do not say.
+    fields
+        Columns of the strata's values and of the parameters, as rankings have them.
+    strata
+        The strata, in order of appearance.
+    """
+
+    table: pa.Table
+    baseline: Mapping[str, Any]
+    group_by: tuple[str, ...]
+    replicate: str
+    fields: Sequence[pa.Field]
+    strata: Sequence[Stratum]
+
+    @property
+    def own_baseline(self) -> dict[str, Any]:
+        """The baseline within every stratum: without what splits the cells."""
+        return {name: value for name, value in self.baseline.items() if name not in self.group_by}
+
+
+def read_cells(
+    table: pa.Table, baseline: Mapping[str, Any] | None = None, group_by: Sequence[str] = ("workload",)
+) -> Cells:
+    """Sort a sweep's cells into strata and configurations.
 
     Parameters
     ----------
     table
         One row per cell.
-    objective, group_by, baseline
-        As of `gridtune.report.rankings.ranking.rank`.
+    baseline
+        Parameters that make a configuration the baseline. A parameter it does not name stays as the
+        configuration under comparison has it, so that with `{"order": "fcfs"}` each backfilling is
+        compared with fcfs under the same backfilling. None or empty: no differences.
+    group_by
+        Columns (or parameters) that split the table into strata, each ranked by itself; names the
+        table does not have are passed over.
 
-    Returns
-    -------
-    columns, parameters, groups
-        The columns that split the table, the parameters of a configuration, and stratum to configurations.
+    Raises
+    ------
+    MetricError
+        If the baseline names a parameter that the table does not have.
     """
+    baseline = dict(baseline or {})
+    unknown = sorted(set(baseline) - set(parameter_names(table)) - set(table.column_names))
+    if unknown:
+        raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
     places = [name if name in table.column_names else PARAMETER_PREFIX + name for name in group_by]
     columns = [name for name in places if name in table.column_names]
-    parameters = configuration_parameters(table, columns, keep=baseline)
-    metric = f"metric.{objective}"
-    if metric not in table.column_names:
-        metrics = [name.removeprefix("metric.") for name in table.column_names if name.startswith("metric.")]
-        raise MetricError(f"no cell has the metric {objective!r}", hint=name_hint(objective, metrics))
-    bound = metric + BOUND if metric + BOUND in table.column_names else None
-    names = [PARAMETER_PREFIX + name for name in parameters]
-    strata: dict[tuple[Any, ...], dict[str, Configuration]] = {}
-    wanted = ["configuration_id", "replicate", "state", metric, *([bound] if bound else []), *columns, *names]
-    for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
-        stratum = strata.setdefault(tuple(row[name] for name in columns), {})
-        key, replicate = row["configuration_id"], row["replicate"]
-        if key not in stratum:
-            stratum[key] = Configuration(key, {name: row[PARAMETER_PREFIX + name] for name in parameters})
-        if row["state"] != "done":
-            stratum[key].failures += 1
-            stratum[key].values.setdefault(replicate, math.nan)
-        else:
-            stratum[key].values[replicate] = value = math.nan if row[metric] is None else row[metric]
-            if not math.isfinite(value):
-                stratum[key].undefined.add(replicate)
-            stratum[key].bounds[replicate] = math.nan if bound is None or row[bound] is None else row[bound]
-    # A fixed order, because sums and products may differ in their last bit with the order of the rows.
-    groups = {stratum: [strata[stratum][key] for key in sorted(strata[stratum])] for stratum in strata}
-    return columns, parameters, groups
+    names = [column.removeprefix(PARAMETER_PREFIX) for column in columns]
+    parameters = [PARAMETER_PREFIX + name for name in configuration_parameters(table, columns, keep=baseline)]
+    found: dict[tuple[Any, ...], dict[str, dict[str, int]]] = {}
+    of_configuration: dict[tuple[Any, ...], dict[str, Any]] = {}
+    wanted = ["configuration_id", "replicate", *columns, *parameters]
+    for number, row in enumerate(table.select(list(dict.fromkeys(wanted))).to_pylist()):
+        key, identifier = tuple(row[name] for name in columns), row["configuration_id"]
+        found.setdefault(key, {}).setdefault(identifier, {})[row["replicate"]] = number
+        if (key, identifier) not in of_configuration:
+            of_configuration[key, identifier] = {
+                name.removeprefix(PARAMETER_PREFIX): row[name] for name in parameters
+            }
+    metrics = _Metrics(table)
+    strata = []
+    for key, configurations in found.items():
+        ids = sorted(configurations)
+        own = [of_configuration[key, identifier] for identifier in ids]
+        labels = sorted({name for cells in configurations.values() for name in cells}, key=replicate_order)
+        rows = [[configurations[one].get(label, -1) for label in labels] for one in ids]
+        values = dict(zip(names, key, strict=True))
+        title = ", ".join(
+            value if isinstance(value, str) else f"{name}={value_text(value)}"
+            for name, value in values.items()
+        )
+        bases = baselines(own, baseline, values)
+        strata.append(Stratum(title, values, ids, own, labels, bases, np.array(rows), metrics))
+    kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
+    replicate = kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate"
+    fields = [
+        pa.field(name, table.schema.field(column).type) for name, column in zip(names, columns, strict=True)
+    ]
+    fields += [table.schema.field(name) for name in parameters]
+    return Cells(table, baseline, tuple(names), replicate, fields, strata)
 
 
 def configuration_parameters(
@@ -145,46 +275,9 @@ def configuration_parameters(
     ]
 
 
-def replicate_labels(configurations: Sequence[Configuration]) -> list[str]:
-    """Return the labels of all replicates of the configurations, in order: the columns of `value_matrix`."""
-    return sorted({name for one in configurations for name in one.values}, key=replicate_order)
-
-
 def replicate_order(label: str) -> list[tuple[int, str]]:
     """Return what labels of replicates are sorted by: window 2/10 comes before window 10/10."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", label)]
-
-
-def value_matrix(
-    configurations: Sequence[Configuration],
-    replicates: Sequence[str] | None = None,
-    kind: Literal["values", "bounds"] = "values",
-) -> FloatArray:
-    """Return the objective's values, or its bounds; NaN where there is none.
-
-    The shape is (configurations, replicates): those named, or else all that one of them has.
-    """
-    replicates = replicate_labels(configurations) if replicates is None else replicates
-    rows = [[getattr(one, kind).get(name, math.nan) for name in replicates] for one in configurations]
-    values = np.array(rows, dtype=np.float64)
-    # A replicate without a finite value cannot enter a mean; it counts as missing, and `n` says so.
-    values[~np.isfinite(values)] = math.nan
-    return values
-
-
-def lacks_values(configurations: Sequence[Configuration], base: FloatArray) -> BoolArray:
-    """Return which configurations have a finished run without a value where their baseline has one.
-
-    Parameters
-    ----------
-    configurations
-        Those of a stratum.
-    base
-        The values of each one's baseline, as `value_matrix` orders them.
-    """
-    labels = replicate_labels(configurations)
-    undefined = np.array([[name in one.undefined for name in labels] for one in configurations], dtype=bool)
-    return np.asarray((undefined & np.isfinite(base)).any(axis=1))
 
 
 def gap_to_bound(values: FloatArray, bounds: FloatArray, direction: str) -> FloatArray:
@@ -210,21 +303,20 @@ def gap_to_bound(values: FloatArray, bounds: FloatArray, direction: str) -> Floa
 
 
 def baselines(
-    configurations: Sequence[Configuration], baseline: Mapping[str, Any], stratum: Mapping[str, Any]
+    parameters: Sequence[Mapping[str, Any]], baseline: Mapping[str, Any], stratum: Mapping[str, Any]
 ) -> IntArray:
-    """Return each configuration's baseline as an index, -1 where it has none.
+    """Return the place of each configuration's baseline, -1 where it has none.
 
     The baseline of a configuration has the same parameters but for those that `baseline` names.
     """
     elsewhere = any(stratum[name] != value for name, value in baseline.items() if name in stratum)
     if not baseline or elsewhere:
-        return np.full(len(configurations), -1)
+        return np.full(len(parameters), -1)
     wanted = {name: value for name, value in baseline.items() if name not in stratum}
     if not wanted:
         # The baseline follows from the stratum: each configuration is its own.
-        return np.arange(len(configurations))
-    parameters = [configuration.parameters for configuration in configurations]
-    return np.array(baseline_indices(parameters, wanted), dtype=np.int64)
+        return np.arange(len(parameters))
+    return np.array(_baseline_indices(list(parameters), wanted), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -283,3 +375,51 @@ def by_configuration(results: Iterable[CellResult]) -> list[list[CellResult]]:
         if result.state == "done":
             rows.setdefault((result.workload, result.configuration_id), []).append(result)
     return list(rows.values())
+
+
+def _baseline_indices(configurations: Sequence[Mapping[str, Any]], wanted: Mapping[str, Any]) -> list[int]:
+    """Return each configuration's baseline as an index, its own for a baseline, -1 where it has none.
+
+    The baseline of a configuration has the same parameters but for those that `wanted` names.
+
+    Parameters
+    ----------
+    configurations
+        Parameters of each; one that does not apply is None or left out.
+    wanted
+        Parameters that make a configuration a baseline; empty for none.
+    """
+    if not wanted:
+        return [-1] * len(configurations)
+    candidates = [
+        index
+        for index, parameters in enumerate(configurations)
+        if all(parameters.get(name) == value for name, value in wanted.items())
+    ]
+    exact = {_configuration_key(configurations[index]): index for index in candidates}
+
+    def find(parameters: Mapping[str, Any]) -> int:
+        target = {**parameters, **wanted}
+        if _configuration_key(target) in exact:
+            return exact[_configuration_key(target)]
+        # A conditional parameter may not apply on one of the two sides; it cannot tell them apart.
+        near = [
+            index
+            for index in candidates
+            if all(
+                value == target.get(name) or value is None or target.get(name) is None
+                for name, value in configurations[index].items()
+            )
+        ]
+        return near[0] if len(near) == 1 else -1
+
+    return [find(parameters) for parameters in configurations]
+
+
+def _configuration_key(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Return the parameters that distinguish configurations; a list counts by its text."""
+    return tuple(
+        (name, str(value) if isinstance(value, list | dict) else value)
+        for name, value in sorted(parameters.items(), key=lambda item: item[0])
+        if value is not None
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -12,27 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
-from gridtune.report.rankings.cells import (
-    Configuration,
-    baselines,
-    collect,
-    gap_to_bound,
-    lacks_values,
-    replicate_labels,
-    replicate_order,
-    value_matrix,
-)
+from gridtune.report.rankings.cells import Cells, Stratum, baselines, gap_to_bound, replicate_order
 from gridtune.report.rankings.ranking import (
     LEVEL,
     SEED,
+    Ranking,
     RankingHead,
     means_of,
     ranked_rows,
-    ranking_head,
-    ranking_schema,
     row_key,
-    strata,
-    window_correlation,
 )
 from gridtune.statistics.inference import paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
@@ -40,7 +28,7 @@ from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume, nondominat
 from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["FEWEST_LOGS", "Front", "front_table", "fronts_of", "logs_of", "rank_overall"]
+__all__ = ["FEWEST_LOGS", "Front", "front_table", "fronts_of", "rank_overall"]
 
 #: An interval by log is given from so many logs on: with two, Student's is 13 times their distance wide.
 FEWEST_LOGS = 3
@@ -93,7 +81,7 @@ class _Part(NamedTuple):
 class _Compared:
     """One configuration on every stratum where it has a replicate in common with its baseline."""
 
-    first: Configuration
+    parameters: Mapping[str, Any]
     is_baseline: bool
     parts: dict[int, _Part] = field(default_factory=dict)
     failures: int = 0
@@ -105,20 +93,20 @@ class _Compared:
         return sum(part.pairs for part in self.parts.values())
 
 
-def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
+def rank_overall(cells: Cells, head: RankingHead) -> Ranking | None:
     """Rank the configurations over all strata, each stratum counting the same.
 
     Parameters
     ----------
-    table
-        One row per cell.
-    ranking
-        Its ranking within each stratum, as `gridtune.report.rankings.ranking.rank` makes it.
+    cells
+        The cells, with the baseline to compare with.
+    head
+        The subject of the ranking within each stratum.
 
     Returns
     -------
-    pyarrow.Table or None
-        A table with the columns of `rank` but for the stratum's; `relative` is the mean over the strata
+    Ranking or None
+        A ranking with the columns of `rank` but for the stratum's; `relative` is the mean over the strata
         of the mean paired difference over the size of the baseline's mean there, `gap` the mean over them
         of the gaps to the bound. Its interval, combined
         from those of the strata, and the verdict hold for these very strata.
@@ -128,34 +116,14 @@ def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
         share between them. Means and differences in the objective's own unit are null. None where
         there are fewer than two strata or nothing to compare.
     """
-    head = ranking_head(ranking)
-    direction = head.direction
-    columns, parameters, groups = collect(table, head.objective, head.group_by, head.baseline)
-    own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
-    if len(groups) < 2 or not own_baseline:
+    if len(cells.strata) < 2 or not cells.own_baseline:
         return None
-    logs = logs_of(table, columns, list(groups))
-    planned = sum(len(replicate_labels(configurations)) for configurations in groups.values())
-    units = _units(groups.values(), logs)
-    by_parameters: dict[tuple[Any, ...], _Compared] = {}
-    for number, configurations in enumerate(groups.values()):
-        bases = baselines(configurations, own_baseline, {})
-        values = value_matrix(configurations)
-        gaps = gap_to_bound(values, value_matrix(configurations, kind="bounds"), direction)
-        base = np.vstack([values, np.full(values.shape[1], math.nan)])[bases]
-        parts = _parts(configurations, values, base, gaps)
-        lacking = lacks_values(configurations, base)
-        for index, configuration in enumerate(configurations):
-            first_seen = _Compared(configuration, bool(bases[index] == index))
-            entry = by_parameters.setdefault(configuration.key, first_seen)
-            entry.failures += configuration.failures
-            entry.undefined += len(configuration.undefined)
-            entry.lacks_values |= bool(lacking[index])
-            if parts[index].pairs:
-                entry.parts[number] = parts[index]
-    compared = [entry for entry in by_parameters.values() if entry.pairs]
+    logs = _logs_of(cells)
+    units = _units(cells.strata, logs)
+    compared = _compare_strata(cells, head)
     if not compared:
         return None
+    planned = sum(len(stratum.replicates) for stratum in cells.strata)
     pairs = np.array([entry.pairs for entry in compared])
     own = np.array([entry.is_baseline for entry in compared])
     statistics = {
@@ -168,38 +136,57 @@ def rank_overall(table: pa.Table, ranking: pa.Table) -> pa.Table | None:
         "failures": [entry.failures for entry in compared],
         "undefined": [entry.undefined for entry in compared],
         **_statistics(compared, own, units, logs),
-        "with_tail": [_with_tail(entry, direction) for entry in compared],
+        "with_tail": [_with_tail(entry, head.direction) for entry in compared],
     }
-    first = [entry.first for entry in compared]
-    rows = ranked_rows(first, statistics, direction, "relative", statistics["relative"])
-    schema = ranking_schema(table, [], parameters, replace(head, group_by=(), overall=True))
-    for column in _BY_LOG:
-        schema = schema.append(column)
-    return pa.Table.from_pylist(rows, schema=schema)
+    overall = replace(head, group_by=(), overall=True, baseline=cells.baseline)
+    parameters = [entry.parameters for entry in compared]
+    rows = ranked_rows(parameters, statistics, overall, "relative", statistics["relative"])
+    fields = [one for one in cells.fields if one.name.startswith(PARAMETER_PREFIX)]
+    return Ranking.of(overall, fields, {}).with_rows(overall, {"": rows}, *_BY_LOG)
 
 
-def logs_of(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Return the log of each stratum: what its traces' checksums are, or else its workload's name.
+def _compare_strata(cells: Cells, head: RankingHead) -> list[_Compared]:
+    """Return the configurations that share a replicate with their baseline on some stratum."""
+    by_parameters: dict[tuple[Any, ...], _Compared] = {}
+    for number, stratum in enumerate(cells.strata):
+        bases = baselines(stratum.parameters, cells.own_baseline, {})
+        values = stratum.values(head.objective)
+        base = stratum.of_bases(values, bases)
+        gaps = gap_to_bound(values, stratum.bounds(head.objective), head.direction)
+        parts = _parts(stratum, values, base, gaps)
+        undefined = stratum.undefined(head.objective)
+        lacking = np.asarray((undefined & np.isfinite(base)).any(axis=1))
+        for index, parameters in enumerate(stratum.parameters):
+            first_seen = _Compared(parameters, bool(bases[index] == index))
+            entry = by_parameters.setdefault(tuple(parameters.values()), first_seen)
+            entry.failures += int(stratum.failures[index])
+            entry.undefined += int(undefined[index].sum())
+            entry.lacks_values |= bool(lacking[index])
+            if parts[index].pairs:
+                entry.parts[number] = parts[index]
+    return [entry for entry in by_parameters.values() if entry.pairs]
+
+
+def _logs_of(cells: Cells) -> list[str]:
+    """Return the log of each stratum: the checksum of its trace, or else its workload's name.
 
     Two workloads of one log (two machine sizes, two halves) are not two logs.
     """
-    if "workload" not in columns:
-        return [""] * len(strata)
-    names = [stratum[columns.index("workload")] for stratum in strata]
-    if "trace_checksum" not in table.column_names:
+    if "workload" not in cells.group_by:
+        return [""] * len(cells.strata)
+    names = [stratum.key["workload"] for stratum in cells.strata]
+    if "trace_checksum" not in cells.table.column_names:
         return names
     sums: dict[str, set[str]] = {}
-    pairs = table.select(["workload", "trace_checksum"]).group_by(["workload", "trace_checksum"])
+    pairs = cells.table.select(["workload", "trace_checksum"]).group_by(["workload", "trace_checksum"])
     for row in pairs.aggregate([]).to_pylist():
         sums.setdefault(row["workload"], set()).add(row["trace_checksum"] or "")
     return [next(iter(sums[name])) or name if len(sums[name]) == 1 else name for name in names]
 
 
-def _parts(
-    configurations: Sequence[Configuration], values: FloatArray, base: FloatArray, gaps: FloatArray
-) -> list[_Part]:
+def _parts(stratum: Stratum, values: FloatArray, base: FloatArray, gaps: FloatArray) -> list[_Part]:
     """Return the part of each configuration of a stratum, compared with its baseline's values."""
-    correlation = window_correlation(configurations, values, base)
+    correlation = stratum.correlation(values, base)
     paired = paired_difference(
         values, base, rng=np.random.default_rng(SEED), confidence=LEVEL, correlation=correlation or 0.0
     )
@@ -212,22 +199,18 @@ def _parts(
     return [_Part(*row) for row in zip(*columns, strict=True)]
 
 
-def _units(groups: Iterable[Sequence[Configuration]], logs: Sequence[str]) -> list[IntArray]:
+def _units(strata: Sequence[Stratum], logs: Sequence[str]) -> list[IntArray]:
     """Return for each stratum the numbers of its replicates: the same where log and replicate are.
 
     Those of a log follow each other.
     """
     names = [
-        [(log, label) for label in replicate_labels(configurations)]
-        for configurations, log in zip(groups, logs, strict=True)
+        [(log, label) for label in stratum.replicates] for stratum, log in zip(strata, logs, strict=True)
     ]
-    every = sorted({name for of_stratum in names for name in of_stratum}, key=_unit_order)
+    unique = {name for of_stratum in names for name in of_stratum}
+    every = sorted(unique, key=lambda name: (name[0], replicate_order(name[1])))
     numbers = {name: number for number, name in enumerate(every)}
     return [np.array([numbers[name] for name in of_stratum]) for of_stratum in names]
-
-
-def _unit_order(name: tuple[str, str]) -> tuple[str, list[tuple[int, str]]]:
-    return name[0], replicate_order(name[1])
 
 
 def _statistics(
@@ -403,7 +386,7 @@ class Front:
         )
 
 
-def fronts_of(rankings: Mapping[str, pa.Table], overall: Mapping[str, pa.Table]) -> list[Front]:
+def fronts_of(rankings: Mapping[str, Ranking], overall: Mapping[str, Ranking]) -> list[Front]:
     """Return the front over all strata, if there is one, and that of each stratum; [] for one objective.
 
     Parameters
@@ -416,10 +399,9 @@ def fronts_of(rankings: Mapping[str, pa.Table], overall: Mapping[str, pa.Table])
     fronts = []
     for tables in (overall, rankings):
         if len(tables) == len(rankings):
-            heads = tuple(ranking_head(table) for table in tables.values())
-            by_objective = [dict(strata(table)) for table in tables.values()]
-            for name in by_objective[0]:
-                rows = [stratum.get(name, []) for stratum in by_objective]
+            heads = tuple(ranking.head for ranking in tables.values())
+            for name in next(iter(tables.values())).strata:
+                rows = [ranking.strata.get(name, []) for ranking in tables.values()]
                 front = _front("overall" if heads[0].overall else name, heads, rows)
                 fronts += [front] if front else []
     return fronts
@@ -440,7 +422,7 @@ def _front(
     if not complete:
         return None
     points = np.array([[row[keys[0]] for row in parts] for parts in complete], dtype=np.float64)
-    signs = np.array([1.0 if head.direction == "min" else -1.0 for head in heads])
+    signs = np.array([head.sign for head in heads])
     costs = points * signs
     on_front = nondominated(costs)
     scale = Scale.of([costs])

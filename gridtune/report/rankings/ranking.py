@@ -7,28 +7,19 @@ paired difference that shared hardship cancels, and far fewer replicates settle 
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from gridtune.errors import MetricError
-from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, row_parameters, value_text
-from gridtune.report.rankings.cells import (
-    Configuration,
-    baselines,
-    collect,
-    gap_to_bound,
-    lacks_values,
-    replicate_labels,
-    value_matrix,
-)
-from gridtune.statistics.dependence import neighbour_correlation
+from gridtune.report.labels import PARAMETER_PREFIX, row_label, row_parameters, varying_parameters
+from gridtune.report.rankings.cells import Cells, Stratum, gap_to_bound
 from gridtune.statistics.inference import interquartile_mean, paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import joint_paired_p_values
@@ -36,23 +27,25 @@ from gridtune.types import FloatArray
 
 __all__ = [
     "LEVEL",
+    "SEED",
+    "Ranking",
     "RankingHead",
+    "Row",
     "Verdict",
+    "has_values",
     "means_of",
     "plain",
     "rank",
     "ranked_rows",
-    "ranking_head",
     "row_key",
-    "settled_better",
-    "share_error",
+    "same_configuration",
     "shown_rows",
-    "strata",
     "verdict_text",
-    "window_correlation",
-    "with_head",
+    "without_verdicts",
 ]
 
+#: A configuration's row in a ranking: column to value, None where there is none.
+Row = Mapping[str, Any]
 #: Confidence of every interval, and one minus the level of every verdict.
 LEVEL = 0.95
 #: The resampling is always the same: a report made twice from the same results is the same.
@@ -60,26 +53,19 @@ SEED = 20_011
 #: Columns of a ranking from a paired difference.
 PAIRED = ("diff", "diff_low", "diff_high", "relative", "relative_low", "relative_high")
 _FIELDS = {"diff": "difference", "diff_low": "low", "diff_high": "high"}
-#: First words of the labels that `gridtune.sweep.space.schema.Replicates` gives.
-_KINDS = {"window", "seed", "shake"}
-_HEAD = b"gridtune.ranking"
-#: Columns of every ranking after the stratum's and before the parameters', and after them.
-_BEFORE = (
-    pa.field("rank", pa.int64()),
-    pa.field("configuration_id", pa.string()),
-    pa.field("is_baseline", pa.bool_()),
-)
-_AFTER = (
-    pa.field("n", pa.int64()),
-    pa.field("planned", pa.int64()),
-    pa.field("complete", pa.bool_()),
-    pa.field("failures", pa.int64()),
-    pa.field("undefined", pa.int64()),
-    *(pa.field(name, pa.float64()) for name in ("mean", "iqm", "ci_low", "ci_high", "gap")),
-    pa.field("pairs", pa.int64()),
-    *(pa.field(name, pa.float64()) for name in (*PAIRED, "with_tail", "correlation", "p_value")),
-    pa.field("verdict", pa.string()),
-)
+#: Columns of every ranking before and after those of the parameters.
+_BEFORE = {"rank": pa.int64(), "configuration_id": pa.string(), "is_baseline": pa.bool_()}
+_AFTER = {
+    "n": pa.int64(),
+    "planned": pa.int64(),
+    "complete": pa.bool_(),
+    "failures": pa.int64(),
+    "undefined": pa.int64(),
+    **dict.fromkeys(("mean", "iqm", "ci_low", "ci_high", "gap"), pa.float64()),
+    "pairs": pa.int64(),
+    **dict.fromkeys((*PAIRED, "with_tail", "correlation", "p_value"), pa.float64()),
+    "verdict": pa.string(),
+}
 
 
 class Verdict(StrEnum):
@@ -99,7 +85,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class RankingHead:
-    """Subject of a ranking; it travels in the table's metadata.
+    """Subject of a ranking.
 
     Attributes
     ----------
@@ -112,9 +98,9 @@ class RankingHead:
     baseline
         The parameters that make a configuration the baseline; empty for none.
     group_by
-        What splits the ranking into strata.
+        The columns that split the ranking into strata.
     overall
-        Whether it runs over all strata, by relative differences alone.
+        True over all strata, by relative differences alone.
     replicate
         What a replicate is: "window" (of a log), "seed", "shake" (a copy of a log with submissions moved at
         random), or "replicate" where the sweep does not say.
@@ -122,8 +108,6 @@ class RankingHead:
         Parameters to values to what a reader of a row with that value must know (`System.value_warnings`).
     subject_to
         Constraints that configurations must keep, in words.
-    tables
-        Tables that share the error of 5 %; with 1, this table has it by itself.
     """
 
     objective: str
@@ -135,7 +119,6 @@ class RankingHead:
     replicate: str = "replicate"
     warnings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     subject_to: tuple[str, ...] = ()
-    tables: int = 1
 
     @property
     def axis(self) -> str:
@@ -147,34 +130,94 @@ class RankingHead:
         """Direction of better values, in a word."""
         return "smaller" if self.direction == "min" else "larger"
 
+    @property
+    def sign(self) -> int:
+        """1 if smaller is better, else -1."""
+        return 1 if self.direction == "min" else -1
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Configurations in order, the best first, within each stratum or over all of them.
+
+    Attributes
+    ----------
+    head
+        Its subject.
+    strata
+        Name of each stratum to its rows; "" over all of them.
+    schema
+        The columns of `table`.
+    """
+
+    head: RankingHead
+    strata: Mapping[str, Sequence[Row]]
+    schema: pa.Schema
+
+    @classmethod
+    def of(
+        cls, head: RankingHead, fields: Iterable[pa.Field], strata: Mapping[str, Sequence[Row]]
+    ) -> Ranking:
+        """Return a ranking of rows with these columns of strata and parameters."""
+        split: list[pa.Field] = []
+        parameters: list[pa.Field] = []
+        for one in fields:
+            (parameters if one.name.startswith(PARAMETER_PREFIX) else split).append(one)
+        before, after = ([pa.field(*item) for item in part.items()] for part in (_BEFORE, _AFTER))
+        schema = pa.schema([*split, *before, *parameters, *after])
+        return cls(head, {}, schema).with_rows(head, strata)
+
+    def with_rows(
+        self, head: RankingHead, strata: Mapping[str, Sequence[Row]], *columns: pa.Field
+    ) -> Ranking:
+        """Return a ranking with other rows, and further columns."""
+        schema = self.schema
+        for column in columns:
+            schema = schema.append(column)
+        filled = {
+            name: [{column: row.get(column) for column in schema.names} for row in rows]
+            for name, rows in strata.items()
+        }
+        return replace(self, head=head, strata=filled, schema=schema)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of all strata."""
+        return [row for rows in self.strata.values() for row in rows]
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows as a table; `rank` describes the columns."""
+        return pa.Table.from_pylist(self.rows, schema=self.schema)
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The parameters with more than one value, those of the strata left out."""
+        return varying_parameters(self.table, without=self.head.group_by)
+
+    def label(self, row: Mapping[str, Any]) -> str:
+        """Return the configuration of a row in one short line."""
+        return row_label(row, self.varying)
+
 
 def rank(
-    table: pa.Table,
+    cells: Cells,
     *,
     objective: str,
     direction: str,
-    baseline: Mapping[str, Any] | None,
-    group_by: Sequence[str] = ("workload",),
     unit: str = "",
     warnings: Mapping[str, Mapping[str, str]] | None = None,
-) -> pa.Table:
+) -> Ranking:
     """Rank the configurations of a sweep within each stratum.
 
     Parameters
     ----------
-    table
-        One row per cell: `configuration_id`, `replicate`, `state`, `param.*` and `metric.*` columns.
+    cells
+        The cells, with the baseline to compare with.
     objective
         The metric to rank by.
     direction
         "min" if smaller is better, "max" if larger is.
-    baseline
-        Parameters that make a configuration the baseline. A parameter it does not name stays as the
-        configuration under comparison has it, so that with `{"order": "fcfs"}` each backfilling is
-        compared with fcfs under the same backfilling. None or empty: no differences.
-    group_by
-        Columns (or parameters) that split the table into strata, each ranked by itself; names the
-        table does not have are passed over.
     unit
         The objective's unit, for headings.
     warnings
@@ -182,7 +225,7 @@ def rank(
 
     Returns
     -------
-    pyarrow.Table
+    Ranking
         One row per configuration and stratum, the best first: the stratum's columns, `rank` (null
         where replicates are missing: a mean over other replicates cannot be compared; equal means
         share a rank; those without come last, in order of their difference to the best on the replicates
@@ -204,63 +247,32 @@ def rank(
     """
     if direction not in {"min", "max"}:
         raise MetricError(f"direction must be 'min' or 'max', but got {direction!r}", field=objective)
-    baseline = dict(baseline or {})
-    unknown = sorted(set(baseline) - set(parameter_names(table)) - set(table.column_names))
-    if unknown:
-        raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
-    columns, parameters, groups = collect(table, objective, group_by, baseline)
-    kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
     head = RankingHead(
         objective=objective,
         direction=direction,
         unit=unit,
-        baseline=baseline,
-        group_by=tuple(column.removeprefix(PARAMETER_PREFIX) for column in columns),
-        replicate=kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate",
+        baseline=cells.baseline,
+        group_by=cells.group_by,
+        replicate=cells.replicate,
         warnings=warnings or {},
     )
-    rows: list[dict[str, Any]] = []
-    for stratum, configurations in groups.items():
-        names = dict(zip(head.group_by, stratum, strict=True))
-        rows += [names | row for row in _rank_stratum(configurations, names, head)]
-    return pa.Table.from_pylist(rows, schema=ranking_schema(table, columns, parameters, head))
+    ranked = {
+        stratum.name: [{**stratum.key, **row} for row in _rank_stratum(stratum, head)]
+        for stratum in cells.strata
+    }
+    return Ranking.of(head, cells.fields, ranked)
 
 
-def ranking_head(ranking: pa.Table) -> RankingHead:
-    """Return what a ranking is about."""
-    stored = (ranking.schema.metadata or {}).get(_HEAD)
-    if stored is None:
-        raise MetricError("this table is not a ranking", hint="make one with gridtune.report.rank")
-    values = json.loads(stored)
-    lists = {name: tuple(values[name]) for name in ("group_by", "subject_to")}
-    return RankingHead(**{**values, **lists})
+def without_verdicts(ranking: Ranking) -> Ranking:
+    """Return a race's ranking: no test here allows for configurations that stopped by their results."""
 
+    def unsure(row: Row) -> Row:
+        tested = row["p_value"] is not None
+        return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
 
-def with_head(ranking: pa.Table, head: RankingHead) -> pa.Table:
-    """Return a ranking with another head."""
-    return ranking.replace_schema_metadata(_metadata(head))
-
-
-def share_error(ranking: pa.Table, tables: int) -> pa.Table:
-    """Return a ranking whose verdicts share their error with those of other tables.
-
-    The chance of any false "better" or "worse" in all of them is at most 5 %: p-values are those of the table
-    times the number of tables (Bonferroni), at most 1.
-
-    Parameters
-    ----------
-    ranking
-        As `rank` makes it.
-    tables
-        Number of tables, one for each objective and stratum, and those over all strata.
-    """
-    head = replace(ranking_head(ranking), tables=tables)
-    rows = ranking.to_pylist()
-    for row in rows:
-        if row["p_value"] is not None:
-            row["p_value"] = min(1.0, row["p_value"] * tables)
-            row["verdict"] = _verdict_of(row, head.direction).value
-    return with_head(pa.Table.from_pylist(rows, schema=ranking.schema), head)
+    return ranking.with_rows(
+        ranking.head, {name: list(map(unsure, rows)) for name, rows in ranking.strata.items()}
+    )
 
 
 def has_values(rows: Iterable[Mapping[str, Any]]) -> bool:
@@ -268,7 +280,7 @@ def has_values(rows: Iterable[Mapping[str, Any]]) -> bool:
     return any(row["mean"] is not None or row["relative"] is not None for row in rows)
 
 
-def shown_rows(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
+def shown_rows(rows: Sequence[Row], limit: int | None) -> list[Row]:
     """Return the first rows up to a limit, and the baseline's even where it is not among them."""
     return [row for place, row in enumerate(rows) if limit is None or place < limit or row["is_baseline"]]
 
@@ -279,147 +291,98 @@ def row_key(row: Mapping[str, Any]) -> Any:
     return tuple(row_parameters(row).values()) if key is None else key
 
 
-def strata(ranking: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield each stratum's name and its rows in order."""
-    names = ranking_head(ranking).group_by
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in ranking.to_pylist():
-        parts = [
-            row[name] if isinstance(row[name], str) else f"{name}={value_text(row[name])}" for name in names
-        ]
-        groups.setdefault(", ".join(parts), []).append(row)
-    yield from groups.items()
+def same_configuration(overall: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Return whether a row of a stratum is the configuration of a row of the ranking over all strata."""
+    wanted = row_parameters(overall).items()
+    return all(row.get(PARAMETER_PREFIX + name, value) == value for name, value in wanted)
 
 
-def ranking_schema(
-    table: pa.Table, columns: Sequence[str], parameters: Sequence[str], head: RankingHead
-) -> pa.Schema:
-    """Return the columns of a ranking of `table`, with the head in the metadata."""
-    fields = [
-        pa.field(name, table.schema.field(column).type)
-        for name, column in zip(head.group_by, columns, strict=True)
-    ]
-    fields += [*_BEFORE, *(table.schema.field(PARAMETER_PREFIX + name) for name in parameters), *_AFTER]
-    return pa.schema(fields, metadata=_metadata(head))
-
-
-def _metadata(head: RankingHead) -> dict[bytes, bytes]:
-    return {_HEAD: json.dumps(asdict(head), sort_keys=True, default=str).encode()}
-
-
-def _rank_stratum(
-    configurations: Sequence[Configuration], stratum: Mapping[str, Any], head: RankingHead
-) -> list[dict[str, Any]]:
-    values = value_matrix(configurations)
-    bounds = value_matrix(configurations, kind="bounds")
+def _rank_stratum(stratum: Stratum, head: RankingHead) -> list[Row]:
+    values = stratum.values(head.objective)
+    base = stratum.of_bases(values)
     planned = values.shape[1]
-    bases = baselines(configurations, head.baseline, stratum)
-    # Row -1 is all NaN: what those without a baseline are compared with.
-    padded = np.vstack([values, np.full(planned, math.nan)])
     interval = mean_interval(values, confidence=LEVEL)
-    own = bases == np.arange(len(configurations))
-    compared = (bases >= 0) & ~own
-    correlation = window_correlation(configurations, values, padded[bases])
+    own = stratum.bases == np.arange(len(values))
+    compared = (stratum.bases >= 0) & ~own
+    correlation = stratum.correlation(values, base)
     paired = paired_difference(
         values,
-        padded[bases],
+        base,
         rng=np.random.default_rng(SEED),
         confidence=LEVEL,
         correlation=correlation or 0.0,
     )
-    tails = with_unseen_tail(values, padded[bases], direction=head.direction, confidence=LEVEL)
+    tails = with_unseen_tail(values, base, direction=head.direction, confidence=LEVEL)
+    p_values = joint_paired_p_values(
+        np.where(compared[:, None], values, math.nan),
+        base,
+        rng=np.random.default_rng(SEED),
+        correlation=correlation or 0.0,
+    )
+    undefined = stratum.undefined(head.objective)
     counts = np.isfinite(values).sum(axis=1)
     statistics = {
-        "configuration_id": [configuration.configuration_id for configuration in configurations],
+        "configuration_id": stratum.ids,
         "is_baseline": own,
         "n": counts,
         "planned": np.full(len(own), planned),
         "complete": counts == planned,
-        "failures": [configuration.failures for configuration in configurations],
-        "undefined": [len(configuration.undefined) for configuration in configurations],
+        "failures": stratum.failures,
+        "undefined": undefined.sum(axis=1),
         "mean": means_of(values),
         "iqm": interquartile_mean(values),
         "ci_low": interval.low,
         "ci_high": interval.high,
-        "gap": gap_to_bound(values, bounds, head.direction),
+        "gap": gap_to_bound(values, stratum.bounds(head.objective), head.direction),
         "pairs": np.where(compared, paired.n, 0),
         **{name: np.where(compared, getattr(paired, _FIELDS.get(name, name)), math.nan) for name in PAIRED},
         "with_tail": np.where(compared, tails, math.nan),
         "correlation": np.where(compared, math.nan if correlation is None else correlation, math.nan),
-        "p_value": np.where(
-            lacks_values(configurations, padded[bases]),
-            math.nan,
-            joint_paired_p_values(
-                np.where(compared[:, None], values, math.nan),
-                padded[bases],
-                rng=np.random.default_rng(SEED),
-                correlation=correlation or 0.0,
-            ),
-        ),
+        "p_value": np.where((undefined & np.isfinite(base)).any(axis=1), math.nan, p_values),
     }
-    comparable = _comparable_means(values, head.direction)
-    return ranked_rows(configurations, statistics, head.direction, "mean", comparable)
-
-
-def window_correlation(
-    configurations: Sequence[Configuration], values: FloatArray, base: FloatArray
-) -> float | None:
-    """Return how much differences in neighbouring windows of a log correlate; None for other replicates.
-
-    Parameters
-    ----------
-    configurations
-        Those of a stratum.
-    values, base
-        Shape (configurations, replicates), as `value_matrix` orders them: of each and of its baseline.
-    """
-    labels = replicate_labels(configurations)
-    if not labels or not all(label.startswith("window ") for label in labels):
-        return None
-    return neighbour_correlation(values, base)
+    return ranked_rows(stratum.parameters, statistics, head, "mean", _comparable_means(values, head))
 
 
 def ranked_rows(
-    configurations: Iterable[Configuration],
+    parameters: Sequence[Mapping[str, Any]],
     statistics: Mapping[str, Sequence[Any]],
-    direction: str,
+    head: RankingHead,
     by: str,
     comparable: FloatArray,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return the rows of a ranking in order, each with its verdict, the complete ones with their rank.
 
     Parameters
     ----------
-    configurations
-        The configurations; their parameters begin the rows.
+    parameters
+        Of each configuration.
     statistics
         Column to the value of each configuration.
-    direction
-        "min" or "max".
+    head
+        The ranking's subject.
     by
         The column to rank by; equal values share a rank.
     comparable
         Values to order those configurations by that lack replicates.
     """
-    sign = 1 if direction == "min" else -1
     rows: list[dict[str, Any]] = []
-    for index, configuration in enumerate(configurations):
-        row = {PARAMETER_PREFIX + name: value for name, value in configuration.parameters.items()}
+    for index, own in enumerate(parameters):
+        row = {PARAMETER_PREFIX + name: value for name, value in own.items()}
         row |= {name: plain(column[index]) for name, column in statistics.items()}
-        rows.append({**row, "verdict": _verdict_of(row, direction).value})
-    whole = np.sort([sign * row[by] for row in rows if row["complete"] and row[by] is not None])
+        rows.append({**row, "verdict": _verdict_of(row, head).value})
+    whole = np.sort([head.sign * row[by] for row in rows if row["complete"] and row[by] is not None])
     keys = []
     for row, value in zip(rows, comparable, strict=True):
         measured = row[by] is not None
         ranked = measured and row["complete"]
-        row["rank"] = int(np.searchsorted(whole, sign * row[by])) + 1 if ranked else None
+        row["rank"] = int(np.searchsorted(whole, head.sign * row[by])) + 1 if ranked else None
         keys.append(
-            (not ranked, not measured, sign * value if measured else 0, row["configuration_id"] or "")
+            (not ranked, not measured, head.sign * value if measured else 0, row["configuration_id"] or "")
         )
     return [rows[index] for index in sorted(range(len(rows)), key=keys.__getitem__)]
 
 
-def _verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
+def _verdict_of(row: Mapping[str, Any], head: RankingHead) -> Verdict:
     """Return what a row's difference proves: its interval and its p-value must both exclude chance.
 
     The interval is that of the relative difference, which tables show; where it has none (a baseline around
@@ -435,9 +398,9 @@ def _verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
         return Verdict.EQUAL
     if low is None or high is None or p_value is None or p_value > 1 - LEVEL or low <= 0 <= high:
         return Verdict.UNSURE
-    if (high < 0) != (direction == "min"):
+    if (high < 0) != (head.direction == "min"):
         return Verdict.WORSE
-    return settled_better(row, direction)
+    return Verdict.TYPICALLY if head.sign * (row["with_tail"] or 0) > 0 else Verdict.BETTER
 
 
 def verdict_text(row: Mapping[str, Any]) -> str:
@@ -446,19 +409,13 @@ def verdict_text(row: Mapping[str, Any]) -> str:
     return f"{row['failures']} of {row['planned']} {row['verdict']}" if failed else str(row["verdict"])
 
 
-def settled_better(row: Mapping[str, Any], direction: str) -> Verdict:
-    """Return which "better" a row that is better has: of the mean, or of the typical replicate only."""
-    sign = 1 if direction == "min" else -1
-    return Verdict.TYPICALLY if sign * (row["with_tail"] or 0) > 0 else Verdict.BETTER
-
-
 def plain(value: Any) -> Any:
     """Return a NumPy number as Python's, NaN as None."""
     number = value.item() if hasattr(value, "item") else value
     return None if isinstance(number, float) and math.isnan(number) else number
 
 
-def _comparable_means(values: FloatArray, direction: str) -> FloatArray:
+def _comparable_means(values: FloatArray, head: RankingHead) -> FloatArray:
     """Return the mean of each configuration, those that lack replicates corrected for which ones they lack.
 
     Their mean is the best complete configuration's plus their mean difference to it on the replicates that
@@ -468,8 +425,8 @@ def _comparable_means(values: FloatArray, direction: str) -> FloatArray:
     ----------
     values
         Shape (configurations, replicates); NaN marks a missing replicate.
-    direction
-        "min" or "max".
+    head
+        The ranking's subject.
 
     Returns
     -------
@@ -481,7 +438,7 @@ def _comparable_means(values: FloatArray, direction: str) -> FloatArray:
     whole = present.all(axis=1)
     if whole.all() or not whole.any():
         return means
-    best = values[np.argmin(np.where(whole, means if direction == "min" else -means, math.inf))]
+    best = values[np.argmin(np.where(whole, head.sign * means, math.inf))]
     return np.where(whole | ~present.any(axis=1), means, best.mean() + means_of(values - best))
 
 

@@ -1,9 +1,9 @@
-"""Predicted starts by counting nodes, compiled: what backfill's tests come to, in words of bits.
+"""Predicted starts by counting nodes, compiled: the results of backfill's tests, in words of bits.
 
 Most jobs ask for a number of nodes on which all of one kind of room is the same to them. For such a *form* of
 request the nodes are listed once in a pass, in the order in which they will have that room as running jobs
-end. How many of the usable nodes do by an instant is then a count of bits, and with a tree of switches so is
-the choice among them. The result is that of `choose` in `placing` after each group of ends, exactly.
+end. The number of usable nodes that do by an instant is then a count of bits, and with a tree of switches so
+is the choice among them. The result is that of `choose` in `placing` after each group of ends, exactly.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.placing import has, put, room_of
+from gridtune.slurm.kernel.placing import add_node, copy_free, fits_better, has, ones, room_of
 
-__all__ = ["STRIDE", "ended_by", "find_start", "form_of", "may_start", "ones", "usable_nodes"]
+__all__ = [
+    "FIRST_WINDOW",
+    "STRIDE",
+    "ended_by",
+    "find_start",
+    "form_of",
+    "has_some",
+    "may_start",
+    "start_after",
+    "usable_nodes",
+    "widened",
+]
 
 #: Seconds of the first group of ends that a predicted start looks at.
-_FIRST_WINDOW = 30
+FIRST_WINDOW = 30
 #: A form's list has a bitmap after so many nodes.
 STRIDE = 16
-_ONE, _TWO, _FOUR, _TOP = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
-_PAIRS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
-_BYTES, _SUM = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
-
-
-@kernel()
-def ones(word):
-    """Return how many bits of a word are set."""
-    word = word - ((word >> _ONE) & _PAIRS)
-    word = (word & _NIBBLES) + ((word >> _TWO) & _NIBBLES)
-    return np.int64((((word + (word >> _FOUR)) & _BYTES) * _SUM) >> _TOP)
+_BIT = np.uint64(1)
 
 
 @kernel()
@@ -66,7 +67,7 @@ def _marks_of(world, form):
 def _add(world, form, node, ended):
     """Put a node at the end of a form's list; after each 16 the bitmap of all until then is kept."""
     forms, words, size, fits = world.forms, world.rules.words, world.rules.nodes, world.fits
-    put(fits, 0, node)
+    add_node(fits, node)
     place = forms.length[form]
     forms.node[form * size + place], forms.ended[form * size + place] = node, ended
     forms.length[form] = place + 1
@@ -85,10 +86,8 @@ def _list_nodes(world, record, form):
     forms.length[form] = 0
     for w in range(words):
         fits[w] = 0
+    copy_free(world)
     for node in range(world.rules.nodes):
-        later.cpus[node], later.memory[node], later.gpus[node] = (
-            world.free.cpus[node], world.free.memory[node], world.free.gpus[node],
-        )  # fmt: skip
         if has(world.records.able, able, node) and room_of(world, later, record, node) >= need:
             _add(world, form, node, 0)
     for i in range(world.state.running):
@@ -138,7 +137,7 @@ def _fill(world, form, ended):
     for w in range(words):
         world.fits[w] = forms.marks[mark + w]
     for place in range(low // STRIDE * STRIDE, low):
-        put(world.fits, 0, forms.node[form * size + place])
+        add_node(world.fits, forms.node[form * size + place])
     return low
 
 
@@ -169,7 +168,7 @@ def may_start(world, record, form, first, begin, end, ended):
     The slices before the first end by `begin`.
     """
     slots, words = world.slots, world.rules.words
-    least = world.jobs.least[world.records.job[record]]
+    least = world.jobs.least_nodes[world.records.job[record]]
     if _fill(world, form, ended) < least:
         return False
     if (
@@ -201,8 +200,8 @@ def _ends_until(world, form, usable, least):
     return -1
 
 
-@kernel()
-def _has_some(world, usable, job):
+@kernel(forceinline=True)
+def has_some(world, usable, job):
     """Tell whether a running job has a node of a bitmap."""
     running = world.running
     for k in range(running.begin[job], running.begin[job] + running.parts[job]):
@@ -211,10 +210,24 @@ def _has_some(world, usable, job):
     return False
 
 
+@kernel(forceinline=True)
+def widened(world, window):
+    """Return the next window of ends, seconds."""
+    linear = world.rules.bf_window_linear
+    return window + linear if linear > 0 else window * 2
+
+
+@kernel(forceinline=True)
+def start_after(world, job, now):
+    """Return the start of a job once a running one has reached its limit; one beyond it will be killed."""
+    end = world.running.limit_end[job]
+    return end if end > now else max(now + 1, end + world.rules.kill_wait + world.rules.overtime)
+
+
 @kernel()
 def _next_with_some(world, usable, place):
     """Return the place, by limits, of the first running job from one on that has a node of a bitmap."""
-    while place < world.state.running and not _has_some(world, usable, world.running.by_limit[place]):
+    while place < world.state.running and not has_some(world, usable, world.running.by_limit[place]):
         place += 1
     return place
 
@@ -226,19 +239,19 @@ def _last_of_group(world, usable, place):
     A group goes on to the first job on the usable nodes after which none ends within its window. So it ends
     with the first such job from the last one within the window on; one before may have come as far as this.
     """
-    running, ends, rules = world.running, world.state.running, world.rules
+    running, ends = world.running, world.state.running
     end = running.limit_end[running.by_limit[_next_with_some(world, usable, 0)]]
-    horizon = end + _FIRST_WINDOW - end % _FIRST_WINDOW
-    before, window = 0, _FIRST_WINDOW
+    horizon = end + FIRST_WINDOW - end % FIRST_WINDOW
+    before, window = 0, FIRST_WINDOW
     while running.limit_end[running.by_limit[place]] > horizon + window:
         before = window
-        window = window + rules.bf_window_linear if rules.bf_window_linear > 0 else window * 2
+        window = widened(world, window)
     if before > 0 and _next_with_some(world, usable, ended_by(world, horizon + before) - 1) == place:
         return place
     last = ended_by(world, horizon + window) - 1
     found = _next_with_some(world, usable, last)
     while found == ends:
-        found = last if last == place or _has_some(world, usable, running.by_limit[last]) else ends
+        found = last if last == place or has_some(world, usable, running.by_limit[last]) else ends
         last -= 1
     return found
 
@@ -251,7 +264,7 @@ def find_start(world, record, form, now, ended):
     with room for its form takes it one nearer to its end, whatever room that is.
     """
     running, rules, usable = world.running, world.rules, world.usable
-    least = world.jobs.least[world.records.job[record]]
+    least = world.jobs.least_nodes[world.records.job[record]]
     needed = _ends_until(world, form, usable, least)
     if needed < 0:
         return -1, 0
@@ -265,10 +278,9 @@ def find_start(world, record, form, now, ended):
     if needed == 0:
         return now, count
     if rules.later_rules:
-        while not _has_some(world, world.picked, running.by_limit[last]):
+        while not has_some(world, world.picked, running.by_limit[last]):
             last -= 1
-    end = running.limit_end[running.by_limit[last]]
-    return end if end > now else max(now + 1, end + rules.kill_wait + rules.overtime), count
+    return start_after(world, running.by_limit[last], now), count
 
 
 @kernel()
@@ -306,19 +318,16 @@ def _pick_by_switch(world, need):
         for leaf in range(world.rules.leaves):
             if sizes[leaf] == 0:
                 continue
-            if best < 0:
-                best = leaf
-            elif used[leaf] != used[best]:
-                best = leaf if used[leaf] else best
-            elif (sizes[leaf] >= need) != (sizes[best] >= need):
-                best = leaf if sizes[leaf] >= need else best
-            elif sizes[leaf] < sizes[best] if sizes[leaf] >= need else sizes[leaf] > sizes[best]:
+            better = best < 0 or used[leaf] > used[best]
+            if not better and used[leaf] == used[best]:
+                better = fits_better(sizes[leaf] >= need, sizes[leaf], sizes[best] >= need, sizes[best])
+            if better:
                 best = leaf
         for w in range(forms.leaf_first[best], forms.leaf_stop[best]):
             word = offered[w] & forms.leaves[best * words + w]
             while word != 0 and need > 0:
-                picked[w] |= word & ~(word - _ONE)
-                word &= word - _ONE
+                picked[w] |= word & ~(word - _BIT)
+                word &= word - _BIT
                 need -= 1
         sizes[best], used[best] = 0, 1
 
@@ -330,7 +339,7 @@ def _write_chosen(world):
     for w in range(world.rules.words):
         word = world.picked[w]
         while word != 0:
-            world.scratch.chosen[count] = 64 * w + ones((word & ~(word - _ONE)) - _ONE)
-            word &= word - _ONE
+            world.scratch.chosen[count] = 64 * w + ones((word & ~(word - _BIT)) - _BIT)
+            word &= word - _BIT
             count += 1
     return count

@@ -1,4 +1,4 @@
-"""The arrays of a replay: cluster, jobs, limits, what runs and what waits."""
+"""The arrays of a replay: cluster, jobs and limits, the running jobs and the queue."""
 
 from __future__ import annotations
 
@@ -9,55 +9,54 @@ import numpy as np
 from gridtune.types import AnyArray, FloatArray, IntArray
 
 __all__ = [
-    "RULES",
     "STATE",
-    "Arrays",
     "Dependencies",
     "Forms",
-    "Free",
-    "Jobs",
-    "Limits",
-    "Nodes",
+    "FreeColumns",
+    "JobArrays",
+    "JobColumns",
+    "LimitColumns",
+    "NodeColumns",
     "Outages",
     "Plans",
     "Preempting",
     "Records",
-    "Running",
+    "RunningJobs",
     "Scratch",
-    "Slots",
     "Suspending",
+    "TimeSlices",
     "World",
 ]
 
-#: Counters of a replay, and its instants: the next default pass, backfill pass and so on.
+#: Counters and instants of a replay, seconds.
+#:
+#: Jobs: `arrived` were submitted, `running` run, `started` counts starts, `requeued` those that had to make
+#: room and wait again, `gone` those that will not; `waiting` are the records in the queue.
+#: Clocks: `clock` is the present instant, `due` that of the next main pass asked for, `direct` of one after
+#: a job was killed, `last_pass` of the last main pass, `next_backfill` of the next backfill pass, `last_tick`
+#: of the last decay of usage, `back` when the next requeued job may start, `edge` when the pool was made.
+#: Passes: `passes` numbers main and backfill passes, `epoch` also what starts within one, `planned` counts
+#: plans; `touched` is 1 if the queue has changed since the last backfill pass. `slots` are the slices of
+#: backfill's table, `slots_made` counts them, `crooked` is 1 if they are out of order.
+#: Suspension: `links` between jobs, and `pauses` that are over and not yet taken out.
+#: Ends: `stuck` is 1 if nothing will ever change, `ended` counts ends, and `circles` how often since the last
+#: one jobs have only made room.
+#: Tests: nodes that have room for a job, their processors for it, and the most of one (`room_…`).
 STATE = np.dtype(
     [
         (name, np.int64)
         for name in (
-            "running", "started", "waiting", "slots", "slots_made", "arrived", "due", "last_pass",
-            "next_backfill", "touched", "last_tick", "clock", "edge", "passes", "planned", "stuck",
-            "direct", "back", "requeued", "gone", "epoch", "crooked", "links", "pauses", "ended", "circles",
+            *("arrived", "running", "started", "requeued", "gone", "waiting"),
+            *("clock", "due", "direct", "last_pass", "next_backfill", "last_tick", "back", "edge"),
+            *("passes", "epoch", "planned", "touched", "slots", "slots_made", "crooked"),
+            *("links", "pauses", "stuck", "ended", "circles"),
+            *("room_nodes", "room_cpus", "room_most"),
         )
     ]
-)  # fmt: skip
-RULES = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "sched_interval", "batch_sched_delay", "default_queue_depth", "bf_interval", "bf_window",
-            "bf_resolution", "bf_max_job_test", "bf_max_job_start", "bf_max_job_user", "bf_min_age_reserve",
-            "bf_min_prio_reserve", "bf_window_linear", "bf_max_job_array_resv", "most_slots", "backfill",
-            "multifactor", "max_age", "kill_wait", "overtime", "later_rules", "full_phase", "timeout_phase",
-            "nodes", "words", "leaves", "partitions", "users", "assocs", "jobs", "outages", "favor_small",
-            "cpus", "preempting", "youngest_first", "strict_order", "reorder_count", "pause", "groups",
-            "levels", "scored", "suspending",
-        )
-    ]
-    + [("age", np.float64), ("fair_share", np.float64), ("size", np.float64), ("rate", np.float64)]
-)  # fmt: skip
+)
 
 
-class Nodes(NamedTuple):
+class NodeColumns(NamedTuple):
     """The cluster's nodes, (n,) each; `leaf` is the number of the leaf switch, -1 without one."""
 
     cpus: IntArray
@@ -68,21 +67,21 @@ class Nodes(NamedTuple):
     near: IntArray
 
 
-class Jobs(NamedTuple):
-    """Requests of jobs, in the order of submission, (jobs,) each.
+class JobColumns(NamedTuple):
+    """Requests of jobs, in the order of submission, (jobs,) each, most under the names of `Request`.
 
-    `part` are the processors that each node must give; `records` says where each one's records begin.
+    `assoc` is the number of the account's user; `records` says where each job's records begin.
     """
 
     submit: IntArray
     run: IntArray
     nodes: IntArray
-    least: IntArray
-    most: IntArray
+    least_nodes: IntArray
+    most_nodes: IntArray
     tasks: IntArray
-    per_node: IntArray
-    per_task: IntArray
-    part: IntArray
+    tasks_per_node: IntArray
+    cpus_per_task: IntArray
+    cpus_per_node: IntArray
     memory: IntArray
     gpus: IntArray
     failed: IntArray
@@ -130,7 +129,7 @@ class Outages(NamedTuple):
     nodes: AnyArray
 
 
-class Limits(NamedTuple):
+class LimitColumns(NamedTuple):
     """Limits on each job and what counts towards them: entries, those of a job from `begin` on.
 
     `of` is the place in `AMOUNTS`, `counter` that in `used`. Minutes are counted in seconds.
@@ -143,7 +142,7 @@ class Limits(NamedTuple):
     used: IntArray
 
 
-class Arrays(NamedTuple):
+class JobArrays(NamedTuple):
     """The array of each job, -1 for none; of each array the most tasks at a time and its place in `used`.
 
     `rejected` and `planned`, (arrays * partitions,), hold the number of the pass in which a task could not
@@ -172,12 +171,12 @@ class Dependencies(NamedTuple):
 
 
 class Preempting(NamedTuple):
-    """Who makes room for whom. Of each class of jobs, (classes,): mode, rank, seconds of grace and safety.
+    """Classes of preemption, and jobs that make room.
 
-    `may` is 1 where the first of two classes, (classes * classes,), makes jobs of the second go. Of each job,
-    (jobs,): `since` when it last made others go, `back` when it may start again, `NEVER` if it waits for no
-    such instant, and `warned`, whether its grace has begun. `gone`, `order` and `usable` are room for lists
-    of jobs; `chosen` is a bitmap of nodes.
+    Of each class, (classes,): mode, rank, seconds of grace and safety. `may` is 1 where the first of two
+    classes, (classes * classes,), makes jobs of the second go. Of each job, (jobs,): `since` when it made
+    others go last, `back` when it may start again, `NEVER` if it waits for none, and `warned`, 1 once
+    its grace has begun. `gone`, `order` and `usable` are room for lists of jobs, `chosen` for a bitmap.
     """
 
     may: IntArray
@@ -211,7 +210,7 @@ class Suspending(NamedTuple):
     cpus: IntArray
 
 
-class Free(NamedTuple):
+class FreeColumns(NamedTuple):
     """Free resources of each node, (n,) each; those of jobs that are suspended are not."""
 
     cpus: IntArray
@@ -220,7 +219,7 @@ class Free(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in: what each node can give, what is left of it while nodes are chosen, and the choice."""
+    """Room to work in: processors that each node can give, those left during a choice, and the choice."""
 
     room: IntArray
     left: IntArray
@@ -235,7 +234,7 @@ class Scratch(NamedTuple):
     size: IntArray
 
 
-class Running(NamedTuple):
+class RunningJobs(NamedTuple):
     """Jobs that run or ran.
 
     Of each job, (jobs,): its record, start (`NEVER` before it), the end by its limit and the real end; where
@@ -257,8 +256,8 @@ class Running(NamedTuple):
     by_end: IntArray
 
 
-class Slots(NamedTuple):
-    """Backfill's table of time slices: begin, end, how many nodes have no plan, the row of their bitmap."""
+class TimeSlices(NamedTuple):
+    """Backfill's table of time slices: begin, end, number of nodes without a plan, row of their bitmap."""
 
     begin: IntArray
     end: IntArray
@@ -275,7 +274,7 @@ class Forms(NamedTuple):
     and each start in it begin one. `marks` are the bitmaps of a list's first 0, 16, 32... nodes.
 
     `levels` and `leaves` are bitmaps of the nodes of each weight, the lightest first, and of each leaf
-    switch, whose words are those from `leaf_first` to before `leaf_stop`.
+    switch, with words from `leaf_first` to before `leaf_stop`.
     """
 
     epoch: IntArray
@@ -306,21 +305,21 @@ class World(NamedTuple):
     `sizes` are the processors of each job that its priority counts: asked for, or given by its last test.
     """
 
-    nodes: Nodes
-    jobs: Jobs
+    nodes: NodeColumns
+    jobs: JobColumns
     records: Records
     partitions: AnyArray
     outages: Outages
-    limits: Limits
-    arrays: Arrays
+    limits: LimitColumns
+    arrays: JobArrays
     dependencies: Dependencies
     preemption: Preempting
     suspension: Suspending
-    free: Free
-    later: Free
-    empty: Free
-    running: Running
-    slots: Slots
+    free: FreeColumns
+    later: FreeColumns
+    empty: FreeColumns
+    running: RunningJobs
+    slots: TimeSlices
     forms: Forms
     plans: Plans
     scratch: Scratch

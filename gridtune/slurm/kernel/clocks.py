@@ -8,7 +8,7 @@ from __future__ import annotations
 from gridtune.core.compiled import bare, kernel
 from gridtune.slurm.kernel.ordering import sort_waiting
 from gridtune.slurm.kernel.passes import backfill_pass, main_pass
-from gridtune.slurm.kernel.placing import put, room_of, share
+from gridtune.slurm.kernel.placing import add_node, room_of, share
 from gridtune.slurm.kernel.running import NEVER, end_job, follow_use, pass_minutes, put_back, start_job
 
 __all__ = ["advance", "prioritise", "resume", "settle"]
@@ -21,7 +21,7 @@ _CIRCLES = 200
 
 @kernel()
 def settle(world, now):
-    """Decay all usage and add that of the jobs that run: what the decay thread does first."""
+    """Decay all usage and add that of the jobs that run, as the decay thread does first."""
     _settle(bare(world), now)
 
 
@@ -59,7 +59,7 @@ def _go_to(world, now):
     """Make the pool of the nodes in service now."""
     pool, outages, words = world.pool, world.outages, world.rules.words
     for node in range(world.rules.nodes):
-        put(pool, 0, node)
+        add_node(pool, node)
     for i in range(world.rules.outages):
         if not outages.planned[i] and outages.start[i] <= now < outages.end[i]:
             for w in range(words):
@@ -189,7 +189,7 @@ def _resume(world, record, nodes, began, now):
         given += scratch.cpus[i]
         if free.memory[nodes[i]] < 0:
             return False
-    return given >= jobs.tasks[job] * jobs.per_task[job]
+    return given >= jobs.tasks[job] * jobs.cpus_per_task[job]
 
 
 @kernel()
@@ -271,7 +271,7 @@ def _end(world, now):
 
 @kernel()
 def advance(world, ordering, until):
-    """Go on to an instant; what happens at it is left.
+    """Advance to an instant, before its events.
 
     Without an ordering Slurm's priority orders the queue: kernels are compiled for either.
     """

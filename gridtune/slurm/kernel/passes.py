@@ -8,8 +8,18 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`; sources ar
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.ahead import ended_by, find_start, form_of, may_start, usable_nodes
-from gridtune.slurm.kernel.placing import are_many, choose, has, look, put, room_of, share
+from gridtune.slurm.kernel.ahead import (
+    FIRST_WINDOW,
+    ended_by,
+    find_start,
+    form_of,
+    has_some,
+    may_start,
+    start_after,
+    usable_nodes,
+    widened,
+)
+from gridtune.slurm.kernel.placing import are_many, choose, gather, has, measure_room, room_of, share
 from gridtune.slurm.kernel.preempting import (
     choose_over,
     cpus_of,
@@ -23,40 +33,41 @@ from gridtune.slurm.kernel.table import common_nodes, first_slot, next_later, op
 
 __all__ = ["backfill_pass", "main_pass"]
 
-#: Seconds of the first group of ends that a predicted start looks at.
-_FIRST_WINDOW = 30
 #: What the number of slots made is set to once a plan finds no room in the table: the pass ends.
 _FULL = 1 << 40
 
 
 @kernel()
+def _array_key(world, record):
+    """Return the place of a task's array in a partition, -1 for a job that is in no array."""
+    array = world.arrays.array[world.records.job[record]]
+    return array * world.rules.partitions + world.records.partition[record] if array >= 0 else -1
+
+
+@kernel()
 def _reject(world, record):
     """Note that a task could not start in this pass: it stands for all that are left of its array."""
-    array = world.arrays.array[world.records.job[record]]
-    if array >= 0:
-        world.arrays.rejected[array * world.rules.partitions + world.records.partition[record]] = (
-            world.state.passes
-        )
+    key = _array_key(world, record)
+    if key >= 0:
+        world.arrays.rejected[key] = world.state.passes
 
 
 @kernel()
 def _rejected(world, record):
-    arrays, array = world.arrays, world.arrays.array[world.records.job[record]]
-    key = array * world.rules.partitions + world.records.partition[record]
-    return array >= 0 and arrays.rejected[key] == world.state.passes
+    key = _array_key(world, record)
+    return key >= 0 and world.arrays.rejected[key] == world.state.passes
 
 
 @kernel()
 def _note_plan(world, record, planned):
     """Count a plan of a task; a task without one, or one plan too many, ends those of its array."""
-    arrays, array = world.arrays, world.arrays.array[world.records.job[record]]
-    if array < 0:
+    arrays, key = world.arrays, _array_key(world, record)
+    if key < 0:
         return
-    key = array * world.rules.partitions + world.records.partition[record]
     # The number of the pass and, below it, the plans made in it.
     stamp = world.state.passes << 32
     arrays.planned[key] = max(arrays.planned[key], stamp) + planned
-    left = world.rules.bf_max_job_array_resv
+    left, array = world.rules.bf_max_job_array_resv, arrays.array[world.records.job[record]]
     if arrays.most[array] > 0:
         left = min(left, arrays.most[array] - world.limits.used[arrays.counter[array]])
     if planned == 0 or arrays.planned[key] - stamp >= left:
@@ -76,7 +87,7 @@ def _choose_now(world, record, nodes, now):
             world.nodes.near[node] = 0
     for w in range(world.rules.words):
         clear[w] = nodes[w] & ~world.completing[w]
-    look(world, world.free, record, clear)
+    measure_room(world, world.free, record, clear)
     count, source = choose(world, records.job[record]), world.free
     if count == 0:
         count, source = choose_over(world, record, clear, now), world.later
@@ -127,7 +138,7 @@ def main_pass(world, now, depth):
                 _drop_reserved(world, usable, now, records.limit[record])
                 count = _choose_now(world, record, usable, now)
                 if count == 0:
-                    look(world, world.empty, record, usable)
+                    measure_room(world, world.empty, record, usable)
                     held = choose(world, job) == 0
             held = held or too_much(world, record, count)
             if count > 0 and not held:
@@ -176,90 +187,110 @@ def _tell_size(world, free, record, count):
 
 @kernel()
 def _will_run(world, record, avail, now, now_only):
-    """Return when a job could start, -1 if never, and on how many nodes; they are in `scratch.chosen`."""
-    nodes, jobs, records, running = world.nodes, world.jobs, world.records, world.running
-    job, later, room, rules = records.job[record], world.later, world.scratch.room, world.rules
-    look(world, world.free, record, avail)
-    count, source = choose(world, job), world.free
+    """Return when a job could start, -1 if never, and on how many nodes; they are in `scratch.chosen`.
+
+    It can start now on what is free, over jobs that it suspends, or where others must make room for it. Else
+    it starts when running jobs have reached their limits.
+    """
+    job = world.records.job[record]
+    measure_room(world, world.free, record, avail)
+    count, source, going = choose(world, job), world.free, 0
     if count == 0:
-        count, source = choose_over(world, record, avail, now), later
+        count, source = choose_over(world, record, avail, now), world.later
+    if count == 0:
+        going = free_of_preemptable(world, record, avail, now)
+        if going > 0:
+            # The start lies later, but now is when the others must go.
+            measure_room(world, world.later, record, avail)
+            count = choose(world, job)
     if count > 0:
         _tell_size(world, source, record, count)
         return now, count
-    going = free_of_preemptable(world, record, avail, now)
-    if going > 0:
-        look(world, later, record, avail)
-        count = choose(world, job)
-        if count > 0:
-            # Its start lies later, but now is when the others must go.
-            _tell_size(world, later, record, count)
-            return now, count
     if now_only:
         return -1, 0
-    cpus, least, gpus, kind = (
-        jobs.tasks[job] * jobs.per_task[job],
-        jobs.least[job],
-        jobs.gpus[job],
-        records.kind[record],
-    )
-    fitting, total, largest, most = 0, 0, 0, jobs.most[job]
-    for node in range(rules.nodes):
-        if room[node] > 0:
-            fitting += 1
-            total += room[node]
-            largest = max(largest, room[node])
-    window, horizon, i, ends = _FIRST_WINDOW, 0, 0, world.state.running
-    while i < ends:
+    return _start_after_ends(world, record, avail, now, going)
+
+
+@kernel(forceinline=True)
+def _start_after_ends(world, record, avail, now, going):
+    """Return when a job could start as running jobs end by their limits, -1 if never, and on how many nodes.
+
+    Jobs are taken away in groups, in the order of their limits, and after each group the job is tried. A
+    group ends where no other job ends within its window, which is wider for each group. `scratch.room` and
+    `world.later` are what the job could have at first.
+    """
+    state, running = world.state, world.running
+    _total_room(world)
+    window, horizon, place = FIRST_WINDOW, 0, 0
+    while place < state.running:
         last, following = -1, -1
-        while i < ends:
-            other = running.by_limit[i]
-            i += 1
-            begin, stop = running.begin[other], running.begin[other] + running.parts[other]
-            overlaps = False
-            for k in range(begin, stop):
-                if has(avail, 0, running.node[k]):
-                    overlaps = True
-                    break
-            if not overlaps or (going > 0 and goes(world, record, other, now)):
+        while place < state.running:
+            other = running.by_limit[place]
+            place += 1
+            if not has_some(world, avail, other) or (going > 0 and goes(world, record, other, now)):
                 continue
-            end = running.limit_end[other]
             if horizon == 0:
-                horizon = end + _FIRST_WINDOW - end % _FIRST_WINDOW
+                end = running.limit_end[other]
+                horizon = end + FIRST_WINDOW - end % FIRST_WINDOW
             last = other
-            for k in range(begin, stop):
-                node = running.node[k]
-                later.cpus[node] += cpus_of(world, record, other, k, now)
-                later.memory[node] += running.memory[k]
-                later.gpus[node] += jobs.gpus[other]
-                if has(avail, 0, node) and has(records.able, kind, node):
-                    before = room[node]
-                    room[node] = room_of(world, later, record, node)
-                    total += room[node] - before
-                    largest = max(largest, room[node])
-                    if room[node] > 0:
-                        fitting += before == 0
-                        if gpus > 0:
-                            nodes.near[node] = min(255, later.gpus[node])
-            following = _following(world, record, i, now, going)
+            _take_away(world, record, avail, other, now)
+            following = _following(world, record, place, now, going)
             if following < 0 or following > horizon + window:
                 break
         if last < 0:
             break
-        while True:
-            window = window + rules.bf_window_linear if rules.bf_window_linear > 0 else window * 2
-            if following <= horizon + window:
-                break
-        if fitting < least or total < cpus or (most > 0 and most * largest < cpus):
-            continue
-        count = choose(world, job)
+        window = widened(world, window)
+        while following > horizon + window:
+            window = widened(world, window)
+        count = choose(world, world.records.job[record]) if _may_do(world, record) else 0
         if count > 0:
-            _tell_size(world, later, record, count)
-            if rules.later_rules:
-                last = _last_on(world, record, i, count, now, going)
-            end = running.limit_end[last]
-            # What has passed its limit will be killed.
-            return end if end > now else max(now + 1, end + rules.kill_wait + rules.overtime), count
+            _tell_size(world, world.later, record, count)
+            if world.rules.later_rules:
+                last = _last_on(world, record, place, count, now, going)
+            return start_after(world, last, now), count
     return -1, 0
+
+
+@kernel(forceinline=True)
+def _total_room(world):
+    """Sum up `scratch.room`: nodes with some, processors of all, and most of one."""
+    room, state = world.scratch.room, world.state
+    state.room_nodes = state.room_cpus = state.room_most = 0
+    for node in range(world.rules.nodes):
+        if room[node] > 0:
+            state.room_nodes += 1
+            state.room_cpus += room[node]
+            state.room_most = max(state.room_most, room[node])
+
+
+@kernel(forceinline=True)
+def _may_do(world, record):
+    """Tell whether the sums of room do not rule a job out."""
+    state, jobs, job = world.state, world.jobs, world.records.job[record]
+    cpus, most = jobs.tasks[job] * jobs.cpus_per_task[job], jobs.most_nodes[job]
+    enough = state.room_nodes >= jobs.least_nodes[job] and state.room_cpus >= cpus
+    return enough and (most == 0 or most * state.room_most >= cpus)
+
+
+@kernel(forceinline=True)
+def _take_away(world, record, avail, other, now):
+    """Free what a running job has in `world.later`, and renew the room of its nodes for a record."""
+    running, records, later, state = world.running, world.records, world.later, world.state
+    room, gpus = world.scratch.room, world.jobs.gpus[records.job[record]]
+    for k in range(running.begin[other], running.begin[other] + running.parts[other]):
+        node = running.node[k]
+        later.cpus[node] += cpus_of(world, record, other, k, now)
+        later.memory[node] += running.memory[k]
+        later.gpus[node] += world.jobs.gpus[other]
+        if has(avail, 0, node) and has(records.able, records.kind[record], node):
+            before = room[node]
+            room[node] = room_of(world, later, record, node)
+            state.room_cpus += room[node] - before
+            state.room_most = max(state.room_most, room[node])
+            if room[node] > 0:
+                state.room_nodes += before == 0
+                if gpus > 0:
+                    world.nodes.near[node] = min(255, later.gpus[node])
 
 
 @kernel()
@@ -325,75 +356,102 @@ def backfill_pass(world, now):
 
 @kernel()
 def _plan(world, record, now):
-    """Start a job, or reserve nodes for it; return whether it was tested."""
-    slots, state, rules, records = world.slots, world.state, world.rules, world.records
-    job, limit = records.job[record], records.limit[record]
-    scratch, words = world.scratch, rules.words
+    """Start a job, or reserve nodes for it; return whether it was tested.
+
+    It is tested from now on, and then from each instant at which nodes come that have no plan.
+    """
+    state, rules, records = world.state, world.rules, world.records
     now_only = world.priority[record] < rules.bf_min_prio_reserve or (
-        now - world.eligible[job] < rules.bf_min_age_reserve
+        now - world.eligible[records.job[record]] < rules.bf_min_age_reserve
     )
     form = -1 if now_only else form_of(world, record)
-    counted, begin = 0, now
-    while begin <= slots.begin[0] + rules.bf_window:
+    counted, begin, reach = 0, now, now + rules.bf_window
+    while begin <= world.slots.begin[0] + rules.bf_window:
         if form >= 0 and not state.crooked:
             start, count, later, many = _test_by_counting(world, record, form, begin, now)
         else:
             start, count, later, many = _test(world, record, begin, now, now_only)
         counted = max(counted, many)
         if start < 0:
-            if later > 0 and not now_only:
-                begin = later
-                continue
-            break
+            if later == 0 or now_only:
+                break
+            begin = later
+            continue
         start = max(start, begin)
         if start <= now and _is_completing(world, count):
             start, later = now + 1, 0
         if start <= now:
-            planned_count = count
-            for i in range(count):
-                world.intended[i] = scratch.chosen[i]
-            count = _choose_now(world, record, world.usable, now)
-            held = too_much(world, record, count)
-            if count > 0 and not held:
-                start_job(world, record, count, now, now)
-                state.epoch += 1
-            if count > 0 or held:
+            if _start_planned(world, record, count, now):
                 return counted
-            # Others must go first; the nodes are reserved meanwhile.
-            _make_room(world, record, now)
-            state.epoch += 1
-            later, count = 0, planned_count
-            for i in range(count):
-                scratch.chosen[i] = world.intended[i]
+            later = 0
         if now_only:
             return counted
         if 0 < later < start:
             begin = later
             continue
-        low = start // rules.bf_resolution * rules.bf_resolution
-        high = start + limit + (rules.bf_resolution - 1 if rules.later_rules else 0)
-        high = high // rules.bf_resolution * rules.bf_resolution
-        if rules.later_rules:
-            high = max(high, low + rules.bf_resolution)
-        _gather(world, count)
-        if start <= now + rules.bf_window and overlaps(world, low, high):
-            # Without progress 22.05 would try the same until its time is up; later releases go on like this.
+        low, high = _slice_ends(world, start, records.limit[record])
+        gather(world, count, world.picked)
+        if start <= reach and overlaps(world, low, high):
+            # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
             continue
-        if start <= now + rules.bf_window and too_much(world, record, 0):
+        if start <= reach and too_much(world, record, 0):
             return counted
-        state.planned += 1
-        if world.plans.start[job] < 0 or start < world.plans.start[job]:
-            world.plans.start[job] = start
-            for w in range(words):
-                world.plans.nodes[job * words + w] = world.picked[w]
-        if start <= now + rules.bf_window:
-            if state.slots_made >= rules.most_slots:
-                state.slots_made = _FULL
-            else:
-                reserve(world, low, high)
+        _keep_plan(world, record, start)
+        if start <= reach and state.slots_made >= rules.most_slots:
+            state.slots_made = _FULL
+        elif start <= reach:
+            reserve(world, low, high)
         return counted
     return _are_ever_many(world, record, now) if form >= 0 and counted == 0 else counted
+
+
+@kernel(forceinline=True)
+def _start_planned(world, record, count, now):
+    """Start a job whose plan begins now; return whether it is settled: it has started, or a limit holds it.
+
+    Else others must go first, and the nodes chosen, which stand in `scratch.chosen` again, are reserved
+    meanwhile.
+    """
+    state, intended, chosen = world.state, world.intended, world.scratch.chosen
+    for i in range(count):
+        intended[i] = chosen[i]
+    found = _choose_now(world, record, world.usable, now)
+    held = too_much(world, record, found)
+    if found > 0 and not held:
+        start_job(world, record, found, now, now)
+        state.epoch += 1
+    if found > 0 or held:
+        return True
+    _make_room(world, record, now)
+    state.epoch += 1
+    for i in range(count):
+        chosen[i] = intended[i]
+    return False
+
+
+@kernel(forceinline=True)
+def _slice_ends(world, start, limit):
+    """Return the begin and end of the slices that a plan takes: multiples of `bf_resolution`."""
+    resolution, low = (
+        world.rules.bf_resolution,
+        start // world.rules.bf_resolution * world.rules.bf_resolution,
+    )
+    if world.rules.later_rules:
+        high = (start + limit + resolution - 1) // resolution * resolution
+        return low, max(high, low + resolution)
+    return low, (start + limit) // resolution * resolution
+
+
+@kernel(forceinline=True)
+def _keep_plan(world, record, start):
+    """Count a plan, and keep a job's first one: its start and the nodes in `picked`."""
+    plans, job, words = world.plans, world.records.job[record], world.rules.words
+    world.state.planned += 1
+    if plans.start[job] < 0 or start < plans.start[job]:
+        plans.start[job] = start
+        for w in range(words):
+            plans.nodes[job * words + w] = world.picked[w]
 
 
 @kernel()
@@ -447,15 +505,6 @@ def _are_ever_many(world, record, now):
             return 1
         begin = later
     return 0
-
-
-@kernel()
-def _gather(world, count):
-    """Put the nodes chosen into `picked`."""
-    for w in range(world.rules.words):
-        world.picked[w] = 0
-    for i in range(count):
-        put(world.picked, 0, world.scratch.chosen[i])
 
 
 @kernel()

@@ -10,28 +10,65 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 
-__all__ = ["are_many", "choose", "drop", "has", "look", "put", "room_of", "share"]
+__all__ = [
+    "add_node",
+    "are_many",
+    "choose",
+    "copy_free",
+    "fits_better",
+    "gather",
+    "has",
+    "measure_room",
+    "ones",
+    "room_of",
+    "share",
+]
 
-_ONE, _LOW, _SIX = np.uint64(1), np.int64(63), np.int64(6)
+#: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
+_WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
+#: Masks that count the bits of a word: by pairs, by fours, by eights, and of the lowest bit of each byte.
+_PAIRS, _FOURS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_EIGHTS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+_TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
 _HEAVIEST = 1 << 60
 
 
 @kernel()
 def has(bitmaps, begin, node):
     """Tell whether the bitmap that begins at a word holds a node."""
-    return (bitmaps[begin + (node >> _SIX)] >> np.uint64(node & _LOW)) & _ONE != 0
+    return (bitmaps[begin + (node >> _WORD)] >> np.uint64(node & _PLACE)) & _BIT != 0
 
 
 @kernel()
-def put(bitmaps, begin, node):
-    """Add a node to the bitmap that begins at a word."""
-    bitmaps[begin + (node >> _SIX)] |= _ONE << np.uint64(node & _LOW)
+def add_node(bitmap, node):
+    """Add a node to a bitmap."""
+    bitmap[node >> _WORD] |= _BIT << np.uint64(node & _PLACE)
 
 
 @kernel()
-def drop(bitmaps, begin, node):
-    """Take a node out of the bitmap that begins at a word."""
-    bitmaps[begin + (node >> _SIX)] &= ~(_ONE << np.uint64(node & _LOW))
+def ones(word):
+    """Return how many bits of a word are set."""
+    word = word - ((word >> _BIT) & _PAIRS)
+    word = (word & _FOURS) + ((word >> _TWO) & _FOURS)
+    return np.int64((((word + (word >> _FOUR)) & _EIGHTS) * _BYTES) >> _TOP_BYTE)
+
+
+@kernel()
+def gather(world, count, bitmap):
+    """Make a bitmap of the nodes chosen."""
+    for w in range(world.rules.words):
+        bitmap[w] = 0
+    for i in range(count):
+        add_node(bitmap, world.scratch.chosen[i])
+
+
+@kernel()
+def copy_free(world):
+    """Let `world.later` begin with what is free now."""
+    free, later = world.free, world.later
+    for node in range(world.rules.nodes):
+        later.cpus[node], later.memory[node] = free.cpus[node], free.memory[node]
+        later.gpus[node] = free.gpus[node]
 
 
 @kernel()
@@ -50,12 +87,12 @@ def room_of(world, free, record, node):
             return 0
     elif records.per_cpu[record] > 0:
         cpus = min(cpus, free.memory[node] // records.per_cpu[record])
-    return cpus if cpus >= jobs.part[job] and free.gpus[node] >= jobs.gpus[job] else 0
+    return cpus if cpus >= jobs.cpus_per_node[job] and free.gpus[node] >= jobs.gpus[job] else 0
 
 
 @kernel()
-def look(world, free, record, nodes):
-    """Fill in `scratch.room` for a job on a bitmap of nodes, of which so much is free."""
+def measure_room(world, free, record, nodes):
+    """Write into `scratch.room` the processors that each node of a bitmap can give to a job."""
     room, records = world.scratch.room, world.records
     kind, gpus = records.kind[record], world.jobs.gpus[records.job[record]]
     for node in range(world.rules.nodes):
@@ -63,11 +100,11 @@ def look(world, free, record, nodes):
     for w in range(world.rules.words):
         word, node = nodes[w] & records.able[kind + w], w * 64
         while word != 0:
-            if word & _ONE != 0:
+            if word & _BIT != 0:
                 room[node] = room_of(world, free, record, node)
                 if gpus > 0 and room[node] > 0:
                     world.nodes.near[node] = min(255, free.gpus[node])
-            word >>= _ONE
+            word >>= _BIT
             node += 1
 
 
@@ -76,12 +113,7 @@ def are_many(world, bitmap, enough):
     """Tell whether a set has so many nodes."""
     count = 0
     for w in range(world.rules.words):
-        word = bitmap[w]
-        while word != 0:
-            word &= word - np.uint64(1)
-            count += 1
-            if count >= enough:
-                return True
+        count += ones(bitmap[w])
     return count >= enough
 
 
@@ -92,7 +124,7 @@ def choose(world, job):
     Where small nodes lead to a dead end, they are left out, the smallest first.
     """
     nodes, jobs, scratch = world.nodes, world.jobs, world.scratch
-    left, cpus = scratch.left, jobs.tasks[job] * jobs.per_task[job]
+    left, cpus = scratch.left, jobs.tasks[job] * jobs.cpus_per_task[job]
     count, total, largest, size = 0, 0, 0, world.rules.nodes
     for node in range(size):
         left[node] = scratch.room[node]
@@ -101,14 +133,14 @@ def choose(world, job):
             total += left[node]
             largest = max(largest, left[node])
             scratch.weight[node] = (nodes.weight[node] << 8) - nodes.near[node]
-    if jobs.most[job] > 0 and jobs.most[job] * largest < cpus:
+    if jobs.most_nodes[job] > 0 and jobs.most_nodes[job] * largest < cpus:
         return 0
-    while count >= jobs.least[job] and total >= cpus:
-        most = jobs.most[job] if jobs.most[job] > 0 else count
+    while count >= jobs.least_nodes[job] and total >= cpus:
+        most = jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count
         if world.rules.leaves > 0:
-            taken = _by_switch(world, jobs.least[job], cpus, most)
+            taken = _by_switch(world, jobs.least_nodes[job], cpus, most)
         else:
-            taken = _by_order(world, jobs.least[job], cpus, most)
+            taken = _by_order(world, jobs.least_nodes[job], cpus, most)
         if taken > 0:
             _sort(scratch.chosen, taken)
             return taken
@@ -132,6 +164,14 @@ def _sort(numbers, count):
             numbers[k] = numbers[k - 1]
             k -= 1
         numbers[k] = number
+
+
+@kernel(forceinline=True)
+def fits_better(enough, size, best_enough, best_size):
+    """Tell whether some nodes are better than others: the fewest that suffice, else the most."""
+    if enough != best_enough:
+        return enough
+    return size < best_size if enough else size > best_size
 
 
 @kernel()
@@ -171,24 +211,16 @@ def _by_switch(world, need, cpus, most):
                     used[nodes.leaf[node]] = 1
         before = least
     while (need > 0 or cpus > 0) and most > 0:
-        best = -1
+        best, best_enough = -1, False
         for leaf in range(leaves):
             if leaf_nodes[leaf] == 0:
                 continue
-            if best < 0:
-                best = leaf
-                continue
             enough = leaf_nodes[leaf] >= need and leaf_cpus[leaf] >= cpus
-            if used[leaf] != used[best]:
-                better = used[leaf] == 1
-            elif enough != (leaf_nodes[best] >= need and leaf_cpus[best] >= cpus):
-                better = enough
-            elif enough:
-                better = leaf_nodes[leaf] < leaf_nodes[best]
-            else:
-                better = leaf_nodes[leaf] > leaf_nodes[best]
+            better = best < 0 or used[leaf] > used[best]
+            if not better and used[leaf] == used[best]:
+                better = fits_better(enough, leaf_nodes[leaf], best_enough, leaf_nodes[best])
             if better:
-                best = leaf
+                best, best_enough = leaf, enough
         if best < 0:
             return 0
         for node in range(size):
@@ -227,12 +259,8 @@ def _by_order(world, need, cpus, most):
                 better = True
             elif weight[first[run]] > weight[first[best]]:
                 better = False
-            elif enough != best_enough:
-                better = enough
-            elif enough:
-                better = sizes[run] < sizes[best]
             else:
-                better = sizes[run] > sizes[best]
+                better = fits_better(enough, sizes[run], best_enough, sizes[best])
             if better:
                 best, best_enough = run, enough
         if best < 0:
@@ -259,10 +287,10 @@ def share(world, free, record, count):
         if records.whole[record]:
             cpus[i] = nodes.cpus[chosen[i]]
         else:
-            cpus[i] = jobs.part[job] if jobs.per_node[job] > 0 else 0
-    if records.whole[record] or jobs.per_node[job] > 0:
+            cpus[i] = jobs.cpus_per_node[job] if jobs.tasks_per_node[job] > 0 else 0
+    if records.whole[record] or jobs.tasks_per_node[job] > 0:
         return
-    left, step = jobs.tasks[job], jobs.per_task[job]
+    left, step = jobs.tasks[job], jobs.cpus_per_task[job]
     given = True
     while left > 0 and given:
         given = False

@@ -7,8 +7,8 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`; sources ar
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.placing import choose, has, look, put
-from gridtune.slurm.preemption import MODES
+from gridtune.slurm.cluster import MODES
+from gridtune.slurm.kernel.placing import choose, copy_free, gather, has, measure_room
 
 __all__ = [
     "choose_over",
@@ -105,15 +105,6 @@ def find_candidates(world, record, now):
 
 
 @kernel()
-def _copy_free(world):
-    free, later = world.free, world.later
-    for node in range(world.rules.nodes):
-        later.cpus[node], later.memory[node], later.gpus[node] = (
-            free.cpus[node], free.memory[node], free.gpus[node],
-        )  # fmt: skip
-
-
-@kernel()
 def cpus_of(world, record, job, part, now):
     """Return how many processors a record may take, once a job has gone, of those that it has on a node.
 
@@ -159,7 +150,7 @@ def choose_over(world, record, nodes, now):
     if world.rules.suspending == 0:
         return 0
     count, order, reached = find_candidates(world, record, now), world.preemption.order, -_NO_RANK
-    _copy_free(world)
+    copy_free(world)
     while True:
         next_rank = _NO_RANK
         for i in range(count):
@@ -170,7 +161,7 @@ def choose_over(world, record, nodes, now):
         for i in range(count):
             if stays(world, order[i]) and _rank(world, order[i]) == next_rank:
                 _let_go(world, record, order[i], now)
-        look(world, world.later, record, nodes)
+        measure_room(world, world.later, record, nodes)
         picked = choose(world, world.records.job[record])
         if picked > 0:
             return picked
@@ -183,7 +174,7 @@ def free_of_preemptable(world, record, nodes, now):
 
     They are those that have a node of a bitmap, and stand in `preemption.order`.
     """
-    _copy_free(world)
+    copy_free(world)
     if world.rules.preempting == 0:
         return 0
     count, kept, order = find_candidates(world, record, now), 0, world.preemption.order
@@ -225,7 +216,7 @@ def _try_in_order(world, record, nodes, count, now):
     The processors of those that are suspended are free to it anyway.
     """
     order, usable, chosen = world.preemption.order, world.preemption.usable, world.preemption.chosen
-    _copy_free(world)
+    copy_free(world)
     for i in range(count):
         if stays(world, order[i]):
             _let_go(world, record, order[i], now)
@@ -233,14 +224,11 @@ def _try_in_order(world, record, nodes, count, now):
         if stays(world, order[i]) or _overlaps(world, nodes, order[i]) == 0:
             continue
         _let_go(world, record, order[i], now)
-        look(world, world.later, record, nodes)
+        measure_room(world, world.later, record, nodes)
         picked = choose(world, world.records.job[record])
         usable[order[i]] = 0
         if picked > 0:
-            for w in range(world.rules.words):
-                chosen[w] = 0
-            for k in range(picked):
-                put(chosen, 0, world.scratch.chosen[k])
+            gather(world, picked, chosen)
             return i
     return -1
 

@@ -6,7 +6,7 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`. Times are 
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.placing import put
+from gridtune.slurm.kernel.placing import add_node
 from gridtune.slurm.kernel.preempting import cpus_of, find_candidates, stays
 
 __all__ = [
@@ -116,7 +116,7 @@ def too_much(world, record, count):
     limits, jobs, scratch, job = world.limits, world.jobs, world.scratch, world.records.job[record]
     if limits.begin[job] == limits.begin[job + 1]:
         return False
-    cpus, memory, nodes = world.sizes[job], jobs.memory[job] * jobs.least[job], jobs.least[job]
+    cpus, memory, nodes = world.sizes[job], jobs.memory[job] * jobs.least_nodes[job], jobs.least_nodes[job]
     if count > 0:
         cpus, memory, nodes = 0, jobs.memory[job] * count, count
         for i in range(count):
@@ -162,7 +162,7 @@ def start_job(world, record, count, began, now):
 
 @kernel()
 def _set_ends(world, job, now):
-    """Set the ends of a job that starts or is resumed: what it was suspended before does not count."""
+    """Set the ends of a job that starts or is resumed; earlier suspensions do not count."""
     running, rules = world.running, world.rules
     began = running.start[job] + world.suspension.seconds[job]
     limit_end = began + world.records.limit[running.record[job]]
@@ -177,7 +177,7 @@ def _set_ends(world, job, now):
 
 @kernel(apart=True)
 def _take_over(world, record, count, now):
-    """Suspend jobs for one that starts: what is not free it takes from those that would go first.
+    """Suspend jobs for one that starts: it takes processors that are not free from the first candidates.
 
     Which processors of a node a job has is not known, only how many it shares with another one.
     """
@@ -267,7 +267,7 @@ def end_job(world, job, now):
         free.memory[node] += running.memory[i]
         free.gpus[node] += world.jobs.gpus[job]
         if killed:
-            put(world.completing, 0, node)
+            add_node(world.completing, node)
     if state.links > 0:
         _give_back(world, job, now)
     if killed:

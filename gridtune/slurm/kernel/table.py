@@ -7,7 +7,7 @@ bitmap of a slice is a row of `slots.nodes`: rows stay where they are while slic
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.ahead import ones
+from gridtune.slurm.kernel.placing import ones
 
 __all__ = ["common_nodes", "first_slot", "next_later", "open_table", "overlaps", "reserve"]
 

@@ -3,50 +3,49 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from gridtune.slurm.cluster import VERSIONS, Node, Partition, SlurmCluster
+from gridtune.slurm.cluster import MODES, VERSIONS, Node, Partition, SlurmCluster
 from gridtune.slurm.kernel.ahead import STRIDE
 from gridtune.slurm.kernel.arrays import (
-    RULES,
     STATE,
-    Arrays,
     Dependencies,
     Forms,
-    Free,
-    Jobs,
-    Limits,
-    Nodes,
+    FreeColumns,
+    JobArrays,
+    JobColumns,
+    LimitColumns,
+    NodeColumns,
     Outages,
     Plans,
     Preempting,
     Records,
-    Running,
+    RunningJobs,
     Scratch,
-    Slots,
     Suspending,
+    TimeSlices,
     World,
 )
 from gridtune.slurm.kernel.running import MINUTES, NEVER
 from gridtune.slurm.limits import AMOUNTS, limits_on
-from gridtune.slurm.preemption import MODES
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
 from gridtune.types import AnyArray, IntArray
 
 __all__ = ["Phases", "new_world"]
 
+_Table = TypeVar("_Table", bound=NamedTuple)
 #: Nodes in all lists of forms; where there are more forms, those of later jobs have no list.
 _MOST_LISTED = 1_000_000
 
 
 @dataclass(frozen=True)
 class Phases:
-    """When the scheduler's clocks first strike, in seconds: nothing in a log says it.
+    """Phases of the scheduler's clocks, in seconds; a log does not record them.
 
     Attributes
     ----------
@@ -70,12 +69,25 @@ class Phases:
         return Phases(full, backfill, full % 30, tick)
 
 
+#: Columns of jobs that are attributes of requests.
+_REQUESTED = (
+    *("submit", "nodes", "least_nodes", "most_nodes", "tasks", "tasks_per_node"),
+    *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed"),
+)
+
+
 def _column(values: Iterable[int]) -> IntArray:
     return np.array(list(values), dtype=np.int64)
 
 
-def _empty(size: int, value: int = 0) -> IntArray:
+def _full(size: int, value: int = 0) -> IntArray:
     return np.full(size, value, dtype=np.int64)
+
+
+def _table(kind: Callable[..., _Table], size: int, **columns: AnyArray) -> _Table:
+    """Return a table: the columns given, by name, and zeros in its others."""
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    return kind(**{name: columns[name] if name in columns else _full(size) for name in names})
 
 
 def new_world(
@@ -83,128 +95,111 @@ def new_world(
 ) -> World:
     """Return a replay, from an instant on, of jobs in the order of submission; none has started yet."""
     count, jobs = len(cluster.nodes), len(requests)
-    words = (count + 63) // 64
-    bits = _Bits(count, words)
-    partitions = list(cluster.partitions)
+    bits = _Bits(count)
     number_of = {name: number for number, name in enumerate(tree.users)}
     users = {name: number for number, name in enumerate(dict.fromkeys(request.user for request in requests))}
     pairs = [(job, name) for job, request in enumerate(requests) for name in request.partitions]
-    leaf = _empty(count, -1)
+    leaf = _full(count, -1)
     for number, members in enumerate(cluster.leaves):
         leaf[list(members)] = number
     records = _records(cluster, requests, pairs, bits, leaf)
     most = [_most_parts(request, count) for request in requests]
-    rules = _rules(cluster, phases)
-    for name, size in zip(
-        ("nodes", "words", "users", "assocs", "jobs"),
-        (count, words, len(users), len(tree.users), jobs),
-        strict=True,
-    ):
-        rules[name] = size
-    clocks = cluster.clocks
-
-    gpus = _column(sum(node.gpus.values()) for node in cluster.nodes)
-    cpus, memory = (
-        _column(node.cpus for node in cluster.nodes),
-        _column(node.memory for node in cluster.nodes),
-    )
-    first_record = np.searchsorted(records.job, np.arange(jobs + 1))
-    state = np.zeros((), STATE)
-    state["due"], state["last_pass"], state["last_tick"], state["clock"] = NEVER, begin - 60, -NEVER, begin
-    state["edge"], state["direct"], state["back"] = begin - 1, NEVER, NEVER
-    state["next_backfill"] = begin + (phases.backfill - begin) % clocks.bf_interval
+    sizes = {
+        "nodes": count,
+        "words": bits.words,
+        "users": len(users),
+        "assocs": len(tree.users),
+        "jobs": jobs,
+    }
+    rules = _rules(cluster, phases, sizes)
+    of_node = {
+        "cpus": _column(node.cpus for node in cluster.nodes),
+        "memory": _column(node.memory for node in cluster.nodes),
+        "gpus": _column(sum(node.gpus.values()) for node in cluster.nodes),
+    }
+    of_job = {name: _column(getattr(one, name) for one in requests) for name in _REQUESTED}
+    limits, arrays = _limits(cluster, requests)
     out = {
         node
         for outage in cluster.outages
         if not outage.planned and outage.start <= begin < outage.end
         for node in outage.nodes
     }
-    most_slots = int(rules["most_slots"])
+    room = int(rules["most_slots"]) + 4
+    bitmaps = ("avail", "usable", "clear", "completing", "fits", "offered", "picked")
     return World(
-        Nodes(cpus, memory, gpus, _column(node.weight for node in cluster.nodes), leaf, _empty(count)),
-        Jobs(
-            _column(request.submit for request in requests),
-            _column(max(1, request.run_time) for request in requests),
-            _column(request.nodes for request in requests),
-            _column(request.least_nodes for request in requests),
-            _column(request.most_nodes for request in requests),
-            _column(request.tasks for request in requests),
-            _column(request.tasks_per_node for request in requests),
-            _column(request.cpus_per_task for request in requests),
-            _column(request.cpus_per_node for request in requests),
-            _column(request.memory for request in requests),
-            _column(request.gpus for request in requests),
-            _column(request.failed for request in requests),
-            _column(cluster.requeue if request.requeue is None else request.requeue for request in requests),
-            _column(users[request.user] for request in requests),
-            _column(number_of[request.account, request.user] for request in requests),
-            first_record.astype(np.int64),
+        nodes=_table(
+            NodeColumns, count, **of_node, weight=_column(node.weight for node in cluster.nodes), leaf=leaf
         ),
-        records,
-        np.array([bits.of(cluster.partitions[name].nodes) for name in partitions], dtype=np.uint64).reshape(
-            -1
+        jobs=JobColumns(
+            **of_job,
+            run=_column(max(1, request.run_time) for request in requests),
+            requeue=_column(
+                cluster.requeue if request.requeue is None else request.requeue for request in requests
+            ),
+            user=_column(users[request.user] for request in requests),
+            assoc=_column(number_of[request.account, request.user] for request in requests),
+            records=np.searchsorted(records.job, np.arange(jobs + 1)).astype(np.int64),
         ),
-        Outages(
-            _column(outage.start for outage in cluster.outages),
-            _column(outage.end for outage in cluster.outages),
-            _column(outage.planned for outage in cluster.outages),
-            np.concatenate([bits.of(()), *(bits.of(outage.nodes) for outage in cluster.outages)])[words:],
+        records=records,
+        partitions=bits.rows(partition.nodes for partition in cluster.partitions.values()),
+        outages=Outages(
+            start=_column(outage.start for outage in cluster.outages),
+            end=_column(outage.end for outage in cluster.outages),
+            planned=_column(outage.planned for outage in cluster.outages),
+            nodes=bits.rows(outage.nodes for outage in cluster.outages),
         ),
-        *_limits(cluster, requests),
-        _dependencies(requests),
-        _preempting(cluster, jobs, words),
-        _suspending(cluster, jobs),
-        Free(cpus.copy(), memory.copy(), gpus.copy()),
-        Free(cpus.copy(), memory.copy(), gpus.copy()),
-        Free(cpus, memory, gpus),
-        Running(
-            _empty(jobs),
-            _empty(jobs, NEVER),
-            _empty(jobs),
-            _empty(jobs),
-            np.cumsum([0, *most], dtype=np.int64),
-            _empty(jobs),
-            *(_empty(sum(most)) for _ in range(3)),
-            *(_empty(jobs) for _ in range(2)),
+        limits=limits,
+        arrays=arrays,
+        dependencies=_dependencies(requests),
+        preemption=_preempting(cluster, jobs, bits),
+        suspension=_suspending(cluster, jobs),
+        free=FreeColumns(**{name: column.copy() for name, column in of_node.items()}),
+        later=FreeColumns(**{name: column.copy() for name, column in of_node.items()}),
+        empty=FreeColumns(**of_node),
+        running=_table(
+            RunningJobs,
+            jobs,
+            start=_full(jobs, NEVER),
+            begin=np.cumsum([0, *most], dtype=np.int64),
+            **{name: _full(sum(most)) for name in ("node", "cpus", "memory")},
         ),
-        Slots(
-            _empty(most_slots + 4),
-            _empty(most_slots + 4),
-            _empty(most_slots + 4),
-            np.arange(most_slots + 4),
-            np.zeros((most_slots + 4) * words, np.uint64),
+        slots=_table(TimeSlices, room, row=np.arange(room), nodes=bits.empty(room)),
+        forms=_forms(cluster, int(records.form.max(initial=-1)) + 1, leaf, bits),
+        plans=Plans(start=_full(jobs, -1), nodes=bits.empty(jobs)),
+        scratch=_table(
+            Scratch,
+            count,
+            **{name: _full(len(cluster.leaves)) for name in ("leaf_nodes", "leaf_cpus", "leaf_used")},
         ),
-        _forms(cluster, int(records.form.max(initial=-1)) + 1, leaf, bits),
-        Plans(_empty(jobs, -1), np.zeros(jobs * words, np.uint64)),
-        Scratch(
-            *(_empty(count) for _ in range(5)),
-            *(_empty(len(cluster.leaves)) for _ in range(3)),
-            *(_empty(count) for _ in range(3)),
-        ),
-        np.zeros(words, np.uint64),
-        np.zeros(words, np.uint64),
-        np.zeros(words, np.uint64),
-        bits.of(set(range(count)) - out),
-        np.zeros(words, np.uint64),
-        np.zeros(words, np.uint64),
-        np.zeros(words, np.uint64),
-        np.zeros(words, np.uint64),
-        _empty(count),
-        _empty(len(partitions)),
-        _empty(len(users)),
-        _empty(jobs),
-        _column(request.cpus for request in requests),
-        _column(request.submit for request in requests),
-        _empty(len(pairs)),
-        _empty(len(pairs)),
-        np.zeros(len(tree.users)),
-        tree.factors(np.zeros(len(tree.users)), cluster.priorities),
-        state,
-        rules,
+        **{name: bits.empty(1) for name in bitmaps},
+        pool=bits.of(set(range(count)) - out),
+        intended=_full(count),
+        failed=_full(len(cluster.partitions)),
+        looked=_full(len(users)),
+        waiting=_full(jobs),
+        sizes=_column(request.cpus for request in requests),
+        eligible=of_job["submit"].copy(),
+        order=_full(len(pairs)),
+        priority=_full(len(pairs)),
+        usage=np.zeros(len(tree.users)),
+        factor=tree.factors(np.zeros(len(tree.users)), cluster.priorities),
+        state=_state(cluster, phases, begin),
+        rules=rules,
     )
 
 
-def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[Limits, Arrays]:
+def _state(cluster: SlurmCluster, phases: Phases, begin: int) -> AnyArray:
+    state = np.zeros((), STATE)
+    for name in ("due", "direct", "back"):
+        state[name] = NEVER
+    state["clock"], state["edge"] = begin, begin - 1
+    state["last_pass"], state["last_tick"] = begin - 60, -NEVER
+    state["next_backfill"] = begin + (phases.backfill - begin) % cluster.clocks.bf_interval
+    return state
+
+
+def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitColumns, JobArrays]:
     begin, entries = [0], []
     counters: dict[Hashable, int] = {}
     numbers: dict[int, int] = {}
@@ -227,15 +222,20 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[Limits,
             numbers[request.array] = len(numbers)
             most.append(request.array_most)
             array_counters.append(entries[-1][0] if request.array_most else -1)
-    counter_, of_, most_ = np.array(entries, np.int64).reshape(-1, 3).T.copy()
-    keys = len(numbers) * len(cluster.partitions)
-    return Limits(_column(begin), counter_, of_, most_, _empty(len(counters))), Arrays(
-        _column(numbers.get(request.array, -1) if request.array else -1 for request in requests),
-        _column(most),
-        _column(array_counters),
-        _empty(keys),
-        _empty(keys),
+    columns = dict(zip(("counter", "of", "most"), _columns(entries, 3), strict=True))
+    table = LimitColumns(begin=_column(begin), used=_full(len(counters)), **columns)
+    return table, _table(
+        JobArrays,
+        len(numbers) * len(cluster.partitions),
+        array=_column(numbers.get(request.array, -1) if request.array else -1 for request in requests),
+        most=_column(most),
+        counter=_column(array_counters),
     )
+
+
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> AnyArray:
+    """Return the columns of rows, contiguous each."""
+    return np.array(rows, np.int64).reshape(-1, width).T.copy()
 
 
 def _dependencies(requests: Sequence[Request]) -> Dependencies:
@@ -245,7 +245,7 @@ def _dependencies(requests: Sequence[Request]) -> Dependencies:
         members[request.array or request.number].append(job)
     conditions: list[tuple[int, int, int]] = []
     of: list[list[int]] = [[] for _ in requests]
-    unmet = _empty(len(requests))
+    unmet = _full(len(requests))
     #: By user and name: the jobs that the next singleton waits for.
     before: dict[tuple[str, str], list[int]] = defaultdict(list)
     for job, request in enumerate(requests):
@@ -264,28 +264,26 @@ def _dependencies(requests: Sequence[Request]) -> Dependencies:
             for parent in parents:
                 of[parent].append(len(conditions))
             conditions.append((job, DEPENDENCIES.index(kind), len(parents)))
-    job_, kind_, left = np.array(conditions, np.int64).reshape(-1, 3).T.copy()
-    begin = np.cumsum([0, *map(len, of)], dtype=np.int64)
-    flat = _column(condition for some in of for condition in some)
-    return Dependencies(begin, flat, job_, kind_, left, unmet)
+    return Dependencies(
+        begin=np.cumsum([0, *map(len, of)], dtype=np.int64),
+        of=_column(condition for some in of for condition in some),
+        unmet=unmet,
+        **dict(zip(("job", "kind", "left"), _columns(conditions, 3), strict=True)),
+    )
 
 
-def _preempting(cluster: SlurmCluster, jobs: int, words: int) -> Preempting:
+def _preempting(cluster: SlurmCluster, jobs: int, bits: _Bits) -> Preempting:
     classes = cluster.preemption.classes
     values = list(classes.values())
-    return Preempting(
-        _column(other in one.preempts for one in values for other in classes),
-        _column(MODES.index(one.mode) for one in values),
-        _column(one.rank for one in values),
-        _column(one.grace for one in values),
-        _column(one.exempt for one in values),
-        _empty(jobs, -NEVER),
-        _empty(jobs, NEVER),
-        _empty(jobs),
-        _empty(jobs),
-        _empty(jobs),
-        _empty(jobs),
-        np.zeros(words, np.uint64),
+    return _table(
+        Preempting,
+        jobs,
+        may=_column(other in one.preempts for one in values for other in classes),
+        mode=_column(MODES.index(one.mode) for one in values),
+        **{name: _column(getattr(one, name) for one in values) for name in ("rank", "grace", "exempt")},
+        since=_full(jobs, -NEVER),
+        back=_full(jobs, NEVER),
+        chosen=bits.empty(1),
     )
 
 
@@ -296,42 +294,52 @@ def _suspends(cluster: SlurmCluster) -> bool:
 def _suspending(cluster: SlurmCluster, jobs: int) -> Suspending:
     """Make room for links, fewer for each processor than there are classes, and for suspensions."""
     some = _suspends(cluster)
-    links = (_empty(some * cluster.cpus * len(cluster.preemption.classes)) for _ in range(4))
-    return Suspending(_empty(jobs, NEVER), _empty(jobs), _empty(some * 3 * 2 * jobs), *links)
+    return _table(
+        Suspending,
+        some * cluster.cpus * len(cluster.preemption.classes),
+        since=_full(jobs, NEVER),
+        seconds=_full(jobs),
+        over=_full(some * 3 * 2 * jobs),
+    )
 
 
 class _Bits:
     """Makes bitmaps of numbers of nodes."""
 
-    def __init__(self, count: int, words: int) -> None:
-        self.count, self.words = count, words
+    def __init__(self, count: int) -> None:
+        self.count, self.words = count, (count + 63) // 64
 
     def of(self, nodes: Iterable[int]) -> AnyArray:
         inside = np.zeros(64 * self.words, dtype=bool)
         inside[list(nodes)] = True
         return np.packbits(inside, bitorder="little").view(np.uint64)
 
+    def empty(self, rows: int) -> AnyArray:
+        return np.zeros(rows * self.words, np.uint64)
+
+    def rows(self, some: Iterable[Iterable[int]]) -> AnyArray:
+        """Return bitmaps one after the other."""
+        return np.concatenate([self.empty(0), *map(self.of, some)])
+
 
 def _forms(cluster: SlurmCluster, forms: int, leaf: IntArray, bits: _Bits) -> Forms:
-    count, words = bits.count, bits.words
     weights = np.array([node.weight for node in cluster.nodes])
-    levels = [bits.of(np.flatnonzero(weights == weight).tolist()) for weight in np.unique(weights)]
     members = [np.flatnonzero(leaf == number).tolist() for number in range(len(cluster.leaves))]
-    return Forms(
-        _empty(forms),
-        _empty(forms),
-        _empty(forms * count),
-        _empty(forms * count),
-        np.zeros(forms * (count // STRIDE + 1) * words, np.uint64),
-        np.concatenate(levels),
-        np.concatenate([bits.of(()), *map(bits.of, members)])[words:],
-        _column(min(nodes) // 64 if nodes else 0 for nodes in members),
-        _column(max(nodes) // 64 + 1 if nodes else 0 for nodes in members),
+    return _table(
+        Forms,
+        forms,
+        node=_full(forms * bits.count),
+        ended=_full(forms * bits.count),
+        marks=bits.empty(forms * (bits.count // STRIDE + 1)),
+        levels=bits.rows(np.flatnonzero(weights == weight).tolist() for weight in np.unique(weights)),
+        leaves=bits.rows(members),
+        leaf_first=_column(min(nodes) // 64 if nodes else 0 for nodes in members),
+        leaf_stop=_column(max(nodes) // 64 + 1 if nodes else 0 for nodes in members),
     )
 
 
 class _Counting(NamedTuple):
-    """How nodes are counted for a request: the processors that each must have, and two facts.
+    """Rules to count nodes for a request: the processors that each must have, and two facts.
 
     `steady` is the size that each test gives to it, -1 if that varies. It is plain if a node with room for
     its part always takes it one node nearer to its end, whatever more that node has: then the choice by
@@ -344,7 +352,7 @@ class _Counting(NamedTuple):
 
 
 def _counting(request: Request, whole: bool, suiting: Iterable[Node], by_switch: bool) -> _Counting:
-    """Say how nodes are counted; `by_switch` is True if all that suit have a switch and none has GPUs."""
+    """Return the rules; `by_switch` is True if all nodes that suit have a switch and none has GPUs."""
     least, one_node = request.least_nodes, request.most_nodes == 1
     even = request.most_nodes == least
     cpus = {node.cpus for node in suiting}
@@ -369,13 +377,12 @@ def _records(
     kinds: dict[tuple[object, ...], int] = {}
     forms: dict[tuple[object, ...], int] = {}
     counting: dict[tuple[object, ...], _Counting] = {}
-    leaves = len(cluster.leaves) > 0
     # Where others must go, or nodes are reserved, counting does not do.
     most_forms = _MOST_LISTED // bits.count
     if any(outage.planned for outage in cluster.outages) or _preempts(cluster):
         most_forms = 0
     suits, able = [bits.of(())], [bits.of(())]
-    columns: list[tuple[int, ...]] = []
+    rows: list[tuple[int, ...]] = []
     fixed = np.zeros(len(pairs))
     numbers = {name: number for number, name in enumerate(cluster.partitions)}
     groups = {name: number for number, name in enumerate(cluster.preemption.classes)}
@@ -384,37 +391,33 @@ def _records(
     best_qos = max((qos.priority for qos in cluster.qos.values()), default=0) or 1
     for k, (job, name) in enumerate(pairs):
         request, partition = requests[job], cluster.partitions[name]
-        key = (name, *request.shape)
-        per_cpu = 0 if request.memory else partition.memory_per_cpu
-        whole = int(request.is_whole_in(partition))
-        if key not in kinds:
-            kinds[key] = len(suits) * bits.words
-            suiting = [kind for kind in nodes[name] if request.suits(kind[0], partition)]
-            suits.append(bits.of(n for _, numbers in suiting for n in numbers))
-            able.append(bits.of(n for node, numbers in suiting if request.has_gpus(node) for n in numbers))
-        row = (job, numbers[name], partition.tier, request.limit_in(partition), per_cpu, whole, kinds[key])
-        asked = (
-            request.tasks,
-            request.tasks_per_node,
-            request.cpus_per_task,
-            request.nodes,
-            request.most_nodes,
-        )
-        if (kinds[key], whole, *asked) not in counting:
-            suiting = [kind for kind in nodes[name] if request.suits(kind[0], partition)]
-            by_switch = leaves and all(not node.gpus and (leaf[some] >= 0).all() for node, some in suiting)
-            counting[kinds[key], whole, *asked] = _counting(
-                request, bool(whole), (node for node, _ in suiting), by_switch
+        whole = request.is_whole_in(partition)
+        kind = (name, *request.shape)
+        asked = (request.tasks, request.tasks_per_node, request.cpus_per_task, request.nodes)
+        case = (*kind, whole, *asked, request.most_nodes)
+        if case not in counting:
+            suiting = [one for one in nodes[name] if request.suits(one[0], partition)]
+            if kind not in kinds:
+                kinds[kind] = len(suits) * bits.words
+                suits.append(bits.of(n for _, members in suiting for n in members))
+                has_gpus = (members for node, members in suiting if request.has_gpus(node))
+                able.append(bits.of(n for members in has_gpus for n in members))
+            by_switch = len(cluster.leaves) > 0 and all(
+                not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
             )
-        counted = counting[kinds[key], whole, *asked]
-        form = -1
+            counting[case] = _counting(request, whole, (node for node, _ in suiting), by_switch)
+        per_cpu = 0 if request.memory else partition.memory_per_cpu
+        counted, form = counting[case], -1
         if counted.steady >= 0:
-            form = forms.setdefault((kinds[key], per_cpu, whole, counted.need), len(forms))
+            form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
-        columns.append((*row, group, form if form < most_forms else -1, *counted))
+        limit = request.limit_in(partition)
+        row = (job, numbers[name], partition.tier, limit, per_cpu, whole, kinds[kind], group)
+        rows.append((*row, form if form < most_forms else -1, *counted))
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos)
-    first, last = np.split(np.array(columns, np.int64).reshape(-1, 12).T.copy(), [6])
-    return Records._make([*first, fixed, *last, np.concatenate(suits), np.concatenate(able)])
+    names = ("job", "partition", "tier", "limit", "per_cpu", "whole", "kind", "group", "form")
+    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 12), strict=True))
+    return Records(fixed=fixed, suits=np.concatenate(suits), able=np.concatenate(able), **columns)
 
 
 def _preempts(cluster: SlurmCluster) -> bool:
@@ -449,39 +452,40 @@ def _most_parts(request: Request, nodes: int) -> int:
     return min(nodes, request.most_nodes or tasks)
 
 
-def _rules(cluster: SlurmCluster, phases: Phases) -> AnyArray:
-    rules = np.zeros((), RULES)
-    clocks, priorities = cluster.clocks, cluster.priorities
-    values = {
-        **{name: value for name, value in vars(clocks).items() if name in (RULES.names or ())},
+def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> AnyArray:
+    """Return the constants of a replay as a record; kernels read its fields by name."""
+    clocks, priorities, preemption = cluster.clocks, cluster.priorities, cluster.preemption
+    whole = {
+        **vars(clocks),
+        **counts,
+        **{
+            name: getattr(preemption, name)
+            for name in ("youngest_first", "strict_order", "reorder_count", "pause")
+        },
         "bf_window": 60 * clocks.bf_window,
         "most_slots": clocks.bf_node_space_size or clocks.bf_max_job_test,
         "backfill": cluster.backfill,
         "multifactor": priorities.multifactor,
         "max_age": priorities.max_age,
+        "favor_small": priorities.favor_small,
         "kill_wait": cluster.kill_wait,
         "overtime": cluster.overtime,
         "later_rules": cluster.version != VERSIONS[0],
         "leaves": len(cluster.leaves),
         "partitions": len(cluster.partitions),
-        "full_phase": phases.full,
-        "timeout_phase": phases.timeout,
-        "age": priorities.age,
-        "fair_share": priorities.fair_share,
-        "size": priorities.size,
-        "favor_small": priorities.favor_small,
-        "cpus": cluster.cpus,
         "outages": len(cluster.outages),
-        "groups": len(cluster.preemption.classes),
+        "cpus": cluster.cpus,
+        "levels": len({node.weight for node in cluster.nodes}),
+        "groups": len(preemption.classes),
         "preempting": _preempts(cluster),
         "suspending": _suspends(cluster),
-        "levels": len({node.weight for node in cluster.nodes}),
-        **{
-            name: getattr(cluster.preemption, name)
-            for name in ("youngest_first", "strict_order", "reorder_count", "pause")
-        },
+        "full_phase": phases.full,
+        "timeout_phase": phases.timeout,
+        "scored": False,
+    }
+    real = {
+        **{name: getattr(priorities, name) for name in ("age", "fair_share", "size")},
         "rate": 1 - 0.693 / priorities.half_life if priorities.half_life else 1.0,
     }
-    for name, value in values.items():
-        rules[name] = value
-    return rules
+    kinds = [*((name, np.int64) for name in whole), *((name, np.float64) for name in real)]
+    return np.array((*whole.values(), *real.values()), np.dtype(kinds))

@@ -17,7 +17,7 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.crew import Crew
 
-__all__ = ["Block", "BlockQueue", "Busy", "Driver", "Sink", "SweepDriver"]
+__all__ = ["Block", "BlockQueue", "Busy", "Sink", "SweepDriver"]
 
 #: Seconds of work below which a block does not pay for handing it out.
 _WORTHWHILE_SECONDS = 2.0
@@ -34,7 +34,7 @@ _DEATHS_TO_GIVE_UP = 2
 _DEATHS_TO_GIVE_UP_AMONG_OTHERS = 5
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Block:
     """Some cells for one worker.
 
@@ -51,14 +51,6 @@ class Block:
     number: int
     cells: tuple[Cell, ...]
     careful: bool = False
-
-    def __repr__(self) -> str:
-        # Tune writes it into the names of trials.
-        return f"{self.number}"
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Block:
-        # Tune copies what it is given; a block never changes.
-        return self
 
 
 class BlockQueue:
@@ -107,11 +99,12 @@ class BlockQueue:
     def take(self) -> Block | None:
         """Return the next block, or None when there is nothing to hand out now."""
         if self._suspects:
-            return self.hand_out(self._suspects.popleft(), careful=True)
+            return self._hand_out(self._suspects.popleft(), careful=True)
         if not self._waiting:
             return None
         size = min(self.fair_size(), len(self._waiting))
-        return self.hand_out([self._waiting.popleft() for _ in range(size)])
+        cells = [self._waiting.popleft() for _ in range(size)]
+        return self._hand_out(cells, careful=self._timeout is not None)
 
     def recall(self, number: int) -> None:
         """Take back the cells that a block's worker, which is between two cells, has not run."""
@@ -130,11 +123,9 @@ class BlockQueue:
         worthwhile = _WORTHWHILE_SECONDS / max(self._seconds / self._timed, 1e-6)
         return max(1, min(_LARGEST_BLOCK, math.ceil(max(even, min(worthwhile, left / self.workers)))))
 
-    def hand_out(self, cells: Sequence[Cell], *, careful: bool | None = None) -> Block:
-        """Return a block of these cells, which must not be waiting."""
+    def _hand_out(self, cells: Sequence[Cell], *, careful: bool) -> Block:
         self._count += 1
-        sure = self._timeout is not None if careful is None else careful
-        block = self._out[self._count] = Block(self._count, tuple(cells), sure)
+        block = self._out[self._count] = Block(self._count, tuple(cells), careful)
         return block
 
     def report(self, number: int, results: Sequence[CellResult]) -> None:
@@ -221,8 +212,8 @@ class _Run:
     heard: float | None
 
 
-class Driver:
-    """Bookkeeping of the workers of a sweep.
+class SweepDriver:
+    """Bookkeeping of the workers of a sweep, which take block after block, whichever comes next.
 
     Parameters
     ----------
@@ -250,51 +241,68 @@ class Driver:
         self._unfit: dict[str, str] = {}
         self._results: list[CellResult] = []
         self._busy = 0
+        self._workers: set[str] = set()
+        #: Workers that are ready and have no block.
+        self._idle: dict[str, None] = {}
+
+    @property
+    def report_seconds(self) -> float:
+        """Seconds of work after which a worker is to send its results."""
+        return max(_REPORT_SECONDS, _REPORT_SECONDS_PER_WORKER * self.crew.workers)
 
     @property
     def over(self) -> bool:
         """True if there is nothing more to run."""
         return self.fault is not None or self.queue.left == 0
 
-    @property
-    def busy(self) -> int:
-        """Workers that run cells."""
-        return sum(run.heard is not None for run in self._runs.values())
-
     def follow(self) -> None:
         """Adapt to nodes that have joined or left: blocks become smaller or larger with them."""
         if self.crew.follow():
             self.queue.workers = self.crew.workers
 
-    def begin(self, worker: str, block: Block, *, alive: bool) -> None:
-        """Give a worker a block; `alive` if a death from now on may be a cell's fault."""
-        self._runs[worker] = _Run(block, time.monotonic() if alive else None)
-        self._count_busy()
+    def wants(self, worker: str) -> bool:
+        """Return whether one more worker is wanted now, and count this one as started if so."""
+        without_block = len(self._workers) - len(self._runs) - len(self._unfit)
+        wanted = not self.over and len(self._workers) < self.crew.workers
+        if wanted and self.queue.waiting > without_block:
+            self._workers.add(worker)
+            return True
+        return False
 
-    def sign_of_life(self, worker: str) -> None:
-        """Note that a worker runs its block."""
-        self._runs[worker].heard = time.monotonic()
-        self._count_busy()
+    def ready(self, worker: str) -> None:
+        """Take a worker that can run cells."""
+        self._unfit.pop(worker, None)
+        self._idle[worker] = None
 
-    def report(self, worker: str, results: Sequence[CellResult]) -> None:
-        """Take results of a worker's block; `deliver` passes them on."""
-        self.sign_of_life(worker)
-        self.queue.report(self._runs[worker].block.number, results)
+    def hand_out(self) -> Iterator[tuple[str, Block]]:
+        """Yield idle workers with the blocks that they are to run."""
+        while self._idle and self.fault is None:
+            block = self.queue.take()
+            if block is None:
+                return
+            worker, _ = self._idle.popitem()
+            # A careful block begins with a sign of life.
+            self._runs[worker] = _Run(block, None if block.careful else time.monotonic())
+            self._count_busy()
+            yield worker, block
+
+    def received(self, worker: str, results: Sequence[CellResult], left: int) -> None:
+        """Take results, which `deliver` passes on; the worker is idle if no cells of its block are left."""
+        run = self._runs[worker]
+        run.heard = time.monotonic()
+        self.queue.report(run.block.number, results)
         self._results += results
-
-    def release(self, worker: str) -> None:
-        """Take a worker's block away; the cells that it has not run are dealt out again."""
-        run = self._runs.pop(worker, None)
-        if run is not None:
+        if not left:
+            del self._runs[worker]
             self.queue.recall(run.block.number)
+            self._idle[worker] = None
         self._count_busy()
 
     def unfit(self, worker: str, reason: str) -> None:
-        """Give a worker that cannot run cells no more of them; without any other the sweep ends.
+        """Give a worker that cannot run cells none of them; without any other the sweep ends.
 
         It keeps its place: Ray would start another in it, which would fail again.
         """
-        self.release(worker)
         self._unfit[worker] = reason
         if len(self._unfit) >= self.crew.workers:
             self.fault = self.fault or SweepError(
@@ -304,10 +312,12 @@ class Driver:
             )
 
     def died(self, worker: str, error: str | None) -> None:
-        """Deal with a worker's death: its block runs again, or a cell is given up."""
+        """Deal with a worker's death: its block runs again, or a cell is given up; another may be started."""
         text = " ".join(error.split())[:_ERROR_CHARACTERS] if error else "no reason known"
         run = self._runs.pop(worker, None)
         self._unfit.pop(worker, None)
+        self._workers.discard(worker)
+        self._idle.pop(worker, None)
         if run is None:
             self.queue.deaths_in_a_row += 1
         elif run.heard is None or _NODE_GONE.search(text):
@@ -335,59 +345,7 @@ class Driver:
                 self.fault = self.fault or fault
 
     def _count_busy(self) -> None:
-        if self.busy != self._busy:
-            self._busy = self.busy
-            self._say_busy(self._busy)
-
-
-class SweepDriver(Driver):
-    """The driver of workers that take block after block, whichever comes next."""
-
-    def __init__(self, queue: BlockQueue, *, sink: Sink, busy: Busy, crew: Crew) -> None:
-        super().__init__(queue, sink=sink, busy=busy, crew=crew)
-        self._workers: set[str] = set()
-        #: Workers that are ready and have no block.
-        self._idle: dict[str, None] = {}
-
-    @property
-    def report_seconds(self) -> float:
-        """Seconds of work after which a worker is to send its results."""
-        return max(_REPORT_SECONDS, _REPORT_SECONDS_PER_WORKER * self.crew.workers)
-
-    def wants(self, worker: str) -> bool:
-        """Return whether one more worker is wanted now, and count this one as started if so."""
-        without_block = len(self._workers) - len(self._runs) - len(self._unfit)
-        wanted = not self.over and len(self._workers) < self.crew.workers
-        if wanted and self.queue.waiting > without_block:
-            self._workers.add(worker)
-            return True
-        return False
-
-    def ready(self, worker: str) -> None:
-        """Take a worker that can run cells."""
-        self._unfit.pop(worker, None)
-        self._idle[worker] = None
-
-    def received(self, worker: str, results: Sequence[CellResult], left: int) -> None:
-        """Take results; the worker is idle if no cells of its block are left."""
-        self.report(worker, results)
-        if not left:
-            self.release(worker)
-            self._idle[worker] = None
-
-    def died(self, worker: str, error: str | None) -> None:
-        """Deal with a worker's death; another may be started in its place."""
-        self._workers.discard(worker)
-        self._idle.pop(worker, None)
-        super().died(worker, error)
-
-    def hand_out(self) -> Iterator[tuple[str, Block]]:
-        """Yield idle workers with the blocks that they are to run."""
-        while self._idle and self.fault is None:
-            block = self.queue.take()
-            if block is None:
-                return
-            worker, _ = self._idle.popitem()
-            # A careful block begins with a sign of life.
-            self.begin(worker, block, alive=not block.careful)
-            yield worker, block
+        busy = sum(run.heard is not None for run in self._runs.values())
+        if busy != self._busy:
+            self._busy = busy
+            self._say_busy(busy)

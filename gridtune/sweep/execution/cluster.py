@@ -12,7 +12,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gridtune.core.system import CellResources
@@ -29,7 +29,6 @@ __all__ = [
     "is_client",
     "processors_here",
     "ray_session",
-    "warn_after_wait",
 ]
 
 #: One thread per worker: many workers each with a thread pool wait for one another.
@@ -55,24 +54,16 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
-#: Tune's actors never use the workers that Ray starts on its own account.
-_NO_PRESTART = {"RAY_prestart_worker_first_driver": "0"}
 #: How addresses of Ray Client begin.
 _CLIENT = "ray://"
 #: Seconds within which a running cluster must answer.
 _ANSWER_SECONDS = 10.0
 #: Seconds within which Ray Client must have started a server of ours, on however busy a head.
 _CLIENT_SECONDS = 300.0
-#: Seconds between two looks at its head.
-_WATCH_SECONDS = 5.0
 #: Seconds within which a running cluster that listens must let this process in.
 _JOIN_SECONDS = 60.0
 #: Seconds between two looks at the processes of a Ray that is starting.
 _PROCESS_SECONDS = 0.5
-#: Seconds after which the user hears that Ray is still starting.
-_SLOW_SECONDS = 10.0
-#: Seconds without a worker after which the user hears that the cluster is full.
-_WAIT_SECONDS = 15.0
 
 
 def is_client(address: str) -> bool:
@@ -111,11 +102,6 @@ class RaySession:
         wanted, be they more than there are processors.
     needs
         What each occupies.
-    silent
-        Called when the head of a running cluster does not answer, with its address, and with "" when it does
-        again.
-    tune
-        Import Tune, which takes a second, while Ray waits for its processes.
 
     Notes
     -----
@@ -128,11 +114,9 @@ class RaySession:
         *,
         workers: int,
         needs: CellResources,
-        silent: Callable[[str], None] = lambda address: None,
-        tune: bool = False,
     ) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
-        self._workers, self._needs, self._silent, self._tune = workers, needs, silent, tune
+        self._workers, self._needs = workers, needs
         self._answered, self._over = threading.Event(), threading.Event()
         self._crew: Crew | None = None
         self._fault: Exception | None = None
@@ -146,29 +130,21 @@ class RaySession:
         """True if `wait` would return at once."""
         return self._answered.is_set()
 
-    def wait(self, slow: Callable[[], None] = lambda: None) -> Crew:
+    def wait(self) -> Crew:
         """Wait until Ray is there; return the workers for which it has room.
-
-        Parameters
-        ----------
-        slow
-            Called once if that takes long.
 
         Raises
         ------
         SweepError
             If the cluster cannot be reached or started, or has no room for one worker.
         """
-        began, patient = time.monotonic(), False
+        began = time.monotonic()
         while not self._answered.wait(_PROCESS_SECONDS):
             seconds = time.monotonic() - began
             if self._address is None:
                 self._check_processes()
             elif seconds > (_CLIENT_SECONDS if is_client(self._address) else _JOIN_SECONDS):
                 raise self._unanswered()
-            if seconds > _SLOW_SECONDS and not patient:
-                patient = True
-                slow()
         if self._fault is not None:
             raise self._fault
         assert self._crew is not None
@@ -209,14 +185,10 @@ class RaySession:
 
     def _live(self) -> None:
         try:
-            with environment(RAY_ENVIRONMENT | (_NO_PRESTART if self._tune else {})):
+            with environment(RAY_ENVIRONMENT):
                 # Some of it is read when Ray is imported.
                 import ray  # noqa: PLC0415
 
-                if self._tune:
-                    threading.Thread(
-                        target=importlib.import_module, args=["ray.tune"], name="import of Tune", daemon=True
-                    ).start()
                 ours = not ray.is_initialized()
                 if ours:
                     cpus = math.ceil(self._workers * (self._needs.cpus + self._needs.helpers))
@@ -226,8 +198,7 @@ class RaySession:
                     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
                     self._crew = Crew(self._workers, self._needs)
                     self._answered.set()
-                    over_client = is_client(self._address or "")
-                    self._watch(self._address or "" if over_client else ray.get_runtime_context().gcs_address)
+                    self._over.wait()
                 finally:
                     if ours:
                         _disconnect()
@@ -235,18 +206,6 @@ class RaySession:
             self._fault = fault
         finally:
             self._answered.set()
-
-    def _watch(self, head: str) -> None:
-        """Look at the head until the session is over: one that is gone ends this process after a minute."""
-        answers = True
-        while not self._over.wait(_WATCH_SECONDS):
-            before, answers = answers, True
-            try:
-                _check_listening(head)
-            except OSError:
-                answers = False
-            if answers != before:
-                self._silent("" if answers else head)
 
 
 @contextlib.contextmanager
@@ -276,21 +235,6 @@ def ray_session(address: str | None, *, workers: int, cpus: float, gpus: float =
         session.end()
 
 
-@contextlib.contextmanager
-def warn_after_wait(
-    text: str | None, tell: Callable[[str], None], *, seconds: float = _WAIT_SECONDS
-) -> Iterator[Callable[[], None]]:
-    """Pass a text to `tell` after some seconds, unless the function that is yielded is called before."""
-    timer = threading.Timer(seconds, tell, [text])
-    timer.daemon = True
-    if text is not None:
-        timer.start()
-    try:
-        yield timer.cancel
-    finally:
-        timer.cancel()
-
-
 def _connect(address: str | None, processors: int, nodes: list[Any]) -> None:
     """Connect to a cluster, or start one; `nodes` gets the node that is started."""
     import ray  # noqa: PLC0415
@@ -302,7 +246,6 @@ def _connect(address: str | None, processors: int, nodes: list[Any]) -> None:
                 ray.init(address="local", num_cpus=processors, include_dashboard=False, **quiet)
         else:
             _check_listening(address)
-            _check_token(address)
             ray.init(address=address, **quiet)
     except SweepError:
         raise
@@ -344,23 +287,6 @@ def _check_listening(address: str) -> None:
         return  # such as "auto": Ray's own to resolve
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS):
         pass
-
-
-def _check_token(address: str) -> None:
-    """Raise an error if a `host:port` refuses our token; Ray itself would ask again for an hour."""
-    if is_client(address) or ":" not in address:
-        return
-    client: Any = getattr(importlib.import_module("ray._raylet"), "GcsClient", None)
-    try:
-        if client is not None:
-            client(address=address)
-    except Exception as fault:  # one that is only slow to answer is waited for by Ray
-        if "InvalidAuthToken" in str(fault):
-            raise SweepError(
-                f"the Ray cluster at {address} refuses this command: its token is missing or wrong",
-                hint="set RAY_AUTH_MODE=token, and the cluster's token in RAY_AUTH_TOKEN or its file in "
-                "RAY_AUTH_TOKEN_PATH",
-            ) from None
 
 
 #: The ports of a node's processes, as Ray's parameters name them.

@@ -9,7 +9,7 @@ from typing import Any
 from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 
-__all__ = ["Crew", "waiting_text"]
+__all__ = ["Crew"]
 
 #: Seconds between two looks at a cluster whose nodes may come and go.
 _LOOK_SECONDS = 2.0
@@ -130,22 +130,3 @@ def _take(nodes: Sequence[dict[str, float]], bundle: Mapping[str, float]) -> boo
                 node[name] -= amount
             return True
     return False
-
-
-def waiting_text(where: str, total: Node, free: Node, cpus: float) -> str | None:
-    """Return the message about a cluster that has no room for a worker now; None where there is room.
-
-    Parameters
-    ----------
-    where
-        The cluster's address.
-    total, free
-        Its resources, and those that are not in use, by Ray's names.
-    cpus
-        Processors a worker needs.
-    """
-    # Ray leaves out what is used up.
-    every, left = total.get("CPU", 0.0), free.get("CPU", 0.0)
-    if left >= cpus:
-        return None
-    return f"waiting for free processors at {where} ({every - left:g} of {every:g} in use)"

@@ -14,10 +14,8 @@ from typing import Any, Literal
 from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import BlockQueue, Busy, Sink
-from gridtune.sweep.execution.cluster import RaySession, is_client, processors_here, warn_after_wait
-from gridtune.sweep.execution.crew import waiting_text
+from gridtune.sweep.execution.cluster import RaySession, is_client, processors_here
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
-from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.space.plan import PlannedSpace
 
 __all__ = [
@@ -121,8 +119,6 @@ class SweepExecutor:
     folder: Path
     stage: Stage
     _session: RaySession | None = field(default=None, init=False)
-    #: Workers that run cells.
-    _busy: int = field(default=0, init=False)
 
     def start_ray(self) -> None:
         """Start Ray, and import what drives it, while this thread goes on."""
@@ -131,8 +127,6 @@ class SweepExecutor:
                 self.address,
                 workers=self.workers,
                 needs=self.plan.needs,
-                silent=self._head_is_silent,
-                tune=self.plan.space.strategy.adaptive is not None,
             )
 
     def close(self) -> None:
@@ -218,9 +212,7 @@ class SweepExecutor:
         self.stage("starting Ray", 0)
         self.start_ray()
         assert self._session is not None
-        crew = self._session.wait(
-            lambda: self.stage("still starting Ray: the machine is busy, or this is the first time", 0)
-        )
+        crew = self._session.wait()
         import ray  # noqa: PLC0415
 
         from gridtune.sweep.execution.workers import SimulatorSettings, run_on_ray  # noqa: PLC0415
@@ -234,30 +226,13 @@ class SweepExecutor:
         )
         compiled = is_prepared(plan.system, configurations, plan.code.checksum)
         compiling = "" if compiled else ", which compile the kernels that this machine does not have yet"
-        self.stage(f"starting workers{compiling}", 0)
+        # Asked before our own workers take some. Ray leaves out what is used up.
+        every, free = (now.get("CPU", 0.0) for now in (ray.cluster_resources(), ray.available_resources()))
+        full = "" if free >= plan.needs.cpus else f": waiting for one of {every:g} processors, all in use"
+        self.stage(f"starting workers{compiling}{full}", 0)
         queue.workers = crew.workers
-        # Asked before our own workers take what is free.
-        where = self.address or os.environ.get("RAY_ADDRESS") or "this machine"
-        text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), plan.needs.cpus)
-        with warn_after_wait(text, lambda message: self.stage(message, 0)) as started:
-
-            def busy(number: int) -> None:
-                started()
-                self._busy = number
-                self.stage("running", number)
-
-            if isinstance(queue, AdaptiveQueue):
-                from gridtune.sweep.search.tuning import run_in_tune  # noqa: PLC0415
-
-                scratch = self.folder / ".tune"
-                run_in_tune(queue, settings, sink=sink, busy=busy, crew=crew, scratch=scratch)
-            else:
-                run_on_ray(queue, settings, sink=sink, busy=busy, crew=crew)
+        run_on_ray(queue, settings, sink=sink, busy=lambda number: self.stage("running", number), crew=crew)
         self.stage("ending Ray", 0)
-
-    def _head_is_silent(self, address: str) -> None:
-        what = f"waiting for the cluster's head at {address}, which does not answer" if address else "running"
-        self.stage(what, 0 if address else self._busy)
 
 
 #: Seconds of work after which results are passed on: what a killed process can lose.

@@ -7,14 +7,13 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gridtune.core.cells import CellResult
 from gridtune.sweep.journal.earlier import OtherCode
-from gridtune.sweep.journal.results import CellCosts
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.workload.workload import Workload
 
@@ -48,8 +47,6 @@ class SweepPlan:
         What the journal has of the same cells by other code; None if it has nothing.
     at_most
         Whether the strategy may stop configurations, so that fewer cells than `total` are run.
-    missing
-        How many cells are to be run, by workload and id of the configuration, as far as that is known.
     """
 
     space: SearchSpace
@@ -60,7 +57,6 @@ class SweepPlan:
     workloads: Mapping[str, Workload]
     other_code: OtherCode | None = None
     at_most: bool = False
-    missing: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -151,7 +147,7 @@ def clock_text(seconds: float) -> str:
 
 
 class TimeLeft:
-    """About how long the rest of a sweep takes, by what cells of each configuration have taken so far.
+    """About how long the rest of a sweep takes, by what cells have taken so far.
 
     Parameters
     ----------
@@ -161,8 +157,8 @@ class TimeLeft:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._costs = CellCosts()
-        self._missing: Counter[tuple[str, str]] = Counter()
+        #: Seconds of the cells so far, and their number.
+        self._taken, self._timed = 0.0, 0
         #: Cells that are still to be run, also those that a strategy has not decided on.
         self._cells = 0
         self._busy, self._workers, self._since = 0, 1, clock()
@@ -172,7 +168,6 @@ class TimeLeft:
     def started(self, plan: SweepPlan) -> None:
         """Take the plan."""
         self._cells = plan.total - len(plan.finished)
-        self._missing.update(plan.missing)
 
     def stage(self, busy: int) -> None:
         """Take the number of workers that run cells now."""
@@ -185,21 +180,20 @@ class TimeLeft:
     def finished(self, results: Sequence[CellResult]) -> None:
         """Take results."""
         self._cells -= len(results)
-        self._costs.add(results)
-        self._missing.subtract((result.workload, result.configuration_id) for result in results)
+        seconds = [one.seconds for one in results if one.state == "done" and math.isfinite(one.seconds)]
+        self._taken += sum(seconds)
+        self._timed += len(seconds)
 
     @property
     def seconds(self) -> float | None:
         """The seconds; None as long as little has been run."""
         self.stage(self._busy)
-        if not self._costs.total or self._running < _SURE_SECONDS:
+        if not self._taken or self._running < _SURE_SECONDS:
             return None
-        missing = {key: count for key, count in self._missing.items() if count > 0}
-        missing["", ""] = max(0, self._cells - sum(missing.values()))
-        work = self._costs.seconds(missing)
+        work = max(0, self._cells) * self._taken / self._timed
         # What workers lose between cells counts; what they waited for before the first ones hardly does.
-        lost = min(max(self._worker_seconds / self._costs.total, 1.0), _MOST_LOST)
-        return None if work is None else lost * work / self._workers
+        lost = min(max(self._worker_seconds / self._taken, 1.0), _MOST_LOST)
+        return lost * work / self._workers
 
 
 class Progress:

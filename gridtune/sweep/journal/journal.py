@@ -235,7 +235,7 @@ def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> Swee
         reason,
         path=path,
         line=number,
-        hint=f"`gridtune repair {path.parent}` sets the line aside; the sweep then runs the cell again",
+        hint=f"`gridtune results repair {path.parent}` sets the line aside; the sweep then reruns the cell",
     )
 
 

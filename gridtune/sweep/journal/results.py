@@ -1,10 +1,9 @@
-"""`results.parquet`: a row per cell; and the time that missing cells will take."""
+"""`results.parquet`: a row per cell."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +19,6 @@ from gridtune.storage import draft_of
 
 __all__ = [
     "TIMING_COLUMNS",
-    "CellCosts",
-    "in_table",
     "read_table",
     "results_of",
     "results_table",
@@ -114,22 +111,6 @@ def _as_text(value: Any) -> str | None:
     return value if isinstance(value, str) or value is None else canonical_json(value)
 
 
-def in_table(table: pa.Table, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as a table of cells holds them: lists, and numbers among words, are JSON text there.
-
-    Parameters
-    ----------
-    table
-        A row per cell, as `results_table` makes it.
-    parameters
-        Name to value; one without a column stays as it is.
-    """
-    columns = {field.name for field in table.schema if pa.types.is_string(field.type)}
-    return {
-        name: _as_text(value) if f"param.{name}" in columns else value for name, value in parameters.items()
-    }
-
-
 def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellResult]:
     """Return the results of a table's cells, described as the table has them.
 
@@ -178,42 +159,3 @@ def _as_given(before: Any, value: Any) -> Any:
         with contextlib.suppress(ValueError):
             return json.loads(value)
     return value
-
-
-class CellCosts:
-    """What cells have taken, by configuration: the time that others will take."""
-
-    def __init__(self) -> None:
-        self._taken: dict[tuple[str, ...], tuple[float, int]] = {}
-
-    def add(self, results: Iterable[CellResult]) -> None:
-        """Take in what these have taken, as far as they say."""
-        for result in results:
-            if result.state == "done" and math.isfinite(result.seconds):
-                for key in ((result.workload, result.configuration_id), (result.workload,), ()):
-                    seconds, count = self._taken.get(key, (0.0, 0))
-                    self._taken[key] = seconds + result.seconds, count + 1
-
-    @property
-    def total(self) -> float:
-        """Seconds of all results."""
-        return self._taken.get((), (0.0, 0))[0]
-
-    def seconds(self, missing: Mapping[tuple[str, str], int]) -> float | None:
-        """Return about how many seconds of computing missing cells take; None before the first result.
-
-        A cell takes what those of its configuration took on average; where there is none, those of its
-        workload; else all of them.
-
-        Parameters
-        ----------
-        missing
-            How many cells are to be run, by workload and id of the configuration.
-        """
-        if not self._taken:
-            return None
-        means = {key: seconds / count for key, (seconds, count) in self._taken.items()}
-        return math.fsum(
-            count * means.get((workload, name), means.get((workload,), means[()]))
-            for (workload, name), count in missing.items()
-        )

@@ -1,1 +1,1 @@
-"""Strategies: configurations proposed, raced and stopped early, with Optuna, Tune's schedulers and races."""
+"""Adaptive strategies: configurations proposed by Optuna and stopped early by Tune's schedulers."""

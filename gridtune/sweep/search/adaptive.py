@@ -13,14 +13,15 @@ k − `parallel` have ended, from the results of exactly those.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gridtune.core.cells import Cell, CellResult, canonical_json, content_id
 from gridtune.errors import GridtuneError
-from gridtune.sweep.execution.blocks import Block, BlockQueue
+from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
 from gridtune.sweep.search.schedulers import (
     TIME,
@@ -32,7 +33,6 @@ from gridtune.sweep.search.schedulers import (
 from gridtune.sweep.space.constraints import constraints_of
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points
-from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import HISTORY, with_segment
 
 __all__ = ["AdaptiveQueue", "LockstepSearch"]
@@ -84,8 +84,8 @@ class LockstepSearch:
         self._constraints = constraints_of(space.subject_to)
         self._windows = space.replicates.windows is not None
         self._proposer = Proposer(dimensions, options, directions, self._key, len(self._constraints))
-        self._id = _search_id(space, directions)
-        self._recorded = {entry["number"]: entry for entry in recorded if entry.get("search") == self._id}
+        own = [entry for entry in recorded if entry.get("search") == self._id]
+        self._recorded = {entry["number"]: entry for entry in own}
         self._record = record or (lambda proposals: None)
         self._proposals = 0
         self._exhausted = False
@@ -98,6 +98,27 @@ class LockstepSearch:
         for slot in range(len(self._slots)):
             self._slots[slot] = self._next_trial()
         self.advance()
+
+    @cached_property
+    def _id(self) -> str:
+        """The id of the search: proposals of a search with another id say nothing about this one.
+
+        The number of trials is left out: a search with more of them begins with the same.
+        """
+        space, options = self._planner.space, self._options
+        return content_id(
+            {
+                "strategy": {space.strategy.kind: options.model_dump(mode="json", exclude={"trials"})},
+                "dimensions": {
+                    name: dimension.model_dump(mode="json", exclude_none=True)
+                    for name, dimension in space.dimensions.items()
+                },
+                "objective": [self.metrics, list(self.directions)],
+                "replicates": space.replicates.model_dump(mode="json"),
+                "baseline": space.baseline,
+                **({"subject_to": space.subject_to} if space.subject_to else {}),
+            }
+        )
 
     # What the rest of a sweep asks.
 
@@ -382,30 +403,8 @@ class LockstepSearch:
         return SearchTrial("baseline", number, point, [self._planner.cells([point])], False, "RUNNING")
 
 
-def _search_id(space: SearchSpace, directions: Sequence[str]) -> str:
-    """Return what identifies a search: proposals of one whose id differs say nothing about this one.
-
-    The number of trials is left out: a search with more of them begins with the same.
-    """
-    strategy = space.strategy.adaptive
-    assert strategy is not None
-    return content_id(
-        {
-            "strategy": {space.strategy.kind: strategy.model_dump(mode="json", exclude={"trials"})},
-            "dimensions": {
-                name: dimension.model_dump(mode="json", exclude_none=True)
-                for name, dimension in space.dimensions.items()
-            },
-            "objective": [[objective.metric for objective in space.objective], list(directions)],
-            "replicates": space.replicates.model_dump(mode="json"),
-            "baseline": space.baseline,
-            **({"subject_to": space.subject_to} if space.subject_to else {}),
-        }
-    )
-
-
 class AdaptiveQueue(BlockQueue):
-    """Deals out blocks of cells, each of one step of one trial of a `LockstepSearch`.
+    """Deals out the cells of a `LockstepSearch`, those of each step as soon as the search has come to it.
 
     Parameters
     ----------
@@ -436,8 +435,10 @@ class AdaptiveQueue(BlockQueue):
         super().__init__([], workers=workers, timeout=timeout)
         #: The results there are, by cell id.
         self.results: dict[str, CellResult] = dict(finished)
-        self._trial_of: dict[str, SearchTrial] = {}
         self.search = LockstepSearch(planner, self.results, recorded=recorded, record=record)
+        #: Ids of the cells that were added to those that wait.
+        self._added: set[str] = set()
+        self._add_cells()
 
     def cells(self) -> list[Cell]:
         """Return the cells of every step begun so far, each once."""
@@ -446,64 +447,18 @@ class AdaptiveQueue(BlockQueue):
     @property
     def left(self) -> int:
         """Cells without a result: of the steps begun, and of a first step of each configuration to come."""
-        missing = {cell.cell_id for trial in self.search.in_turn for cell in self.missing(trial)}
-        return len(missing) + self.search.cells_each * self.search.unproposed
-
-    def missing(self, trial: SearchTrial) -> list[Cell]:
-        """Return the cells without a result of the step that a trial is at."""
-        return [cell for cell in trial.cells if cell.cell_id not in self.results]
-
-    def ready(self) -> list[tuple[SearchTrial, list[Cell]]]:
-        """Return the trials with cells that no worker has, and these cells, the most urgent first."""
-        out = [block.cells for block in self._out.values()]
-        busy = {cell.cell_id for cells in [*out, *self._suspects] for cell in cells}
-        pieces = []
-        for trial in self.search.in_turn:
-            cells = [cell for cell in self.missing(trial) if cell.cell_id not in busy]
-            busy.update(cell.cell_id for cell in cells)
-            if cells:
-                pieces.append((trial, cells))
-        return pieces
-
-    def pieces(self, without: Container[SearchTrial] = ()) -> int:
-        """Return how many blocks could be taken now, leaving out some trials."""
-        return len(self._suspects) + sum(trial not in without for trial, _ in self.ready())
-
-    def trial_of(self, block: Block) -> SearchTrial:
-        """Return the trial that a block is of."""
-        return self._trial_of[block.cells[0].cell_id]
-
-    def take(self, *, without: Container[SearchTrial] = ()) -> Block | None:
-        """Return the cells of the step whose results are needed first, or None if all are being run.
-
-        Parameters
-        ----------
-        without
-            Trials to leave out.
-        """
-        if self._suspects:
-            return self.hand_out(self._suspects.popleft(), careful=True)
-        ready = (piece for piece in self.ready() if piece[0] not in without)
-        return self._hand_out_piece(next(ready, None))
-
-    def take_of(self, trial: SearchTrial) -> Block | None:
-        """Return the cells of a trial's step that no worker has, or None."""
-        return self._hand_out_piece(next((piece for piece in self.ready() if piece[0] is trial), None))
-
-    def _hand_out_piece(self, piece: tuple[SearchTrial, list[Cell]] | None) -> Block | None:
-        if piece is None:
-            return None
-        trial, cells = piece
-        self._trial_of.update(dict.fromkeys([cell.cell_id for cell in cells], trial))
-        return self.hand_out(cells)
-
-    def recall(self, number: int) -> None:
-        """Take back what a block's worker has not run."""
-        block = self._out.pop(number, None)
-        if block is not None and block.careful and self._timeout is None:
-            self._suspects.appendleft(block.cells)
+        return super().left + self.search.cells_each * self.search.unproposed
 
     def note(self, results: Sequence[CellResult]) -> None:
-        """Take results, and let the search go on as far as it can."""
+        """Take results, and let the search advance as far as it can."""
         self.results.update({result.cell_id: result for result in results})
         self.search.advance()
+        self._add_cells()
+
+    def _add_cells(self) -> None:
+        """Add the cells of running steps that have no result, those whose turn comes first in front."""
+        for trial in self.search.in_turn:
+            for cell in trial.cells:
+                if cell.cell_id not in self.results and cell.cell_id not in self._added:
+                    self._added.add(cell.cell_id)
+                    self._waiting.append(cell)

@@ -7,11 +7,10 @@ imported, before the journal ends. Then the sampler is brought to where it was b
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
 
@@ -20,15 +19,10 @@ import numpy as np
 from gridtune.core.cells import canonical_json
 from gridtune.errors import SpaceError
 from gridtune.sweep.space.points import Point, grid_points, position, random_points, suggested_point
-from gridtune.sweep.space.schema import Dimension, SearchSpace
-from gridtune.sweep.space.strategies import Adaptive
+from gridtune.sweep.space.schema import Dimension
+from gridtune.sweep.space.strategies import SAMPLERS, Adaptive
 
-__all__ = [
-    "SAMPLERS",
-    "Evaluation",
-    "Proposer",
-    "check_sampler",
-]
+__all__ = ["Evaluation", "Proposer"]
 
 #: Suggestions in a row that were tried before, after which an untried point is drawn evenly.
 _PATIENCE = 20
@@ -209,117 +203,6 @@ def _all_points(dimensions: Mapping[str, Dimension]) -> list[Point] | None:
         return None
     size = math.prod(len(numbers or ()) for numbers in values)
     return grid_points(dimensions) if size <= _LARGEST_FINITE else None
-
-
-@dataclass(frozen=True)
-class _SamplerInfo:
-    """Needs and abilities of a sampler.
-
-    Attributes
-    ----------
-    name
-        Its class in `optuna.samplers`.
-    options
-        What it is made with beside a seed.
-    needs
-        Packages that must be installed beside Optuna.
-    several_objectives
-        Whether it improves several objectives at once.
-    population
-        Its option for the size of its population; "" where it has none.
-    constraints
-        Whether it takes constraints; None where it does not look at results.
-    """
-
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
-    several_objectives: bool = True
-    population: str = ""
-    constraints: bool | None = True
-
-
-#: Of both genetic samplers.
-_GENETIC = {"population_size": 50, "crossover_prob": 0.9, "swapping_prob": 0.5}
-
-#: By the name that search spaces use. Every option is given: the defaults of Optuna 4 and 5 differ.
-SAMPLERS: Mapping[str, _SamplerInfo] = {
-    "tpe": _SamplerInfo(
-        "TPESampler",
-        {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True},
-    ),
-    "cmaes": _SamplerInfo(
-        "CmaEsSampler",
-        {
-            "n_startup_trials": 1,
-            "consider_pruned_trials": False,
-            "use_separable_cma": False,
-            "with_margin": False,
-            "lr_adapt": False,
-            "warn_independent_sampling": False,
-        },
-        needs=("cmaes",),
-        several_objectives=False,
-        population="popsize",
-        constraints=False,
-    ),
-    "gp": _SamplerInfo(
-        "GPSampler",
-        {"n_startup_trials": 10, "deterministic_objective": False, "warn_independent_sampling": False},
-        needs=("scipy", "torch"),
-    ),
-    "nsgaii": _SamplerInfo("NSGAIISampler", _GENETIC, population="population_size"),
-    "nsgaiii": _SamplerInfo(
-        "NSGAIIISampler", {**_GENETIC, "dividing_parameter": 3}, population="population_size"
-    ),
-    "random": _SamplerInfo("RandomSampler", constraints=None),
-    # What the sequence does not cover (conditional dimensions) is drawn at random.
-    "sobol": _SamplerInfo(
-        "QMCSampler",
-        {
-            "qmc_type": "sobol",
-            "scramble": True,
-            "warn_asynchronous_seeding": False,
-            "warn_independent_sampling": False,
-        },
-        needs=("scipy",),
-        constraints=None,
-    ),
-}
-
-
-def check_sampler(space: SearchSpace) -> None:
-    """Refuse a sampler that is not installed or does not go with the objectives; Optuna is not imported.
-
-    Raises
-    ------
-    SpaceError
-        Naming the package that is missing, or the samplers that take several objectives.
-    """
-    options = space.strategy.adaptive
-    if options is None:
-        return
-    sampler, place = SAMPLERS[options.sampler], ("strategy", space.strategy.kind)
-    missing = [name for name in sampler.needs if importlib.util.find_spec(name) is None]
-    if missing:
-        raise space.fault(
-            f"the sampler {options.sampler} needs {' and '.join(missing)}, which is not installed",
-            *place,
-            "sampler",
-            hint=f"pip install {' '.join(missing)}",
-        )
-    if len(space.objective) > 1 and not sampler.several_objectives:
-        able = ", ".join(name for name, info in SAMPLERS.items() if info.several_objectives)
-        message = f"the sampler {options.sampler} takes one objective, but there are {len(space.objective)}"
-        raise space.fault(message, *place, "sampler", hint=f"use one of {able}, or give one objective")
-    if space.subject_to and sampler.constraints is False:
-        able = ", ".join(name for name, info in SAMPLERS.items() if info.constraints)
-        message = f"the sampler {options.sampler} takes no constraints"
-        raise space.fault(message, *place, "sampler", hint=f"use one of {able}, or leave out subject_to")
-    if options.population is not None and not sampler.population:
-        able = ", ".join(name for name, info in SAMPLERS.items() if info.population)
-        message = f"the sampler {options.sampler} has no population"
-        raise space.fault(message, *place, "population", hint=f"{able} have one; or leave it out")
 
 
 def _new_study(options: Adaptive, directions: Sequence[str], constraints: int) -> Any:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from gridtune.batch.metrics.classes import CLASS_NAMES, check_class, split_name
+from gridtune.batch.metrics.classes import CLASS_NAMES, split_name
 from gridtune.core.cells import refusal_hint, refusal_text
 from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.core.user_code.checksums import refresh_checksums
 from gridtune.core.user_code.plugins import load_plugins
-from gridtune.errors import GridtuneError, MetricError, SpaceError, SweepError
-from gridtune.sweep.search.proposals import check_sampler
+from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.documents import YamlPath as Place
 from gridtune.sweep.space.points import in_order
 from gridtune.sweep.space.schema import SearchSpace
+from gridtune.sweep.space.strategies import SAMPLERS
 from gridtune.training.system import Training
 
 __all__ = ["check_space"]
@@ -44,17 +45,12 @@ def check_space(space: SearchSpace) -> System:
     _check_conditions(space)
     _check_values(space, system)
     _check_stopping(space)
-    check_sampler(space)
+    _check_sampler(space)
     return system
 
 
 def _check_metrics(space: SearchSpace, system: System) -> None:
     """Refuse objectives and constraints on metrics or classes of jobs that there are not."""
-    for name, condition in space.classes.items():
-        try:
-            check_class(name, condition)
-        except MetricError as fault:
-            raise space.fault(fault.message, "classes", name, hint=fault.hint) from None
     classes = list(space.fixed.get("classes") or CLASS_NAMES)
     for metric, at in space.metrics.items():
         place = (*at, "metric") if at[0] == "objective" else at
@@ -81,7 +77,7 @@ def _check_metrics(space: SearchSpace, system: System) -> None:
         if constraint.of_baseline and not space.baseline:
             hint = "name one under `baseline`, or give a number"
             raise space.fault("there is no baseline to compare with", "subject_to", metric, hint=hint)
-    if space.subject_to and (space.strategy.race or space.strategy.stopping):
+    if space.subject_to and space.strategy.stopping:
         message = f"{space.strategy.kind} stops configurations by the objective alone, not by bounds"
         raise space.fault(message, "subject_to", hint="with bounds, use grid, random, sobol or optuna")
 
@@ -233,3 +229,31 @@ def _check_stopping(space: SearchSpace) -> None:
         if resource in other.when or (name == resource and other.when):
             message = f"{name!r} has a condition, but every configuration needs each value of {resource!r}"
             raise space.fault(message, "dimensions", name, "when", hint="leave the condition out")
+
+
+def _check_sampler(space: SearchSpace) -> None:
+    """Refuse a sampler that is not installed or does not go with the objectives; Optuna is not imported."""
+    options = space.strategy.adaptive
+    if options is None:
+        return
+    sampler, place = SAMPLERS[options.sampler], ("strategy", space.strategy.kind)
+    missing = [name for name in sampler.needs if find_spec(name) is None]
+    if missing:
+        raise space.fault(
+            f"the sampler {options.sampler} needs {' and '.join(missing)}, which is not installed",
+            *place,
+            "sampler",
+            hint=f"pip install {' '.join(missing)}",
+        )
+    if len(space.objective) > 1 and not sampler.several_objectives:
+        able = ", ".join(name for name, info in SAMPLERS.items() if info.several_objectives)
+        message = f"the sampler {options.sampler} takes one objective, but there are {len(space.objective)}"
+        raise space.fault(message, *place, "sampler", hint=f"use one of {able}, or give one objective")
+    if space.subject_to and sampler.constraints is False:
+        able = ", ".join(name for name, info in SAMPLERS.items() if info.constraints)
+        message = f"the sampler {options.sampler} takes no constraints"
+        raise space.fault(message, *place, "sampler", hint=f"use one of {able}, or leave out subject_to")
+    if options.population is not None and not sampler.population:
+        able = ", ".join(name for name, info in SAMPLERS.items() if info.population)
+        message = f"the sampler {options.sampler} has no population"
+        raise space.fault(message, *place, "population", hint=f"{able} have one; or leave it out")

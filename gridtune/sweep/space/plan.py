@@ -199,13 +199,15 @@ class PlannedSpace:
     @cached_property
     def configurations(self) -> Mapping[str, Configuration]:
         """The configurations that are known up front, by id, in the order of the results."""
-        with self._blaming_values():
+        try:
             configurations: dict[str, Configuration] = {}
             for configuration in self._configurations(space_points(self.space)):
                 configurations.setdefault(configuration.configuration_id, configuration)
                 # What the system refuses with a replicate, it refuses with the first.
                 self._cell(configuration, self._replicate(0))
             return configurations
+        except SpaceError as fault:
+            raise (self._faulty_value() or fault) from None
 
     @property
     def count(self) -> int:
@@ -216,8 +218,6 @@ class PlannedSpace:
     def most(self) -> int:
         """Number of cells at most: those that are known up front, unless the strategy decides."""
         strategy, stopping = self.space.strategy, self.space.strategy.stopping
-        if strategy.race is not None:
-            return strategy.race.most(self.count)
         if strategy.adaptive is None:
             return self.count
         steps = 1
@@ -264,14 +264,6 @@ class PlannedSpace:
         parameters = {**self.space.fixed, **self.strata[0].parameters, **point}
         validated = self._checked(parameters).model_dump(mode="json")
         return {name: validated[name] for name in point}
-
-    @contextlib.contextmanager
-    def _blaming_values(self) -> Iterator[None]:
-        """Where configurations are refused, name the value that is at fault, if it is a single one."""
-        try:
-            yield
-        except SpaceError as fault:
-            raise (self._faulty_value() or fault) from None
 
     def _checked(self, parameters: Mapping[str, Any]) -> SystemParameters:
         """Return the parameters of one configuration as the system knows them.

@@ -90,7 +90,7 @@ def _objectives(system: System, names: Sequence[str]) -> Iterator[str]:
     """Yield the metrics to rank by, with their formulas."""
     several = "s" if len(names) > 1 else ""
     first = ", the first first" if several else ""
-    command = f"gridtune list metrics --system {system.name}"
+    command = f"gridtune list metrics {system.name}"
     yield f"# The metric{several} to rank by{first}. `{command}` shows all."
     for name in names:
         metric = system.metrics[name]

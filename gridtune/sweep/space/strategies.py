@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gridtune.registry import name_hint
+from gridtune.registry import name_hint, removed_hint
 
 __all__ = [
     "ITERATIONS",
     "MOST_POINTS",
     "MOST_REPLICATES",
+    "SAMPLERS",
     "Adaptive",
     "Choose",
     "ExpressionTree",
@@ -22,7 +23,6 @@ __all__ = [
     "HyperBand",
     "MedianStopping",
     "Population",
-    "Racing",
     "SamplerName",
     "Sampling",
     "SpacePart",
@@ -170,48 +170,6 @@ class MedianStopping(Stopping):
 
     grace: Annotated[int, Field(gt=0)] = 1
     samples: Annotated[int, Field(gt=0)] = 3
-
-
-class Racing(SpacePart):
-    """A race: more replicates for the configurations that can still matter.
-
-    Attributes
-    ----------
-    error
-        The chance, over the whole sweep, that a difference is found where there is none, and that the best
-        configuration is given up.
-    first
-        Replicates of every configuration before the first decision.
-    width
-        Half the width of a paired interval, as a share of the mean that is compared with, that is narrow
-        enough; None for never.
-    budget
-        Cells at most: their number, or, up to 1.0, their share of those of all replicates; None for all.
-    verdicts
-        Whether a configuration that cannot be best goes on until its difference to the baseline is clear.
-    random, sobol
-        Points that race; by default those of the grid.
-    """
-
-    error: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    first: Annotated[int, Field(ge=2)] = 3
-    width: Annotated[float, Field(gt=0)] | None = None
-    budget: Annotated[int | float, Field(gt=0)] | None = None
-    verdicts: bool = True
-    random: Sampling | None = None
-    sobol: Sampling | None = None
-
-    @model_validator(mode="after")
-    def _one_sampler(self) -> Racing:
-        if self.random is not None and self.sobol is not None:
-            raise ValueError("one of random and sobol draws the points, not both")
-        return self
-
-    def most(self, cells: int) -> int:
-        """Return how many cells a race comes to at most, of so many in all."""
-        budget = cells if self.budget is None else self.budget
-        share = isinstance(budget, float) and budget <= 1
-        return min(cells, math.floor(budget * cells) if share else int(budget))
 
 
 #: Chooses one of a number of alternatives for the node of a number.
@@ -382,7 +340,7 @@ class TrainingSearch(Adaptive):
 class Strategy(SpacePart):
     """Choice of the configurations to run: exactly one of these."""
 
-    alternatives = ("grid", "random", "sobol", "optuna", "asha", "hyperband", "median", "race", "train")
+    alternatives = ("grid", "random", "sobol", "optuna", "asha", "hyperband", "median", "train")
 
     grid: Annotated[dict[str, Any], Field(max_length=0)] | None = None
     random: Sampling | None = None
@@ -391,16 +349,14 @@ class Strategy(SpacePart):
     asha: Halving | None = None
     hyperband: HyperBand | None = None
     median: MedianStopping | None = None
-    race: Racing | None = None
     train: TrainingSearch | None = None
 
     @property
     def drawn(self) -> tuple[Literal["random", "sobol"], Sampling] | None:
         """Sampling of points that are known up front; None where they are not drawn."""
-        source = self.race or self
-        if source.random is not None:
-            return "random", source.random
-        return None if source.sobol is None else ("sobol", source.sobol)
+        if self.random is not None:
+            return "random", self.random
+        return None if self.sobol is None else ("sobol", self.sobol)
 
     @property
     def adaptive(self) -> Adaptive | None:
@@ -418,10 +374,91 @@ class Strategy(SpacePart):
     @model_validator(mode="before")
     @classmethod
     def _bare_word(cls, value: Any) -> Any:
-        if value in ("grid", "race"):
+        named = [value] if isinstance(value, str) else value if isinstance(value, Mapping) else ()
+        for name in named:
+            if instead := removed_hint("strategy", str(name)):
+                raise ValueError(f"the strategy {name} was removed: {instead}")
+        if value == "grid":
             return {value: {}}
         if isinstance(value, str) and value in cls.model_fields:
             raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
         if isinstance(value, str):
             raise ValueError(f"no strategy is named {value!r}: {name_hint(value, cls.model_fields)}")
         return value
+
+
+@dataclass(frozen=True)
+class _SamplerInfo:
+    """Needs and abilities of a sampler.
+
+    Attributes
+    ----------
+    name
+        Its class in `optuna.samplers`.
+    options
+        What it is made with beside a seed.
+    needs
+        Packages that must be installed beside Optuna.
+    several_objectives
+        Whether it improves several objectives at once.
+    population
+        Its option for the size of its population; "" where it has none.
+    constraints
+        Whether it takes constraints; None where it does not look at results.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    several_objectives: bool = True
+    population: str = ""
+    constraints: bool | None = True
+
+
+#: Of both genetic samplers.
+_GENETIC = {"population_size": 50, "crossover_prob": 0.9, "swapping_prob": 0.5}
+
+#: By the name that search spaces use. Every option is given: the defaults of Optuna 4 and 5 differ.
+SAMPLERS: Mapping[str, _SamplerInfo] = {
+    "tpe": _SamplerInfo(
+        "TPESampler",
+        {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True},
+    ),
+    "cmaes": _SamplerInfo(
+        "CmaEsSampler",
+        {
+            "n_startup_trials": 1,
+            "consider_pruned_trials": False,
+            "use_separable_cma": False,
+            "with_margin": False,
+            "lr_adapt": False,
+            "warn_independent_sampling": False,
+        },
+        needs=("cmaes",),
+        several_objectives=False,
+        population="popsize",
+        constraints=False,
+    ),
+    "gp": _SamplerInfo(
+        "GPSampler",
+        {"n_startup_trials": 10, "deterministic_objective": False, "warn_independent_sampling": False},
+        needs=("scipy", "torch"),
+    ),
+    "nsgaii": _SamplerInfo("NSGAIISampler", _GENETIC, population="population_size"),
+    "nsgaiii": _SamplerInfo(
+        "NSGAIIISampler", {**_GENETIC, "dividing_parameter": 3}, population="population_size"
+    ),
+    "random": _SamplerInfo("RandomSampler", constraints=None),
+    # What the sequence does not cover (conditional dimensions) is drawn at random.
+    "sobol": _SamplerInfo(
+        "QMCSampler",
+        {
+            "qmc_type": "sobol",
+            "scramble": True,
+            "warn_asynchronous_seeding": False,
+            "warn_independent_sampling": False,
+        },
+        needs=("scipy",),
+        constraints=None,
+    ),
+}

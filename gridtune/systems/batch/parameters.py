@@ -13,7 +13,7 @@ from gridtune.batch.checks import check_order
 from gridtune.batch.metrics import get_metric
 from gridtune.batch.metrics.classes import BY_CLASS, check_class
 from gridtune.batch.partitions import Partitions, read_sizes
-from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
+from gridtune.batch.policies import SWITCHES, backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.batch.policies.rollout import Rollout, canonical_text, get_order
@@ -53,8 +53,6 @@ def _check_classes(value: dict[str, str]) -> dict[str, str]:
 #: Classes of jobs, name to condition.
 JobClasses = Annotated[dict[str, str], BeforeValidator(_read_classes), AfterValidator(_check_classes)]
 
-#: Parameters that set single switches of the backfilling variant; None keeps the variant's own value.
-_SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
 #: A whole number, and a power in watts, of nodes.
 Whole = Annotated[int, Field(ge=0)] | None
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
@@ -345,7 +343,7 @@ class BatchParameters(Selection):
 
     @model_validator(mode="after")
     def _check_backfilling(self) -> BatchParameters:
-        switches = {name: getattr(self, name) for name in _SWITCHES}
+        switches = {name: getattr(self, name) for name in SWITCHES}
         rule = _made(get_backfilling, self.backfill, **switches)
         # Numbers that an expression names are looked at elsewhere.
         unknown = dict.fromkeys(_COEFFICIENTS, math.nan)
@@ -363,7 +361,7 @@ class BatchParameters(Selection):
             raise ValueError(f"policy={self.policy} {missing}")
         if self.policy == "ppo":
             decided = ("power", "dependencies", "order", "backfill", "fill_order", "walltime", "half_life")
-            scored = ("guard", "undefined_scores", *_SWITCHES)
+            scored = ("guard", "undefined_scores", *SWITCHES)
             self._refuse_idle([((*decided, *scored), "policy=ppo")])
         if self.power is not None and self.partitions == "separate":
             raise ValueError(

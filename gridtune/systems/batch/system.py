@@ -15,7 +15,7 @@ from gridtune.batch.estimates import kill_decided
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.metrics.classes import BY_CLASS, default_classes
 from gridtune.batch.partitions import partition_sizes
-from gridtune.batch.policies import BACKFILLING_WARNINGS
+from gridtune.batch.policies import BACKFILLING_WARNINGS, SWITCHES
 from gridtune.batch.policies.rollout import get_order
 from gridtune.batch.replay import models_of, simulate
 from gridtune.core.schedules.schedule import Schedule, validate_schedule
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["BatchSystem"]
 
 #: Parameters that `simulate` takes under the same name.
-_SIMULATED = tuple(name for name in signature(simulate).parameters if name in BatchParameters.model_fields)
+_SIMULATED = tuple(
+    name for name in (*signature(simulate).parameters, *SWITCHES) if name in BatchParameters.model_fields
+)
 
 
 class BatchSystem(System):

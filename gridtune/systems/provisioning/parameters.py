@@ -61,7 +61,7 @@ class ProvisioningParameters(LogParameters):
             *("communication", "cross_slot", "extend", "release"),
         ),
         "Search": (
-            *("checkpoint", "pilot_widths", "population", "iterations", "evaluations", "crossover_points"),
+            *("pilot_widths", "population", "iterations", "evaluations", "crossover_points"),
             *("crossover_rate", "mutation", "seeded"),
         ),
     }
@@ -148,18 +148,13 @@ class ProvisioningParameters(LogParameters):
     )
     extend: bool = Field(True, description="whether tasks may run past the end of extensible slots")
     search: Literal[
-        "moga", "memetic", "nsga2", "nsga3", "random", "exact", "rules", "all", "open", "pilot", "ppo"
+        "moga", "memetic", "nsga2", "nsga3", "random", "exact", "rules", "all", "open", "pilot"
     ] = Field(
         "moga",
-        description="how slots are chosen. moga: the paper's genetic algorithm; memetic: from plans of "
+        description="choice of slots. moga: the paper's genetic algorithm; memetic: from plans of "
         "simple rules to their neighbours; nsga2, nsga3; random: random plans; exact: every plan, of at "
         "most 20 slots; rules: the plans of simple rules; all: take all slots; open: take the divisible "
-        "ones; pilot: one job for the whole workflow; ppo: a trained agent keeps or drops slots",
-    )
-    checkpoint: str | None = Field(
-        None,
-        description="with search=ppo: a policy of `gridtune train provisioning`: its folder, a file, or an "
-        "MLflow run",
+        "ones; pilot: one job for the whole workflow",
     )
     pilot_widths: Annotated[int, Field(ge=2)] = Field(
         8, description="with search=pilot: widths to try, from the widest task's to the site's"
@@ -197,9 +192,6 @@ class ProvisioningParameters(LogParameters):
             raise ValueError("best effort needs a queue: offers=site")
         if self.offers == "poisson" and self.search == "pilot":
             raise ValueError("a pilot job needs a queue: offers=site")
-        if (self.checkpoint is None) == (self.search == "ppo"):
-            missing = "needs a" if self.search == "ppo" else "takes no"
-            raise ValueError(f"search={self.search} {missing} checkpoint")
         if not self.earliest <= self.latest:
             raise ValueError(f"`earliest <= latest` must hold, but got {self.earliest} and {self.latest}")
         sites = len(self.slot_sites) if self.offers == "poisson" else 1

@@ -1,12 +1,14 @@
-"""Submissions from parameters: the site, the instant, the workflow, the slots and the choice among them."""
+"""Submissions from parameters: the site, the instant, the workflow, the slots and the search among them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.parameters import ProvisioningParameters
-from gridtune.systems.provisioning.planning.problem import Network, PlanProblem, most_at_once
+from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
+from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
+from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans
+from gridtune.systems.provisioning.search.genetic import Memetic, Moga, RandomSearch, Search
 from gridtune.systems.provisioning.simulator.site import Site
 from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
 from gridtune.workload.catalogue import resolve_trace
@@ -14,7 +16,7 @@ from gridtune.workload.cleaning import clean
 from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
 from gridtune.workload.workload import Workload
 
-__all__ = ["build_site", "build_workflow", "draw_problems", "draw_slots", "plan_problem"]
+__all__ = ["build_site", "build_workflow", "draw_problems", "draw_slots", "plan_problem", "run_search"]
 
 
 def build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
@@ -84,10 +86,15 @@ def plan_problem(
         widths = most_at_once(slots, extend=p.extend, together=p.cross_slot != "never")
         if workflow.widest > widths.max(initial=0):
             return None
-    sites = len(p.slot_sites) if p.offers == "poisson" else 1
-    network = Network.uniform(sites, latency=p.latency, bandwidth=p.bandwidth)
     return PlanProblem(
-        workflow, slots, p.scheduler, network=network, cross_slot=p.cross_slot, extend=p.extend, now=now
+        workflow,
+        slots,
+        p.scheduler,
+        latency=p.latency,
+        bandwidth=p.bandwidth,
+        cross_slot=p.cross_slot,
+        extend=p.extend,
+        now=now,
     )
 
 
@@ -135,3 +142,56 @@ def draw_problems(
                 hint="for random slots the paper has run_time=100 task_processors=1 communication=1",
             )
     return problems
+
+
+#: The most plans of simple rules: as many as the memetic search begins with.
+_RULES = 40
+
+
+def run_search(parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Archive:
+    """Return the front of a cell's search; that of a few plans where simple rules choose the slots."""
+    p = parameters
+    if p.search == "exact":
+        return enumerate_front(problem, record=True)
+    archive = Archive(len(problem), record=True)
+    if p.search in SEARCHES:
+        search = _new_search(p, problem, rng)
+        search.archive = archive
+        return search.run(p.evaluations or p.population * p.iterations)
+    if p.search == "pilot":  # each slot is a job, and one of them is submitted
+        plans = np.eye(len(problem), dtype=np.bool_)
+    elif p.search == "rules":
+        plans = heuristic_plans(problem, _RULES)
+    elif p.search == "all":
+        plans = np.ones((1, len(problem)), np.bool_)
+    else:
+        plans = problem.slots.divisible[None, :]
+    if p.release:
+        costs, plans = problem.evaluate_released(plans)
+    else:
+        costs = problem.evaluate(plans)
+    archive.add(costs, plans)
+    return archive
+
+
+def _new_search(p: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Search:
+    if p.search == "random":
+        return RandomSearch(problem, rng, population=p.population, release=p.release)
+    if p.search == "memetic":
+        size = {"population": p.population, "offspring": p.population}
+        return Memetic(problem, rng, **size, release=p.release)
+    if p.search == "moga":
+        return Moga(
+            problem,
+            rng,
+            population=p.population,
+            crossover_points=p.crossover_points,
+            crossover_rate=p.crossover_rate,
+            mutation_rate=min(1.0, p.mutation / len(problem)),
+            seeding=p.seeded,
+            release=p.release,
+        )
+    from gridtune.systems.provisioning.search.nsga import Nsga2, Nsga3  # noqa: PLC0415 (pymoo)
+
+    kind = Nsga2 if p.search == "nsga2" else Nsga3
+    return kind(problem, rng, population=p.population, seeding=p.seeded, release=p.release)

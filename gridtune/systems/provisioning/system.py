@@ -23,19 +23,28 @@ from gridtune.core.system import (
     SystemParameters,
     WorkloadLoader,
 )
-from gridtune.errors import SimulationError, require_module
+from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import Plan
 from gridtune.systems.provisioning.reproduction import PUBLISHED, REPRODUCTIONS
-from gridtune.systems.provisioning.search.algorithms import run_search
-from gridtune.systems.provisioning.search.fronts import Archive, front_hypervolume, plan_scale, select_plan
-from gridtune.systems.provisioning.search.rules import pilot_problem
+from gridtune.systems.provisioning.search.fronts import (
+    Archive,
+    front_hypervolume,
+    pilot_problem,
+    plan_scale,
+    select_plan,
+)
 from gridtune.systems.provisioning.simulator.site import Execution, Site
 from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.systems.provisioning.submission import build_site, build_workflow, draw_slots, plan_problem
-from gridtune.tracking.checkpoints import find_policy
+from gridtune.systems.provisioning.submission import (
+    build_site,
+    build_workflow,
+    draw_slots,
+    plan_problem,
+    run_search,
+)
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
@@ -59,12 +68,9 @@ class ProvisioningSystem(System):
     Parameters: ClassVar[type[SystemParameters]] = ProvisioningParameters
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
         "Provisioning-v0": EnvironmentSpec(
-            "gridtune.systems.provisioning.environment.environment:ProvisioningEnv",
-            "gridtune.systems.provisioning.environment.environment:ProvisioningVectorEnv",
+            "gridtune.systems.provisioning.environment:ProvisioningEnv",
+            "gridtune.systems.provisioning.environment:ProvisioningVectorEnv",
         )
-    }
-    trainings: ClassVar[Mapping[str, str]] = {
-        "ppo": "gridtune.systems.provisioning.learners.ppo:ProvisioningPPO"
     }
     metrics = PROVISIONING_METRICS
     renamed_metrics = RENAMED_METRICS
@@ -81,18 +87,13 @@ class ProvisioningSystem(System):
         return () if parameters.trace is None else (str(parameters.reference),)
 
     def file_checksums(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
-        """Return the checksums of the workflow's file and of the trained policy, if there are any."""
-        files: dict[str, Path] = {}
-        if not parameters.workflow_is_generated:
-            files["workflow"] = resolve_trace(parameters.workflow)
-        if parameters.checkpoint is not None:
-            files["checkpoint"] = find_policy(parameters.checkpoint)
-        return file_checksums(files)
+        """Return the checksum of the workflow's file, if there is one."""
+        if parameters.workflow_is_generated:
+            return {}
+        return file_checksums({"workflow": resolve_trace(parameters.workflow)})
 
     def preflight(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> None:
         """Refuse a log or a workflow that cannot be used, and tasks wider than the site."""
-        if parameters.search == "ppo":
-            require_module("torch", user="search=ppo", extra="agents")
         site = None if parameters.trace is None else self._site(parameters, load)
         self._workflow(parameters, site)
 
@@ -125,8 +126,8 @@ class ProvisioningSystem(System):
         jobs = Workload(columns)
         for p in {(p.offers, p.search, p.scheduler, p.approach): p for p in parameters}.values():
             rng = np.random.default_rng(0)
-            few = {"population": 4, "iterations": 2, "evaluations": None, "checkpoint": None}
-            search = "all" if p.search in ("exact", "ppo") else p.search
+            few = {"population": 4, "iterations": 2, "evaluations": None}
+            search = "all" if p.search == "exact" else p.search
             small = p.model_copy(update={**few, "search": search, "slot_sites": (4, 4)})
             site = Site(jobs, 3) if p.offers == "site" else None
             now, slots = draw_slots(small, site, rng, rng)

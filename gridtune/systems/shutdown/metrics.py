@@ -133,8 +133,6 @@ def _measures() -> dict[str, _ShutdownMeasure]:
         "switches_per_day": switches("mean", _SWITCHES, cycles, "switches"),
         "switches_on_total": switches("sum", "nodes switched on", cycles, "switches_on"),
         "switches_off_total": switches("sum", "nodes switched off", cycles, "switches_off"),
-        "node_wear_max": switches("max", "most switches of one node in a day", cycles),
-        "node_wear_mean": switches("mean", "switches per node", cycles),
         "stretch_mean": ratio("min", "mean", "the day's mean wait/walltime of finished jobs", stretch),
         "stretch_max": ratio("min", "max", "largest wait/walltime of a finished job", stretch),
         "stretch_beyond_tau": ratio(
@@ -195,7 +193,9 @@ def measure_days(days: Days, results: DayResults, platform: Platform, *, tau: fl
     return {
         **_energies(results, platform),
         **waste_bounds(days, results, platform, tau),
-        **_switches(results, platform),
+        "switches": results.totals["switched_on"] + results.totals["switched_off"],
+        "switches_on": results.totals["switched_on"],
+        "switches_off": results.totals["switched_off"],
         **_waits(days, results, platform, tau),
         "utilisation": results.totals["core_minutes"] / (platform.cores * np.maximum(results.minutes, 1)),
         "score": results.score,
@@ -237,17 +237,6 @@ def _energies(results: DayResults, platform: Platform) -> Columns:
         "energy_waste_reported": reported,
         "energy_total": waste + energy["computing"] + energy["sleeping"],
         "energy_total_reported": reported + energy["sleeping"] + power.computing * share,
-    }
-
-
-def _switches(results: DayResults, platform: Platform) -> Columns:
-    by_node = results.switched_on + results.switched_off
-    return {
-        "switches": results.totals["switched_on"] + results.totals["switched_off"],
-        "switches_on": results.totals["switched_on"],
-        "switches_off": results.totals["switched_off"],
-        "node_wear_max": by_node.max(axis=1),
-        "node_wear_mean": by_node.sum(axis=1) / platform.nodes,
     }
 
 

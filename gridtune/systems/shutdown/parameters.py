@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 
 from gridtune.core.system import Count, LogParameters, Window
 from gridtune.errors import GridtuneError
-from gridtune.systems.shutdown.simulator.platform import TRACES, Platform, read_platform
-from gridtune.workload.catalogue import resolve_trace
+from gridtune.systems.shutdown.simulator.platform import TRACES, Platform
 from gridtune.workload.files import USUAL_UNITS, WorkloadReference
 
 __all__ = ["CLUSTERS", "ShutdownParameters"]
@@ -30,24 +29,15 @@ _POWER = {
 }
 #: The policies that a parameter belongs to, where that is not all of them.
 _POLICIES_OF = {
-    "timeout": ("timeout", "adaptive", "lookahead", "hindsight"),
-    "max_stretch": ("oracle", "adaptive", "lookahead", "hindsight"),
-    **dict.fromkeys(
-        (
-            *("max_wait", "eagerness", "max_queue", "rush_timeout", "rush_jobs", "rush_minutes"),
-            *("pool", "pool_from", "pool_until"),
-        ),
-        ("adaptive", "lookahead", "hindsight"),
-    ),
-    **dict.fromkeys(("first_guess", "growth"), ("lookahead",)),
-    **dict.fromkeys(("margin", "late_cost"), ("lookahead", "hindsight")),
-    "knows": ("hindsight",),
+    "timeout": ("timeout", "adaptive", "lookahead"),
+    "max_stretch": ("oracle", "adaptive", "lookahead"),
+    "max_wait": ("adaptive", "lookahead"),
+    "eagerness": ("adaptive", "lookahead"),
 }
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 Minutes = Annotated[int, Field(ge=1)] | None
 Whole = Annotated[int, Field(ge=0)]
-Hour = Annotated[int, Field(ge=0, le=24)]
 
 
 class ShutdownParameters(LogParameters):
@@ -60,15 +50,11 @@ class ShutdownParameters(LogParameters):
             *("speed",),
         ),
         "Cluster": (
-            *("platform", "nodes", "cores_per_node", "idle_watts", "computing_watts", "sleeping_watts"),
+            *("nodes", "cores_per_node", "idle_watts", "computing_watts", "sleeping_watts"),
             *("switching_off_watts", "switching_on_watts", "switch_off_minutes", "switch_on_minutes"),
             *("variant",),
         ),
-        "Rules": (
-            *("max_stretch", "max_wait", "eagerness", "max_queue", "rush_timeout", "rush_jobs"),
-            *("rush_minutes", "pool", "pool_from", "pool_until", "first_guess", "growth", "margin"),
-            *("late_cost", "knows"),
-        ),
+        "Rules": ("max_stretch", "max_wait", "eagerness"),
         "Trained policy": ("greedy",),
     }
 
@@ -105,21 +91,18 @@ class ShutdownParameters(LogParameters):
     )
     minutes: Count = Field(1440, description="length of a day, in minutes")
     time_unit: Annotated[float, Field(gt=0)] = Field(
-        USUAL_UNITS[0], description="seconds in the time unit of Batsim and platform files"
+        USUAL_UNITS[0], description="seconds in the time unit of Batsim files"
     )
     speed: Annotated[float, Field(gt=0)] = Field(
         USUAL_UNITS[1], description="Batsim files: flops that a processor computes per time unit"
     )
 
-    policy: Literal[
-        "timeout", "adaptive", "lookahead", "hindsight", "oracle", "random", "always_on", "ppo"
-    ] = Field(
+    policy: Literal["timeout", "adaptive", "lookahead", "oracle", "random", "always_on", "ppo"] = Field(
         "timeout",
         description="timeout: switch nodes off after some idle minutes; adaptive: let jobs wait for nodes "
         "that are on; lookahead: adaptive, unless a simulation of what is known finds something cheaper; "
-        "hindsight: the same, knowing run times and submissions, see knows; oracle: the paper's OR*, which "
-        "knows run times; random: a random reservation every minute; always_on: switch nothing off; ppo: a "
-        "trained network",
+        "oracle: the paper's OR*, which knows run times; random: a random reservation every minute; "
+        "always_on: switch nothing off; ppo: a trained network",
     )
     timeout: Whole | None = Field(
         None,
@@ -129,9 +112,8 @@ class ShutdownParameters(LogParameters):
     checkpoint: str | None = Field(
         None,
         description="with policy=ppo: the trained policy: the folder of a training, a file, an MLflow run "
-        "(its id, or runs:/ID/PATH), or the name of a bundled one, which wastes no less than policy=adaptive "
-        "and makes more jobs late",
-        examples=["results/taurus", "taurus"],
+        "(its id, or runs:/ID/PATH), or the bundled taurus-lstm, which wastes more than policy=adaptive",
+        examples=["results/taurus", "taurus-lstm"],
     )
     greedy: bool = Field(
         False, description="with policy=ppo: always take the likeliest action instead of sampling"
@@ -151,58 +133,6 @@ class ShutdownParameters(LogParameters):
         description="with policy=adaptive and lookahead: a job that could wait starts anyway if at most this "
         "share of its cores has to be switched on; default 0.6",
     )
-    max_queue: Whole | None = Field(
-        None,
-        description="with policy=adaptive and lookahead: with more jobs waiting, no job has to wait; "
-        "default: no limit",
-    )
-    rush_timeout: Whole | None = Field(
-        None, description="with policy=adaptive and lookahead: timeout in a rush, if it is longer; default 0"
-    )
-    rush_jobs: Whole | None = Field(
-        None,
-        description="with policy=adaptive and lookahead: a rush is at least this many submissions within "
-        "rush_minutes; default: never",
-    )
-    rush_minutes: Whole | None = Field(
-        None, description="with policy=adaptive and lookahead: see rush_jobs; default 10"
-    )
-    pool: Whole | None = Field(
-        None,
-        description="with policy=adaptive and lookahead: idle nodes that stay on from pool_from until "
-        "pool_until; default 0",
-    )
-    pool_from: Hour | None = Field(
-        None, description="with policy=adaptive and lookahead: hour of the day; default 0"
-    )
-    pool_until: Hour | None = Field(
-        None, description="with policy=adaptive and lookahead: hour of the day; default 24"
-    )
-    first_guess: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None,
-        description="with policy=lookahead: share of its walltime that a job is guessed to take if its user "
-        "has no earlier one; default 0.1",
-    )
-    growth: Annotated[float, Field(ge=1, le=1000)] | None = Field(
-        None,
-        description="with policy=lookahead: multiple of its age that a job is guessed to take once it has "
-        "run for longer than guessed; default 2",
-    )
-    margin: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
-        None,
-        description="with policy=lookahead: energy that another choice than the adaptive rule's has to save, "
-        "as a share of a boot and a shutdown; default 0.5",
-    )
-    late_cost: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
-        None,
-        description="with policy=lookahead: cost of a job that becomes late, in boots and shutdowns; "
-        "default 2",
-    )
-    knows: Literal["everything", "run_times"] | None = Field(
-        None,
-        description="with policy=hindsight: run times and all submissions, or run times alone; default "
-        "everything",
-    )
     tau: Annotated[float, Field(ge=0)] = Field(
         0.5, description="a job is late once it has waited this share of its walltime (the paper's τ)"
     )
@@ -214,9 +144,6 @@ class ShutdownParameters(LogParameters):
 
     cluster: Literal["taurus", "orion", "graphite", "econome"] = Field(
         "taurus", description="shape: 14 × 12, 4 × 12, 4 × 16 or 22 × 16 nodes × cores"
-    )
-    platform: str | None = Field(
-        None, description="Batsim platform file with shape, power and switching times, instead of cluster"
     )
     nodes: Count | None = Field(None, description="number of nodes")
     cores_per_node: Count | None = Field(None, description="cores of each node")
@@ -260,10 +187,8 @@ class ShutdownParameters(LogParameters):
         return self
 
     def cluster_model(self) -> Platform:
-        """Return the cluster: that of the platform file or the name, with the parameters that are set."""
+        """Return the cluster: that of the name, with the parameters that are set."""
         base = Platform(*CLUSTERS[self.cluster])
-        if self.platform is not None:
-            base = read_platform(resolve_trace(self.platform), time_unit=self.time_unit, step=60)
         values = {field: getattr(self, parameter) for parameter, field in _POWER.items()}
         power = {name: value for name, value in values.items() if value is not None}
         shape = (self.nodes or base.nodes, self.cores_per_node or base.cores_per_node)

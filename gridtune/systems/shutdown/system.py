@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,9 +38,7 @@ from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rules import AdaptiveRule, LookaheadRule
-from gridtune.systems.shutdown.trained import find_policy
-from gridtune.workload.catalogue import resolve_trace
+from gridtune.systems.shutdown.training import find_policy, play_days
 from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
@@ -67,7 +64,7 @@ class ShutdownSystem(System):
             "gridtune.systems.shutdown.environment:ShutdownVectorEnv",
         )
     }
-    trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.shutdown.learners.ppo:ShutdownPPO"}
+    trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.shutdown.training:ShutdownPPO"}
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters
     metrics: ClassVar[Mapping[str, Measure]] = SHUTDOWN_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
@@ -82,13 +79,10 @@ class ShutdownSystem(System):
         return (str(parameters.reference),)
 
     def file_checksums(self, parameters: ShutdownParameters) -> Mapping[str, str]:
-        """Return the checksums of the files that decide the result: platform and trained policy."""
-        files: dict[str, Path] = {}
-        if parameters.platform is not None:
-            files["platform"] = resolve_trace(parameters.platform)
-        if parameters.checkpoint is not None:
-            files["checkpoint"] = find_policy(parameters.checkpoint)
-        return file_checksums(files)
+        """Return the checksum of the trained policy."""
+        if parameters.checkpoint is None:
+            return {}
+        return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
 
     def modelled_features(self, parameters: ShutdownParameters) -> Collection[str]:
         """Return what the simulator models: walltimes; where logs are days, they stand as partitions."""
@@ -135,12 +129,15 @@ class ShutdownSystem(System):
         platform = parameters.cluster_model()
         days, log = self._days(parameters, load), load(*self.traces(parameters))
         whole = parameters.cut == "whole"
+        p = parameters
         results, record = replay(
             days,
             platform,
-            rule=_rule(parameters, days, platform, streams),
-            timeout=1 if parameters.timeout is None else parameters.timeout,
-            max_stretch=_max_stretch(parameters),
+            rule=_rule(p, days, platform, streams),
+            timeout=p.timeout,
+            max_stretch=p.tau if p.max_stretch is None else p.max_stretch,
+            max_wait=p.max_wait,
+            eagerness=0.6 if p.eagerness is None else p.eagerness,
             tau=parameters.tau,
             variant=parameters.variant,
             until_done=whole,
@@ -175,25 +172,12 @@ class ShutdownSystem(System):
         return write_report(sweep)
 
 
-def _max_stretch(parameters: ShutdownParameters) -> float:
-    return parameters.tau if parameters.max_stretch is None else parameters.max_stretch
-
-
 def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, streams: Streams) -> Any:
-    """Return the rule as `replay` takes it: a name, an adaptive rule, or the actions themselves."""
-    if parameters.policy in ("adaptive", "lookahead", "hindsight"):
-        rule = AdaptiveRule if parameters.policy == "adaptive" else LookaheadRule
-        values = {field.name: getattr(parameters, field.name, None) for field in fields(rule)}
-        values["max_stretch"] = _max_stretch(parameters)
-        if rule is LookaheadRule:
-            values["run_times"] = parameters.policy == "hindsight"
-            values["hindsight"] = values["run_times"] and parameters.knows != "run_times"
-        return rule(**{name: value for name, value in values.items() if value is not None})
+    """Return the rule as `replay` takes it: a name, or the actions themselves."""
     if parameters.policy == "random":
         shape = (len(days), parameters.minutes)
         return streams("reservations").integers(0, platform.nodes, shape, endpoint=True)
     if parameters.policy == "ppo":
-        from gridtune.systems.shutdown.learners.playing import play_days  # noqa: PLC0415 (torch)
         from gridtune.training.networks import load_policy  # noqa: PLC0415 (torch)
 
         network = load_policy(find_policy(str(parameters.checkpoint)))

@@ -1,1 +1,1 @@
-"""The `slurm` system: a log on the nodes of a slurm.conf, whose settings are searched."""
+"""The `slurm` system: a log on the nodes of a slurm.conf, with settings to search."""

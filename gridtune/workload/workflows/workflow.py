@@ -206,11 +206,6 @@ class Workflow:
         return _frozen(np.argsort(self.level, kind="stable").astype(np.int64))
 
     @property
-    def depth(self) -> int:
-        """The number of levels."""
-        return int(self.level.max()) + 1
-
-    @property
     def widest(self) -> int:
         """The number of processors of the widest task."""
         return int(self.processors.max())

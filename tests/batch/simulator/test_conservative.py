@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.simulator.conservative import conservative_schedule
+from gridtune.batch.simulator.events import JobLog
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
 
 
@@ -17,10 +18,9 @@ def schedule(jobs, machine, *, compress=False, rank=None):
     columns = np.array(jobs, dtype=np.int64).reshape(len(jobs), 4).T
     submit, run, walltime, processors = (np.ascontiguousarray(column) for column in columns)
     rank = np.arange(len(jobs)) if rank is None else np.asarray(rank, dtype=np.int64)
-    start, promise, replans = conservative_schedule(
-        submit, run, walltime, processors, rank, machine, compress
-    )
-    return start.tolist(), promise.tolist(), replans
+    log = JobLog(submit, run, walltime, processors, np.empty_like(submit))
+    promise, replans = conservative_schedule(log, machine, None, rank, compress)
+    return log.start.tolist(), promise.tolist(), replans
 
 
 def twin(jobs, machine, *, compress=False, rank=None, journal=None):
@@ -295,11 +295,6 @@ def test_the_clock_may_start_anywhere(log, origin):
 
 def test_no_jobs():
     assert schedule([], 4) == ([], [], 0)
-
-
-def test_a_job_wider_than_the_machine_is_refused():
-    with pytest.raises(ValueError, match="wider than the machine"):
-        schedule([(0, 1, 1, 5)], 4)
 
 
 def test_wide_machines_share_buckets_of_widths():

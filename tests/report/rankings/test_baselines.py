@@ -56,11 +56,11 @@ def test_a_list_or_a_number_among_words_can_be_the_baseline(
     dimensions: dict[str, Any], baseline: dict[str, Any], value: Any, tmp_path: Path
 ) -> None:
     (ranking,) = study_of(tmp_path, dimensions, baseline).summary.rankings.values()
-    marked = {row["mean"]: row["is_baseline"] for row in ranking.to_pylist()}
+    marked = {row["mean"]: row["is_baseline"] for row in ranking.rows}
     assert marked == {1.5: True, 3.5: False}
     again = report_study(tmp_path, baseline={next(iter(baseline)): value})
     assert again.report_folder == tmp_path  # asked for by name it is the sweep's own still
-    assert [row["is_baseline"] for row in next(iter(again.summary.rankings.values())).to_pylist()].count(True)
+    assert [row["is_baseline"] for row in next(iter(again.summary.rankings.values())).rows].count(True)
 
 
 def test_a_baseline_that_no_cell_has_is_told(tmp_path: Path) -> None:

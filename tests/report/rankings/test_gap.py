@@ -5,9 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from gridtune.report.rankings.combined import rank_overall
-from gridtune.report.rankings.ranking import rank
 from gridtune.report.tables import GAP_NOTE, ranking_markdown
+from tests.report.synthetic import overall_of, ranking_of
 
 WAITS = {"a": [10.0, 30.0], "b": [20.0, None]}
 BOUNDS = [8.0, 12.0]
@@ -32,7 +31,7 @@ def table_of(*workloads: str, bounds: bool = True, factor: float = 1.0) -> pa.Ta
 
 
 def gaps(table: pa.Table, direction: str) -> dict[str, float]:
-    rows = rank(table, objective="wait", direction=direction, baseline=None).to_pylist()
+    rows = ranking_of(table, objective="wait", direction=direction, baseline=None).rows
     return {row["param.order"]: row["gap"] for row in rows}
 
 
@@ -46,13 +45,15 @@ def test_where_more_is_better_a_value_below_the_bound_is_behind() -> None:
 
 def test_the_gap_over_all_logs_is_the_mean_of_theirs() -> None:
     table = table_of("first", "second", factor=2)
-    ranking = rank_overall(table, rank(table, objective="wait", direction="min", baseline={"order": "a"}))
+    ranking = overall_of(table, objective="wait", direction="min", baseline={"order": "a"})
     assert ranking is not None
-    assert [row["gap"] for row in ranking.to_pylist()][:1] == pytest.approx([(1 + 3) / 2])
+    assert [row["gap"] for row in ranking.rows][:1] == pytest.approx([(1 + 3) / 2])
 
 
 @pytest.mark.parametrize("bounds", [True, False])
 def test_tables_have_the_column_where_there_is_a_bound(bounds: bool) -> None:
-    ranking = rank(table_of("log", bounds=bounds), objective="wait", direction="min", baseline={"order": "a"})
+    ranking = ranking_of(
+        table_of("log", bounds=bounds), objective="wait", direction="min", baseline={"order": "a"}
+    )
     text = ranking_markdown(ranking)
     assert ("| gap |" in text, GAP_NOTE in text) == (bounds, bounds)

@@ -11,10 +11,9 @@ import pytest
 
 from gridtune.errors import MetricError
 from gridtune.report.answers import answers_of
-from gridtune.report.rankings.combined import rank_overall
-from gridtune.report.rankings.ranking import Verdict, rank, ranking_head, share_error, strata, verdict_text
+from gridtune.report.rankings.ranking import Ranking, Verdict, verdict_text
 from gridtune.statistics import mean_interval
-from tests.report.synthetic import sweep_table
+from tests.report.synthetic import overall_of, ranking_of, sweep_table
 
 
 def cells(values: Mapping[tuple[Any, ...], Sequence[float | None]], names: Sequence[str]) -> pa.Table:
@@ -37,7 +36,7 @@ def cells(values: Mapping[tuple[Any, ...], Sequence[float | None]], names: Seque
 def ranked(
     table: pa.Table, baseline: Mapping[str, Any] | None, direction: str = "min"
 ) -> list[dict[str, Any]]:
-    return rank(table, objective="wait", direction=direction, baseline=baseline).to_pylist()
+    return ranking_of(table, objective="wait", direction=direction, baseline=baseline).rows
 
 
 def by(rows: Sequence[Mapping[str, Any]], name: str) -> dict[Any, Mapping[str, Any]]:
@@ -110,33 +109,32 @@ HALF = [value / 2 for value in GOOD]
 
 def test_failed_runs_leave_no_verdict_however_good_the_others_are() -> None:
     table = cells({("a",): GOOD, ("b",): [None, None, *HALF[2:]], ("c",): HALF}, ["order"])
-    ranking = rank(table, objective="wait", direction="min", baseline={"order": "a"})
-    rows = by(ranking.to_pylist(), "order")
+    ranking = ranking_of(table, objective="wait", direction="min", baseline={"order": "a"})
+    rows = by(ranking.rows, "order")
     assert (rows["b"]["verdict"], rows["b"]["rank"]) == (Verdict.FAILED, None)
     assert verdict_text(rows["b"]) == "2 of 20 runs failed"
     assert rows["c"]["verdict"] == Verdict.BETTER
-    assert by(share_error(ranking, 2).to_pylist(), "order")["b"]["verdict"] == Verdict.FAILED
     (answer,) = answers_of(ranking, ranking)
     assert answer.best == "c"
-    assert answer.text.endswith(" Without a rank, as runs failed: b (2 of 20).")
+    assert answer.text.endswith(" Without a rank because runs failed: b (2 of 20).")
 
 
 def test_all_but_the_failing_one_failed_has_no_best() -> None:
     table = cells({("a",): [None, *GOOD[1:]], ("b",): [None, *HALF[1:]]}, ["order"])
-    ranking = rank(table, objective="wait", direction="min", baseline={"order": "a"})
+    ranking = ranking_of(table, objective="wait", direction="min", baseline={"order": "a"})
     (answer,) = answers_of(ranking, ranking)
     assert (answer.best, answer.verdict) == ("", Verdict.NONE)
-    assert "as runs failed: b (1 of 20), a (1 of 20)." in answer.text
+    assert "because runs failed: b (1 of 20), a (1 of 20)." in answer.text
 
 
 def test_no_verdict_where_the_value_is_undefined_and_that_of_the_baseline_is_not() -> None:
     table = cells({("a",): GOOD, ("b",): [math.nan, *HALF[1:]], ("c",): HALF}, ["order"])
-    ranking = rank(table, objective="wait", direction="min", baseline={"order": "a"})
-    row = by(ranking.to_pylist(), "order")["b"]
+    ranking = ranking_of(table, objective="wait", direction="min", baseline={"order": "a"})
+    row = by(ranking.rows, "order")["b"]
     assert (row["undefined"], row["failures"], row["rank"]) == (1, 0, None)
     assert (row["p_value"], row["verdict"]) == (None, Verdict.UNSURE)
     (answer,) = answers_of(ranking, ranking)
-    assert answer.text.endswith(" Without a rank, as runs gave no wait: b (1 of 20).")
+    assert answer.text.endswith(" Without a rank because runs gave no wait: b (1 of 20).")
 
 
 def test_a_window_without_anything_to_measure_leaves_the_verdicts() -> None:
@@ -185,7 +183,7 @@ def test_a_disaster_against_a_small_gain_everywhere_else_is_not_sure() -> None:
 
 
 def test_configurations_with_fewer_replicates_are_ordered_on_those_they_share() -> None:
-    # A race stopped b and c after two easy replicates: on those, a (the best) is 10, c is 11 and b is 12.
+    # A search stopped b and c after two easy replicates: on those, a (the best) is 10, c is 11 and b is 12.
     table = cells(
         {("a",): [9, 11, 90], ("b",): [11, 13, None], ("c",): [11, 11, None], ("d",): [9, 12, 91]}, ["order"]
     )
@@ -246,10 +244,10 @@ def test_a_baseline_that_names_a_condition_is_compared_with_under_that_condition
     table = cells(
         {("a", 1): [10, 20], ("b", 1): [8, 16], ("a", 2): [30, 60], ("b", 2): [15, 40]}, ["order", "load"]
     )
-    ranking = rank(
+    ranking = ranking_of(
         table, objective="wait", direction="min", baseline={"order": "a", "load": 1}, group_by=("load",)
     )
-    relative = {(row["param.order"], row["load"]): row["relative"] for row in ranking.to_pylist()}
+    relative = {(row["param.order"], row["load"]): row["relative"] for row in ranking.rows}
     assert relative["b", 1] == pytest.approx(-3 / 15)
     assert relative["b", 2] is None
 
@@ -264,33 +262,33 @@ def test_a_baseline_that_two_configurations_could_be_is_none() -> None:
 
 def test_each_workload_is_ranked_by_itself_and_its_own_properties_are_no_parameters() -> None:
     table = sweep_table({"order": ["fcfs", "sjf"]}, replicates=4)
-    ranking = rank(table, objective="wait_mean", direction="min", baseline={"order": "fcfs"}, unit="s")
-    groups = dict(strata(ranking))
+    ranking = ranking_of(table, objective="wait_mean", direction="min", baseline={"order": "fcfs"}, unit="s")
+    groups = ranking.strata
     assert list(groups) == ["ctc-sp2", "kth-sp2"]
     assert all([row["rank"] for row in rows] == [1, 2] for rows in groups.values())
-    assert "param.processors" not in ranking.column_names
-    assert "param.trace" not in ranking.column_names
-    assert ranking_head(ranking).axis == "wait_mean (s)"
+    assert "param.processors" not in ranking.schema.names
+    assert "param.trace" not in ranking.schema.names
+    assert ranking.head.axis == "wait_mean (s)"
 
 
 def test_the_same_table_gives_the_same_ranking_whatever_its_order() -> None:
     table = sweep_table({"order": ["fcfs", "sjf", "f1"]}, workloads=["ctc-sp2"])
     shuffled = table.take(list(reversed(range(table.num_rows))))
     settings: dict[str, Any] = {"objective": "wait_mean", "direction": "min", "baseline": {"order": "fcfs"}}
-    assert rank(table, **settings).equals(rank(shuffled, **settings))
+    assert ranking_of(table, **settings).table.equals(ranking_of(shuffled, **settings).table)
 
 
 def test_a_misspelt_metric_is_guessed() -> None:
     with pytest.raises(MetricError, match="did you mean 'wait'"):
-        rank(cells({("a",): [1]}, ["order"]), objective="wiat", direction="min", baseline=None)
+        ranking_of(cells({("a",): [1]}, ["order"]), objective="wiat", direction="min", baseline=None)
 
 
 def test_a_wrong_direction_and_an_unknown_baseline_are_refused() -> None:
     table = cells({("a",): [1]}, ["order"])
     with pytest.raises(MetricError, match="'min' or 'max'"):
-        rank(table, objective="wait", direction="down", baseline=None)
+        ranking_of(table, objective="wait", direction="down", baseline=None)
     with pytest.raises(MetricError, match="ordre"):
-        rank(table, objective="wait", direction="min", baseline={"ordre": "a"})
+        ranking_of(table, objective="wait", direction="min", baseline={"ordre": "a"})
 
 
 def test_a_single_replicate_has_no_interval_and_no_verdict() -> None:
@@ -311,8 +309,8 @@ class TestOverall:
             parts.append(part.set_column(part.column_names.index("workload"), "workload", column))
         return pa.concat_tables(parts)
 
-    def overall(self, table: pa.Table) -> pa.Table | None:
-        return rank_overall(table, rank(table, **self.settings))
+    def overall(self, table: pa.Table) -> Ranking | None:
+        return overall_of(table, **self.settings)
 
     def test_it_is_the_mean_of_the_relative_differences_each_log_counting_the_same(self) -> None:
         table = self.table(
@@ -323,7 +321,7 @@ class TestOverall:
         )
         ranking = self.overall(table)
         assert ranking is not None
-        best, base = ranking.to_pylist()
+        best, base = ranking.rows
         assert best["relative"] == pytest.approx((-0.1 - 0.3) / 2)
         assert best["n"] == 6
         assert (best["pairs"], base["pairs"]) == (6, 0)
@@ -341,7 +339,7 @@ class TestOverall:
         )
         ranking = self.overall(table)
         assert ranking is not None
-        row = ranking.to_pylist()[0]
+        row = ranking.rows[0]
         assert row["relative"] == pytest.approx(-0.3)
         assert -0.32 < row["relative_low"] < -0.3 < row["relative_high"] < -0.28
         assert row["verdict"] == Verdict.BETTER
@@ -353,7 +351,7 @@ class TestOverall:
         table = self.table({"one": {"a": hard, "b": better}, "two": {"a": hard, "b": better}})
         ranking = self.overall(table)
         assert ranking is not None
-        row = ranking.to_pylist()[0]
+        row = ranking.rows[0]
         assert row["relative_high"] - row["relative_low"] < 0.05
 
     def test_a_log_with_few_replicates_counts_as_much_as_one_with_many(self) -> None:
@@ -362,7 +360,7 @@ class TestOverall:
         logs = {"many": {"a": [100.0] * 12, "b": steady}, "few": {"a": [100.0] * 3, "b": shaky}}
         ranking = self.overall(self.table(logs))
         assert ranking is not None
-        row = ranking.to_pylist()[0]
+        row = ranking.rows[0]
         assert row["relative"] == pytest.approx((-0.1 - 0.6) / 2)
         # Half of the shaky log's own standard error: the steady one must not drown it.
         assert row["relative_high"] - row["relative_low"] > 2 * 0.5 * 0.15
@@ -371,7 +369,7 @@ class TestOverall:
         logs = {"one": {"a": [10, 20, 30], "b": [9, 18, 28]}, "two": {"a": [5, 6, 7], "b": [4, 5, 6]}}
         ranking = self.overall(self.table(logs))
         assert ranking is not None
-        row = ranking.to_pylist()[0]
+        row = ranking.rows[0]
         assert (row["logs"], row["by_log_low"], row["by_log_high"]) == (2, None, None)
 
     def test_the_interval_by_log_takes_each_log_as_one_observation(self) -> None:
@@ -384,8 +382,8 @@ class TestOverall:
         }
         ranking = self.overall(self.table(logs))
         assert ranking is not None
-        row = ranking.to_pylist()[0]
-        per_log = [row["relative"] for row in rank(self.table(logs), **self.settings).to_pylist()]
+        row = ranking.rows[0]
+        per_log = [row["relative"] for row in ranking_of(self.table(logs), **self.settings).rows]
         expected = mean_interval([value for value in per_log if value is not None])
         assert row["logs"] == 4
         assert (row["by_log_low"], row["by_log_high"]) == pytest.approx(expected)
@@ -399,7 +397,7 @@ class TestOverall:
         checksums = ["x" if name in {"one", "two"} else name for name in table["workload"].to_pylist()]
         ranking = self.overall(table.append_column("trace_checksum", pa.array(checksums)))
         assert ranking is not None
-        assert ranking.to_pylist()[0]["logs"] == 3
+        assert ranking.rows[0]["logs"] == 3
 
     def test_the_same_windows_under_another_condition_are_no_new_evidence(self) -> None:
         base = [10.0, 14, 9, 20, 12, 11]
@@ -407,10 +405,10 @@ class TestOverall:
         logs = {name: {"a": base, "b": better} for name in ("small machine", "large machine")}
         table = self.table(logs)
         twice = table.append_column("trace_checksum", pa.array(["x"] * table.num_rows))
-        one = rank(twice, **self.settings).to_pylist()[0]
+        one = ranking_of(twice, **self.settings).rows[0]
         ranking = self.overall(twice)
         assert ranking is not None
-        row = ranking.to_pylist()[0]
+        row = ranking.rows[0]
         assert (row["pairs"], row["independent"]) == (12, 6)
         assert row["p_value"] == one["p_value"] == 2 / 2**6
         assert row["relative_low"] == pytest.approx(one["relative_low"])
@@ -418,7 +416,7 @@ class TestOverall:
         # Two logs would be.
         apart = self.overall(table)
         assert apart is not None
-        more = apart.to_pylist()[0]
+        more = apart.rows[0]
         assert more["independent"] == 12
         assert more["p_value"] == 2 / 2**12
         assert more["relative_high"] < row["relative_high"]
@@ -427,7 +425,7 @@ class TestOverall:
         table = self.table({"one": {"a": GOOD, "b": [None, *HALF[1:]]}, "two": {"a": GOOD, "b": HALF}})
         ranking = self.overall(table)
         assert ranking is not None
-        rows = by(ranking.to_pylist(), "order")
+        rows = by(ranking.rows, "order")
         assert (rows["b"]["rank"], verdict_text(rows["b"])) == (None, "1 of 40 runs failed")
 
     def test_an_undefined_value_somewhere_leaves_no_verdict(self) -> None:
@@ -435,10 +433,10 @@ class TestOverall:
             self.table({"one": {"a": GOOD, "b": [math.nan, *HALF[1:]]}, "two": {"a": GOOD, "b": HALF}})
         )
         assert ranking is not None
-        row = by(ranking.to_pylist(), "order")["b"]
+        row = by(ranking.rows, "order")["b"]
         assert (row["rank"], row["undefined"], row["verdict"]) == (None, 1, Verdict.UNSURE)
 
     def test_one_log_or_no_baseline_has_none(self) -> None:
         table = self.table({"one": {"a": [1, 2], "b": [1, 2]}})
         assert self.overall(table) is None
-        assert rank_overall(table, rank(table, objective="wait", direction="min", baseline=None)) is None
+        assert overall_of(table, objective="wait", direction="min", baseline=None) is None

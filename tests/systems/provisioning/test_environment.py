@@ -11,7 +11,7 @@ import pytest
 from gridtune.environments import ProvisioningEnv, ProvisioningVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.sweep import run_cell
-from gridtune.systems.provisioning.environment.choices import FEATURES
+from gridtune.systems.provisioning.environment import FEATURES
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.search.fronts import enumerate_front
 from tests.systems.provisioning.search.problems import small_problem

@@ -192,8 +192,6 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
             "mutation has no effect with search=memetic",
         ),
         ({"offers": "poisson", "search": "pilot"}, "a pilot job needs a queue"),
-        ({"trace": "x.swf", "search": "ppo"}, "search=ppo needs a checkpoint"),
-        ({"trace": "x.swf", "checkpoint": "x"}, "search=moga takes no checkpoint"),
         ({"trace": "x.swf", "pilot_widths": 3}, "pilot_widths has no effect with search=moga"),
         *(
             ({"trace": "x.swf", "search": "pilot", name: value}, f"{name} has no effect with search=pilot")

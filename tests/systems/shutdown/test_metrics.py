@@ -35,8 +35,6 @@ RESULTS = DayResults(
     totals=np.array([(5, 2, 60, 3, 30, 4, 48, 3, 2), (7, 1, 70, 6, 16, 7, 30, 1, 2)], TOTALS),
     score=np.array([-1.5, -2.5]),
     minutes=np.array([50, 50]),
-    switched_on=np.array([[2, 1], [1, 0]]),
-    switched_off=np.array([[2, 0], [1, 1]]),
     start=np.array([1, 12, -1, -1, 16, 45]),
 )
 
@@ -64,7 +62,6 @@ def test_energy(metrics):
 def test_switches(metrics):
     assert (metrics["switches_total"], metrics["switches_per_day"]) == (8, 4)
     assert (metrics["switches_on_total"], metrics["switches_off_total"]) == (4, 4)
-    assert (metrics["node_wear_max"], metrics["node_wear_mean"]) == (4, (5 / 2 + 3 / 2) / 2)
 
 
 def test_waits(metrics):

@@ -10,9 +10,11 @@ import pytest
 from gridtune.errors import GridtuneError
 from gridtune.sweep import run_cell
 from gridtune.systems.shutdown.environment import read_training_days
-from gridtune.systems.shutdown.learners.playing import score_days
+from gridtune.systems.shutdown.metrics import combine_days, measure_days
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.state import FEATURES
-from gridtune.systems.shutdown.trained import bundled_policies
+from gridtune.systems.shutdown.training import find_policy, play_days
 from gridtune.tracking.training import TrainingTracker
 from gridtune.training.networks import load_policy, make_network, write_checkpoint
 
@@ -30,10 +32,9 @@ def run(**parameters):
 def test_it_plays_the_checkpoint(checkpoint) -> None:
     days = read_training_days("taurus_days", "all").take(np.arange(3))
     greedy = run(policy="ppo", checkpoint=str(checkpoint), greedy=True)
-    assert (
-        greedy.outcome.metrics["energy_waste_total"]
-        == score_days(load_policy(checkpoint), days)["energy_waste_total"]
-    )
+    results, _ = replay(days, rule=play_days(load_policy(checkpoint), days))
+    expected = combine_days(measure_days(days, results, Platform()))["energy_waste_total"]
+    assert greedy.outcome.metrics["energy_waste_total"] == expected
     drawn, again = (run(policy="ppo", checkpoint=str(checkpoint)) for _ in range(2))
     assert drawn.outcome.metrics == again.outcome.metrics
     assert drawn.outcome.metrics["energy_waste_total"] != greedy.outcome.metrics["energy_waste_total"]
@@ -66,29 +67,21 @@ def wasted(policy: dict[str, Any], cluster: str) -> dict[str, float]:
     return run_cell("shutdown", {**days, **policy}).outcome.metrics
 
 
-@pytest.mark.parametrize("name", ["taurus", "orion", "graphite", "econome"])
-def test_bundled_policies_waste_less_than_a_timeout(name) -> None:
-    learnt = wasted({"policy": "ppo", "checkpoint": name, "greedy": True}, name)
-    ruled = wasted({"policy": "timeout", "timeout": 0}, name)
-    assert learnt["energy_waste_total"] < 0.95 * ruled["energy_waste_total"]
-    assert learnt["switches_total"] < ruled["switches_total"]
-
-
 def test_the_papers_network_wastes_what_the_paper_says_against_t5() -> None:
     learnt = wasted({"policy": "ppo", "checkpoint": "taurus-lstm"}, "taurus")
     ruled = wasted({"policy": "timeout", "timeout": 5}, "taurus")
     assert 0.45 < learnt["energy_waste_total"] / ruled["energy_waste_total"] < 0.65
 
 
-def test_bundled_policies_are_small() -> None:
-    assert sum(file.stat().st_size for file in bundled_policies().values()) < 1_500_000
+def test_the_bundled_policy_is_small() -> None:
+    assert find_policy("taurus-lstm").stat().st_size < 1_500_000
 
 
 def test_a_file_goes_before_a_bundled_name(checkpoint, monkeypatch) -> None:
     monkeypatch.chdir(checkpoint.parent)
-    checkpoint.rename("taurus")
-    assert load_policy("taurus").kind == "mlp"
-    assert load_policy(bundled_policies()["taurus"]).kind == "effects"
+    assert load_policy(find_policy("taurus-lstm")).kind == "recurrent"
+    checkpoint.rename("taurus-lstm")
+    assert load_policy(find_policy("taurus-lstm")).kind == "mlp"
 
 
 @pytest.mark.parametrize(

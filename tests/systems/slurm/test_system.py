@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gridtune.cli.main import cli
 from gridtune.errors import GridtuneError, WorkloadError
-from gridtune.slurm.reading.configuration import read_cluster
+from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import configured
 from gridtune.sweep import run_cell
 from gridtune.systems.slurm.system import SlurmParameters

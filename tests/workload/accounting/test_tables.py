@@ -145,7 +145,8 @@ Include parts.conf
         "PartitionName=cpu Nodes=n[001-010],n12 MaxTime=1-0\nPartitionName=all Nodes=ALL\n",
     )
     machine = read_slurm_conf(path)
-    assert machine.processors_of_partition == {"cpu": 11 * 32, "all": 12 * 32 + 128}
+    sizes = {name: machine.size(nodes, "processors") for name, nodes in machine.nodes_of_partition.items()}
+    assert sizes == {"cpu": 11 * 32, "all": 12 * 32 + 128}
     assert machine.size(machine.nodes, "processors") == 12 * 32 + 128
     written(tmp_path, "parts.conf", "PartitionName=cpu Nodes=x1\n")
     with pytest.raises(WorkloadError, match=r"parts\.conf:1, field Nodes: the partition has a node 'x1'"):
@@ -219,7 +220,8 @@ def test_published_tables(trace_dir):
     assert len(kestrel) == 81_290
     np.testing.assert_array_equal(kestrel.wait_time[:1], [4_413_886])
     machine = read_slurm_conf(folder / "slurm" / "ubccr-medium" / "slurm.conf")
-    assert machine.processors_of_partition == {"general-compute": 7904, "debug": 64}
+    sizes = {name: machine.size(nodes, "processors") for name, nodes in machine.nodes_of_partition.items()}
+    assert sizes == {"general-compute": 7904, "debug": 64}
     assert machine.gpus == {"tesla_v100-pcie-32gb": 16, "tesla_p100-pcie-16gb": 4}
     tree = read_slurm_accounts(folder / "slurm" / "ubccr-medium" / "sacctmgr.script")
     assert tree.shares_of["account001"] == 100

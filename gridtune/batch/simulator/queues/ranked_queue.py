@@ -1,29 +1,24 @@
-"""The waiting jobs under a static order, compiled: a sorted list while they are few, an index when many.
+"""The waiting jobs under a static order, compiled: an index over their ranks.
 
-On real logs few wait most of the time: a short list is then scanned faster than an index is kept. Between
-the two lengths at which the jobs move to the index and back, so many come or go that moving costs little.
-
-The index finds the first job, and the first that may be backfilled. A job is identified by its *rank*, its
-place in a static order of the whole log. A bitmap of three levels (a word stands for 64, 64² or 64³ ranks)
-marks the ranks that wait. Beside it, for every block of each level and every class of job sizes, the index
-keeps the shortest walltime that waits there. The first waiting job that fits is found by a descent through
-that index, not by a scan of the queue.
+A job is identified by its *rank*, its place in a static order of the whole log. A bitmap of three levels (a
+word stands for 64, 64² or 64³ ranks) marks the ranks that wait. Beside it, for every block of each level and
+every class of job sizes, the index keeps the shortest walltime that waits there. The first waiting job that
+fits is found by a descent through that index, not by a scan of the queue.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gridtune.batch.simulator.marks import Marks, lowest, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.nodes import NEVER
-from gridtune.batch.simulator.running import insert_row, remove_row, some_within
 from gridtune.core.compiled import kernel
 from gridtune.types import Int8Array, Int32Array, IntArray
 
 __all__ = [
-    "Queue",
+    "RankedQueue",
     "any_fits",
     "enter",
     "foremost",
@@ -34,17 +29,15 @@ __all__ = [
 ]
 
 
-class _Index(NamedTuple):
+class RankedQueue(NamedTuple):
     """The waiting jobs, over ranks.
 
     `marks` has the ranks that wait. `least0[b * classes + c]` is the shortest walltime of
     the jobs of size class c that wait in block b, `NEVER` if none does; `least1` and `least2` are the same
-    for larger blocks. `narrowest[c]` is the least size of class c, `tally[c]` how many of it wait;
-    `jobs[r]` is the job of rank r, of `ranks`; `sizes[j]` is the size class of job j, of `size`.
+    for larger blocks. `narrowest[c]` is the least size of class c, `tally[c]` the number of its jobs that
+    wait; `jobs[r]` is the job of rank r; `sizes[j]` is the size class of job j.
     """
 
-    ranks: int
-    size: int
     classes: int
     marks: Marks
     narrowest: IntArray
@@ -60,67 +53,48 @@ class _Index(NamedTuple):
 MOST_CLASSES = 32
 
 
-def size_classes(processors: IntArray) -> IntArray:
-    """Return the narrowest size of each class of sizes, rising.
+def size_classes(processors: IntArray) -> tuple[IntArray, Int8Array]:
+    """Return the narrowest size of each class of sizes, rising, and the class of each job.
 
     The most frequent sizes have a class of their own, where an index entry is exact; the sizes between two
-    of them share one, where it is a bound. (The choice weighs the whole log: it decides how fast the index
-    answers, never what.)
+    of them share one, where it is a bound. (The choice weighs the whole log: it decides the speed of the
+    index, never a schedule.)
     """
     if processors.max(initial=0) <= len(processors):
-        counts = np.bincount(processors)
+        counts, places = np.bincount(processors), processors
         sizes = np.flatnonzero(counts)
-        counts = counts[sizes]
     else:
-        sizes, counts = np.unique(processors, return_counts=True)
+        sizes, places, counts = np.unique(processors, return_inverse=True, return_counts=True)
+    present = counts[counts > 0]
     own = np.zeros(len(sizes), bool)
-    own[np.argsort(-counts, kind="stable")[: MOST_CLASSES // 2]] = True
+    own[np.argsort(-present, kind="stable")[: MOST_CLASSES // 2]] = True
     if len(sizes) <= MOST_CLASSES:
         own[:] = True
     opens = own | np.concatenate([[True], own[:-1]])
-    return sizes[opens].astype(np.int64)
+    class_of = np.zeros(len(counts), np.int8)
+    class_of[counts > 0] = np.cumsum(opens) - 1
+    return sizes[opens].astype(np.int64), class_of[places]
 
 
-@kernel()
-def _index_words(jobs):
-    """Return the number of words of the three levels of an index."""
-    words0 = (jobs + 63) // 64
-    words1 = (words0 + 63) // 64
-    return words0, words1, (words1 + 63) // 64
+def new_queue(rank: Int32Array, narrowest: IntArray, sizes: Int8Array, guarded: bool) -> RankedQueue:
+    """Return an empty queue for jobs of these ranks, in the size classes of `size_classes`.
 
-
-@kernel()
-def _fill_index(index, processors):
-    """Let no walltime be the least anywhere, and set each job's size class.
-
-    Where few jobs ever wait this is not called, and the memory is not used.
+    Where jobs are guarded, ranks begin behind the number of jobs, and job j may take rank j instead.
     """
-    for job in range(index.size):
-        index.sizes[job] = _class_of(index, processors[job])
-    words0, words1, words2 = _index_words(index.ranks)
-    for cell in range(words0 * index.classes):
-        index.least0[cell] = NEVER
-    for cell in range(words1 * index.classes):
-        index.least1[cell] = NEVER
-    for cell in range(words2 * index.classes):
-        index.least2[cell] = NEVER
+    rows, classes = np.arange(len(rank), dtype=np.int32), len(narrowest)
+    jobs = np.concatenate([rows, rows]) if guarded else np.empty_like(rows)
+    jobs[rank] = rows
+    marks = new_marks(len(jobs))
+    least0, least1, least2 = (
+        np.full(len(bits) * classes, NEVER) for bits in (marks.bits0, marks.bits1, marks.bits2)
+    )
+    tally = np.zeros(classes, np.int64)
+    return RankedQueue(classes, marks, narrowest, jobs, sizes, least0, least1, least2, tally)
 
 
 @kernel()
-def _class_of(index, processors):
-    low, high = 0, index.classes
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if index.narrowest[middle] <= processors:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@kernel()
-def _insert(index, rank, walltimes):
-    """Add the job of a rank."""
+def enter(index, rank, walltimes):
+    """Let the job of a rank wait."""
     job = index.jobs[rank]
     size, walltime = index.sizes[job], walltimes[job]
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
@@ -139,8 +113,8 @@ def _insert(index, rank, walltimes):
 
 
 @kernel()
-def _remove(index, rank, walltimes):
-    """Remove the job of a rank."""
+def leave(index, rank, walltimes):
+    """Let the job of a rank wait no more."""
     job = index.jobs[rank]
     size, walltime = index.sizes[job], walltimes[job]
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
@@ -204,8 +178,8 @@ def _set_longest(index, longest, free, extra, window):
 
 
 @kernel()
-def _something_fits(index, free):
-    """Tell whether a job of a size class whose narrowest member fits is waiting."""
+def any_fits(index, free):
+    """Tell whether a job may wait that needs no more than `free` processors; False is sure."""
     for size in range(index.classes):
         if index.narrowest[size] > free:
             return False
@@ -215,7 +189,7 @@ def _something_fits(index, free):
 
 
 @kernel()
-def _next_fit(index, start, free, extra, window, longest, processors, walltimes):
+def next_candidate(index, start, free, extra, window, longest, processors, walltimes):
     """Return the first waiting rank >= start, in backfilling order, that may be backfilled, or -1.
 
     A job may if it fits into `free` processors and either leaves the head's reservation alone (it is no
@@ -257,132 +231,7 @@ def _next_fit(index, start, free, extra, window, longest, processors, walltimes)
     return -1
 
 
-#: The list has room for `MOST` jobs; of that many in the index, `FEW` are moved back.
-MOST, FEW = 48, 16
-_IN_INDEX = -1
-_LENGTH = np.dtype([("length", np.int64), ("indexed", np.int64)])
-
-
-class Queue(NamedTuple):
-    """The waiting jobs: the first `state.length` of the list's columns, or, if that is -1, the index.
-
-    `state.indexed` tells whether the index has ever been in use.
-    `rank` is a job's place in the order, ascending in the list; `many` is the index.
-    """
-
-    state: Any
-    rank: Int32Array
-    processors: IntArray
-    walltime: IntArray
-    many: _Index
-
-
-def new_queue(rank: Int32Array, narrowest: IntArray, guarded: bool) -> Queue:
-    """Return an empty queue for jobs of these ranks, in size classes with these narrowest sizes.
-
-    Where jobs are guarded, ranks begin behind the number of jobs, and job j may take rank j instead.
-    """
-    rows, classes = np.arange(len(rank), dtype=np.int32), len(narrowest)
-    jobs = np.concatenate([rows, rows]) if guarded else np.empty_like(rows)
-    jobs[rank] = rows
-    words = _index_words(len(jobs))
-    least = [np.empty(count * classes, np.int64) for count in words]
-    index = _Index(
-        ranks=len(jobs),
-        size=len(rank),
-        classes=classes,
-        marks=new_marks(len(jobs)),
-        narrowest=narrowest,
-        jobs=jobs,
-        sizes=np.empty(len(rank), np.int8),
-        least0=least[0],
-        least1=least[1],
-        least2=least[2],
-        tally=np.zeros(classes, np.int64),
-    )
-    columns = np.empty(MOST, np.int32), np.empty(MOST, np.int64), np.empty(MOST, np.int64)
-    return Queue(np.zeros((), _LENGTH), *columns, index)
-
-
-@kernel()
-def _list(queue, rank, processors, walltime):
-    count = queue.state.length
-    queue.state.length = count + 1
-    insert_row(queue.rank, queue.processors, queue.walltime, count, rank, processors, walltime)
-
-
-@kernel()
-def _move_to_index(queue, log):
-    if queue.state.indexed == 0:
-        queue.state.indexed = 1
-        _fill_index(queue.many, log.processors)
-    for place in range(queue.state.length):
-        _insert(queue.many, np.int64(queue.rank[place]), log.walltime)
-    queue.state.length = _IN_INDEX
-
-
-@kernel()
-def _move_to_list(queue, log, waiting):
-    index = queue.many
-    queue.state.length = 0
-    for _ in range(waiting):
-        rank = next_marked(index.marks, 0)
-        job = np.int64(index.jobs[rank])
-        _remove(index, rank, log.walltime)
-        _list(queue, rank, log.processors[job], log.walltime[job])
-
-
-@kernel(forceinline=True)
-def enter(queue, rank, job, log):
-    """Let a job wait."""
-    if queue.state.length == MOST:
-        _move_to_index(queue, log)
-    if queue.state.length == _IN_INDEX:
-        _insert(queue.many, rank, log.walltime)
-    else:
-        _list(queue, rank, log.processors[job], log.walltime[job])
-
-
-@kernel(forceinline=True)
-def leave(queue, rank, log, waiting):
-    """Let a job wait no more; `waiting` jobs are left."""
-    if queue.state.length == _IN_INDEX:
-        _remove(queue.many, rank, log.walltime)
-        if waiting == FEW:
-            _move_to_list(queue, log, waiting)
-        return
-    place = 0
-    while queue.rank[place] != rank:
-        place += 1
-    remove_row(queue.rank, queue.processors, queue.walltime, queue.state.length, place)
-    queue.state.length -= 1
-
-
-@kernel(forceinline=True)
-def foremost(queue):
+@kernel(inline="always")
+def foremost(index):
     """Return the lowest waiting rank; something must wait."""
-    return queue.rank[0] if queue.state.length != _IN_INDEX else np.int32(next_marked(queue.many.marks, 0))
-
-
-@kernel(forceinline=True)
-def any_fits(queue, free):
-    """Tell whether a job may wait that needs no more than `free` processors; False is sure."""
-    if queue.state.length == _IN_INDEX:
-        return _something_fits(queue.many, free)
-    return some_within(queue.processors, queue.state.length, free)
-
-
-@kernel(forceinline=True)
-def next_candidate(queue, start, free, extra, window, longest, log):
-    """Return the first waiting rank >= start that may be backfilled, or -1: see `_next_fit`."""
-    if queue.state.length == _IN_INDEX:
-        return _next_fit(queue.many, start, free, extra, window, longest, log.processors, log.walltime)
-    for place in range(queue.state.length):
-        width = queue.processors[place]
-        if (
-            width <= free
-            and (width <= extra or queue.walltime[place] <= window)
-            and queue.rank[place] >= start
-        ):
-            return np.int64(queue.rank[place])
-    return -1
+    return np.int32(next_marked(index.marks, 0))

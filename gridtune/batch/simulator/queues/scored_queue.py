@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.nodes import start_of
+from gridtune.batch.simulator.portfolio import Waiting
 from gridtune.batch.simulator.queues.tournament import (
     Classes,
     Shapes,
@@ -74,6 +75,7 @@ class ScoredQueue(NamedTuple):
     """The waiting jobs: `listed`, or the tournaments `first` and `fill` over `classes`.
 
     `fill`, in backfilling order, is the same as `first` where `shared`. Kernels get both as references.
+    `ahead` is the portfolio of a rollout.
     """
 
     shared: bool
@@ -83,13 +85,20 @@ class ScoredQueue(NamedTuple):
     shapes: Shapes
     first: Any
     fill: Any
+    ahead: Waiting | None
 
 
-def empty_list(jobs: int, short: bool) -> _Listed:
-    """Return the columns of an empty list with room for `jobs`; `short` tells whether to keep it short."""
+def empty_list(jobs: int, short: bool, ahead: Waiting | None = None) -> _Listed:
+    """Return the columns of an empty list with room for `jobs`; `short` tells whether to keep it short.
+
+    Under a rollout the first columns are those that it orders.
+    """
     state = np.array((0, MOST if short else jobs, 0), _LENGTH)
-    widths, lengths = np.empty(jobs, np.int64), np.empty(jobs, np.int64)
-    return _Listed(state, np.empty(jobs, np.int32), widths, lengths, np.empty(jobs), np.empty(jobs))
+    if ahead is not None:
+        columns = ahead.job, ahead.processors, ahead.walltime
+    else:
+        columns = np.empty(jobs, np.int32), np.empty(jobs, np.int64), np.empty(jobs, np.int64)
+    return _Listed(state, *columns, np.empty(jobs), np.empty(jobs))
 
 
 def prepare(listed: _Listed, possible: bool) -> None:
@@ -102,7 +111,8 @@ def prepare(listed: _Listed, possible: bool) -> None:
 def with_references(queue):
     """Return a bare queue as the functions below take it."""
     first, fill = reference(queue.first), reference(queue.fill)
-    return ScoredQueue(queue.shared, queue.inputs, queue.listed, queue.classes, queue.shapes, first, fill)
+    listed, classes, shapes = queue.listed, queue.classes, queue.shapes
+    return ScoredQueue(queue.shared, queue.inputs, listed, classes, shapes, first, fill, queue.ahead)
 
 
 @kernel(forceinline=True)

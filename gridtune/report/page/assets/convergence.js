@@ -11,7 +11,7 @@ charts.convergence = (body) => {
 };
 
 function drawTrials(body, table, view) {
-  body.parentNode.querySelector("h2").textContent = "How the search went";
+  body.parentNode.querySelector("h2").textContent = "Progress of the search";
   const objective = currentObjective(), { trial, mean, best } = view.trials;
   if (finite(mean).length < 2) return false;
   body.append(element("p", {}, `Dots: the mean ${unitText(objective)} of each configuration in the order in which they were tried; the line is the best so far (${betterText(objective)}).`));

@@ -71,7 +71,6 @@ function columnsOf(table, view) {
     columns.push({ key: "verdict", title: "verdict", left: true, kind: (row) => className(view.verdict[row]), text: (row) => view.verdict[row] });
   }
   if (view.bounds) columns.push({ key: "bounds", title: "bounds", left: true, text: (row) => view.bounds[row] });
-  if (view.race) columns.push({ key: "race", title: "race", left: true, text: (row) => view.race[row] });
   if (view.failures.some(Boolean)) columns.push({ key: "failures", title: "failed", text: (row) => view.failures[row] || "" });
   // On a narrow screen the answer comes first; the rest is to the right.
   const answers = ["#", ...(innerWidth < 600 || !compared ? ["mean"] : []), "to baseline", "95 % paired", "verdict", "bounds"];

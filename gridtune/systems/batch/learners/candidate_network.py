@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gridtune.batch.environment import BatchVectorEnv
 from gridtune.batch.estimates import Kill
-from gridtune.batch.simulator.decisions.batch import DecisionBatch
-from gridtune.batch.simulator.decisions.machine import ROW, STATE
+from gridtune.batch.simulator.decisions import ROW, STATE
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic, RowNetwork, load_policy, read_checkpoint
@@ -40,24 +40,27 @@ class CandidateNetwork(RowNetwork):
         return rows[..., :1] > 0.5
 
 
-#: The note of a checkpoint with what the policy decides: options of `DecisionBatch`.
+#: The note of a checkpoint with what the policy decides: options of `BatchVectorEnv`.
 ENVIRONMENT = "environment"
 
 
 @torch.no_grad()
-def play_windows(network: ActorCritic, machines: DecisionBatch, first: IntArray) -> FloatArray:
+def play_windows(network: ActorCritic, machines: BatchVectorEnv, first: IntArray) -> FloatArray:
     """Play the windows whose first jobs have these numbers; return the sums of rewards: shapes (count,).
 
     The likeliest choice is taken each time.
     """
     network = network.resized(machines.actions)
-    begins, state = torch.zeros(1, machines.count, dtype=torch.bool), network.initial_state(machines.count)
-    returns = np.zeros(machines.count)
-    machines.begin(np.ones(machines.count, np.bool_), first)
+    begins, state = (
+        torch.zeros(1, machines.num_envs, dtype=torch.bool),
+        network.initial_state(machines.num_envs),
+    )
+    returns = np.zeros(machines.num_envs)
+    machines.begin(np.ones(machines.num_envs, np.bool_), first)
     while not machines.over.all():
         going = ~machines.over
         logits = network(torch.from_numpy(machines.observed)[None], begins, state).logits[0]
-        machines.step(logits.argmax(-1).numpy(), going)
+        machines.decide(logits.argmax(-1).numpy(), going)
         returns[going] += machines.rewards[going]
     return returns
 
@@ -73,6 +76,6 @@ def play_log(file: Path, workload: Workload, processors: int | None, *, kill: Ki
     options: dict[str, Any] | None = read_checkpoint(file)["notes"].get(ENVIRONMENT)
     if options is None:
         raise PolicyError("is not a policy of the batch system", path=file)
-    machines = DecisionBatch(workload, processors, jobs=len(workload), kill=kill, **options)
+    machines = BatchVectorEnv(1, workload, processors=processors, jobs=len(workload), kill=kill, **options)
     play_windows(load_policy(file), machines, np.zeros(1, np.int64))
     return machines.schedule()

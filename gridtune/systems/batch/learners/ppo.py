@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from cachetools import LRUCache
 from pydantic import Field, model_validator
 
 from gridtune.batch.estimates import kill_decided
@@ -19,7 +18,6 @@ from gridtune.training.ppo_training import (
     Lambda,
     Positive,
     PPOParameters,
-    PPOTask,
     PPOTraining,
     Schedule,
     Share,
@@ -28,6 +26,9 @@ from gridtune.training.ppo_training import (
 )
 from gridtune.training.system import TRAINING_MEASURES, Count
 from gridtune.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from gridtune.training.networks import ActorCritic
 
 __all__ = ["BatchPPO", "BatchPPOParameters"]
 
@@ -83,7 +84,7 @@ class BatchPPOParameters(PPOParameters, LogParameters):
 
     @property
     def decisions(self) -> dict[str, Any]:
-        """The options of `DecisionBatch` that say what the policy decides."""
+        """The options of `BatchVectorEnv` that say what the policy decides."""
         names = ("candidates", "mode", "backfill", "order", "protect")
         return {name: getattr(self, name) for name in names}
 
@@ -99,6 +100,7 @@ class BatchPPO(PPOTraining):
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = BatchPPOParameters
     objective: ClassVar[str] = "improvement_mean"
+    network: ClassVar[str] = "candidates"
     metrics: ClassVar[Mapping[str, Measure]] = {
         "improvement_mean": Measure.own(
             "1",
@@ -112,13 +114,6 @@ class BatchPPO(PPOTraining):
         **TRAINING_MEASURES,
     }
 
-    def __init__(self) -> None:
-        self._parts: LRUCache[Hashable, tuple[Workload, Workload]] = LRUCache(8)
-
-    def traces(self, parameters: BatchPPOParameters) -> Iterable[str]:
-        """Return the one reference: the log."""
-        return (str(parameters.reference),)
-
     def values_from_log(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> Mapping[str, Any]:
         """Return whether jobs are killed, which the log decides."""
         return kill_decided(load(str(parameters.reference)), "auto")
@@ -129,30 +124,32 @@ class BatchPPO(PPOTraining):
         learned, _ = self._split(parameters, load)
         _make_env(learned, _options(parameters), 1).reset(seed=0)
 
-    def task(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> PPOTask:
-        """Return the choice of jobs in windows of those to learn on."""
-        learned, _ = self._split(parameters, load)
-        make_env = partial(_make_env, learned, _options(parameters))
-        return PPOTask(make_env, "candidates", parameters.steps)
+    def split(self, parameters: BatchPPOParameters, log: Workload | None) -> tuple[Workload, Workload]:
+        """Return the jobs to learn on, and those held out."""
+        assert log is not None
+        names = Selection.model_fields.keys() & BatchPPOParameters.model_fields.keys()
+        selection = Selection(**{name: getattr(parameters, name) for name in names})
+        parts = split_log(selection.selected_jobs(log), parameters.held_out, parameters.jobs, field="jobs")
+        return parts[0].scale_load(parameters.load), parts[1].scale_load(parameters.load)
 
-    def evaluate(
+    def env_maker(self, parameters: BatchPPOParameters, learned: Workload) -> Callable[[int], Any]:
+        """Return the environments of windows of the jobs to learn on."""
+        return partial(_make_env, learned, _options(parameters))
+
+    def scores(
         self,
         parameters: BatchPPOParameters,
-        algorithm: Any,
-        *,
+        network: ActorCritic,
+        held_out: Workload,
         rng: np.random.Generator,
-        load: WorkloadLoader,
     ) -> Mapping[str, float]:
         """Return the improvement on held-out windows, one after the other, with the likeliest choices."""
-        from gridtune.batch.simulator.decisions.batch import DecisionBatch  # noqa: PLC0415 (starts slowly)
         from gridtune.systems.batch.learners.candidate_network import play_windows  # noqa: PLC0415 (torch)
-        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
 
-        _, held_out = self._split(parameters, load)
         count = min(len(held_out) // parameters.jobs, _WINDOWS)
-        machines = DecisionBatch(held_out, count=count, **_options(parameters))
+        machines = _make_env(held_out, _options(parameters), count)
         first = np.linspace(0, machines.starts - 1, count).astype(np.int64)
-        improvement = play_windows(network_of(algorithm), machines, first)
+        improvement = play_windows(network, machines, first)
         return {
             "improvement_mean": float(improvement.mean()),
             "improved_share": float((improvement > 0).mean()),
@@ -163,18 +160,6 @@ class BatchPPO(PPOTraining):
         from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT  # noqa: PLC0415 (torch)
 
         return {ENVIRONMENT: parameters.decisions}
-
-    def _split(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> tuple[Workload, Workload]:
-        """Return the jobs to learn on and those held out; the last few are cached."""
-        raw = load(*self.traces(parameters))
-        key = (raw.checksum, parameters)
-        if key not in self._parts:
-            names = Selection.model_fields.keys() & BatchPPOParameters.model_fields.keys()
-            selection = Selection(**{name: getattr(parameters, name) for name in names})
-            workload = selection.selected_jobs(raw)
-            parts = split_log(workload, parameters.held_out, parameters.jobs, field="jobs")
-            self._parts[key] = parts[0].scale_load(parameters.load), parts[1].scale_load(parameters.load)
-        return self._parts[key]
 
 
 def _options(parameters: BatchPPOParameters) -> dict[str, Any]:

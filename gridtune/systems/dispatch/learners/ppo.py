@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.system import Measure, SystemParameters, Window, WorkloadLoader
+from gridtune.core.system import Measure, SystemParameters, Window
 from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
@@ -24,7 +24,6 @@ from gridtune.training.ppo_training import (
     GradientNorm,
     Positive,
     PPOParameters,
-    PPOTask,
     PPOTraining,
     Schedule,
     Share,
@@ -115,40 +114,37 @@ class DispatchPPO(PPOTraining):
         **TRAINING_MEASURES,
     }
 
-    def traces(self, parameters: DispatchPPOParameters) -> Iterable[str]:
-        """Return the log, if there is one."""
-        return () if parameters.trace is None else (str(parameters.reference),)
+    def split(
+        self, parameters: DispatchPPOParameters, log: Workload | None
+    ) -> tuple[Workload | None, Workload | None]:
+        """Return the jobs of a log to learn on and those held out; None of drawn jobs."""
+        p = parameters
+        if log is None:
+            return None, None
+        whole = {"trace": p.trace, "clean": p.clean, "window": p.window or "1/2"}
+        log = log_part(DispatchParameters.model_validate(whole), log)
+        log = log if p.first is None else log.first(p.first)
+        return split_log(log, p.held_out, p.batch_jobs, field="batch_jobs")
 
-    def preflight(self, parameters: DispatchPPOParameters, load: WorkloadLoader) -> None:
-        """Refuse to train without torch, or on too few jobs."""
-        super().preflight(parameters, load)
-        self._split(parameters, load)
-
-    def task(self, parameters: DispatchPPOParameters, load: WorkloadLoader) -> PPOTask:
-        """Return the choice of machines for jobs to learn on."""
+    def env_maker(self, parameters: DispatchPPOParameters, learned: Workload | None) -> Callable[[int], Any]:
+        """Return the environments of jobs to learn on."""
         from gridtune.systems.dispatch.environment import DispatchVectorEnv  # noqa: PLC0415 (gymnasium)
 
-        p, (learned, _) = parameters, self._split(parameters, load)
+        p = parameters
         given = p.episode.model_dump(exclude={"mode", "learner"}, exclude_unset=True)
-        # Checkpoints have these arguments, and so the jobs.
-        make = partial(DispatchVectorEnv, log=learned, reward=p.reward, copy=False, **given)
-        return PPOTask(make, p.network, p.steps)
+        return partial(DispatchVectorEnv, log=learned, reward=p.reward, copy=False, **given)
 
-    def evaluate(
+    def scores(
         self,
         parameters: DispatchPPOParameters,
-        algorithm: Any,
-        *,
+        network: ActorCritic,
+        held_out: Workload | None,
         rng: np.random.Generator,
-        load: WorkloadLoader,
     ) -> Mapping[str, float]:
         """Return the tardiness of held-out jobs with the likeliest actions, and under rules."""
-        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
-
         p = parameters
-        episodes, machines = self._held_out(p, load)
-        network, broker = network_of(algorithm), self.policy_notes(p)["broker"]
-        outcomes = play(network, episodes, machines, **broker)
+        episodes, machines = _held_out(p.episode, held_out)
+        outcomes = play(network, episodes, machines, **self.policy_notes(p)[BROKER])
         late = [tardiness(*pair).mean() for pair in zip(episodes, outcomes, strict=True)]
         metrics = {"tardiness_mean": float(np.mean(late))}
         for name, settings in _RULES.items():
@@ -164,30 +160,16 @@ class DispatchPPO(PPOTraining):
         """Return the order of the queues, and how much a job counts for the learned speeds."""
         return {BROKER: {"order": parameters.order, "forget": parameters.forget}}
 
-    def _held_out(
-        self, parameters: DispatchPPOParameters, load: WorkloadLoader
-    ) -> tuple[list[DispatchJobs], Machines]:
-        """Return the jobs of the episodes that are not learned from, and the machines."""
-        p, (_, log) = parameters.episode, self._split(parameters, load)
-        starts = np.linspace(0, 0 if log is None else len(log) - p.batch_jobs, _EPISODES).astype(int)
-        episodes = []
-        for number, start in enumerate(starts.tolist()):
-            rng = np.random.default_rng(_HELD_OUT_SEED + number)
-            part = None if log is None else log.take(slice(start, start + p.batch_jobs))
-            episodes.append(make_jobs(p, rng.spawn(4), part))
-        return episodes, make_machines(p, episodes[0], np.random.default_rng(0))
 
-    def _split(
-        self, parameters: DispatchPPOParameters, load: WorkloadLoader
-    ) -> tuple[Workload | None, Workload | None]:
-        """Return the jobs of a log to learn on and those held out; None of drawn jobs."""
-        p = parameters
-        if p.trace is None:
-            return None, None
-        whole = {"trace": p.trace, "clean": p.clean, "window": p.window or "1/2"}
-        log = log_part(DispatchParameters.model_validate(whole), load(*self.traces(p)))
-        log = log if p.first is None else log.first(p.first)
-        return split_log(log, p.held_out, p.batch_jobs, field="batch_jobs")
+def _held_out(p: DispatchParameters, log: Workload | None) -> tuple[list[DispatchJobs], Machines]:
+    """Return the jobs of the episodes that are not learned from, and the machines."""
+    starts = np.linspace(0, 0 if log is None else len(log) - p.batch_jobs, _EPISODES).astype(int)
+    episodes = []
+    for number, start in enumerate(starts.tolist()):
+        rng = np.random.default_rng(_HELD_OUT_SEED + number)
+        part = None if log is None else log.take(slice(start, start + p.batch_jobs))
+        episodes.append(make_jobs(p, rng.spawn(4), part))
+    return episodes, make_machines(p, episodes[0], np.random.default_rng(0))
 
 
 #: The note of a checkpoint with the order of the queues, and how much a job counts for the learned speeds.

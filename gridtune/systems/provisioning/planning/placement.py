@@ -37,7 +37,7 @@ INFINITE = np.inf
 
 
 class Graph(NamedTuple):
-    """A workflow of n tasks on S sites, and the network between them; every array has one dimension.
+    """A workflow of n tasks on S sites, as columns of one dimension.
 
     Attributes
     ----------
@@ -51,8 +51,6 @@ class Graph(NamedTuple):
         (n,): the order in which list schedulers take the tasks.
     levels, by_level
         (depth + 1,), (n,): tasks by level, and where each level begins.
-    latency, bandwidth
-        (S · S,): from site a to site b at `a * S + b`.
     """
 
     processors: IntArray
@@ -63,8 +61,6 @@ class Graph(NamedTuple):
     order: IntArray
     levels: IntArray
     by_level: IntArray
-    latency: FloatArray
-    bandwidth: FloatArray
 
 
 _GRAPH = len(Graph._fields)
@@ -148,6 +144,8 @@ class Instance(NamedTuple):
         The number of the scheduler, and of the rule for tasks that use several slots.
     now
         No task starts before that second.
+    latency, bandwidth
+        Of transfers between sites.
     """
 
     handles: IntArray
@@ -157,28 +155,28 @@ class Instance(NamedTuple):
     scheduler: int
     cross: int
     now: float
+    latency: float
+    bandwidth: float
 
 
-def new_workspace(size: Sequence[int], rows: int = 1) -> tuple[IntArray, IntArray]:
-    """Return the memory of so many plans at once, and a row of handles for each.
+def new_workspace(size: Sequence[int]) -> tuple[IntArray, IntArray]:
+    """Return the memory of a plan, and its handles.
 
     Parameters
     ----------
     size
         The most tasks, slots, sites, nodes and pieces.
-    rows
-        The number of plans.
     """
     tasks, slots, sites, nodes, pieces = size
     lengths = [1] * 4 + [slots] * 15 + [sites + 1] * 2 + [nodes] * 3 + [tasks + 1] * 7
     lengths += [pieces] * 2 + [tasks * sites]
-    words = np.empty((rows, sum(lengths)), np.int64)
-    return words, handles_within(words, lengths)
+    words = np.empty((1, sum(lengths)), np.int64)
+    return words, handles_within(words, lengths)[0]
 
 
 @kernel()
 def columns_of(problem, memory):
-    """Return the `_Workspace`, `Graph` and `SlotColumns` of an `Instance` and a row of `new_workspace`."""
+    """Return the `_Workspace`, `Graph` and `SlotColumns` of an `Instance` and of a workspace's handles."""
     work = columns_at(_Workspace, (problem.tasks, problem.slots, problem.sites), memory, 0)
     graph = columns_at(Graph, (), problem.handles, 0)
     return work, graph, columns_at(SlotColumns, (), problem.handles, _GRAPH)
@@ -289,20 +287,19 @@ TOGETHER = -2
 
 
 @kernel()
-def find_ready(work, graph, task, now):
+def find_ready(work, graph, task, problem):
     """Note the earliest start of a task at each site: when its parents have ended and their data arrived."""
     sites = work.sites
     base = task * sites
     for site in range(sites):
-        work.ready[base + site] = now
+        work.ready[base + site] = problem.now
     for edge in range(graph.parents[task], graph.parents[task + 1]):
         parent = graph.parent[edge]
         origin, finish = work.at[parent], work.finish[parent]
         for site in range(sites):
             arrival = finish
             if site != origin:
-                pair = origin * sites + site
-                arrival = finish + (graph.latency[pair] + graph.volume[edge] / graph.bandwidth[pair])
+                arrival = finish + (problem.latency + graph.volume[edge] / problem.bandwidth)
             work.ready[base + site] = max(work.ready[base + site], arrival)
 
 

@@ -22,7 +22,6 @@ from gridtune.systems.provisioning.planning.placement import (
 from gridtune.systems.provisioning.planning.schedulers import (
     SCHEDULERS,
     evaluate_plans,
-    evaluate_plans_threaded,
     upward_ranks,
     write_plan,
 )
@@ -34,80 +33,10 @@ __all__ = [
     "CROSS_SLOT",
     "SCHEDULERS",
     "Evaluation",
-    "Network",
     "Plan",
     "PlanProblem",
     "most_at_once",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class Network:
-    """Latencies and bandwidths between sites. Inside a site a transfer takes no time.
-
-    Attributes
-    ----------
-    latency
-        Shape (sites, sites), float64 seconds, ≥ 0: from the site of the row to that of the column.
-    bandwidth
-        Shape (sites, sites), float64 bytes per second, > 0; infinite where volume does not matter.
-
-    Raises
-    ------
-    SimulationError
-        Naming the pair of sites at fault.
-    """
-
-    latency: FloatArray
-    bandwidth: FloatArray
-
-    def __post_init__(self) -> None:
-        shapes = [np.shape(self.latency), np.shape(self.bandwidth)]
-        if len(shapes[0]) != 2 or shapes != [(len(self.bandwidth),) * 2] * 2:
-            raise SimulationError(f"latencies and bandwidths must be two equal squares, not {shapes}")
-        for name, inside in (("latency", 0.0), ("bandwidth", np.inf)):
-            matrix = np.array(getattr(self, name), dtype=np.float64)
-            np.fill_diagonal(matrix, inside)
-            matrix.flags.writeable = False
-            object.__setattr__(self, name, matrix)
-        self._check("latency", "s", ~((self.latency >= 0) & np.isfinite(self.latency)))
-        self._check("bandwidth", "bytes/s", ~(self.bandwidth > 0))
-
-    def _check(self, name: str, unit: str, bad: BoolArray) -> None:
-        if bad.any():
-            here, there = np.argwhere(bad)[0].tolist()
-            value = getattr(self, name)[here, there]
-            raise SimulationError(f"from site {here} to site {there}: {name} of {value} {unit}", field=name)
-
-    def __len__(self) -> int:
-        return len(self.latency)
-
-    @classmethod
-    def uniform(cls, sites: int, *, latency: float = 0.0, bandwidth: float = np.inf) -> Network:
-        """Return a network that is the same between any two sites; by default transfers take no time.
-
-        Parameters
-        ----------
-        sites
-            The number of sites.
-        latency, bandwidth
-            Seconds, and bytes per second.
-        """
-        return cls(np.full((sites, sites), float(latency)), np.full((sites, sites), float(bandwidth)))
-
-    @property
-    def mean_latency(self) -> float:
-        """Seconds, over the ordered pairs of different sites; 0 where there is one site."""
-        return self._mean(self.latency)
-
-    @property
-    def mean_seconds_per_byte(self) -> float:
-        """Over the ordered pairs of different sites; 0 where there is one site."""
-        return self._mean(1.0 / self.bandwidth)
-
-    def _mean(self, matrix: FloatArray) -> float:
-        apart = matrix[~np.eye(len(self), dtype=bool)].tolist()
-        return float(sum(apart) / len(apart)) if apart else 0.0
 
 
 class _Reservations(NamedTuple):
@@ -223,8 +152,9 @@ class PlanProblem:
         `heft`: by upward rank, where each task ends first; `greedy`: parents first, where the makespan grows
         least; `min-min`, `max-min`: level by level, the task that can end first, or last, before the others.
         Ties go to the slot that ends first, then to the first. All fill gaps (insertion).
-    network
-        Transfers between sites; without a network they take no time.
+    latency, bandwidth
+        Of a transfer between two sites: seconds, and bytes per second; by default it takes no time. Inside a
+        site it takes none.
     cross_slot
         Whether a task may use several slots of a site: `never`; `narrow`, if no single slot can hold it;
         `always`, whenever it ends earlier.
@@ -232,8 +162,6 @@ class PlanProblem:
         Whether tasks may run past the end of extensible slots.
     now
         Seconds: no task starts earlier, and the makespan counts from it.
-    threads
-        The number that evaluate a population; the results do not depend on it.
 
     Raises
     ------
@@ -252,14 +180,15 @@ class PlanProblem:
         slots: Slots,
         scheduler: str = "heft",
         *,
-        network: Network | None = None,
+        latency: float = 0.0,
+        bandwidth: float = np.inf,
         cross_slot: str = "always",
         extend: bool = True,
         now: float = 0.0,
-        threads: int = 1,
     ) -> None:
         self.workflow, self.slots, self.scheduler = workflow, slots, scheduler
-        self.cross_slot, self.extend, self.now, self.threads = cross_slot, extend, float(now), threads
+        self.latency, self.bandwidth = latency, bandwidth
+        self.cross_slot, self.extend, self.now = cross_slot, extend, float(now)
         for kind, name, names in (
             ("scheduler", scheduler, SCHEDULERS),
             ("cross_slot", cross_slot, CROSS_SLOT),
@@ -271,11 +200,13 @@ class PlanProblem:
             raise SimulationError(f"a plan begins at a time from 0 on, not at {now}", field="now")
         if len(slots) == 0:
             raise SimulationError("there are no slots to plan on", field="slots")
-        self.network = _network(workflow, slots, network)
+        if not (0 <= latency < math.inf and bandwidth > 0):
+            raise SimulationError(f"a latency of {latency} s, a bandwidth of {bandwidth} bytes/s")
+        self.sites = _count_sites(workflow, slots)
         self._check_widths()
         #: The arrays of a `Graph` and of `SlotColumns`.
-        self._columns = (*_graph(workflow, self.network, scheduler), *_slot_columns(slots, extend))
-        #: The problem as the kernels take it, memory of plans, and its handles.
+        self._columns = (*self._graph(), *_slot_columns(slots, extend))
+        #: The problem as the kernels take it, memory of a plan, and its handles.
         self._compiled: tuple[Instance, IntArray, IntArray] | None = None
 
     def __len__(self) -> int:
@@ -297,23 +228,45 @@ class PlanProblem:
             message = f"{wide}, and all slots of site {site} offer {widths[site]} at once"
             raise SimulationError(message, field="processors", hint="a task runs within one site")
 
+    def _graph(self) -> Graph:
+        """Return the workflow as the kernels take it."""
+        workflow, n, sites = self.workflow, len(self.workflow), self.sites
+        run = np.broadcast_to(workflow.run_time.reshape(n, -1), (n, sites))
+        children, parents, order = workflow.children, workflow.parents, workflow.order
+        if self.scheduler == "heft":
+            mean_run = sum((run[:, site] for site in range(sites)), np.zeros(n)) / sites
+            means = (self.latency, 1.0 / self.bandwidth) if sites > 1 else (0.0, 0.0)
+            rank = upward_ranks(*map(np.array, (order, *children)), mean_run, *means)
+            # The last bit of a sum should decide nothing: ranks are compared to the microsecond.
+            rounded = np.floor(rank * 1e6 + 0.5)
+            order = order[np.argsort(-rounded[order], kind="stable")]
+        by_level = np.argsort(workflow.level, kind="stable")
+        levels = np.concatenate([[0], np.cumsum(np.bincount(workflow.level))])
+        whole = (workflow.processors, parents.offsets, parents.task, order, levels, by_level)
+        processors, offsets, parent, order, levels, by_level = (
+            np.array(column, np.int64) for column in whole
+        )
+        run, volume = np.array(run.ravel(), np.float64), np.array(parents.volume, np.float64)
+        return Graph(processors, run, offsets, parent, volume, order, levels, by_level)
+
     @property
     def size(self) -> tuple[int, int, int, int, int]:
         """The numbers of tasks, slots and sites, and the most nodes and pieces of a plan."""
         n, slots = len(self.workflow), len(self)
         together = self.cross_slot != "never"
         pieces = int(np.minimum(self.workflow.processors, slots).sum()) if together else n
-        return n, slots, len(self.network), slots + 2 * pieces, pieces
+        return n, slots, self.sites, slots + 2 * pieces, pieces
 
     def instance(self) -> Instance:
         """Return the problem as the kernels take it; valid as long as this object lives."""
         rules = (SCHEDULERS[self.scheduler], CROSS_SLOT[self.cross_slot])
-        return Instance(handles_of(self._columns), *self.size[:3], *rules, self.now)
+        transfer = (float(self.latency), float(self.bandwidth))
+        return Instance(handles_of(self._columns), *self.size[:3], *rules, self.now, *transfer)
 
-    def _prepared(self, threads: int = 1) -> tuple[Instance, IntArray]:
-        """Return the problem as the kernels take it, and a row of memory for each thread."""
-        if self._compiled is None or len(self._compiled[2]) != threads:
-            self._compiled = (self.instance(), *new_workspace(self.size, threads))
+    def _prepared(self) -> tuple[Instance, IntArray]:
+        """Return the problem as the kernels take it, and the handles of its memory."""
+        if self._compiled is None:
+            self._compiled = (self.instance(), *new_workspace(self.size))
         return self._compiled[0], self._compiled[2]
 
     def _population(self, population: npt.ArrayLike) -> BoolArray:
@@ -326,12 +279,7 @@ class PlanProblem:
     def _run(self, population: npt.ArrayLike, release: bool) -> Evaluation:
         plans = self._population(population)
         costs, used = np.empty((len(plans), 2)), np.empty(plans.shape, np.bool_)
-        threads = max(1, min(self.threads, len(plans)))
-        instance, memory = self._prepared(threads)
-        if threads == 1:
-            evaluate_plans(instance, memory[0], plans, release, costs, used)
-        else:
-            evaluate_plans_threaded(instance, memory, plans, release, costs, used)
+        evaluate_plans(*self._prepared(), plans, release, costs, used)
         return Evaluation(costs, used)
 
     def evaluate(self, population: npt.ArrayLike) -> FloatArray:
@@ -359,8 +307,7 @@ class PlanProblem:
     def plan(self, taken: npt.ArrayLike | None = None) -> Plan:
         """Return the schedule on the slots taken: a mask, by default all of them."""
         mask = np.ones(len(self), bool) if taken is None else self._population(taken)[0]
-        instance, memory = self._prepared()
-        cost, last, site, start, finish, first, *pieces = write_plan(instance, memory[0], mask)
+        cost, last, site, start, finish, first, *pieces = write_plan(*self._prepared(), mask)
         # Pieces come in the order of planning, and are sorted by task.
         order = np.argsort(first[:-1], kind="stable")
         counts = np.empty(len(order), np.int64)
@@ -373,42 +320,19 @@ class PlanProblem:
         return Plan(self.slots, mask, *columns, cost, makespan, self.now)
 
 
-def _network(workflow: Workflow, slots: Slots, network: Network | None) -> Network:
-    """Return the network between all sites of slots and run times; without one, transfers take no time."""
+def _count_sites(workflow: Workflow, slots: Slots) -> int:
+    """Return the number of sites of the run times, or of the slots where they do not differ by site."""
     sites = int(slots.site.max()) + 1
-    columns = workflow.run_time.shape[1] if workflow.run_time.ndim == 2 else None
-    sizes = [size for size in (columns, None if network is None else len(network)) if size is not None]
-    for size in sizes:
-        if sites > size:
-            slot = int(np.argmax(slots.site))
-            message = (
-                f"slot {slot + 1} of {len(slots)} is of site {sites - 1}, but there are only {size} sites"
-            )
-            raise SimulationError(message, field="site", hint="sites count from 0")
-    if len(set(sizes)) > 1:
-        message = f"run times are given for {columns} sites, and the network joins {sizes[1]}"
-        raise SimulationError(message, field="network")
-    return network if network is not None else Network.uniform(sizes[0] if sizes else sites)
-
-
-def _graph(workflow: Workflow, network: Network, scheduler: str) -> Graph:
-    n, sites = len(workflow), len(network)
-    run = np.broadcast_to(workflow.run_time.reshape(n, -1), (n, sites))
-    children, parents, order = workflow.children, workflow.parents, workflow.order
-    if scheduler == "heft":
-        mean_run = sum((run[:, site] for site in range(sites)), np.zeros(n)) / sites
-        means = (network.mean_latency, network.mean_seconds_per_byte)
-        rank = upward_ranks(*map(np.array, (order, *children)), mean_run, *means)
-        # The last bit of a sum should decide nothing: ranks are compared to the microsecond.
-        rounded = np.floor(rank * 1e6 + 0.5)
-        order = order[np.argsort(-rounded[order], kind="stable")]
-    by_level = np.argsort(workflow.level, kind="stable")
-    levels = np.concatenate([[0], np.cumsum(np.bincount(workflow.level))])
-    whole = (workflow.processors, parents.offsets, parents.task, order, levels, by_level)
-    processors, offsets, parent, order, levels, by_level = (np.array(column, np.int64) for column in whole)
-    real = (run.ravel(), parents.volume, network.latency.ravel(), network.bandwidth.ravel())
-    run, volume, latency, bandwidth = (np.array(column, np.float64) for column in real)
-    return Graph(processors, run, offsets, parent, volume, order, levels, by_level, latency, bandwidth)
+    if workflow.run_time.ndim == 1:
+        return sites
+    columns = int(workflow.run_time.shape[1])
+    if sites > columns:
+        slot = int(np.argmax(slots.site))
+        message = (
+            f"slot {slot + 1} of {len(slots)} is of site {sites - 1}, but there are only {columns} sites"
+        )
+        raise SimulationError(message, field="site", hint="sites count from 0")
+    return columns
 
 
 def _slot_columns(slots: Slots, extend: bool) -> SlotColumns:

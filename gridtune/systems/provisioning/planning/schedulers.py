@@ -1,4 +1,4 @@
-"""The four schedulers, compiled, and the evaluation of plans with them, in one or more threads.
+"""The four schedulers, compiled, and the evaluation of plans with them.
 
 Sources: H. Topcuoglu, S. Hariri, M.-Y. Wu, "Performance-effective and low-complexity task scheduling for
 heterogeneous computing", IEEE TPDS 13(3), 2002, section 4 (HEFT); A. Mandal et al., "Scheduling strategies
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numba import prange
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.provisioning.planning.placement import (
@@ -28,7 +27,6 @@ from gridtune.systems.provisioning.planning.placement import (
 __all__ = [
     "SCHEDULERS",
     "evaluate_plans",
-    "evaluate_plans_threaded",
     "make_plan",
     "payment",
     "upward_ranks",
@@ -71,12 +69,13 @@ def upward_ranks(order, children, child, volume, mean_run, latency, seconds_per_
 
 
 @kernel()
-def _by_list(work, graph, slots, mind_makespan, cross, now):
+def _by_list(work, graph, slots, problem):
     """Place the tasks in their order, each where it ends first or where the makespan grows least."""
+    now, cross, mind_makespan = problem.now, problem.cross, problem.scheduler == GREEDY
     last, before, value, slot, site, start = now, -1, INFINITE, -1, -1, INFINITE
     for index in range(work.tasks):
         task = graph.order[index]
-        find_ready(work, graph, task, now)
+        find_ready(work, graph, task, problem)
         floor = last if mind_makespan else now
         # Room only shrinks: if a task like the previous one ends as early in the same slot, that is best.
         again = before >= 0 and slot != TOGETHER and _alike(work, graph, task, before)
@@ -94,8 +93,9 @@ def _by_list(work, graph, slots, mind_makespan, cross, now):
 
 
 @kernel()
-def _by_level(work, graph, slots, longest_first, cross, now):
+def _by_level(work, graph, slots, problem):
     """Level by level, place the task whose earliest end is first (Min-Min) or last (Max-Min)."""
+    now, cross, longest_first = problem.now, problem.cross, problem.scheduler == MAX_MIN
     last, begin, level = now, 0, 0
     while begin < work.tasks:
         level += 1
@@ -103,7 +103,7 @@ def _by_level(work, graph, slots, longest_first, cross, now):
         work.queued[0] = end - begin
         for index in range(begin, end):
             task = graph.by_level[index]
-            find_ready(work, graph, task, now)
+            find_ready(work, graph, task, problem)
             work.queue[index - begin], work.value[task] = task, _STALE
         begin = end
         while work.queued[0] > 0:
@@ -196,7 +196,7 @@ def make_plan(problem, memory, plan):
     problem
         An `Instance`.
     memory
-        A row of handles of `new_workspace`.
+        Handles of `new_workspace`.
     plan
         Shape (slots,), bool: the slots that may be used.
 
@@ -210,9 +210,9 @@ def make_plan(problem, memory, plan):
     work, graph, slots = columns_of(problem, memory)
     open_slots(work, slots, plan)
     if problem.scheduler in (HEFT, GREEDY):
-        last = _by_list(work, graph, slots, problem.scheduler == GREEDY, problem.cross, problem.now)
+        last = _by_list(work, graph, slots, problem)
     else:
-        last = _by_level(work, graph, slots, problem.scheduler == MAX_MIN, problem.cross, problem.now)
+        last = _by_level(work, graph, slots, problem)
     return work, slots, last
 
 
@@ -250,9 +250,9 @@ def write_plan(problem, memory, plan):
     return cost, last, site, start, finish, first, slot, processors
 
 
-@kernel(nogil=True)
+@kernel()
 def evaluate_plans(problem, memory, population, release, costs, used):
-    """Evaluate plans in one thread.
+    """Evaluate plans.
 
     Parameters
     ----------
@@ -276,12 +276,3 @@ def evaluate_plans(problem, memory, population, release, costs, used):
                 cost += payment(work, slots, slot)
         costs[index, 0] = cost if feasible else INFINITE
         costs[index, 1] = last - problem.now if feasible else INFINITE
-
-
-@kernel(parallel=True)
-def evaluate_plans_threaded(problem, memory, population, release, costs, used):
-    """Evaluate plans in as many parts as `memory` has rows; the results are the same."""
-    plans, parts = len(population), len(memory)
-    for part in prange(parts):
-        rows = slice(part * plans // parts, (part + 1) * plans // parts)
-        evaluate_plans(problem, memory[part], population[rows], release, costs[rows], used[rows])

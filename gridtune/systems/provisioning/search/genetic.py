@@ -1,4 +1,4 @@
-"""`Moga`, the multi-objective genetic algorithm as published; and `Memetic`, an elitist search of our own.
+"""Searches for plans: random, `Moga`, the published genetic algorithm, and `Memetic`, an elitist one of ours.
 
 No library has the published one: pymoo has neither ranks by the number of dominating plans, nor fitness
 shared in the space of costs, nor an algorithm without elitism. Cells of this search have recorded results, so
@@ -18,15 +18,116 @@ optimization, genetic algorithms and martial arts: towards memetic algorithms", 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.base import Search, check
-from gridtune.systems.provisioning.search.fronts import non_dominated
-from gridtune.systems.provisioning.search.rules import first_plans, heuristic_plans
+from gridtune.systems.provisioning.search.fronts import (
+    Archive,
+    first_plans,
+    heuristic_plans,
+    non_dominated,
+    random_plans,
+)
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Memetic", "Moga", "cross", "crowding_order", "sample_universally", "shared_fitness"]
+__all__ = [
+    "Memetic",
+    "Moga",
+    "RandomSearch",
+    "Search",
+    "cross",
+    "crowding_order",
+    "sample_universally",
+    "shared_fitness",
+]
+
+
+class Search(ABC):
+    """A search for the plans that no other one dominates.
+
+    Each `step` evaluates some plans.
+
+    Parameters
+    ----------
+    problem
+        What to search.
+    rng
+        The source of all random numbers.
+    release
+        Whether plans release the slots that no task uses before they are paid for, compared and bred.
+
+    Attributes
+    ----------
+    archive
+        The non-dominated plans of all that were evaluated.
+    iterations
+        The number of steps so far.
+    """
+
+    def __init__(self, problem: PlanProblem, rng: np.random.Generator, *, release: bool) -> None:
+        self.problem, self.rng, self.release = problem, rng, release
+        self.archive = Archive(len(problem))
+        self.iterations = 0
+        self._plans: BoolArray = np.empty((0, len(problem)), np.bool_)
+        self._costs: FloatArray = np.empty((0, 2))
+
+    @property
+    def evaluations(self) -> int:
+        """The number of plans evaluated."""
+        return self.archive.evaluations
+
+    def step(self, most: int | None = None) -> int:
+        """Evaluate the next plans, at most `most`; return how many, 0 if there are no more."""
+        plans = self._propose()[:most]
+        if len(plans) == 0:
+            return 0
+        if self.release:
+            costs, used = self.problem.evaluate_released(plans)
+            # An infeasible plan uses nothing; its bits are still worth breeding from.
+            plans = np.where(np.isfinite(costs[:, :1]), used, plans)
+        else:
+            costs = self.problem.evaluate(plans)
+        self.iterations += 1
+        self.archive.add(costs, plans)
+        self._learn(costs, plans)
+        return len(plans)
+
+    def run(self, evaluations: int) -> Archive:
+        """Continue until that many plans have been evaluated in all, or there are no more."""
+        while self.evaluations < evaluations and self.step(evaluations - self.evaluations):
+            pass
+        return self.archive
+
+    @abstractmethod
+    def _propose(self) -> BoolArray:
+        """Return the plans to evaluate next, shape (plans, slots)."""
+
+    def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
+        """Take in the costs of the proposed plans, as far as they were evaluated."""
+        self._costs, self._plans = costs, plans
+
+
+class RandomSearch(Search):
+    """Independent plans that take each slot with probability 1/2: every other search must beat it.
+
+    Parameters
+    ----------
+    problem, rng, release
+        See `Search`.
+    population
+        Plans evaluated in one step; the plans do not depend on it.
+    """
+
+    def __init__(
+        self, problem: PlanProblem, rng: np.random.Generator, *, population: int = 100, release: bool = False
+    ) -> None:
+        super().__init__(problem, rng, release=release)
+        self.population = population
+
+    def _propose(self) -> BoolArray:
+        return random_plans(self.population, len(self.problem), self.rng)
 
 
 def cross(parents: BoolArray, points: int, rate: float, rng: np.random.Generator) -> BoolArray:
@@ -125,11 +226,6 @@ class Moga(Search):
     seeding
         Whether up to a quarter of the first generation are plans of simple rules. As published, all are
         random.
-
-    Raises
-    ------
-    SimulationError
-        Naming the parameter that is out of range.
     """
 
     def __init__(
@@ -145,14 +241,9 @@ class Moga(Search):
         release: bool = False,
     ) -> None:
         super().__init__(problem, rng, release=release)
-        rate = 1.0 / len(problem) if mutation_rate is None else mutation_rate
-        check("population", population, population >= 1)
-        check("crossover_points", crossover_points, crossover_points >= 1)
-        check("crossover_rate", crossover_rate, 0 <= crossover_rate <= 1)
-        check("mutation_rate", rate, 0 <= rate <= 1)
         self.population, self.seeding = population, seeding
         self.crossover_points, self.crossover_rate = crossover_points, crossover_rate
-        self.mutation_rate = rate
+        self.mutation_rate = 1.0 / len(problem) if mutation_rate is None else mutation_rate
 
     def _propose(self) -> BoolArray:
         if len(self._plans) == 0:
@@ -209,18 +300,21 @@ class Memetic(Search):
         Plans that survive a step.
     offspring
         New plans evaluated in a step.
+
+    Attributes
+    ----------
     seeds
         The most plans of simple rules to begin with, at least one.
     crossover_rate
         The probability that a child has two parents.
     drop_rate, swap_rate
         The probability that a change drops slots, or exchanges one; otherwise it adds some.
-
-    Raises
-    ------
-    SimulationError
-        Naming the parameter that is out of range.
     """
+
+    seeds: int = 40
+    crossover_rate: float = 0.8
+    drop_rate: float = 0.5
+    swap_rate: float = 0.25
 
     def __init__(
         self,
@@ -229,20 +323,10 @@ class Memetic(Search):
         *,
         population: int = 50,
         offspring: int = 25,
-        seeds: int = 40,
-        crossover_rate: float = 0.8,
-        drop_rate: float = 0.5,
-        swap_rate: float = 0.25,
         release: bool = True,
     ) -> None:
         super().__init__(problem, rng, release=release)
-        for name, count in (("population", population), ("offspring", offspring), ("seeds", seeds)):
-            check(name, count, count >= 1)
-        rates = {"crossover_rate": crossover_rate, "drop_rate": drop_rate, "swap_rate": swap_rate}
-        for name, rate in rates.items():
-            check(name, rate, 0 <= rate <= 1)
-        self.population, self.offspring, self.seeds = population, offspring, seeds
-        self.crossover_rate, self.drop_rate, self.swap_rate = crossover_rate, drop_rate, swap_rate
+        self.population, self.offspring = population, offspring
         # Parts of a divisible slot are paid for when tasks hold them; it may still be dropped.
         price = np.where(problem.slots.divisible, problem.slots.fixed, problem.slots.cost)
         self._weight = price + price.mean() if price.any() else np.ones(len(price))

@@ -18,8 +18,8 @@ from pymoo.operators.mutation.bitflip import BitflipMutation
 from pymoo.util.ref_dirs import get_reference_directions
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.base import Search, check
-from gridtune.systems.provisioning.search.rules import first_plans
+from gridtune.systems.provisioning.search.fronts import first_plans
+from gridtune.systems.provisioning.search.genetic import Search
 from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Nsga2", "Nsga3"]
@@ -54,7 +54,6 @@ class Nsga2(Search):
         release: bool = False,
     ) -> None:
         super().__init__(problem, rng, release=release)
-        check("population", population, population >= 2)
         self._algorithm = self._new_algorithm(
             pop_size=population,
             sampling=first_plans(problem, population, seeding, rng),

@@ -126,11 +126,6 @@ class Slots:
         """Shape (n,), float64: the cost of each as a whole (equation 4)."""
         return self.processors * self.duration * self.price + self.fixed
 
-    def select(self, which: npt.ArrayLike) -> Slots:
-        """Return some of them: positions, or a mask."""
-        rows = np.asarray(which)
-        return Slots(*(getattr(self, name)[rows] for name in _DTYPES))
-
     def priced(self, price: Sequence[float], fixed: Sequence[float]) -> Slots:
         """Return the slots at other prices: one for all sites, or one for each."""
         sites = int(self.site.max(initial=0)) + 1

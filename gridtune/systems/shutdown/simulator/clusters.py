@@ -1,53 +1,104 @@
-"""`ClusterBatch`: many clusters, stepped together minute by minute in one compiled call."""
+"""`ClusterBatch`: many clusters, stepped together minute by minute in one compiled call, and observed.
+
+An observation is `FEATURES` numbers, by index, in the authors' scaling: 0–4 shares of the cores that are
+idle, switching on, sleeping, switching off, computing; 5 time of day; 6 queue length; 7 promise to the oldest
+job; then, for each of the ten candidates, its cores, walltime, wait as a share of the one after which it is
+late, and its user's jobs in the system.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import array_at, columns_at, handles_of, kernel, record_of, section
+from gridtune.core.compiled import array_at, columns_at, handles_of, kernel, section
 from gridtune.errors import SimulationError
-from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.observing import (
-    Scales,
-    features_of,
-    has_choice,
-    observe,
-    observe_effects,
-    scales,
-)
+from gridtune.systems.shutdown.simulator.days import MINUTES_A_DAY, Days
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.systems.shutdown.simulator.state import (
-    COLUMNS,
-    MEMORY,
+    FEATURES,
+    ON,
     SETTINGS,
+    SLEEPING,
+    STATE,
+    SWITCHING_OFF,
+    SWITCHING_ON,
     TOTALS,
     Arena,
     Model,
-    View,
+    Variant,
     build_model,
     cluster_at,
     jobs_of,
     new_arena,
 )
-from gridtune.systems.shutdown.simulator.stepping import (
-    act,
-    add_minutes,
-    is_over,
-    pass_minute,
-    quiet_until,
-    reset_cluster,
-)
+from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
 from gridtune.types import BoolArray, Float32Array, IntArray
 
-__all__ = ["ClusterBatch"]
+__all__ = ["ClusterBatch", "observation_bounds"]
+
+#: The queue length, minutes and jobs of a user that the authors scale to 1.
+LONGEST_QUEUE, LONGEST_MINUTES, MOST_JOBS = 1500, 4400, 50
 
 
-#: Frames that are written before the latest ones are moved to the front again.
-_SPARE_FRAMES = 64
+class _Scales(NamedTuple):
+    """Tables of logarithms: by queue length; by promise, at 1 + its minutes; by walltime."""
+
+    queue: Float32Array
+    promise: Float32Array
+    walltime: Float32Array
+
+
+def _scales(longest: int) -> _Scales:
+    """Return the tables for walltimes of up to `longest` minutes."""
+
+    def logarithms(limit: int, shift: int, scale: int) -> Float32Array:
+        return np.array([math.log(n + shift) / math.log(scale) for n in range(limit + 1)], np.float32)
+
+    return _Scales(
+        logarithms(LONGEST_QUEUE, 1, 1 + LONGEST_QUEUE),
+        logarithms(longest + 1, 1, 2 + LONGEST_MINUTES),
+        logarithms(longest, 1, 1 + LONGEST_MINUTES),
+    )
+
+
+def observation_bounds(longest: int) -> Float32Array:
+    """Return upper bounds of an observation for walltimes up to `longest` minutes; the lower ones are 0."""
+    tables = _scales(longest)
+    high = np.ones(FEATURES, np.float32)
+    high[7] = max(1.0, tables.promise[-1])
+    high[9::4] = max(1.0, tables.walltime[-1])
+    return high
+
+
+@kernel()
+def _observe(cluster, jobs, scale, row):
+    """Write the observation of the cluster into `row`: `FEATURES` floats."""
+    state, in_state, cores = cluster.state, cluster.in_state, cluster.cores
+    total = cluster.nodes * cores
+    row[0] = (cores * in_state[ON] - state.busy) / total
+    row[1] = cores * in_state[SWITCHING_ON] / total
+    row[2] = cores * in_state[SLEEPING] / total
+    row[3] = cores * in_state[SWITCHING_OFF] / total
+    row[4] = state.busy / total
+    row[5] = state.now % MINUTES_A_DAY / MINUTES_A_DAY
+    row[6] = scale.queue[min(state.waiting, LONGEST_QUEUE)]
+    row[7] = scale.promise[state.promise + 1]
+    candidates = state.candidates
+    for place in range(candidates):
+        job, at = cluster.candidates[place], 8 + 4 * place
+        walltime, wait = jobs.walltime[job], state.now - jobs.submit[job]
+        patience = walltime * cluster.settings.tau
+        row[at] = jobs.cores[job] / total
+        row[at + 1] = scale.walltime[walltime]
+        # A job that may not wait is late from the start.
+        row[at + 2] = min(1.0, wait / patience) if patience > 0 else 1.0
+        row[at + 3] = min(1.0, cluster.users[jobs.user[job]] / MOST_JOBS)
+    for at in range(8 + 4 * candidates, FEATURES):
+        row[at] = 0.0
 
 
 @kernel()
@@ -59,9 +110,8 @@ def _step_batch(handles):
     handles
         Of the arrays (`handles_of`) of the model, the scales and the arena; of `actions`, nodes to keep
          reserved, int64; `restart`, whether to begin another day instead, bool; `days`, which, int64;
-        `observations`, float32, and `where`, int64: the where[2] features of cluster i are written from
-        where[0] + i · where[1] on; `rewards`, float64, and `over`, bool: filled in, 0 and False for
-        clusters that begin a day.
+        `observations`, float32, a row of each cluster; `rewards`, float64, and `over`, bool: filled in, 0
+        and False for clusters that begin a day.
     """
     model = Model(
         array_at(handles, 0, SETTINGS),
@@ -70,20 +120,19 @@ def _step_batch(handles):
         array_at(handles, 3, np.int64),
         array_at(handles, 4, np.int64),
     )
-    scale = columns_at(Scales, (), handles, 5)
+    scale = columns_at(_Scales, (), handles, 5)
     arena = Arena(
-        array_at(handles, 8, MEMORY),
+        array_at(handles, 8, STATE),
         array_at(handles, 9, TOTALS),
         array_at(handles, 10, np.int64),
         array_at(handles, 11, np.int64),
     )
     actions, restart = array_at(handles, 12, np.int64), array_at(handles, 13, np.bool_)
     days, observations = array_at(handles, 14, np.int64), array_at(handles, 15, np.float32)
-    where, rewards = array_at(handles, 16, np.int64), array_at(handles, 17, np.float64)
-    over, settings = array_at(handles, 18, np.bool_), model.settings[0]
+    rewards, over = array_at(handles, 16, np.float64), array_at(handles, 17, np.bool_)
     for index in range(actions.size):
         cluster = cluster_at(model, arena, index)
-        day = days[index] if restart[index] else record_of(cluster.memory).day
+        day = days[index] if restart[index] else cluster.state.day
         jobs, horizon = jobs_of(model, day), model.minutes[day]
         if restart[index]:
             reset_cluster(cluster, jobs, day)
@@ -91,27 +140,8 @@ def _step_batch(handles):
         else:
             rewards[index] = act(cluster, jobs, actions[index])
             pass_minute(cluster, jobs, horizon)
-            if settings.decisions:
-                rewards[index] += _pass_time(cluster, jobs, horizon)
             over[index] = is_over(cluster, jobs, horizon)
-        row = section(observations, where[0] + index * where[1], where[2])
-        if settings.effects:
-            observe_effects(cluster, jobs, row)
-        else:
-            observe(cluster, jobs, scale, row)
-
-
-@kernel()
-def _pass_time(cluster, jobs, horizon):
-    """Let minutes pass in which every reservation does the same; return the sum of their rewards."""
-    memory, rewards = record_of(cluster.memory), 0.0
-    while not is_over(cluster, jobs, horizon) and not has_choice(cluster, jobs):
-        until = quiet_until(cluster, jobs, horizon)
-        if until > memory.now:
-            add_minutes(cluster, until - memory.now)
-        rewards += act(cluster, jobs, cluster.nodes)
-        pass_minute(cluster, jobs, horizon)
-    return rewards
+        _observe(cluster, jobs, scale, section(observations, index * FEATURES, FEATURES))
 
 
 class ClusterBatch:
@@ -125,9 +155,7 @@ class ClusterBatch:
         Each cluster; by default the paper's Taurus.
     count
         Number of clusters.
-    frames
-        Observations that are returned at once.
-    tau, variant, view, decisions
+    tau, variant
         See `build_model`.
 
     Attributes
@@ -140,8 +168,8 @@ class ClusterBatch:
         Shape (count,), bool: whether the last step ended the day.
     day
         Shape (count,), int64: the current day of each cluster.
-    features
-        Numbers in an observation.
+    observations
+        Shape (count, `FEATURES`), float32: the current ones; the next step overwrites them.
     """
 
     def __init__(
@@ -150,50 +178,29 @@ class ClusterBatch:
         platform: Platform | None = None,
         *,
         count: int = 1,
-        frames: int = 1,
-        **options: Any,
+        tau: float = 0.5,
+        variant: Variant = "paper",
     ) -> None:
-        if count < 1 or frames < 1:
-            raise SimulationError(f"at least 1 cluster and 1 frame, but got {count=} and {frames=}")
-        self.days, self.platform, self.count, self.frames = days, platform or Platform(), count, frames
-        self._options = options
-        self._model = model = build_model(days, self.platform, **options)
+        if count < 1:
+            raise SimulationError(f"at least 1 cluster, but got {count=}")
+        self.days, self.platform, self.count = days, platform or Platform(), count
+        self._options = {"tau": tau, "variant": variant}
+        self._model = model = build_model(days, self.platform, tau, variant)
         self._arena = new_arena(model, count)
-        self.view: View = options.get("view", "paper")
-        self.features = features = features_of(self.view, self.platform.nodes)
         self.actions = np.zeros(count, np.int64)
         self.rewards = np.zeros(count)
         self.over = np.zeros(count, np.bool_)
         self.day = np.zeros(count, np.int64)
-        # Frames are stored one after the other, so that any `frames` consecutive ones are a view.
-        self._length = 1 if frames == 1 else frames + _SPARE_FRAMES
-        self._history = np.zeros((count, self._length, features), np.float32)
-        self._place = self._length - 1
+        self.observations = np.zeros((count, FEATURES), np.float32)
         self._restart = np.zeros(count, np.bool_)
         self._days = np.zeros(count, np.int64)
-        self._where = np.array([0, self._length * features, features], np.int64)
         # The kernel gets addresses, so these arrays must not be replaced.
         self._arrays = (
-            *(*model, *scales(int(days.walltime.max(initial=0))), *self._arena),
-            *(self.actions, self._restart, self._days, self._history.reshape(-1)),
-            *(self._where, self.rewards, self.over),
+            *(*model, *_scales(int(days.walltime.max(initial=0))), *self._arena),
+            *(self.actions, self._restart, self._days, self.observations.reshape(-1)),
+            *(self.rewards, self.over),
         )
         self._handles = handles_of(self._arrays)
-
-    @property
-    def observations(self) -> Float32Array:
-        """The current observations: shape (count, features), or (count, frames, features), oldest first.
-
-        A view of memory that later steps overwrite: with one frame, the next one.
-        """
-        if self.frames == 1:
-            return self._history[:, 0]
-        return self._history[:, self._place - self.frames + 1 : self._place + 1]
-
-    @property
-    def now(self) -> IntArray:
-        """The minute of each cluster's day: shape (count,), int64; a copy."""
-        return self._arena.memory["now"].copy()
 
     def reset(self, days: IntArray) -> None:
         """Begin `days[i]`, shape (count,), on each cluster i."""
@@ -223,8 +230,6 @@ class ClusterBatch:
             self._restart[:] = restart
             self._days[:] = days
             self._check_days()
-        if self.frames > 1:
-            self._next_frame(begins)
         _step_batch(self._handles)
         if begins:
             np.copyto(self.day, self._days, where=self._restart)
@@ -235,50 +240,19 @@ class ClusterBatch:
         if ((days < 0) | (days >= len(self.days))).any():
             raise SimulationError(f"days are numbered from 0 to {len(self.days) - 1}, but got {days}")
 
-    def _next_frame(self, begins: bool) -> None:
-        past = self.frames - 1
-        if self._place + 1 == self._length:
-            self._history[:, :past] = self._history[:, self._length - past :]
-            self._place = past - 1
-        self._place += 1
-        self._where[0] = self._place * self.features
-        if begins:
-            self._history[self._restart, self._place - past : self._place] = 0
-
-    def results(self) -> DayResults:
-        """Return the results of the clusters' days so far; the days are `days.take(batch.day)`."""
-        memory, starts = self._arena.memory, self.column("start")
-        sizes = np.diff(self.days.first)[self.day]
-        return DayResults(
-            self._arena.totals.copy(),
-            memory["score"].copy(),
-            self.now,
-            self.column("switched_on").copy(),
-            self.column("switched_off").copy(),
-            np.concatenate([starts[index, :size] for index, size in enumerate(sizes.tolist())]),
-        )
-
-    def column(self, name: str) -> IntArray:
-        """Return a column of each cluster's state, by its name in `Cluster`: shape (count, …), a view."""
-        starts, place = self._model.starts, COLUMNS.index(name)
-        return self._arena.words.reshape(self.count, -1)[:, starts[place] : starts[place + 1]]
-
     def __getstate__(self) -> dict[str, Any]:
         # Addresses are valid in this process only: a copy makes its own arrays, with the same content.
-        options = {"count": self.count, "frames": self.frames, **self._options}
         return {
-            "options": {"days": self.days, "platform": self.platform, **options},
-            "place": self._place,
-            "memory": [array.copy() for array in self._memory()],
+            "options": {"days": self.days, "platform": self.platform, "count": self.count, **self._options},
+            "written": [array.copy() for array in self._written()],
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state["options"])  # type: ignore[misc]
-        self._place = state["place"]
-        for own, saved in zip(self._memory(), state["memory"], strict=True):
+        for own, saved in zip(self._written(), state["written"], strict=True):
             own[...] = saved
 
-    def _memory(self) -> list[npt.NDArray[Any]]:
+    def _written(self) -> list[npt.NDArray[Any]]:
         """Return every array that a step writes."""
-        own = [self.actions, self.rewards, self.over, self.day, self._where, self._history]
-        return [*own, self._arena.memory, self._arena.totals, self._arena.words]
+        own = [self.actions, self.rewards, self.over, self.day, self.observations]
+        return [*own, self._arena.states, self._arena.totals, self._arena.words]

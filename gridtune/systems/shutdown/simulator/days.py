@@ -113,32 +113,8 @@ class Days:
         )
         return Days(tuple(self.names[day] for day in index), first, self.minutes[index], *columns)
 
-    def chained(self, length: int, seed: int = 0) -> Days:
-        """Return as many episodes of `length` days: each day, then others drawn with the seed.
 
-        Time goes on from one day to the next: jobs that still run or wait at midnight go on, and nodes keep
-        their states. Users of different days are different users.
-        """
-        others = np.random.default_rng(seed).integers(len(self), size=(len(self), length - 1))
-        days = np.concatenate([np.arange(len(self))[:, None], others], axis=1)
-        parts = self.take(days.ravel())
-        day = parts.day_of_job
-        users = np.maximum.reduceat(np.append(parts.user, 0), parts.first[:-1]) + 1
-        users[np.diff(parts.first) == 0] = 0
-        ends = parts.minutes.reshape(days.shape).cumsum(axis=1)
-        starts = (ends - parts.minutes.reshape(days.shape)).ravel()
-        before = (users.reshape(days.shape).cumsum(axis=1) - users.reshape(days.shape)).ravel()
-        submit = parts.submit + starts[day]
-        # Jobs submitted after the end of their day are among those of the next.
-        order = np.lexsort((submit, day // length))
-        columns = (parts.job_id, submit, parts.run, parts.walltime, parts.cores, parts.user + before[day])
-        first = parts.first[::length].copy()
-        return Days(self.names, first, ends[:, -1].copy(), *(column[order] for column in columns))
-
-
-def build_days(
-    workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_A_DAY, step: int = MINUTE
-) -> Days:
+def build_days(workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_A_DAY) -> Days:
     """Return the days of a workload.
 
     Seconds are rounded up to minutes: a job is considered at the first decision after its submission, and
@@ -155,8 +131,6 @@ def build_days(
         for all its jobs to end.
     minutes
         Length of a day.
-    step
-        Seconds in a minute of the simulation.
 
     Raises
     ------
@@ -168,7 +142,7 @@ def build_days(
     logs, log = _logs(workload)
     _check(workload, log)
     by_clock = cut == "days" or (cut == "auto" and not is_joined(workload))
-    part = workload.submit_time // (minutes * step) if by_clock else np.zeros_like(log)
+    part = workload.submit_time // (minutes * MINUTE) if by_clock else np.zeros_like(log)
     starts = (np.diff(log, prepend=-1) != 0) | (np.diff(part, prepend=-1) != 0)
     begins = np.flatnonzero(starts)
     day = np.cumsum(starts) - 1
@@ -177,8 +151,8 @@ def build_days(
         names = [
             f"{name}/day-{number:05d}" for name, number in zip(names, part[begins].tolist(), strict=True)
         ]
-    submit = -(-(workload.submit_time - part * (minutes * step)) // step)
-    run, walltime = _durations(workload, step)
+    submit = -(-(workload.submit_time - part * (minutes * MINUTE)) // MINUTE)
+    run, walltime = _durations(workload)
     lengths = np.full(len(names), minutes, np.int64)
     if cut == "whole":
         # A day for each job is more than it can wait for nodes to switch.
@@ -214,10 +188,10 @@ def _check(workload: Workload, log: IntArray) -> None:
         )
 
 
-def _durations(workload: Workload, step: int) -> tuple[IntArray, IntArray]:
+def _durations(workload: Workload) -> tuple[IntArray, IntArray]:
     """Return run times and walltimes in minutes, at least one each."""
-    run = np.maximum(-(-workload.run_time // step), 1)
-    walltime = -(-workload.requested_time // step)
+    run = np.maximum(-(-workload.run_time // MINUTE), 1)
+    walltime = -(-workload.requested_time // MINUTE)
     return run, np.where(workload.requested_time > 0, walltime, run)
 
 

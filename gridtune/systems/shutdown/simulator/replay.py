@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import bare, kernel, record_of
+from gridtune.core.compiled import bare, kernel
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.rules import (
     ADAPTIVE,
-    ALWAYS_ON,
     LOOKAHEAD,
-    ORACLE,
-    RECORDED_ACTIONS,
+    RECORDED,
+    RULE,
+    RULES,
     TIMEOUT,
-    AdaptiveRule,
-    LookaheadRule,
     decide,
     lookahead_reservation,
-    rule_record,
 )
 from gridtune.systems.shutdown.simulator.state import (
     COMPUTING,
@@ -50,9 +46,7 @@ from gridtune.types import FloatArray, Int8Array, IntArray
 
 __all__ = ["DayRecord", "DayResults", "Rule", "replay"]
 
-
-Rule = Literal["always_on", "timeout", "oracle"]
-_RULES = {"always_on": ALWAYS_ON, "timeout": TIMEOUT, "oracle": ORACLE}
+Rule = Literal["always_on", "timeout", "oracle", "adaptive", "lookahead"]
 
 #: A recorded minute: action and nodes reserved; then, at the minute's end, nodes by state, waiting jobs, and
 #: the promise to the oldest one (-1: none).
@@ -73,8 +67,6 @@ class DayResults(NamedTuple):
         Shape (n,): sum of rewards.
     minutes
         Shape (n,): length of the day.
-    switched_on, switched_off
-        Shape (n, nodes): how often each node was switched.
     start
         Shape (jobs of all days,): minute of each job's start, -1 where it did not start or was not replayed.
     """
@@ -82,8 +74,6 @@ class DayResults(NamedTuple):
     totals: Records
     score: FloatArray
     minutes: IntArray
-    switched_on: IntArray
-    switched_off: IntArray
     start: IntArray
 
 
@@ -112,9 +102,11 @@ def replay(
     days: Days,
     platform: Platform | None = None,
     *,
-    rule: Rule | AdaptiveRule | IntArray = "timeout",
-    timeout: int = 1,
+    rule: Rule | IntArray = "timeout",
+    timeout: int | None = None,
     max_stretch: float = 0.5,
+    max_wait: float | None = None,
+    eagerness: float = 0.6,
     tau: float = 0.5,
     variant: Variant = "paper",
     until_done: bool = False,
@@ -132,9 +124,17 @@ def replay(
         `always_on` reserves nothing. `timeout` reserves sleeping nodes and those that have idled for
         `timeout` minutes. `oracle` is the paper's OR*: a timeout of 0 that keeps no cores free for jobs that
         can wait for running ones to end without waiting for `max_stretch` of their walltime; it reads actual
-        run times. `AdaptiveRule`: see there. An array of shape (days, minutes), int64, holds the actions.
-    timeout, max_stretch
-        See `rule`.
+        run times. `adaptive` lets jobs wait for nodes that are on; it knows requested walltimes and the past.
+        `lookahead` plays its choices forward. An array of shape (days, minutes), int64, holds the actions.
+    timeout
+        Idle minutes after which a node may be switched off; by default 1 with `timeout`, else 0.
+    max_stretch
+        Longest wait of a job as a share of its walltime, boot included. With 0 no job waits.
+    max_wait
+        Longest wait of a job in minutes, boot included; by default 60 with `adaptive`, else without limit.
+    eagerness
+        A job that could wait starts anyway if at most this share of its cores has to be switched on: with 0
+        jobs start only on nodes that are on, with 1 always.
     tau, variant
         See `build_model`.
     until_done
@@ -152,25 +152,24 @@ def replay(
     cluster = platform or Platform()
     model = build_model(days, cluster, tau, variant, until_done)
     count, longest = len(days), int(days.minutes.max(initial=0))
-    actions = np.zeros((0, 0), np.int64)
-    if isinstance(rule, AdaptiveRule):
-        chosen = rule_record(LOOKAHEAD if isinstance(rule, LookaheadRule) else ADAPTIVE, **asdict(rule))
-    elif isinstance(rule, str):
-        if rule not in _RULES:
-            raise SimulationError(f"no rule is named {rule!r}", hint=f"one of {', '.join(_RULES)}")
-        chosen = rule_record(_RULES[rule], timeout=timeout, max_stretch=max_stretch)
+    chosen, actions = np.zeros(1, RULE), np.zeros((0, 0), np.int64)
+    if isinstance(rule, str):
+        if rule not in RULES:
+            raise SimulationError(f"no rule is named {rule!r}", hint=f"one of {', '.join(RULES[:RECORDED])}")
+        kind = RULES.index(rule)
+        timeout = int(kind == TIMEOUT) if timeout is None else timeout
+        max_wait = (60 if kind == ADAPTIVE else np.inf) if max_wait is None else max_wait
+        chosen[0] = (kind, timeout, max_stretch, max_wait, eagerness)
     else:
         if rule.shape != (count, longest):
             raise SimulationError(f"actions must have the shape {(count, longest)}, but have {rule.shape}")
         if rule.size and rule.min() < 0:
             raise SimulationError("an action is a number of nodes, but one is below 0")
-        chosen, actions = rule_record(RECORDED_ACTIONS), np.ascontiguousarray(rule, np.int64)
+        chosen["kind"], actions = RECORDED, np.ascontiguousarray(rule, np.int64)
     results = DayResults(
         np.zeros(count, TOTALS),
         np.zeros(count),
         np.zeros(count, np.int64),
-        np.zeros((count, cluster.nodes), np.int64),
-        np.zeros((count, cluster.nodes), np.int64),
         np.full(len(days.submit), -1, np.int64),
     )
     shape = (count if record else 0, longest)
@@ -192,14 +191,14 @@ def _replay_days(model, arena, rules, actions, results, record):
     rules
         Shape (1,), `RULE`.
     actions
-        Under the rule `RECORDED_ACTIONS`: shape (n, minutes), int64. Else anything of two dimensions.
+        Under the rule `RECORDED`: shape (n, minutes), int64. Else anything of two dimensions.
     results
         The `DayResults` to fill in, a row for each day.
     record
         The `DayRecord` to fill in, of shape (n, minutes, …), or with n = 0 for none.
     """
     cluster, rule = cluster_at(model, arena, 0), rules[0]
-    memory, guesses = record_of(cluster.memory), np.zeros(model.first[-1] + 1, np.int64)
+    state, guesses = cluster.state, np.zeros(model.first[-1] + 1, np.int64)
     recording = record.minutes.shape[0] > 0
     for day in range(model.minutes.size):
         jobs, horizon = jobs_of(model, day), model.minutes[day]
@@ -207,10 +206,10 @@ def _replay_days(model, arena, rules, actions, results, record):
         while not is_over(cluster, jobs, horizon):
             # No rule can do anything before that.
             until = -1 if recording else quiet_until(cluster, jobs, horizon)
-            if until > memory.now:
-                add_minutes(cluster, until - memory.now)
-            now = memory.now
-            if rule.kind == RECORDED_ACTIONS:
+            if until > state.now:
+                add_minutes(cluster, until - state.now)
+            now = state.now
+            if rule.kind == RECORDED:
                 action = actions[day, now]
             elif rule.kind == LOOKAHEAD:
                 action = lookahead_reservation(model, arena, jobs, bare(guesses), rule, horizon)
@@ -221,7 +220,7 @@ def _replay_days(model, arena, rules, actions, results, record):
                 record.rewards[day, now] = reward
                 for node in range(cluster.nodes):
                     computing = cluster.busy[node] > 0
-                    record.states[day, now, node] = COMPUTING if computing else cluster.state[node]
+                    record.states[day, now, node] = COMPUTING if computing else cluster.power[node]
             pass_minute(cluster, jobs, horizon)
             if recording:
                 _record_minute(cluster, action, record.minutes[day, now])
@@ -230,24 +229,21 @@ def _replay_days(model, arena, rules, actions, results, record):
 
 @kernel()
 def _record_minute(cluster, action, minute):
-    memory, in_state, idle = record_of(cluster.memory), cluster.in_state, 0
+    state, in_state, idle = cluster.state, cluster.in_state, 0
     for node in range(cluster.nodes):
-        if cluster.state[node] == ON and cluster.busy[node] == 0:
+        if cluster.power[node] == ON and cluster.busy[node] == 0:
             idle += 1
-    minute.action, minute.reserved = action, memory.reserved
+    minute.action, minute.reserved = action, state.reserved
     minute.idle, minute.computing = idle, in_state[ON] - idle
     minute.switching_on, minute.sleeping = in_state[SWITCHING_ON], in_state[SLEEPING]
     minute.switching_off = in_state[SWITCHING_OFF]
-    minute.waiting, minute.promise = memory.waiting, memory.promise
+    minute.waiting, minute.promise = state.waiting, state.promise
 
 
 @kernel()
 def _write_results(cluster, jobs, first, results, day):
-    results.totals[day] = record_of(cluster.totals)
-    results.score[day] = record_of(cluster.memory).score
-    results.minutes[day] = record_of(cluster.memory).now
-    for node in range(cluster.nodes):
-        results.switched_on[day, node] = cluster.switched_on[node]
-        results.switched_off[day, node] = cluster.switched_off[node]
+    results.totals[day] = cluster.totals
+    results.score[day] = cluster.state.score
+    results.minutes[day] = cluster.state.now
     for job in range(jobs.number):
         results.start[first + job] = cluster.start[job]

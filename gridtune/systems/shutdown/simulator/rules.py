@@ -30,19 +30,13 @@ else the adaptive rule's.
 A job is guessed to take as long as the last job of its user that has ended. One that has run for longer, or
 whose user has none, is guessed to take a share of its walltime or a multiple of its age, whichever is more.
 Nothing in it depends on the future.
-
-The clairvoyant rule `hindsight` is the same with the actual run times and all submissions, played to the end
-of the day: a plan to hold others against, which nobody could follow.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 import numpy as np
 
-from gridtune.core.compiled import kernel, record_of
-from gridtune.errors import SimulationError
+from gridtune.core.compiled import kernel
 from gridtune.systems.shutdown.simulator.state import (
     NEVER,
     ON,
@@ -50,151 +44,59 @@ from gridtune.systems.shutdown.simulator.state import (
     SWITCHING_OFF,
     SWITCHING_ON,
     Jobs,
-    Records,
     cluster_at,
 )
 from gridtune.systems.shutdown.simulator.stepping import (
-    add_minutes,
     apply,
     candidate_index,
     insert_release,
     most_reserved,
     pass_minute,
-    quiet_until,
     select_jobs,
     unheld_nodes,
 )
 
-__all__ = [
-    "ADAPTIVE",
-    "ALWAYS_ON",
-    "LOOKAHEAD",
-    "ORACLE",
-    "RECORDED_ACTIONS",
-    "TIMEOUT",
-    "AdaptiveRule",
-    "LookaheadRule",
-    "decide",
-    "lookahead_reservation",
-    "rule_record",
-]
+__all__ = ["ADAPTIVE", "LOOKAHEAD", "RECORDED", "RULE", "RULES", "TIMEOUT", "decide", "lookahead_reservation"]
 
-#: Rules: reserve nothing; a timeout; the oracle OR*; an array of actions; the adaptive rule.
-ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE, LOOKAHEAD = range(6)
-
-
-@dataclass(frozen=True)
-class AdaptiveRule:
-    """Parameters of the adaptive rule: which jobs wait for running ones, and which idle nodes stay on.
-
-    The rule knows requested walltimes and the past, but not how long jobs will run.
-
-    Attributes
-    ----------
-    timeout
-        Idle minutes after which a node may be switched off.
-    max_stretch
-        Longest wait of a job as a share of its walltime, boot included. With 0 no job waits, and the rule is
-        a timeout.
-    max_wait
-        Longest wait of any job in minutes, boot included.
-    eagerness
-        A job that could wait starts anyway if at most this share of its cores has to be switched on: with 0
-        jobs start only on nodes that are on, with 1 always.
-    max_queue
-        With more jobs than this in the queue, no job has to wait.
-    rush_timeout, rush_jobs, rush_minutes
-        Another timeout, if longer, while at least `rush_jobs` were submitted in the last `rush_minutes`.
-    pool, pool_from, pool_until
-        Idle nodes that stay on from one hour of the day until another (0 to 24).
-    """
-
-    timeout: float = 0
-    max_stretch: float = 0.5
-    max_wait: float = 60
-    eagerness: float = 0.6
-    max_queue: float = np.inf
-    rush_timeout: float = 0
-    rush_jobs: float = np.inf
-    rush_minutes: float = 10
-    pool: float = 0
-    pool_from: float = 0
-    pool_until: float = 24
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not value >= 0:
-                raise SimulationError(f"must be at least 0, but got {value}", field=field.name)
-        if self.eagerness > 1:
-            raise SimulationError(f"must be at most 1, but got {self.eagerness}", field="eagerness")
-
-
-@dataclass(frozen=True)
-class LookaheadRule(AdaptiveRule):
-    """Parameters of the rule that plays each choice forward: those of the adaptive rule, and of its guesses.
-
-    Attributes
-    ----------
-    first_guess
-        Share of its walltime that a job is guessed to take if its user has no previous job.
-    growth
-        Multiple of its age that a job is guessed to take once it has run for longer than guessed.
-    margin
-        Energy that another choice than the adaptive rule's has to save, as a share of a boot and a shutdown.
-    late_cost
-        Cost of a job that starts late, in boots and shutdowns.
-    run_times
-        Whether actual run times are known, instead of guesses.
-    hindsight
-        Whether all submissions are known, too.
-    """
-
-    max_wait: float = np.inf
-    first_guess: float = 0.1
-    growth: float = 2.0
-    margin: float = 0.5
-    late_cost: float = 2.0
-    run_times: bool = False
-    hindsight: bool = False
-
-
-#: A rule and its parameters. A timeout takes the first of them, the oracle the second.
-RULE = np.dtype([("kind", np.int64), *((field.name, np.float64) for field in fields(LookaheadRule))])
-
-
-def rule_record(kind: int, **parameters: float) -> Records:
-    """Return a rule as the kernels take it: shape (1,), `RULE`."""
-    record = np.zeros(1, RULE)
-    for name, value in {"kind": kind, **parameters}.items():
-        record[name] = value
-    return record
-
-
-MINUTES_AN_HOUR, HOURS_A_DAY = 60, 24
+#: Rules by name; `recorded` takes its actions from an array.
+RULES = ("always_on", "timeout", "oracle", "adaptive", "lookahead", "recorded")
+ALWAYS_ON, TIMEOUT, ORACLE, ADAPTIVE, LOOKAHEAD, RECORDED = range(len(RULES))
+#: A rule and its parameters, see `replay`.
+RULE = np.dtype(
+    [
+        ("kind", np.int64),
+        *((name, np.float64) for name in ("timeout", "max_stretch", "max_wait", "eagerness")),
+    ]
+)
+#: Guesses of the rule that looks ahead: a job takes this share of its walltime if its user has no previous
+#: job, or this multiple of its age once it has run for longer than guessed.
+FIRST_GUESS, GROWTH = 0.1, 2.0
+#: Another choice than the adaptive rule's has to save this share of a boot and a shutdown. A job that starts
+#: late costs this many of them.
+MARGIN, LATE_COST = 0.5, 2.0
 
 
 @kernel()
 def _adaptive_reservation(cluster, jobs, rule):
     """Return the number of nodes to reserve in the coming minute."""
     unheld = unheld_nodes(cluster)
-    reserved = _best_reservation(cluster, jobs, rule) if record_of(cluster.memory).candidates > 0 else unheld
-    return min(reserved, unheld - _kept_on(cluster, jobs, rule))
+    reserved = _best_reservation(cluster, jobs, rule) if cluster.state.candidates > 0 else unheld
+    return min(reserved, unheld - _kept_on(cluster, rule))
 
 
 @kernel()
 def _best_reservation(cluster, jobs, rule):
     """Return the best reservation while jobs wait, without regard to nodes that are kept on."""
-    memory, size, awake = record_of(cluster.memory), cluster.cores, 0
+    state, size, awake = cluster.state, cluster.cores, 0
     for node in range(cluster.nodes):
-        if cluster.state[node] in (ON, SWITCHING_ON):
+        if cluster.power[node] in (ON, SWITCHING_ON):
             awake += cluster.free[node]
     pressing = _pressing_jobs(cluster, jobs, rule)
     best, best_urgent, best_value, best_started = 0, -1, 0.0, 0
     for reserved in range(most_reserved(cluster, jobs), -1, -1):
         select_jobs(cluster, jobs, reserved)
         started, urgent = 0, 0
-        for place in range(memory.selected):
+        for place in range(state.selected):
             job = cluster.selected[place]
             started += jobs.cores[job]
             if pressing >> candidate_index(cluster, job) & 1:
@@ -206,7 +108,7 @@ def _best_reservation(cluster, jobs, rule):
             better = value > best_value or (value == best_value and started > best_started)
         if better:
             best, best_urgent, best_value, best_started = reserved, urgent, value, started
-        if memory.selected == memory.candidates:
+        if state.selected == state.candidates:
             # Every candidate starts: smaller reservations are no better.
             break
     return best
@@ -215,45 +117,31 @@ def _best_reservation(cluster, jobs, rule):
 @kernel()
 def _pressing_jobs(cluster, jobs, rule):
     """Return as bits which candidates would reach their limit if they waited another minute and a boot."""
-    memory, marks = record_of(cluster.memory), 0
-    crowded = memory.waiting > rule.max_queue
-    for place in range(memory.candidates):
+    state, marks = cluster.state, 0
+    for place in range(state.candidates):
         job = cluster.candidates[place]
         limit = min(rule.max_stretch * jobs.walltime[job], rule.max_wait)
-        if crowded or memory.now - jobs.submit[job] + 1 + record_of(cluster.settings).on_minutes >= limit:
+        if state.now - jobs.submit[job] + 1 + cluster.settings.on_minutes >= limit:
             marks |= 1 << place
     return marks
 
 
 @kernel()
-def _kept_on(cluster, jobs, rule):
-    """Return how many idle nodes to keep on: those that have not reached the timeout, and the pool."""
-    memory = record_of(cluster.memory)
-    timeout = rule.timeout
-    if rule.rush_timeout > timeout:
-        recent, job = 0, memory.arrived - 1
-        while job >= 0 and jobs.submit[job] > memory.now - rule.rush_minutes:
-            recent += 1
-            job -= 1
-        if recent >= rule.rush_jobs:
-            timeout = rule.rush_timeout
-    idle, kept = 0, 0
+def _kept_on(cluster, rule):
+    """Return how many idle nodes to keep on: those that have not reached the timeout."""
+    kept = 0
     for node in range(cluster.nodes):
-        if cluster.state[node] == ON and cluster.free[node] == cluster.cores:
-            idle += 1
+        if cluster.power[node] == ON and cluster.free[node] == cluster.cores:
             cluster.idle_minutes[node] += 1
-            kept += cluster.idle_minutes[node] < timeout
+            kept += cluster.idle_minutes[node] < rule.timeout
         else:
             cluster.idle_minutes[node] = -1
-    hour = memory.now // MINUTES_AN_HOUR % HOURS_A_DAY
-    if rule.pool_from <= hour < rule.pool_until:
-        kept = max(kept, min(int(rule.pool), idle))
     return kept
 
 
 @kernel()
 def decide(cluster, jobs, rule):
-    """Return the action of a rule other than `RECORDED_ACTIONS` and `LOOKAHEAD`."""
+    """Return the action of a rule other than `RECORDED` and `LOOKAHEAD`."""
     if rule.kind == ALWAYS_ON:
         return 0
     if rule.kind == ADAPTIVE:
@@ -266,16 +154,16 @@ def decide(cluster, jobs, rule):
 @kernel()
 def _free_beside_starting(cluster, jobs):
     """Return the free cores that are left after the candidates that can start have started."""
-    memory, candidates, free = record_of(cluster.memory), cluster.candidates, record_of(cluster.memory).free
+    state, candidates, free = cluster.state, cluster.candidates, cluster.state.free
     opened = True
-    for place in range(memory.candidates):
+    for place in range(state.candidates):
         job = candidates[place]
         width = jobs.cores[job]
         if place == 0:
-            opened = memory.promise == 0 or width <= free
+            opened = state.promise == 0 or width <= free
             if opened:
                 free -= width
-        elif width <= free and (opened or jobs.walltime[job] <= memory.promise):
+        elif width <= free and (opened or jobs.walltime[job] <= state.promise):
             free -= width
     return free
 
@@ -283,22 +171,22 @@ def _free_beside_starting(cluster, jobs):
 @kernel()
 def _free_beside_urgent(cluster, jobs, max_stretch):
     """Return the same, but jobs that can wait for running ones to end claim no cores."""
-    memory, candidates, free = record_of(cluster.memory), cluster.candidates, record_of(cluster.memory).free
+    state, candidates, free = cluster.state, cluster.candidates, cluster.state.free
     opened, releases = True, 0
-    for place in range(memory.running):
+    for place in range(state.running):
         # By actual run times, if none is killed.
         job = cluster.running[place]
-        left = cluster.start[job] + jobs.run[job] - memory.now
+        left = cluster.start[job] + jobs.run[job] - state.now
         releases = insert_release(cluster, releases, left, jobs.cores[job])
-    for place in range(memory.candidates):
+    for place in range(state.candidates):
         job = candidates[place]
         width = jobs.cores[job]
         if place == 0:
-            forced = memory.promise == 0
+            forced = state.promise == 0
             opened = forced or width <= free
             claims = forced or (opened and not _can_wait(cluster, jobs, job, releases, max_stretch))
         else:
-            fits = width <= free and (opened or jobs.walltime[job] <= memory.promise)
+            fits = width <= free and (opened or jobs.walltime[job] <= state.promise)
             claims = fits and not _can_wait(cluster, jobs, job, releases, max_stretch)
         if claims:
             free -= width
@@ -309,7 +197,7 @@ def _free_beside_urgent(cluster, jobs, max_stretch):
 @kernel()
 def _can_wait(cluster, jobs, job, releases, max_stretch):
     """Return whether a job can wait until the cores it needs are free, or all of them."""
-    waited, walltime = record_of(cluster.memory).now - jobs.submit[job], jobs.walltime[job]
+    waited, walltime = cluster.state.now - jobs.submit[job], jobs.walltime[job]
     if releases == 0 or waited / walltime >= max_stretch:
         return False
     place, have = 0, cluster.release_cores[0]
@@ -330,12 +218,12 @@ def _reservation(cluster, free, timeout):
     for node in range(cluster.nodes):
         if free < cluster.cores:
             break
-        state = cluster.state[node]
-        if state == ON and cluster.busy[node] == 0:
+        power = cluster.power[node]
+        if power == ON and cluster.busy[node] == 0:
             cluster.idle_minutes[node] += 1
         else:
             cluster.idle_minutes[node] = -1
-        if cluster.idle_minutes[node] >= timeout or state in (SLEEPING, SWITCHING_OFF):
+        if cluster.idle_minutes[node] >= timeout or power in (SLEEPING, SWITCHING_OFF):
             reserved += 1
             free -= cluster.cores
     return reserved
@@ -348,25 +236,22 @@ def lookahead_reservation(model, arena, jobs, guesses, rule, horizon):
     `guesses` is memory for the guessed run times of the day's jobs.
     """
     cluster = cluster_at(model, arena, 0)
-    memory, most = record_of(cluster.memory), unheld_nodes(cluster) - _kept_on(cluster, jobs, rule)
-    if memory.candidates == 0:
+    state, most = cluster.state, unheld_nodes(cluster) - _kept_on(cluster, rule)
+    if state.candidates == 0:
         return most
     pressing = _pressing_jobs(cluster, jobs, rule)
     best = _best_reservation(cluster, jobs, rule)
     usual, pressed = _started(cluster, jobs, best, pressing)
-    known = jobs
-    if rule.hindsight == 0:
-        run = jobs.run if rule.run_times != 0 else guesses
-        known = Jobs(memory.arrived, jobs.submit, run, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
+    known = Jobs(state.arrived, jobs.submit, guesses, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
     cheapest, before = -1.0, usual
     for reserved in range(most_reserved(cluster, jobs), -1, -1):
         started, urgent = _started(cluster, jobs, reserved, pressing)
-        everything = memory.selected == memory.candidates
+        everything = state.selected == state.candidates
         if started not in (before, usual) and urgent >= pressed:
             if cheapest < 0:
-                _guess(cluster, jobs, guesses, rule)
+                _guess(cluster, jobs, guesses)
                 cheapest = _cost(model, arena, known, rule, best, horizon)
-                cheapest -= rule.margin * _cycle(cluster)
+                cheapest -= MARGIN * _cycle(cluster)
             cost = _cost(model, arena, known, rule, reserved, horizon)
             if cost < cheapest:
                 best, cheapest = reserved, cost
@@ -382,7 +267,7 @@ def _started(cluster, jobs, reserved, pressing):
     """Return as bits which candidates a reservation starts, and the cores of those that may not wait."""
     select_jobs(cluster, jobs, reserved)
     marks, urgent = 0, 0
-    for place in range(record_of(cluster.memory).selected):
+    for place in range(cluster.state.selected):
         job = cluster.selected[place]
         index = candidate_index(cluster, job)
         marks |= 1 << index
@@ -394,85 +279,74 @@ def _started(cluster, jobs, reserved, pressing):
 @kernel()
 def _cycle(cluster):
     """Return the energy of a boot and a shutdown, in minutes of the largest wasted power."""
-    share = record_of(cluster.settings).share
-    booting = share[SWITCHING_ON] * record_of(cluster.settings).on_minutes
-    return booting + share[SWITCHING_OFF] * record_of(cluster.settings).off_minutes
+    share = cluster.settings.share
+    booting = share[SWITCHING_ON] * cluster.settings.on_minutes
+    return booting + share[SWITCHING_OFF] * cluster.settings.off_minutes
 
 
 @kernel()
-def _guess(cluster, jobs, guesses, rule):
+def _guess(cluster, jobs, guesses):
     """Fill in the guessed run times of the jobs in the system."""
-    memory = record_of(cluster.memory)
-    for place in range(memory.waiting):
+    state = cluster.state
+    for place in range(state.waiting):
         job = cluster.queue[place]
-        guesses[job] = _guessed(cluster, jobs, job, 0, rule)
-    for place in range(memory.ready):
+        guesses[job] = _guessed(cluster, jobs, job, 0)
+    for place in range(state.ready):
         job = cluster.ready[place]
-        guesses[job] = _guessed(cluster, jobs, job, 0, rule)
-    for place in range(memory.running):
+        guesses[job] = _guessed(cluster, jobs, job, 0)
+    for place in range(state.running):
         job = cluster.running[place]
-        guesses[job] = _guessed(cluster, jobs, job, memory.now - cluster.start[job], rule)
+        guesses[job] = _guessed(cluster, jobs, job, state.now - cluster.start[job])
 
 
 @kernel()
-def _guessed(cluster, jobs, job, age, rule):
+def _guessed(cluster, jobs, job, age):
     walltime, took = jobs.walltime[job], cluster.last_run[jobs.user[job]]
     if took <= age:
-        took = max(int(walltime * rule.first_guess), int(age * rule.growth))
+        took = max(int(walltime * FIRST_GUESS), int(age * GROWTH))
     return min(max(took, age + 1), walltime)
 
 
 @kernel()
 def _cost(model, arena, jobs, rule, reserved, horizon):
     """Return the cost of a reservation that the adaptive rule follows, in minutes of the largest power."""
-    real, cluster = cluster_at(model, arena, 0), _copied(model, arena, jobs)
-    memory, totals, in_state = record_of(cluster.memory), record_of(cluster.totals), cluster.in_state
-    share = record_of(cluster.settings).share
+    _copy(model, arena, jobs)
+    real, cluster = cluster_at(model, arena, 0), cluster_at(model, arena, 1)
+    state, totals, in_state = cluster.state, cluster.totals, cluster.in_state
+    share = cluster.settings.share
     totals.idle = totals.switching_on = totals.switching_off = 0
     action = reserved
-    while memory.now < horizon:
+    while state.now < horizon:
         apply(cluster, jobs, action)
         pass_minute(cluster, jobs, horizon)
-        if memory.waiting + memory.ready == 0:
-            if rule.hindsight == 0 or memory.done == jobs.number:
-                break
-            until = quiet_until(cluster, jobs, horizon)
-            if until > memory.now:
-                add_minutes(cluster, until - memory.now)
+        if state.waiting + state.ready == 0:
+            break
         action = _adaptive_reservation(cluster, jobs, rule)
-    ending = (in_state[ON] + in_state[SWITCHING_ON]) * record_of(cluster.settings).off_minutes
+    ending = (in_state[ON] + in_state[SWITCHING_ON]) * cluster.settings.off_minutes
     for node in range(cluster.nodes):
-        if cluster.state[node] == SWITCHING_OFF:
-            ending += cluster.until[node] - memory.now
+        if cluster.power[node] == SWITCHING_OFF:
+            ending += cluster.until[node] - state.now
     late = 0
-    for place in range(record_of(real.memory).waiting):
-        late += _becomes_late(real, cluster, jobs, real.queue[place])
-    # Empty but for the clairvoyant rule.
-    for job in range(record_of(real.memory).arrived, jobs.number):
-        late += _becomes_late(real, cluster, jobs, job)
+    for place in range(real.state.waiting):
+        job = real.queue[place]
+        patience = real.settings.tau * jobs.walltime[job]
+        in_time = real.state.now - jobs.submit[job] < patience
+        late += in_time and cluster.start[job] - jobs.submit[job] >= patience
     wasted = share[ON] * totals.idle + share[SWITCHING_ON] * totals.switching_on
     wasted += share[SWITCHING_OFF] * (totals.switching_off + ending)
-    return wasted + late * rule.late_cost * _cycle(cluster)
+    return wasted + late * LATE_COST * _cycle(cluster)
 
 
 @kernel()
-def _becomes_late(real, played, jobs, job):
-    patience = record_of(real.settings).tau * jobs.walltime[job]
-    in_time = record_of(real.memory).now - jobs.submit[job] < patience
-    return in_time and played.start[job] - jobs.submit[job] >= patience
-
-
-@kernel()
-def _copied(model, arena, jobs):
-    """Return cluster 1 of the arena as a copy of cluster 0 in which jobs end as guessed."""
+def _copy(model, arena, jobs):
+    """Make cluster 1 of the arena a copy of cluster 0 in which jobs end as guessed."""
     words = model.settings[0].words
     for word in range(words):
         arena.words[words + word] = arena.words[word]
-    arena.memory[1], arena.totals[1] = arena.memory[0], arena.totals[0]
+    arena.states[1], arena.totals[1] = arena.states[0], arena.totals[0]
     cluster = cluster_at(model, arena, 1)
-    memory = record_of(cluster.memory)
-    memory.next_end = NEVER
-    for place in range(memory.running):
+    state = cluster.state
+    state.next_end = NEVER
+    for place in range(state.running):
         job = cluster.running[place]
-        memory.next_end = min(memory.next_end, cluster.start[job] + min(jobs.run[job], jobs.walltime[job]))
-    return cluster
+        state.next_end = min(state.next_end, cluster.start[job] + min(jobs.run[job], jobs.walltime[job]))

@@ -1,9 +1,8 @@
 """State of the compiled shutdown simulator: many clusters, each a slice of the same few arrays.
 
-Single numbers of a cluster are fields of records, as `record_of(cluster.memory).now`; its columns
-stand one after the other in one row of memory. So a copy of a row and of its records is a copy of the
-cluster, and a kernel takes a dozen arguments instead of a hundred. Arrays of records in a NamedTuple would
-cost half the speed (numba counts references to them), so a cluster has their addresses.
+Single numbers of a cluster are fields of a record, as `cluster.state.now`; its columns stand one after the
+other in one row of memory. So a copy of a row and of its records is a copy of the cluster, and a kernel takes
+a dozen arguments instead of a hundred.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import address, columns_at, handles_within, kernel, section
+from gridtune.core.compiled import columns_at, handles_within, kernel, section
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -26,7 +25,6 @@ __all__ = [
     "Jobs",
     "Model",
     "Variant",
-    "View",
     "build_model",
     "cluster_at",
     "jobs_of",
@@ -37,9 +35,6 @@ Records = np.ndarray[Any, np.dtype[np.void]]
 #: Late jobs that the reward counts: `paper`, as the authors' code, those that the reservation holds back;
 #: `exact`, as their equation 5, all in the queue.
 Variant = Literal["paper", "exact"]
-#: Observations of an agent (`observing`): `paper`, the authors' 48 numbers; `effects`, the effect of each
-#: reservation, and more of the past.
-View = Literal["paper", "effects"]
 
 #: Power states of a node, in the order in which an allocation prefers their free cores. A node that is on
 #: computes if it has busy cores.
@@ -61,14 +56,13 @@ def _fields(kind: type, *names: str) -> list[tuple[str, type]]:
 #: Settings of all clusters of a batch: their shape and times in minutes; `words`, the integers of a
 #: cluster's row; `tau`, the share of its walltime after which a waiting job is late; `share`, for each power
 #: state of a node that does not compute, its power as a share of the largest wasted power (0 for sleeping);
-#: whether every late job of the queue is penalised, a day ends once every job is done, the observation is
-#: that of effects, and minutes without a choice are skipped.
+#: whether every late job of the queue is penalised, and whether a day ends once every job is done.
 SETTINGS = np.dtype(
     [
         *_fields(np.int64, "nodes", "cores", "on_minutes", "off_minutes", "words"),
         *_fields(np.float64, "tau"),
         ("share", np.float64, (4,)),
-        *_fields(np.bool_, "every_late_job", "until_done", "effects", "decisions"),
+        *_fields(np.bool_, "every_late_job", "until_done"),
     ],
     align=True,
 )
@@ -76,12 +70,12 @@ SETTINGS = np.dtype(
 #: and its promise; jobs that were submitted, that wait, that hold cores but do not run yet (`ready`), that
 #: run, that are done; free and busy cores; nodes that compute, and nodes that the authors' monitor takes for
 #: computing (`booked`); next completion and next end of a switch; number of candidates, and of jobs just
-#: selected; first unused piece of an allocation; last completion (0: none); sum of rewards.
-MEMORY = np.dtype(
+#: selected; first unused piece of an allocation; sum of rewards.
+STATE = np.dtype(
     [
         *_fields(np.int64, "now", "day", "reserved", "head", "promise", "arrived", "waiting", "ready"),
         *_fields(np.int64, "running", "done", "free", "busy", "computing", "booked", "next_end"),
-        *_fields(np.int64, "next_switch", "candidates", "selected", "unused", "last_end"),
+        *_fields(np.int64, "next_switch", "candidates", "selected", "unused"),
         *_fields(np.float64, "score"),
     ]
 )
@@ -139,21 +133,19 @@ class Cluster(NamedTuple):
 
     nodes: int
     cores: int
-    settings: Records
-    memory: Records
-    totals: Records
+    settings: Any
+    state: Any
+    totals: Any
     #: Nodes in each power state, and those of them all of whose cores are free.
     in_state: IntArray
     vacant: IntArray
     #: By node; `load` is that in the authors' monitor.
     load: FloatArray
-    state: IntArray
+    power: IntArray
     until: IntArray
     free: IntArray
     busy: IntArray
     idle_minutes: IntArray
-    switched_on: IntArray
-    switched_off: IntArray
     #: Jobs: candidates; those that the last pass selected; waiting jobs by area; jobs that hold cores but do
     #: not run yet; running jobs in order of start, and in order of requested end.
     candidates: IntArray
@@ -178,15 +170,14 @@ class Cluster(NamedTuple):
     last_run: IntArray
 
 
-#: Names of a cluster's columns.
-COLUMNS = Cluster._fields[Cluster._fields.index("in_state") :]
-_WIDTH = len(COLUMNS)
+#: The number of a cluster's columns.
+_WIDTH = len(Cluster._fields) - Cluster._fields.index("in_state")
 
 
 class Arena(NamedTuple):
     """Memory of a batch of clusters: for each its records, a row of words, and the handles of its columns."""
 
-    memory: Records
+    states: Records
     totals: Records
     words: IntArray
     handles: IntArray
@@ -198,8 +189,6 @@ def build_model(
     tau: float = 0.5,
     variant: Variant = "paper",
     until_done: bool = False,
-    view: View = "paper",
-    decisions: bool = False,
 ) -> Model:
     """Return the arrays of days on a platform.
 
@@ -213,27 +202,20 @@ def build_model(
         `paper` or `exact`, see `Variant`.
     until_done
         End a day as soon as all its jobs have ended.
-    view
-        The content of an observation, see `View`.
-    decisions
-        With `view="effects"`: a step lasts until reservations differ in their effects, or until the day ends;
-        rewards of the minutes are added up.
     """
     if not 0 <= tau < np.inf:
         raise SimulationError(f"must be at least 0, but got {tau}", field="tau")
-    if decisions and view != "effects":
-        raise SimulationError('decisions need view="effects"', field="decisions")
     power, nodes, pieces = platform.power, platform.nodes, platform.cores
     longest = int(np.diff(days.first).max(initial=0))
     users = int(days.user.max(initial=-1)) + 1
     slots = min(pieces, longest)
     lists = [MAX_CANDIDATES, MAX_CANDIDATES, longest, slots, slots, slots]
     scratch = [slots + MAX_CANDIDATES] * 2
-    lengths = [4, 4, *[nodes] * 8, *lists, *[longest] * 3, *[pieces] * 3, *scratch, users, users]
+    lengths = [4, 4, *[nodes] * 6, *lists, *[longest] * 3, *[pieces] * 3, *scratch, users, users]
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     shape = (nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time, starts[-1])
     share = np.array([power.idle, power.switching_on, 0.0, power.switching_off]) / power.wasteful_peak
-    flags = (variant == "exact", until_done, view == "effects", decisions)
+    flags = (variant == "exact", until_done)
     jobs = [days.submit, days.run, days.walltime, days.cores, days.rank, days.user]
     return Model(
         np.array([(*shape, tau, share, *flags)], SETTINGS),
@@ -248,16 +230,14 @@ def new_arena(model: Model, clusters: int) -> Arena:
     """Return memory for the state of so many clusters."""
     words = np.zeros((clusters, int(model.starts[-1])), np.int64)
     handles = handles_within(words, np.diff(model.starts)).ravel()
-    return Arena(np.zeros(clusters, MEMORY), np.zeros(clusters, TOTALS), words.ravel(), handles)
+    return Arena(np.zeros(clusters, STATE), np.zeros(clusters, TOTALS), words.ravel(), handles)
 
 
-@kernel()
+@kernel(inline="always")
 def cluster_at(model, arena, index):
-    """Return the cluster with that index in the batch."""
-    settings = model.settings[0]
-    memory = address(arena.memory[index : index + 1])
-    totals = address(arena.totals[index : index + 1])
-    values = (settings.nodes, settings.cores, address(model.settings), memory, totals)
+    """Return the cluster with that index in the batch; inlined, for a function returns copies of records."""
+    settings, state, totals = model.settings[0], arena.states[index], arena.totals[index]
+    values = (settings.nodes, settings.cores, settings, state, totals)
     return columns_at(Cluster, values, arena.handles, index * _WIDTH)
 
 

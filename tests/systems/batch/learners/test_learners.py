@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import gridtune as gt
-from gridtune.batch.simulator.decisions.batch import DecisionBatch
-from gridtune.batch.simulator.decisions.machine import ROW, STATE
+from gridtune.batch.environment import BatchVectorEnv
+from gridtune.batch.simulator.decisions import ROW, STATE
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.sweep import run_cell
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, CandidateNetwork, play_windows
@@ -74,7 +74,7 @@ def test_the_network_works_with_any_number_of_candidates():
 
 def test_played_windows_are_the_simulators_schedules():
     log = gt.read_workload("quickstart")
-    machines = DecisionBatch(log, count=3, jobs=300, candidates=300, order="sjf")
+    machines = BatchVectorEnv(3, log, jobs=300, candidates=300, order="sjf")
     first = np.array([0, 1500, 4700])
     returns = play_windows(ShortestFirst(4), machines, first)
     for index, begin in enumerate(first.tolist()):

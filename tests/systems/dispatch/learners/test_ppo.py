@@ -14,7 +14,13 @@ import torch
 
 from gridtune.errors import GridtuneError
 from gridtune.sweep import run_cell
-from gridtune.systems.dispatch.learners.ppo import BROKER, DispatchPPO, DispatchPPOParameters, play
+from gridtune.systems.dispatch.learners.ppo import (
+    BROKER,
+    DispatchPPO,
+    DispatchPPOParameters,
+    _held_out,
+    play,
+)
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.simulator.batch import FEATURES
 from gridtune.systems.dispatch.simulator.model import Machines
@@ -102,10 +108,10 @@ def test_a_policy_of_another_system_is_refused(tmp_path):
 def test_what_is_judged_on_is_not_learned_from():
     training, log = DispatchPPO(), read_workload(resolve_trace("quickstart"))
     parameters = DispatchPPOParameters(trace="quickstart", batch_jobs=50, order="fifo")
-    learned, held_out = training._split(parameters, lambda _: log)
+    learned, held_out = training.split(parameters, log)
     assert len(learned) + len(held_out) == len(log.windows(2)[0])
     assert learned.submit_time.max() <= held_out.submit_time.min()
-    episodes, _ = training._held_out(parameters, lambda _: log)
+    episodes, _ = _held_out(parameters.episode, held_out)
     assert {len(jobs) for jobs in episodes} == {50}
 
 
@@ -116,7 +122,7 @@ def test_it_is_judged_beside_rules(monkeypatch):
     metrics = training.evaluate(parameters, EarliestEnd(), rng=np.random.default_rng(0), load=lambda _: None)
     # First in, first out, the drain model inserts as ERD does: where the job ends first, by learned speeds.
     assert metrics["tardiness_mean"] == pytest.approx(metrics["tardiness_mean_drain"])
-    episodes, machines = training._held_out(parameters, lambda _: None)
+    episodes, machines = _held_out(parameters.episode, None)
     pooled = [
         dispatch(
             jobs, machines, rule="shared_queue", order="fifo", speeds="nominal", rng=np.random.default_rng(0)

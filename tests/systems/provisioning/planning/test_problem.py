@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.planning.problem import Network, PlanProblem
+from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.planning.twins import crowded_problem
@@ -25,7 +25,8 @@ WIDE = Workflow(("small", "huge"), np.array([1.0, 1.0]), np.array([1, 9]))
         ({"scheduler": "hefty"}, "no scheduler is named 'hefty'\n.*one of heft, greedy"),
         ({"cross_slot": "perhaps"}, "no cross_slot is named 'perhaps'"),
         ({"now": -1}, "not at -1"),
-        ({"network": Network.uniform(1)}, "slot 3 of 4 is of site 1, but there are only 1 sites"),
+        ({"latency": -1.0}, "a latency of -1.0 s"),
+        ({"bandwidth": 0.0}, "a bandwidth of 0.0 bytes/s"),
     ],
 )
 def test_what_cannot_be_is_refused_and_named(arguments: dict, message: str) -> None:
@@ -42,42 +43,16 @@ def test_slots_that_do_not_overlap_do_not_add_up() -> None:
     PlanProblem(WIDE, Slots.of([0, 9], [10, 10], [5, 5]))
 
 
-def test_run_times_and_network_know_the_same_sites() -> None:
+def test_slots_are_of_sites_with_run_times() -> None:
     workflow = Workflow(("a",), np.array([[1.0, 2.0]]), np.array([1]))
-    with pytest.raises(SimulationError, match="2 sites, and the network joins 3"):
-        PlanProblem(workflow, Slots.of([0], 9, 1), network=Network.uniform(3))
-
-
-@pytest.mark.parametrize(
-    ("latency", "bandwidth", "message"),
-    [
-        ([[0, -1], [0, 0]], [[1, 1], [1, 1]], "from site 0 to site 1: latency of -1.0 s"),
-        ([[0, 0], [0, 0]], [[1, 1], [0, 1]], "from site 1 to site 0: bandwidth of 0.0"),
-        ([[0, 0]], [[1]], "two equal squares"),
-    ],
-)
-def test_networks_that_cannot_be(latency: list, bandwidth: list, message: str) -> None:
-    with pytest.raises(SimulationError, match=message):
-        Network(latency, bandwidth)
+    with pytest.raises(SimulationError, match="slot 2 of 2 is of site 2, but there are only 2 sites"):
+        PlanProblem(workflow, Slots.of([0, 0], 9, 1, site=[0, 2]))
 
 
 def test_a_plan_has_a_bit_for_each_slot() -> None:
     problem = crowded_problem(1)
     with pytest.raises(SimulationError, match="a bit for each of 7 slots"):
         problem.evaluate(np.ones((2, 6), bool))
-
-
-@pytest.mark.parametrize("threads", [2, 3, 64])
-def test_threads_change_nothing(threads: int) -> None:
-    problem = crowded_problem(3)
-    population = np.random.default_rng(1).random((50, len(problem))) < 0.7
-    alone = problem.evaluate_released(population)
-    problem.threads = threads
-    many = problem.evaluate_released(population)
-    assert np.array_equal(alone.costs, many.costs)
-    assert np.array_equal(alone.used, many.used)
-    assert np.isfinite(alone.costs).any()
-    assert problem.evaluate(np.empty((0, len(problem)), bool)).shape == (0, 2)
 
 
 def test_a_problem_can_be_sent_to_another_process() -> None:

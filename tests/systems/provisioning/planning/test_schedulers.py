@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridtune.systems.provisioning.planning.problem import Network, PlanProblem
+from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 from gridtune.workload.workflows.generate import cybershake_workflow
@@ -39,7 +39,7 @@ def single_processors(count: int) -> Slots:
 
 def test_heft_ends_the_ten_tasks_when_its_authors_say() -> None:
     workflow = workflow_of(TEN_TASKS, TEN_EDGES)
-    planned = plan(workflow, single_processors(3), network=Network.uniform(3, bandwidth=1.0))
+    planned = plan(workflow, single_processors(3), bandwidth=1.0)
     assert planned.makespan == 80
     # Figure 3a there: where each task runs (P3 P1 P3 P2 P3 P2 P3 P1 P2 P2), and when.
     assert (planned.site + 1).tolist() == [3, 1, 3, 2, 3, 2, 3, 1, 2, 2]
@@ -55,7 +55,7 @@ def test_four_tasks_by_hand() -> None:
     """
     run = [[3, 4], [5, 3], [4, 6], [2, 3]]
     workflow = workflow_of(run, [(1, 2, 4), (1, 3, 1), (2, 4, 2), (3, 4, 3)])
-    planned = plan(workflow, single_processors(2), network=Network.uniform(2, bandwidth=1.0))
+    planned = plan(workflow, single_processors(2), bandwidth=1.0)
     assert planned.site.tolist() == [0, 1, 0, 1]
     assert planned.start.tolist() == [0, 7, 3, 10]
     assert planned.makespan == 13
@@ -63,8 +63,7 @@ def test_four_tasks_by_hand() -> None:
 
 def test_latency_counts_once_for_each_transfer_between_sites() -> None:
     workflow = workflow_of([[2, 9], [9, 2]], [(1, 2, 10)])
-    network = Network([[0, 1.5], [0, 0]], [[np.inf, 4], [1, np.inf]])
-    planned = plan(workflow, single_processors(2), network=network)
+    planned = plan(workflow, single_processors(2), latency=1.5, bandwidth=4)
     assert planned.start.tolist() == [0, 2 + 1.5 + 10 / 4]
 
 
@@ -107,7 +106,7 @@ def test_slots_that_are_too_narrow_are_combined() -> None:
     assert together.piece_processors.tolist() == [2, 3]
     for cross_slot in ("narrow", "never"):  # one slot is wide enough, if later
         assert plan(workflow, slots, cross_slot=cross_slot).start.tolist() == [60]
-    assert plan(workflow, slots.select([0, 1]), cross_slot="narrow").start.tolist() == [30]
+    assert plan(workflow, Slots.of([0, 30], [100, 50], [3, 2]), cross_slot="narrow").start.tolist() == [30]
 
 
 def test_slots_of_different_sites_are_not_combined() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from gridtune.systems.provisioning.planning.problem import CROSS_SLOT, SCHEDULERS, Network, Plan, PlanProblem
+from gridtune.systems.provisioning.planning.problem import CROSS_SLOT, SCHEDULERS, Plan, PlanProblem
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.planning.planner_twin import ReferencePlanner, ReferenceSlot, ReferenceTask
@@ -63,12 +63,12 @@ def problems(draw: st.DrawFn) -> tuple[PlanProblem, npt.NDArray[np.bool_]]:
     slots = draw(slot_sets(sites))
     cross_slot = draw(st.sampled_from(sorted(CROSS_SLOT)))
     widest = _widest_task(slots, cross_slot)
-    latency = np.reshape(draw(st.lists(TIMES, min_size=sites**2, max_size=sites**2)), (sites, sites))
     problem = PlanProblem(
         draw(workflows(sites, widest)),
         slots,
         draw(st.sampled_from(sorted(SCHEDULERS))),
-        network=Network(latency, np.full((sites, sites), draw(st.sampled_from([0.3, 1.0, np.inf])))),
+        latency=draw(TIMES),
+        bandwidth=draw(st.sampled_from([0.3, 1.0, np.inf])),
         cross_slot=cross_slot,
         extend=draw(st.booleans()),
         now=draw(st.sampled_from([0.0, 4.0, 5.5])),
@@ -118,8 +118,8 @@ def plan(workflow: Workflow, slots: Slots, scheduler: str = "heft", **options: A
 
 def plain_plan(problem: PlanProblem, taken: npt.NDArray[np.bool_]) -> ReferencePlanner | None:
     """Return the reference's plan; None if it is infeasible."""
-    workflow, slots, network = problem.workflow, problem.slots, problem.network
-    sites, n = len(network), len(workflow)
+    workflow, slots = problem.workflow, problem.slots
+    sites, n = problem.sites, len(workflow)
     run = np.broadcast_to(workflow.run_time.reshape(n, -1), (n, sites)).tolist()
     tasks = [ReferenceTask(run[i], int(workflow.processors[i])) for i in range(n)]
     for parent, child, volume in zip(workflow.parent, workflow.child, workflow.volume, strict=True):
@@ -137,15 +137,11 @@ def plain_plan(problem: PlanProblem, taken: npt.NDArray[np.bool_]) -> ReferenceP
             float(slots.fixed[i]),
             bool(slots.divisible[i]),
         )
-    pairs = [(a, b) for a in range(sites) for b in range(sites) if a != b]
-    latency, bandwidth = network.latency.tolist(), network.bandwidth.tolist()
-    mean_latency = sum(latency[a][b] for a, b in pairs) / max(1, len(pairs))
-    per_byte = sum(1 / bandwidth[a][b] for a, b in pairs) / max(1, len(pairs))
     planner = ReferencePlanner(
         tasks,
         reference_slots,
-        transfer=lambda volume, a, b: 0.0 if a == b else latency[a][b] + volume / bandwidth[a][b],
-        mean_transfer=lambda volume: mean_latency + volume * per_byte,
+        transfer=lambda volume, a, b: 0.0 if a == b else problem.latency + volume / problem.bandwidth,
+        mean_transfer=lambda volume: (problem.latency + volume / problem.bandwidth) * (sites > 1),
         cross_slot=problem.cross_slot,
         now=problem.now,
     )

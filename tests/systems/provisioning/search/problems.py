@@ -1,12 +1,23 @@
-"""Small planning problems."""
+"""Small planning problems, and the searches by name."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.search.genetic import Memetic, Moga, RandomSearch, Search
+from gridtune.systems.provisioning.search.nsga import Nsga2, Nsga3
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows.generate import generate_workflow
+
+#: Searches by the names that the system gives them.
+ALGORITHMS: dict[str, type[Search]] = {
+    "moga": Moga,
+    "memetic": Memetic,
+    "nsga2": Nsga2,
+    "nsga3": Nsga3,
+    "random": RandomSearch,
+}
 
 
 def small_problem(seed: int, slots: int = 10) -> PlanProblem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -10,13 +11,12 @@ import pytest
 
 from gridtune.errors import SimulationError
 from gridtune.statistics.pareto import Scale
-from gridtune.systems.provisioning.parameters import SEARCHES
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.algorithms import find_front, search_defaults
 from gridtune.systems.provisioning.search.fronts import (
     Archive,
     enumerate_front,
     front_hypervolume,
+    heuristic_plans,
     non_dominated,
     plan_scale,
     select_plan,
@@ -29,10 +29,9 @@ from gridtune.systems.provisioning.search.genetic import (
     sample_universally,
     shared_fitness,
 )
-from gridtune.systems.provisioning.search.rules import heuristic_plans
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
-from tests.systems.provisioning.search.problems import small_problem
+from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
 
 INF = np.inf
 
@@ -187,9 +186,8 @@ def test_expensive_slots_are_dropped_more_often() -> None:
     workflow = Workflow(("a",), np.array([1.0]), np.array([1]))
     divisible = np.arange(5) == 4
     slots = Slots.of(0, 10, 1, price=[0.1, 0.2, 0.3, 0.6, 0.6], divisible=divisible)
-    search = Memetic(
-        PlanProblem(workflow, slots), np.random.default_rng(1), crossover_rate=0, drop_rate=1, swap_rate=0
-    )
+    search = Memetic(PlanProblem(workflow, slots), np.random.default_rng(1))
+    search.crossover_rate, search.drop_rate, search.swap_rate = 0, 1, 0
     search._plans = np.ones((1, 5), np.bool_)
     children = np.array([search._child() for _ in range(6000)])
     dropped = ~children[children.sum(axis=1) == 4]
@@ -211,7 +209,8 @@ def test_simple_rules_by_hand() -> None:
 
 
 def test_an_exchange_gives_up_exactly_one_slot() -> None:
-    search = Memetic(small_problem(3), np.random.default_rng(1), crossover_rate=0, drop_rate=0, swap_rate=1)
+    search = Memetic(small_problem(3), np.random.default_rng(1))
+    search.crossover_rate, search.drop_rate, search.swap_rate = 0, 0, 1
     plan = np.arange(10) < 5
     search._plans = plan[None]
     children = np.array([search._child() for _ in range(200)])
@@ -222,7 +221,8 @@ def test_an_exchange_gives_up_exactly_one_slot() -> None:
 
 def test_a_batch_has_as_many_new_plans_as_offspring() -> None:
     problem = small_problem(3)
-    search = Memetic(problem, np.random.default_rng(1), population=6, offspring=4, seeds=3)
+    search = Memetic(problem, np.random.default_rng(1), population=6, offspring=4)
+    search.seeds = 3
     assert search.step() == 3
     evaluated = {plan.tobytes() for plan in heuristic_plans(problem, 3)}
     for _ in range(5):
@@ -243,11 +243,15 @@ def test_defaults_are_those_of_the_page_on_planning(repository: Path) -> None:
     """The table `Choose a search` names every parameter with its default."""
     text = (repository / "docs" / "planning.md").read_text(encoding="utf-8")
     words = {"off": False, "on": True, "1/n": None}
-    for algorithm in SEARCHES:
+    for algorithm, search in ALGORITHMS.items():
         (row,) = (line for line in text.splitlines() if line.startswith("|") and f"`{algorithm}`" in line)
         pairs = re.findall(r"`(\w+)` \(([^)]*)\)", row.rsplit("|", 2)[1])
         defaults = {name: words[value] if value in words else float(value) for name, value in pairs}
-        assert defaults == search_defaults(algorithm)
+        assert defaults == {
+            parameter.name: parameter.default
+            for parameter in inspect.signature(search).parameters.values()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
 
 
 @pytest.mark.parametrize(
@@ -260,6 +264,7 @@ def test_defaults_are_those_of_the_page_on_planning(repository: Path) -> None:
     ],
 )
 def test_extreme_settings_are_allowed(parameters: dict[str, float]) -> None:
-    assert len(
-        find_front("memetic", small_problem(1), np.random.default_rng(1), evaluations=30, **parameters)
-    )
+    search = Memetic(small_problem(1), np.random.default_rng(1))
+    for name, value in parameters.items():
+        setattr(search, name, value)
+    assert len(search.run(30))

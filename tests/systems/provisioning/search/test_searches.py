@@ -7,25 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridtune.errors import SimulationError
 from gridtune.statistics.pareto import Scale, hypervolume, igd_plus
 from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.algorithms import (
-    find_front,
-    new_search,
-    run_search,
-)
-from gridtune.systems.provisioning.search.fronts import (
-    enumerate_front,
-)
-from gridtune.systems.provisioning.search.rules import heuristic_plans, random_plans
+from gridtune.systems.provisioning.search.fronts import enumerate_front, heuristic_plans, random_plans
 from gridtune.systems.provisioning.simulator.slots import Slots
-from tests.systems.provisioning.search.problems import small_problem
+from gridtune.systems.provisioning.submission import run_search
+from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
 
 SMALL: dict[str, dict[str, Any]] = {
     "moga": {"population": 20},
-    "memetic": {"population": 20, "offspring": 10, "seeds": 6},
+    "memetic": {"population": 20, "offspring": 10},
     "nsga2": {"population": 20},
     "nsga3": {"population": 20},
     "random": {"population": 20},
@@ -41,7 +33,7 @@ def test_no_search_finds_what_is_not_there(algorithm: str) -> None:
     """Each comes near the exact front of ten slots, and never beyond it."""
     problem = small_problem(4)
     truth = enumerate_front(problem)
-    front = find_front(algorithm, problem, np.random.default_rng(1), evaluations=400, **SMALL[algorithm])
+    front = ALGORITHMS[algorithm](problem, np.random.default_rng(1), **SMALL[algorithm]).run(400)
     assert np.array_equal(problem.evaluate(front.plans), front.costs)
     scale = Scale.of([truth.costs, front.costs])
     assert hypervolume(front.costs, scale) <= hypervolume(truth.costs, scale) + 1e-12
@@ -52,7 +44,7 @@ def test_no_search_finds_what_is_not_there(algorithm: str) -> None:
 def test_the_memetic_search_finds_the_whole_truth(seed: int) -> None:
     problem = small_problem(seed)
     truth = enumerate_front(problem)
-    front = find_front("memetic", problem, np.random.default_rng(seed), evaluations=800, **SMALL["memetic"])
+    front = ALGORITHMS["memetic"](problem, np.random.default_rng(seed), **SMALL["memetic"]).run(800)
     assert front.costs.tolist() == truth.costs.tolist()
 
 
@@ -76,42 +68,25 @@ def test_the_budget_is_kept_to_the_plan(algorithm: str) -> None:
             batches.append(len(population))
             return self.inner.evaluate_released(population)
 
-    find_front(algorithm, Counting(), np.random.default_rng(1), evaluations=137, **SMALL[algorithm])
+    ALGORITHMS[algorithm](Counting(), np.random.default_rng(1), **SMALL[algorithm]).run(137)
     assert sum(batches) == 137
 
 
 def test_seeds_come_first_and_only_if_asked_for() -> None:
     problem = small_problem(7, slots=16)
-    plain = new_search("moga", problem, np.random.default_rng(1), population=20)
-    seeded = new_search("moga", problem, np.random.default_rng(1), population=20, seeding=True)
+    plain = ALGORITHMS["moga"](problem, np.random.default_rng(1), population=20)
+    seeded = ALGORITHMS["moga"](problem, np.random.default_rng(1), population=20, seeding=True)
     assert not plain._propose().all(axis=1).any()
     rules = heuristic_plans(problem, 5)  # a quarter at the most; some rules give the same plan
     others = random_plans(20 - len(rules), 16, np.random.default_rng(1))
     assert np.array_equal(seeded._propose(), np.concatenate([rules, others]))
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "parameters", "message"),
-    [
-        ("annealing", {}, "no algorithm is named 'annealing'"),
-        ("moga", {"population": 0}, "population cannot be 0"),
-        ("moga", {"mutation_rate": 1.5}, "mutation_rate cannot be 1.5"),
-        ("moga", {"crossover_points": 0}, "crossover_points cannot be 0"),
-        ("memetic", {"drop_rate": -0.1}, "drop_rate cannot be -0.1"),
-        ("memetic", {"offspring": 0}, "offspring cannot be 0"),
-        ("nsga2", {"population": 1}, "population cannot be 1"),
-    ],
-)
-def test_parameters_that_cannot_be(algorithm: str, parameters: dict, message: str) -> None:
-    with pytest.raises(SimulationError, match=message):
-        new_search(algorithm, small_problem(1), np.random.default_rng(1), **parameters)
-
-
 def test_a_problem_without_a_plan_ends_without_one() -> None:
     problem = small_problem(1)
     nothing = PlanProblem(problem.workflow, Slots.of([0, 1, 2, 9, 9], 5, 8))
     for algorithm, parameters in SMALL.items():
-        search = new_search(algorithm, nothing, np.random.default_rng(1), **parameters)
+        search = ALGORITHMS[algorithm](nothing, np.random.default_rng(1), **parameters)
         assert len(search.run(60)) == 0
         assert 0 < search.evaluations <= 60
 
@@ -137,6 +112,6 @@ def test_a_cells_parameters_are_those_of_its_search(
     )
     front = run_search(parameters, problem, np.random.default_rng(3))
     rng = np.random.default_rng(3)
-    expected = find_front(settings["search"], problem, rng, evaluations=60, population=12, **arguments)
+    expected = ALGORITHMS[settings["search"]](problem, rng, population=12, **arguments).run(60)
     assert front.evaluations == expected.evaluations == 60
     assert np.array_equal(front.plans, expected.plans)

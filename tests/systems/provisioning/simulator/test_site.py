@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridtune as gt
-from gridtune.batch.simulator.conservative import Advance, conservative_schedule
 from gridtune.errors import SimulationError, WorkloadError
 from gridtune.systems.provisioning.simulator.site import DAY, Site
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
+from tests.batch.simulator.conservative_twin import conservative_schedule_twin
 from tests.systems.provisioning.planning.twins import plan
 
 
@@ -157,17 +157,18 @@ def test_what_is_planned_on_free_slots_can_be_held(case, cross_slot):
     # The whole log again, with the plan as advance reservations: the same starts, nobody moved.
     reserved = planned.reservations()
     begin, end = reserved.start.astype(np.int64), reserved.end.astype(np.int64)
-    order = np.argsort(begin, kind="stable")
-    agreed = Advance(np.full(len(order), now), begin[order], end[order], np.array(reserved.processors)[order])
-    submit, run, width = (np.ascontiguousarray(column) for column in np.array(jobs, dtype=np.int64).T)
+    agreed = [
+        (now, (-1, *row)) for row in zip(begin.tolist(), end.tolist(), list(reserved.processors), strict=True)
+    ]
+    submit, run, width = np.array(jobs, dtype=np.int64).T
     # The site's clock begins with the first submission.
     submit = submit - submit[0]
-    start, _, _ = conservative_schedule(
-        submit, run, run, width, np.arange(len(jobs)), machine, False, None, None, agreed
+    start, _, _ = conservative_schedule_twin(
+        submit, run, run, width, range(len(jobs)), machine, False, advance=agreed
     )
     submitted = int((submit <= now).sum())
-    assert start[:submitted].tolist() == site.start[:submitted].tolist()
-    assert start[submitted:].tolist() == later.tolist()
+    assert start[:submitted] == site.start[:submitted].tolist()
+    assert start[submitted:] == later.tolist()
 
 
 @pytest.mark.real_traces

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.batch.simulator.conservative import Advance, conservative_schedule
 from gridtune.batch.simulator.reservations import new_slots
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
@@ -148,12 +147,13 @@ def test_feeding_is_conservative_backfilling(site):
     submit, length, processors = columns(jobs)
     start = np.full(len(jobs), -1)
     feed(new_slots(len(jobs), machine, 0), Arrivals(submit, length, processors), 0, 10_000, start)
-    rank = np.arange(len(jobs))
     for compress in (False, True):
-        expected, _, _ = conservative_schedule(submit, length, length, processors, rank, machine, compress)
+        expected, _, _ = conservative_schedule_twin(
+            submit, length, length, processors, range(len(jobs)), machine, compress
+        )
         # A job of no length ends a second early, and lets those behind it move up where that is done.
         if not compress or (length > 0).all():
-            assert start.tolist() == expected.tolist()
+            assert start.tolist() == expected
 
 
 @given(
@@ -223,69 +223,3 @@ def test_best_effort_drawn_by_hand():
     tasks = as_tasks([3, 3, 1], [1, 1, 1], [set(), {0}, {1}])
     submit, start = run_best_effort(with_room(profile, 5), 0, Arrivals(*columns(jobs)), following, tasks)
     assert (submit.tolist(), start.tolist()) == ([0, 3, 6], [0, 3, 8])
-
-
-def advanced(machine, jobs, advance, *, compress, rank):
-    submit, run, walltime, processors = columns(jobs, 4)
-    agreed = Advance(
-        *columns([(agreed_at, begin, end, width) for agreed_at, (_, begin, end, width) in advance], 4)
-    )
-    start, promise, replans = conservative_schedule(
-        submit, run, walltime, processors, np.array(rank), machine, compress, None, None, agreed
-    )
-    return start.tolist(), promise.tolist(), replans
-
-
-@st.composite
-def logs_with_advance_reservations(draw):
-    machine = draw(st.integers(1, 6))
-    row = st.tuples(
-        st.integers(0, 25), st.integers(0, 15), st.integers(0, 15), st.one_of(st.integers(1, machine))
-    )
-    rows = draw(st.lists(row, min_size=1, max_size=20))
-    jobs = sorted(
-        ((at, min(run, wall), wall, width) for at, run, wall, width in rows), key=lambda job: job[0]
-    )
-    rank = draw(st.permutations(range(len(jobs))))
-    wish = st.tuples(st.integers(0, 25), st.integers(0, 20), st.integers(1, 10), st.integers(1, machine))
-    wishes = sorted(draw(st.lists(wish, min_size=1, max_size=4)))
-    return machine, jobs, rank, [(t, (-1, t + a, t + a + n, w)) for t, a, n, w in wishes]
-
-
-@given(logs_with_advance_reservations(), st.booleans())
-@settings(max_examples=300, deadline=None)
-def test_no_reservation_moves_later_for_an_advance_reservation(case, compress):
-    machine, jobs, rank, advance = case
-    journal = []
-    rows = [[job[i] for job in jobs] for i in range(4)]
-    try:
-        expected = conservative_schedule_twin(
-            *rows, rank, machine, compress, journal=journal, advance=advance
-        )
-    except ValueError:
-        with pytest.raises(ValueError, match="finds no room"):
-            advanced(machine, jobs, advance, compress=compress, rank=rank)
-        return
-    start, promise, replans = advanced(machine, jobs, advance, compress=compress, rank=rank)
-    assert (start, promise, replans) == expected
-    for job in range(len(jobs)):
-        reserved = [begin for _, who, begin in journal if who == job]
-        assert reserved == sorted(reserved, reverse=True)
-    advance_rows = [(begin, end, width) for _, (_, begin, end, width) in advance]
-    running = [(begin, begin + job[1], job[3]) for begin, job in zip(start, jobs, strict=True)]
-    for t in {begin for begin, _, _ in advance_rows + running}:
-        assert sum(width for begin, end, width in advance_rows + running if begin <= t < end) <= machine
-
-
-def test_jobs_fit_in_around_an_advance_reservation():
-    # H is held from 4 to 7, agreed at 1. A (3 s) fits before it, B (4 s) only behind it.
-    #   AAA.HHHBBBB
-    #   AAA.HHHBBBB
-    jobs = [(1, 3, 3, 2), (2, 4, 4, 2)]
-    advance = [(0, (-1, 4, 7, 2))]
-    assert advanced(2, jobs, advance, compress=True, rank=[0, 1]) == ([1, 7], [1, 7], 0)
-
-
-def test_a_job_that_outlasts_its_walltime_is_refused_beside_advance_reservations():
-    with pytest.raises(ValueError, match="longer than its walltime"):
-        advanced(2, [(0, 3, 2, 1)], [(0, (-1, 4, 7, 2))], compress=False, rank=[0])

@@ -16,16 +16,16 @@ def test_columns_and_costs():
     assert slots.end.tolist() == [5, 30]
     assert slots.cost.tolist() == [10, 20 * 3 * 2 + 7]
     assert slots.site.tolist() == [1, 1]
-    other = pickle.loads(pickle.dumps(slots.select([1])))
+    other = pickle.loads(pickle.dumps(slots))
     assert {name: column.tolist() for name, column in other.columns().items()} == {
-        "site": [1],
-        "start": [10],
-        "duration": [20],
-        "processors": [3],
-        "price": [2],
-        "fixed": [7],
-        "divisible": [True],
-        "extensible": [False],
+        "site": [1, 1],
+        "start": [0, 10],
+        "duration": [5, 20],
+        "processors": [2, 3],
+        "price": [1, 2],
+        "fixed": [0, 7],
+        "divisible": [False, True],
+        "extensible": [False, False],
     }
     with pytest.raises(ValueError, match="read-only"):
         slots.start[0] = 3

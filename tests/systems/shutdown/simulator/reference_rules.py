@@ -99,7 +99,7 @@ class ReferenceOracle(ReferenceTimeout):
 
 
 class ReferenceAdaptive:
-    """Let jobs wait for nodes that are on: see `AdaptiveRule` in `parameters`."""
+    """Let jobs wait for nodes that are on: `adaptive` of `replay`."""
 
     def __init__(
         self,
@@ -108,18 +108,9 @@ class ReferenceAdaptive:
         max_stretch: float = 0.5,
         max_wait: float = 60,
         eagerness: float = 0.6,
-        max_queue: float = math.inf,
-        rush_timeout: float = 0,
-        rush_jobs: float = math.inf,
-        rush_minutes: float = 10,
-        pool: float = 0,
-        pool_from: float = 0,
-        pool_until: float = 24,
     ) -> None:
         self.timeout, self.max_stretch, self.max_wait = timeout, max_stretch, max_wait
-        self.eagerness, self.max_queue = eagerness, max_queue
-        self.rush = (rush_timeout, rush_jobs, rush_minutes)
-        self.pool, self.hours = pool, (pool_from, pool_until)
+        self.eagerness = eagerness
         self.idle_since: dict[int, int] = {}
 
     def __call__(self, cluster: ReferenceCluster) -> int:
@@ -163,34 +154,17 @@ class ReferenceAdaptive:
         """Tell whether a job can wait no longer than a boot takes."""
         start = cluster.now + 1 + cluster.minutes["on"]
         patience = min(self.max_stretch * job.walltime, self.max_wait)
-        return len(cluster.queue) > self.max_queue or start - job.submit >= patience
+        return start - job.submit >= patience
 
     def kept(self, cluster: ReferenceCluster, idle: list[int]) -> int:
         """Return how many idle nodes stay on."""
-        rush_timeout, rush_jobs, rush_minutes = self.rush
-        recent = sum(cluster.now - rush_minutes < job.submit <= cluster.now for job in cluster.jobs)
-        timeout = max(self.timeout, rush_timeout) if recent >= rush_jobs else self.timeout
-        young = sum(cluster.now - self.idle_since[node] < timeout for node in idle)
-        in_hours = self.hours[0] <= cluster.now // 60 % 24 < self.hours[1]
-        return max(young, min(int(self.pool), len(idle))) if in_hours else young
+        return sum(cluster.now - self.idle_since[node] < self.timeout for node in idle)
 
 
 class ReferenceLookahead(ReferenceAdaptive):
-    """Play choices forward, the adaptive rule after them: see `LookaheadRule` in `rule_parameters`."""
+    """Play choices forward, the adaptive rule after them: `lookahead` of `replay`."""
 
-    def __init__(
-        self,
-        *,
-        first_guess: float,
-        growth: float,
-        margin: float,
-        late_cost: float,
-        run_times: bool = False,
-        **adaptive: float,
-    ) -> None:
-        super().__init__(**adaptive)
-        self.run_times = run_times
-        self.first_guess, self.growth, self.margin, self.late_cost = first_guess, growth, margin, late_cost
+    first_guess, growth, margin, late_cost = 0.1, 2.0, 0.5, 2.0
 
     def __call__(self, cluster: ReferenceCluster) -> int:
         """Return how many nodes to keep reserved."""
@@ -233,8 +207,6 @@ class ReferenceLookahead(ReferenceAdaptive):
 
     def guess(self, cluster: ReferenceCluster, job: ReferenceJob) -> int:
         """Return how long a job is guessed to take."""
-        if self.run_times:
-            return min(job.run, job.walltime)
         ended = [
             (other.finish, other.start, other.finish - other.start)
             for other in cluster.jobs

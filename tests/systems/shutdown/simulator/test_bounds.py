@@ -17,7 +17,6 @@ from gridtune.systems.shutdown.simulator.bounds import (
 )
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rules import AdaptiveRule
 from tests.systems.shutdown.simulator.test_twin import MINUTES, cases
 from tests.systems.shutdown.simulator.twins import make_days
 
@@ -34,8 +33,8 @@ def wasted(days, results, platform):
 def test_no_reservations_waste_less(case, seed):
     platform, days, tau, _ = case
     actions = np.random.default_rng(seed).integers(0, platform.nodes + 1, (len(days), MINUTES))
-    for rule in (actions, "oracle", AdaptiveRule(max_stretch=tau, eagerness=0.5)):
-        results, _ = replay(days, platform, rule=rule, tau=tau)
+    for rule in ({"rule": actions}, {"rule": "oracle"}, {"rule": "adaptive", "eagerness": 0.5}):
+        results, _ = replay(days, platform, **{"max_stretch": tau, **rule}, tau=tau)
         waste = wasted(days, results, platform) + 1e-6
         assert (waste_bounds(days, results, platform)["waste_bound_starts"] <= waste).all()
         within = waste_bounds(days, results, platform, tau)["waste_bound_within_tau"]

@@ -16,7 +16,6 @@ from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rules import AdaptiveRule, LookaheadRule
 from tests.systems.shutdown.simulator.reference import reference_day
 from tests.systems.shutdown.simulator.reference_rules import (
     ReferenceAdaptive,
@@ -99,8 +98,6 @@ def expect_equal(days, platform, tau, variant, live, **rule):
         starts = [-1 if job.start is None else job.start for job in twin.jobs]
         assert results.start[days.first[day] : days.first[day + 1]].tolist() == starts
         assert list(results.totals[day]) == totals_of(twin)
-        assert results.switched_on[day].tolist() == twin.switched_on
-        assert results.switched_off[day].tolist() == twin.switched_off
         assert results.score[day] == twin.score
         assert sum(list(results.totals[day])[:5]) == MINUTES * platform.nodes
 
@@ -140,13 +137,6 @@ adaptive_rules = st.fixed_dictionaries(
         "max_stretch": st.sampled_from([0.0, 0.2, 0.5, 2.0]),
         "max_wait": st.sampled_from([3, 8, float("inf")]),
         "eagerness": st.sampled_from([0.0, 0.3, 0.5, 1.0]),
-        "max_queue": st.sampled_from([1, 4, float("inf")]),
-        "rush_timeout": st.integers(0, 6),
-        "rush_jobs": st.integers(0, 5),
-        "rush_minutes": st.integers(0, 15),
-        "pool": st.integers(0, 3),
-        "pool_from": st.integers(0, 1),
-        "pool_until": st.integers(0, 2),
     }
 )
 
@@ -156,42 +146,15 @@ adaptive_rules = st.fixed_dictionaries(
 def test_adaptive_rules(case, numbers):
     platform, days, tau, variant = case
     live = lambda twin, day: reference_day(twin, ReferenceAdaptive(**numbers))  # noqa: E731
-    expect_equal(days, platform, tau, variant, live, rule=AdaptiveRule(**numbers))
+    expect_equal(days, platform, tau, variant, live, rule="adaptive", **numbers)
 
 
-guesses = st.fixed_dictionaries(
-    {
-        "first_guess": st.sampled_from([0.1, 0.5, 1.0]),
-        "growth": st.sampled_from([1.0, 2.0, 5.0]),
-        "margin": st.sampled_from([0.0, 0.3, 1.0]),
-        "late_cost": st.sampled_from([0.0, 1.0, 3.0]),
-        "run_times": st.booleans(),
-    }
-)
-
-
-@given(cases(), adaptive_rules, guesses)
+@given(cases(), adaptive_rules)
 @settings(max_examples=25, deadline=None)
-def test_lookahead_rules(case, numbers, guesses):
+def test_lookahead_rules(case, numbers):
     platform, days, tau, variant = case
-    rule = numbers | guesses
-    live = lambda twin, day: reference_day(twin, ReferenceLookahead(**rule))  # noqa: E731
-    expect_equal(days, platform, tau, variant, live, rule=LookaheadRule(**rule))
-
-
-def test_knowing_more_wastes_less():
-    days = make_days([sorted(many_jobs(8, 20, seed)) for seed in range(40)], MINUTES)
-    platform = Platform(4, 2)
-    free = {"late_cost": 0.0, "margin": 0.0}
-    rules = (AdaptiveRule(), LookaheadRule(**free), LookaheadRule(run_times=True, hindsight=True, **free))
-    totals = [replay(days, platform, rule=rule)[0].totals for rule in rules]
-    power = platform.power
-    waste = [
-        sum(getattr(power, name) * total[name].sum() for name in ("idle", "switching_on", "switching_off"))
-        for total in totals
-    ]
-    assert waste[2] < 0.97 * waste[0]
-    assert waste[2] < waste[1]
+    live = lambda twin, day: reference_day(twin, ReferenceLookahead(**numbers))  # noqa: E731
+    expect_equal(days, platform, tau, variant, live, rule="lookahead", **numbers)
 
 
 def test_lookahead_does_not_know_run_times_or_what_comes():
@@ -200,7 +163,7 @@ def test_lookahead_does_not_know_run_times_or_what_comes():
     other = [(*job[:3], 500, job[4]) for job in jobs] + [(61, 4, 10, 3, 1)]
     platform = Platform(4, 2)
     actions = [
-        replay(make_days([day], MINUTES), platform, rule=LookaheadRule(), record=True)[1].minutes["action"][
+        replay(make_days([day], MINUTES), platform, rule="lookahead", record=True)[1].minutes["action"][
             0, :60
         ]
         for day in (jobs, other)
@@ -287,48 +250,11 @@ def test_a_cluster_that_restarts_is_as_good_as_new():
         assert worn.rewards[both].tolist() == fresh.rewards[both].tolist()
 
 
-def test_frames_are_the_last_observations():
-    days, platform, frames = lively_days(3), Platform(4, 2), 5
-    one = ClusterBatch(days, platform, count=2)
-    many = ClusterBatch(days, platform, count=2, frames=frames)
-    rng = np.random.default_rng(4)
-    past = np.zeros((2, frames, 48), np.float32)
-    for minute in range(3 * MINUTES):
-        actions = rng.integers(0, 5, 2)
-        # Cluster 0 begins a day now and then, cluster 1 never: it just goes on after its day's end.
-        restart = np.array([minute % 77 == 0, minute == 0])
-        chosen = rng.integers(0, 3, 2)
-        one.step(actions, restart, chosen)
-        many.step(actions, restart, chosen)
-        past[restart] = 0
-        past = np.concatenate([past[:, 1:], one.observations[:, None]], axis=1)
-        np.testing.assert_array_equal(many.observations, past)
-        assert not many.observations.flags.owndata
-
-
-def test_stepping_a_day_comes_to_what_replaying_it_does():
-    days, platform = lively_days(5), Platform(4, 2)
-    actions = np.random.default_rng(6).integers(0, 5, (3, MINUTES))
-    replayed, _ = replay(days, platform, rule=actions)
-    order = np.array([2, 0, 1])
-    batch = ClusterBatch(days, platform, count=3)
-    batch.reset(order)
-    for minute in range(MINUTES):
-        batch.step(actions[order, minute])
-    assert batch.over.all()
-    told, lived = batch.results(), days.take(batch.day)
-    for one, other in zip(told[:-1], replayed[:-1], strict=True):
-        np.testing.assert_array_equal(one, other[order])
-    starts = [replayed.start[days.first[day] : days.first[day + 1]] for day in order]
-    np.testing.assert_array_equal(told.start, np.concatenate(starts))
-    np.testing.assert_array_equal(lived.submit[:50], days.submit[100:150])
-
-
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
 def test_a_copy_goes_on_alone(duplicate):
     """Clusters are resumable: what is saved in the middle of a day goes on as if nothing had been."""
     days, rng = lively_days(7), np.random.default_rng(8)
-    batch = ClusterBatch(days, Platform(4, 2), count=2, frames=3)
+    batch = ClusterBatch(days, Platform(4, 2), count=2)
     batch.reset(np.array([1, 2]))
     for _ in range(70):
         batch.step(rng.integers(0, 5, 2))
@@ -341,8 +267,7 @@ def test_a_copy_goes_on_alone(duplicate):
     for action in actions:
         batch.step(action)
     np.testing.assert_array_equal(batch.observations, twin.observations)
-    for one, other in zip(batch.results(), twin.results(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(batch.rewards, twin.rewards)
 
 
 def test_a_day_that_is_not_there_is_refused():

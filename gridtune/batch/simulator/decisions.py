@@ -1,0 +1,601 @@
+"""One machine, stepped decision by decision and observed, compiled.
+
+The machine runs on the clock of all queue orders (`gridtune.batch.simulator.events.advance`): at an instant
+all completions, then all submissions, then one scheduling pass. A pass stops where a decision is asked for,
+and continues with it. Where every answer has the same effect, none is asked for.
+
+An observation has numbers of the machine's state, and a row of numbers for each candidate, all between 0 and
+1. No run time is among them: of a job, only its request is known. `docs/batch_environment.md` has the
+formulas.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridtune.batch.simulator.events import (
+    BACKFILL,
+    EXTRA,
+    STATE_FIELDS,
+    JobLog,
+    advance,
+    in_time,
+    launch,
+    reserve_for_head,
+)
+from gridtune.batch.simulator.running import RUNNING, Running, read_requests
+from gridtune.core.compiled import bare, kernel, record_at, section
+from gridtune.types import AnyArray, Float32Array, FloatArray, Int8Array, IntArray
+
+__all__ = [
+    "BACKFILL_MODE",
+    "BY_SUBMISSION",
+    "EASY",
+    "LONGEST",
+    "PROTECT",
+    "ROW",
+    "STATE",
+    "Columns",
+    "Machines",
+    "Settings",
+    "begin_windows",
+    "new_machines",
+    "run_window",
+    "step_machines",
+    "whole_length",
+]
+
+
+#: The state of a machine: that of every replay; the window's first job; the clock; whether a decision is
+#: asked for; candidates shown, and rows of the observation that are filled; processor-seconds requested by
+#: waiting jobs. Then cost of the started jobs; cost that rewards have been given for; factors on costs (one
+#: over the number of jobs, or over their area) and on rewards; the cost of the rule compared with.
+_WHOLE = (*STATE_FIELDS, "first", "now", "open", "shown", "filled", "queued")
+_REAL = ("settled", "paid", "share", "scale", "base")
+_STATES = np.dtype([(name, np.int64) for name in _WHOLE] + [(name, np.float64) for name in _REAL])
+
+#: Flags: jobs are chosen to be backfilled, not to be the head; backfilling behind a chosen head; a backfilled
+#: job may not delay the head; the environment's own order is that of submission.
+BACKFILL_MODE, EASY, PROTECT, BY_SUBMISSION = 1, 2, 4, 8
+
+
+class Settings(NamedTuple):
+    """What all machines share: processors, flags, jobs of a window, candidates, room for running jobs."""
+
+    processors: int
+    flags: int
+    jobs: int
+    candidates: int
+    room: int
+
+
+class Columns(NamedTuple):
+    """The jobs that windows are taken from, in submit order; times in seconds from the first submission.
+
+    `run` is the time a job really takes, already cut where it is killed. `long` and `large` are the features
+    of walltime and of area. A job that waits w seconds costs `weight` · max(`floor`, w + `offset`), over
+    Σ `part`.
+    """
+
+    submit: IntArray
+    run: IntArray
+    walltime: IntArray
+    processors: IntArray
+    long: Float32Array
+    large: Float32Array
+    weight: FloatArray
+    offset: FloatArray
+    floor: FloatArray
+    part: FloatArray
+
+
+class Machines(NamedTuple):
+    """Machines side by side: the state and the running jobs' state of each, and `whole_length` integers.
+
+    `observed`, `mask` and `rewards` have a row for each machine.
+    """
+
+    settings: Settings
+    columns: Columns
+    states: AnyArray
+    running: AnyArray
+    whole: IntArray
+    observed: Float32Array
+    mask: Int8Array
+    rewards: FloatArray
+
+
+class _Window(NamedTuple):
+    """The jobs of a machine's window beside what every replay has, as bare columns.
+
+    `rank[j]` is the place of job j in the order that the environment uses itself, `waiting` are the waiting
+    jobs by submission, `shown` the places among these of the candidates. `available[i]` is scratch:
+    processors that are free once i + 1 running jobs have ended.
+    """
+
+    settings: Settings
+    columns: Columns
+    rank: IntArray
+    waiting: IntArray
+    shown: IntArray
+    available: IntArray
+
+
+class _Machine(NamedTuple):
+    """One machine: a replay as `advance` takes it, whose queue is the window."""
+
+    jobs: int
+    flags: int
+    log: JobLog
+    running: Running
+    state: Any
+    nodes: None
+    queue: _Window
+
+
+def new_machines(settings: Settings, columns: Columns, count: int, actions: int) -> Machines:
+    """Return some machines, each with so many actions."""
+    return Machines(
+        settings,
+        columns,
+        np.zeros(count, _STATES),
+        np.zeros(count, RUNNING),
+        np.zeros(count * int(whole_length(settings)), np.int64),
+        np.zeros((count, STATE + actions * ROW), np.float32),
+        np.zeros((count, actions), np.int8),
+        np.zeros(count),
+    )
+
+
+@kernel()
+def whole_length(settings):
+    """Return the number of integers of a machine, beside its state."""
+    return 3 * settings.jobs + settings.candidates + 7 * settings.room
+
+
+@kernel(inline="always")
+def _machine_at(machines, index):
+    """Return the machine with that index, with the window that its state names; its columns are bare."""
+    settings, columns, whole = machines.settings, machines.columns, machines.whole
+    state = record_at(bare(machines.states), index)
+    jobs, room, first = settings.jobs, settings.room, state.first
+    start = index * whole_length(settings)
+    shown = start + 3 * jobs
+    ends = shown + settings.candidates
+    log = JobLog(
+        section(columns.submit, first, jobs),
+        section(columns.run, first, jobs),
+        section(columns.walltime, first, jobs),
+        section(columns.processors, first, jobs),
+        section(whole, start, jobs),
+    )
+    running = Running(
+        record_at(bare(machines.running), index),
+        section(whole, ends, room),
+        section(whole, ends + room, room),
+        section(whole, ends + 2 * room, room),
+        section(whole, ends + 3 * room, room),
+        section(whole, ends + 4 * room, room),
+        section(whole, ends + 5 * room, room),
+    )
+    window = _Window(
+        settings,
+        Columns(
+            log.submit,
+            log.run,
+            log.walltime,
+            log.processors,
+            section(columns.long, first, jobs),
+            section(columns.large, first, jobs),
+            section(columns.weight, first, jobs),
+            section(columns.offset, first, jobs),
+            section(columns.floor, first, jobs),
+            section(columns.part, first, jobs),
+        ),
+        section(whole, start + jobs, jobs),
+        section(whole, start + 2 * jobs, jobs),
+        section(whole, shown, settings.candidates),
+        section(whole, ends + 6 * room, room),
+    )
+    return _Machine(jobs, BACKFILL | EXTRA, log, running, state, None, window)
+
+
+@kernel()
+def _reset(machine):
+    """Empty the machine, and begin its window."""
+    state, running, part = machine.state, machine.running.state, machine.queue.columns.part
+    state.free = machine.queue.settings.processors
+    state.waiting = state.turn = state.arrived = state.open = state.shown = state.queued = 0
+    state.head, state.shadow, state.spare = -1, 0, 0
+    running.count = running.listed = running.left = 0
+    total = 0.0
+    for job in range(machine.jobs):
+        total += part[job]
+    state.settled = state.paid = state.base = 0.0
+    state.share = 1.0 / total if total > 0.0 else 0.0
+    state.scale = 1.0
+
+
+@kernel()
+def _cost(machine, job, now):
+    """Return the cost of a job that starts now."""
+    columns = machine.queue.columns
+    waited = now - columns.submit[job] + columns.offset[job]
+    return machine.state.share * columns.weight[job] * max(columns.floor[job], waited)
+
+
+@kernel()
+def _cost_so_far(machine):
+    """Return the cost of the jobs submitted so far, if those that wait started now."""
+    cost = machine.state.settled
+    for place in range(machine.state.waiting):
+        cost += _cost(machine, machine.queue.waiting[place], machine.state.now)
+    return cost
+
+
+@kernel()
+def _start(machine, place):
+    """Start the waiting job at a place."""
+    log, state, waiting = machine.log, machine.state, machine.queue.waiting
+    job, now = waiting[place], state.now
+    state.waiting -= 1
+    for later in range(place, state.waiting):
+        waiting[later] = waiting[later + 1]
+    state.queued -= log.processors[job] * log.walltime[job]
+    launch(machine, job, now)
+    state.settled += _cost(machine, job, now)
+
+
+@kernel()
+def _enqueue(machine, job, now):
+    log, state = machine.log, machine.state
+    machine.queue.waiting[state.waiting] = job
+    state.queued += log.processors[job] * log.walltime[job]
+    state.waiting += 1
+
+
+@kernel()
+def _arrive(machine, job, now):
+    _enqueue(machine, job, now)
+    return True
+
+
+@kernel(inline="always")
+def _note_end(machine, job, now):
+    """Do nothing: decisions do not depend on the ends of jobs."""
+
+
+@kernel(inline="always")
+def _is_asked(machine):
+    return machine.state.open != 0
+
+
+@kernel()
+def _begin_pass(machine, newest, now):
+    """Begin a scheduling pass, in which no job is reserved for yet."""
+    machine.state.now, machine.state.head = now, -1
+    _ask(machine)
+
+
+@kernel()
+def _reserve(machine, job):
+    """Make a reservation for a job that does not fit now."""
+    machine.state.head = -1
+    reserve_for_head(machine, job, job, machine.state.now)
+
+
+@kernel()
+def _spares_head(machine, job):
+    """Tell whether a job that starts now leaves the head's reservation alone."""
+    return in_time(machine, job, machine.state.now) or machine.log.processors[job] <= machine.state.spare
+
+
+@kernel()
+def _start_beside_head(machine, place):
+    job = machine.queue.waiting[place]
+    if not in_time(machine, job, machine.state.now):
+        machine.state.spare -= machine.log.processors[job]
+    _start(machine, place)
+
+
+@kernel()
+def _backfill(machine):
+    """Start all jobs that leave the head's reservation alone, in the environment's own order."""
+    state, width, rank, waiting = (
+        machine.state,
+        machine.log.processors,
+        machine.queue.rank,
+        machine.queue.waiting,
+    )
+    by_submission, begin = machine.queue.settings.flags & BY_SUBMISSION != 0, 0
+    while state.free > 0:
+        best = -1
+        for place in range(begin, state.waiting):
+            job = waiting[place]
+            if job == state.head or width[job] > state.free:
+                continue
+            if (best < 0 or rank[job] < rank[waiting[best]]) and _spares_head(machine, job):
+                best = place
+                if by_submission:
+                    break
+        if best < 0:
+            return
+        _start_beside_head(machine, best)
+        # Who could not be backfilled before cannot be now.
+        begin = best if by_submission else 0
+
+
+@kernel()
+def _ask_for_head(machine):
+    """Ask for the job that comes first, if it matters; start them all if they fit together."""
+    state, width, window = machine.state, machine.log.processors, machine.queue
+    shown = min(state.waiting, window.settings.candidates)
+    seen = state.waiting if window.settings.flags & EASY else shown
+    fits, total = False, 0
+    for place in range(seen):
+        needed = width[window.waiting[place]]
+        fits |= needed <= state.free
+        total += needed
+    if fits and seen == state.waiting and total <= state.free:
+        while state.waiting > 0:
+            _start(machine, 0)
+        fits = False
+    state.open = 1 if fits else 0
+    if fits:
+        for place in range(shown):
+            window.shown[place] = place
+        state.shown = shown
+
+
+@kernel()
+def _ask_for_backfill(machine):
+    """Start heads while they fit; then ask for a job to be backfilled, if one could be."""
+    state, width, window = machine.state, machine.log.processors, machine.queue
+    flags, waiting, rank = window.settings.flags, window.waiting, window.rank
+    while state.head < 0 and state.waiting > 0:
+        best = 0
+        for place in range(1, 0 if flags & BY_SUBMISSION else state.waiting):
+            if rank[waiting[place]] < rank[waiting[best]]:
+                best = place
+        if width[waiting[best]] > state.free:
+            _reserve(machine, waiting[best])
+        else:
+            _start(machine, best)
+    shown = 0
+    if state.free > 0:
+        for place in range(state.waiting):
+            job = waiting[place]
+            if shown == window.settings.candidates:
+                break
+            if job == state.head or width[job] > state.free:
+                continue
+            if not flags & PROTECT or _spares_head(machine, job):
+                window.shown[shown] = place
+                shown += 1
+    state.shown = shown
+    state.open = 1 if shown > 0 else 0
+
+
+@kernel()
+def _ask(machine):
+    """Continue a pass until a decision is asked for or it ends."""
+    if machine.queue.settings.flags & BACKFILL_MODE:
+        _ask_for_backfill(machine)
+    else:
+        _ask_for_head(machine)
+
+
+@kernel()
+def _next_decision(machine):
+    """Advance to the next decision; return whether there is one. If not, every job has started."""
+    if machine.state.open:
+        _ask(machine)
+    if not machine.state.open:
+        advance(machine, _arrive, _enqueue, _begin_pass, _note_end, _is_asked)
+    return machine.state.open != 0
+
+
+@kernel()
+def _choose(machine, action):
+    """Carry out a decision: a candidate by its number; one that is not there stands for the first.
+
+    To choose the head: start it, or reserve for it and end the pass, with backfilling behind it where that is
+    set. To backfill: start it; the action after the last slot starts none and ends the pass.
+    """
+    state, window, flags = machine.state, machine.queue, machine.queue.settings.flags
+    if flags & BACKFILL_MODE and action == window.settings.candidates:
+        state.open = 0
+        return
+    slot = action if 0 <= action < state.shown else 0
+    place = window.shown[slot]
+    if flags & BACKFILL_MODE:
+        head = state.head
+        _start_beside_head(machine, place)
+        if not flags & PROTECT:
+            _reserve(machine, head)
+        return
+    job = window.waiting[place]
+    if machine.log.processors[job] <= state.free:
+        _start(machine, place)
+        return
+    if flags & EASY:
+        _reserve(machine, job)
+        _backfill(machine)
+    state.open = 0
+
+
+@kernel()
+def _run_first_choices(machine):
+    """Choose the first candidate at every decision, until all jobs have started."""
+    while _next_decision(machine):
+        _choose(machine, 0)
+
+
+#: Numbers of the state, and of a candidate's row. The first of a row is 1 where the slot is filled.
+STATE, ROW = 11, 10
+#: Seconds in an hour and a day.
+HOUR, DAY = 3600.0, 86400.0
+#: The walltime whose feature is 1: thirty days.
+LONGEST = 30 * DAY
+
+
+@kernel(inline="always", error_model="numpy")
+def _bent(value, half):
+    """Return value / (value + half): 0 for 0, a half for `half`, and near 1 for much more."""
+    return value / (value + half)
+
+
+@kernel()
+def _release_times(machine):
+    """Fill in how many processors are free after each requested end; return the work left, by request."""
+    state, running = machine.state, machine.running
+    free, work = state.free, 0
+    read_requests(running, machine.log)
+    for place in range(running.state.listed):
+        width = running.listed_width[place]
+        free += width
+        machine.queue.available[place] = free
+        work += width * max(running.requested_end[place] - state.now, 0)
+    return work
+
+
+@kernel()
+def _delay(machine, width):
+    """Return the seconds until a job of that width could start, by the running jobs' requests."""
+    state, running = machine.state, machine.running
+    low, high = 0, running.state.listed - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if machine.queue.available[middle] < width:
+            low = middle + 1
+        else:
+            high = middle
+    return max(running.requested_end[low] - state.now, 0)
+
+
+@kernel(error_model="numpy")
+def _show_state(machine, work, target):
+    state, running, columns = machine.state, machine.running, machine.queue.columns
+    size = machine.queue.settings.processors
+    waiting, shown = state.waiting, state.shown
+    target[0] = state.free / size
+    target[1] = _bent(waiting, 16.0)
+    target[2] = 1.0 - shown / waiting
+    target[3] = _bent(state.queued / size, DAY)
+    target[4] = _bent(work / size, DAY)
+    target[5] = _bent(max(running.requested_end[0] - state.now, 0), HOUR) if running.state.listed > 0 else 0.0
+    if state.head < 0:
+        target[6:STATE] = 0.0
+        return
+    head = state.head
+    target[6] = columns.processors[head] / size
+    target[7] = columns.long[head]
+    target[8] = _bent(state.now - columns.submit[head], HOUR)
+    target[9] = _bent(state.shadow - state.now, HOUR)
+    target[10] = max(state.spare, 0) / size
+
+
+@kernel(error_model="numpy")
+def _show_job(machine, place, share, target):
+    state, columns = machine.state, machine.queue.columns
+    job = machine.queue.waiting[place]
+    width, walltime = columns.processors[job], columns.walltime[job]
+    wait, free = state.now - columns.submit[job], state.free
+    target[0] = 1.0
+    target[1] = width * share
+    target[2] = columns.long[job]
+    target[3] = columns.large[job]
+    target[4] = _bent(wait, HOUR)
+    target[5] = _bent(wait, DAY)
+    target[6] = _bent(wait, max(walltime, 1))
+    target[7] = 1.0 if width <= free else 0.0
+    if state.head < 0:
+        target[8] = 0.0 if width <= free else _bent(_delay(machine, width), HOUR)
+        target[9] = max(free - width, 0) * share
+        return
+    window = state.shadow - state.now
+    target[8] = walltime / max(walltime, window, 1)
+    target[9] = 0.0 if walltime <= window else min(width / max(state.spare, 1), 1.0)
+
+
+@kernel()
+def _observe(machine, target, mask):
+    """Write an observation: the state, then the rows; slots without a candidate are zeros.
+
+    Parameters
+    ----------
+    machine
+        At a decision, or at the end, which is zeros throughout.
+    target
+        Shape (STATE + slots · ROW,), float32, as the last call for this machine left it.
+    mask
+        Shape (slots,), int8: 1 where a slot holds a choice. With decisions about backfilling the last one is
+        the choice of no job.
+    """
+    state, window = machine.state, machine.queue
+    shown = state.shown if state.open else 0
+    if shown == 0:
+        target[:] = 0.0
+        mask[:] = 0
+        state.filled = 0
+        return
+    _show_state(machine, _release_times(machine), target)
+    share = 1.0 / window.settings.processors
+    for slot in range(shown):
+        begin = STATE + slot * ROW
+        _show_job(machine, window.shown[slot], share, target[begin : begin + ROW])
+        mask[slot] = 1
+    for slot in range(shown, state.filled):
+        target[STATE + slot * ROW : STATE + (slot + 1) * ROW] = 0.0
+        mask[slot] = 0
+    state.filled = shown
+    if window.settings.flags & BACKFILL_MODE:
+        target[STATE + window.settings.candidates * ROW] = 1.0
+        mask[window.settings.candidates] = 1
+
+
+@kernel()
+def begin_windows(machines, which, over, relative):
+    """Begin the window that its state names on each machine in `which`."""
+    for index in range(which.size):
+        if not which[index]:
+            continue
+        machine = _machine_at(machines, index)
+        base = 0.0
+        if relative:
+            _reset(machine)
+            _run_first_choices(machine)
+            base = machine.state.settled
+        _reset(machine)
+        if base > 0.0:
+            machine.state.base, machine.state.scale = base, 1.0 / base
+        over[index] = not _next_decision(machine)
+        machines.rewards[index] = 0.0
+        _observe(machine, machines.observed[index], machines.mask[index])
+
+
+@kernel()
+def step_machines(machines, actions, which, over):
+    """Carry out `actions[i]` on each machine i that is in `which`, and advance to its next decision."""
+    for index in range(which.size):
+        if not which[index]:
+            continue
+        machine = _machine_at(machines, index)
+        _choose(machine, actions[index])
+        over[index] = not _next_decision(machine)
+        state, cost = machine.state, _cost_so_far(machine)
+        machines.rewards[index] = (state.paid - cost) * state.scale
+        state.paid = cost
+        if over[index]:
+            machines.rewards[index] += state.base * state.scale
+        _observe(machine, machines.observed[index], machines.mask[index])
+
+
+@kernel()
+def run_window(machines, index):
+    """Run a machine's window with the first candidate at every decision."""
+    machine = _machine_at(machines, index)
+    _reset(machine)
+    _run_first_choices(machine)

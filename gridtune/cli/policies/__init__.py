@@ -1,1 +1,0 @@
-"""Commands about the policies of job logs: `choose` and `score`."""

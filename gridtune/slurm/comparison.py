@@ -1,0 +1,441 @@
+"""Comparison of two replays of a log's jobs with each other and with the recorded waits, by class of job.
+
+`fit`, `whatif` and the system `slurm` share it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from scipy.stats import rankdata
+
+from gridtune.errors import WorkloadError
+from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.replay import Phases, replay
+from gridtune.slurm.requests import Request, RequestCheck, requests_of
+from gridtune.statistics.dependence import neighbour_correlation
+from gridtune.types import FloatArray, IntArray
+from gridtune.workload.workload import Workload
+
+__all__ = [
+    "Agreement",
+    "Comparison",
+    "JobClass",
+    "LoggedJobs",
+    "Trust",
+    "diagnoses",
+    "known_at",
+    "logged_jobs",
+    "replayed_waits",
+    "utilisation",
+]
+
+#: Classes by processors and by run time in seconds: the most of each, and its name.
+_WIDTHS = {
+    2: "1 to 2 processors",
+    12: "3 to 12 processors",
+    48: "13 to 48 processors",
+    384: "49 to 384 processors",
+    1 << 62: "over 384 processors",
+}
+_LENGTHS = {
+    600: "up to 10 min",
+    3600: "10 min to 1 h",
+    14_400: "1 h to 4 h",
+    86_400: "4 h to 1 d",
+    1 << 62: "over 1 d",
+}
+#: Users, accounts, partitions and QOS that have a class each: those with the most jobs.
+_MOST_NAMES = 8
+#: The fewest weeks or days that intervals are made of; no test of fewer shows anything.
+_FEWEST = 6
+_SECONDS = {"week": 7 * 86_400, "day": 86_400}
+
+
+@dataclass(frozen=True)
+class JobClass:
+    """A class of jobs: its name, and the places of its jobs among the requests."""
+
+    name: str
+    members: IntArray
+
+
+@dataclass(frozen=True)
+class LoggedJobs:
+    """The jobs of a log that a cluster can run.
+
+    Attributes
+    ----------
+    requests
+        Their requests.
+    rows
+        Their rows in the log, shape (requests,).
+    recorded
+        Their recorded waits in seconds, shape (requests,), from the instant at which nothing but the queue
+        stood before them; below 0 where the log does not say.
+    left_out
+        Numbers of jobs that were left out or taken as something else, by the reason.
+    replicate
+        The unit that intervals are made of: "week", "day" or, in a log of fewer than six days, "draw".
+    blocks
+        The week or day in which each was submitted, from 0, shape (requests,).
+    """
+
+    requests: tuple[Request, ...]
+    rows: IntArray
+    recorded: IntArray
+    left_out: dict[str, int]
+    replicate: str
+    blocks: IntArray
+
+    def able_in(self, cluster: SlurmCluster) -> LoggedJobs:
+        """Return those that another cluster can run, too; the others are counted as left out."""
+        check = RequestCheck(cluster)
+        able = [place for place, request in enumerate(self.requests) if check.can_run(request)]
+        lost = len(self.requests) - len(able)
+        reason = {"that the other configuration could never run": lost} if lost else {}
+        return replace(
+            self,
+            requests=tuple(self.requests[place] for place in able),
+            rows=self.rows[able],
+            recorded=self.recorded[able],
+            left_out=self.left_out | reason,
+            blocks=self.blocks[able],
+        )
+
+    def classes(self) -> list[JobClass]:
+        """Return all jobs, and those of each width, length, partition, QOS, account and user."""
+        requests = self.requests
+        everything = JobClass("all jobs", np.arange(len(requests)))
+        cpus = np.array([request.cpus for request in requests])
+        limits = ((one.run_time, one.time_limit) for one in requests)
+        length = np.array([min(run, limit) if limit > 0 else run for run, limit in limits])
+        classes = [*_ranges(cpus, _WIDTHS), *_ranges(length, _LENGTHS)]
+        kinds: dict[str, Callable[[Request], str]] = {
+            "partition": lambda request: ",".join(request.partitions),
+            "QOS": lambda request: request.qos,
+            "account": lambda request: request.account,
+            "user": lambda request: request.user,
+        }
+        for kind, name_of in kinds.items():
+            names = np.array([name_of(request) for request in requests])
+            common = [name for name, _ in Counter(names.tolist()).most_common(_MOST_NAMES) if name]
+            classes += [JobClass(f"{kind} {name}", np.flatnonzero(names == name)) for name in sorted(common)]
+        return [everything, *(one for one in classes if 0 < len(one.members) < len(requests))]
+
+    def samples(self, waits: FloatArray, members: IntArray) -> FloatArray:
+        """Return the mean wait of a class in each replicate, NaN without a job; waits: (draws, jobs)."""
+        if self.replicate == "draw":
+            return waits[:, members].mean(axis=1)
+        blocks, size = self.blocks[members], int(self.blocks.max()) + 1
+        counts = np.bincount(blocks, minlength=size)
+        sums = np.bincount(blocks, weights=waits[:, members].mean(axis=0), minlength=size)
+        return np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0)
+
+
+def logged_jobs(workload: Workload, cluster: SlurmCluster) -> LoggedJobs:
+    """Return the jobs of a log that a cluster can run.
+
+    Raises
+    ------
+    WorkloadError
+        If there is none.
+    """
+    requests, rows, counts = requests_of(workload, cluster)
+    if not requests:
+        raise WorkloadError(
+            "has no job that this cluster could run",
+            path=workload.source,
+            hint="are its partitions and sizes those of the slurm.conf? " + "; ".join(counts),
+        )
+    unknown = sorted({request.qos for request in requests} - {*cluster.qos, ""})
+    if unknown and cluster.priorities.qos:
+        counts[f"of a QOS that no file describes, taken with priority 0: {', '.join(unknown)}"] = sum(
+            request.qos in unknown for request in requests
+        )
+    recorded = workload.column("wait_time")[rows]
+    requests, recorded = _eligible(requests, recorded, workload.column("eligible_time")[rows])
+    submit = np.array([request.submit for request in requests])
+    since = submit - submit.min()
+    replicate = next((name for name, size in _SECONDS.items() if since.max() >= _FEWEST * size), "draw")
+    blocks = since // _SECONDS.get(replicate, 1 << 60)
+    # The last block is part of the one before it, unless it is nearly whole.
+    last = int(blocks.max())
+    if last and since.max() % _SECONDS[replicate] < 0.9 * _SECONDS[replicate]:
+        blocks = np.minimum(blocks, last - 1)
+    return LoggedJobs(tuple(requests), rows, recorded, counts, replicate, blocks)
+
+
+def _eligible(
+    requests: list[Request], recorded: IntArray, eligible: IntArray
+) -> tuple[list[Request], IntArray]:
+    """Return jobs and waits from when nothing but the queue stood before each, where the log says so."""
+    submit = np.array([request.submit for request in requests])
+    free = [not request.after for request in requests]
+    held = np.where((recorded >= 0) & free, np.minimum(eligible, submit + recorded) - submit, 0)
+    held = np.maximum(held, 0)
+    moved = [
+        replace(one, submit=one.submit + wait) if wait else one
+        for one, wait in zip(requests, held.tolist(), strict=True)
+    ]
+    return moved, recorded - held
+
+
+def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: int, seed: int) -> FloatArray:
+    """Return waits in seconds, shape (draws, requests).
+
+    Nothing in a log says when the scheduler's clocks strike, so each replay draws their phases; the same seed
+    draws the same parts of each period under every configuration.
+
+    Raises
+    ------
+    WorkloadError
+        If a job never starts.
+    """
+    submit = np.array([request.submit for request in requests])
+    waits = np.empty((draws, len(requests)))
+    for draw in range(draws):
+        stream = np.random.default_rng([seed, draw])
+        result = replay(cluster, requests, Phases.draw(cluster, stream))
+        result.check_all_start(requests)
+        waits[draw] = result.start - submit
+    return waits
+
+
+def _ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:
+    """Yield the classes that a quantity divides jobs into."""
+    place = np.searchsorted(list(names), values)
+    for number, name in enumerate(names.values()):
+        yield JobClass(name, np.flatnonzero(place == number))
+
+
+#: Whether advice on a log can be trusted: in figures, in signs, not at all.
+Trust = Literal["yes", "signs only", "no"]
+
+#: The errors up to which advice can be trusted: of the mean, of the median job, and the rank correlation.
+_MEAN, _MEDIAN, _RANK = 0.07, 0.2, 0.7
+#: The same for signs.
+_ROUGH_MEAN, _ROUGH_RANK = 0.3, 0.5
+#: Seconds below which a wait is none.
+_NO_WAIT = 60
+#: Nine replays in ten lie between these quantiles.
+_RANGE = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Errors of the replayed waits of some jobs against the recorded ones; seconds.
+
+    Attributes
+    ----------
+    jobs
+        Those with a recorded wait.
+    recorded_mean, simulated_mean, recorded_median, simulated_median
+        Of the waits.
+    mean_error
+        The simulated mean over the recorded one, less 1.
+    median_error
+        The median distance of a job's wait, that in the middle of all draws, from the recorded one.
+    rank
+        Spearman's rank correlation.
+    """
+
+    jobs: int
+    recorded_mean: float
+    simulated_mean: float
+    recorded_median: float
+    simulated_median: float
+    mean_error: float
+    median_error: float
+    rank: float
+
+    @staticmethod
+    def of(recorded: IntArray, waits: FloatArray) -> Agreement:
+        """Compare waits of shape (draws, jobs) with recorded ones, shape (jobs,); below 0 there is none."""
+        stated = np.flatnonzero(recorded >= 0)
+        real, drawn = recorded[stated].astype(np.float64), waits[:, stated]
+        if not len(stated):
+            return Agreement(0, *[np.nan] * 7)
+        single = np.median(drawn, axis=0)
+        ranks = [rankdata(values) for values in (real, single)]
+        varied = all(np.ptp(values) > 0 for values in ranks)
+        mean = float(real.mean())
+        return Agreement(
+            len(stated),
+            mean,
+            float(drawn.mean()),
+            float(np.median(real)),
+            float(np.median(single)),
+            float(drawn.mean() / mean - 1) if mean > 0 else np.nan,
+            float(np.median(np.abs(single - real))),
+            float(np.corrcoef(ranks)[0, 1]) if varied else np.nan,
+        )
+
+    @property
+    def trust(self) -> Trust:
+        """Say whether advice can be trusted, by the errors of these jobs."""
+        near = self.median_error <= max(_MEDIAN * self.recorded_median, _NO_WAIT)
+        if abs(self.mean_error) <= _MEAN and near and self.rank >= _RANK:
+            return "yes"
+        rough = abs(self.mean_error) <= _ROUGH_MEAN and self.rank >= _ROUGH_RANK
+        return "signs only" if rough else "no"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures in JSON's types; NaN as None."""
+        return {name: None if math.isnan(value) else value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Waits of the same jobs in two replays: under two configurations, or as described and as fitted.
+
+    Attributes
+    ----------
+    jobs
+        The jobs, with their recorded waits.
+    before, after
+        Waits in seconds, shape (draws, jobs).
+    """
+
+    jobs: LoggedJobs
+    before: FloatArray
+    after: FloatArray
+
+    @cached_property
+    def classes(self) -> list[JobClass]:
+        """All jobs, and those of each class."""
+        return self.jobs.classes()
+
+    @cached_property
+    def replicates(self) -> tuple[FloatArray, FloatArray]:
+        """Mean waits before and after, shape (classes, replicates); NaN in a replicate without a job."""
+        before, after = (
+            np.array([self.jobs.samples(waits, one.members) for one in self.classes])
+            for waits in (self.before, self.after)
+        )
+        return before, after
+
+    @property
+    def correlation(self) -> float:
+        """The correlation of the differences in neighbouring replicates; 0 where these are draws."""
+        before, after = self.replicates
+        return 0.0 if self.jobs.replicate == "draw" else neighbour_correlation(after, before)
+
+    def means(self, members: IntArray) -> dict[str, Any]:
+        """Return the number of some jobs and their mean waits; a range holds nine replays in ten."""
+        recorded = self.jobs.recorded[members]
+        known = recorded[recorded >= 0]
+        before, after = (waits[:, members] for waits in (self.before, self.after))
+        ranges = [np.quantile(waits.mean(axis=1), _RANGE).tolist() for waits in (before, after)]
+        return {
+            "jobs": len(members),
+            "recorded": float(known.mean()) if len(known) else None,
+            "simulated": float(before.mean()),
+            "simulated_range": ranges[0],
+            "changed": float(after.mean()),
+            "changed_range": ranges[1],
+        }
+
+    def agreement(self, waits: FloatArray, members: IntArray) -> Agreement:
+        """Compare some jobs' waits in one of the replays with the recorded ones."""
+        return Agreement.of(self.jobs.recorded[members], waits[:, members])
+
+
+def known_at(workload: Workload, cut: int) -> Workload:
+    """Return what was known of a log at an instant.
+
+    Jobs submitted before it, of which those that ran then have the run time so far, and those that waited
+    their time limit, without a recorded wait.
+    """
+    rows = np.flatnonzero(workload.submit_time < cut)
+    part = workload.take(rows, name=f"{workload.name} to {cut}")
+    submit, wait, run = part.submit_time, part.wait_time, part.run_time
+    waiting = (wait < 0) | (submit + wait >= cut)
+    running = ~waiting & (run >= 0) & (submit + wait + run > cut)
+    columns = {name: column.copy() for name, column in part.columns.items()}
+    columns["run_time"][running] = (cut - submit - wait)[running]
+    columns["run_time"][waiting & (run >= 0)] = part.requested_time[waiting & (run >= 0)]
+    columns["wait_time"][waiting] = -1
+    for name in ("state", "status", "end_time", "used_memory", "average_cpu_time"):
+        if name in columns:
+            columns[name][waiting | running] = -1
+    return Workload(columns, part.name, None, part.machine_processors, part.header, part.names)
+
+
+def utilisation(jobs: LoggedJobs, processors: int) -> float:
+    """Return the share of the processors that the jobs had from the first submission to the last start."""
+    ran = [
+        (one.submit + wait, one.run_time if one.run_time < 1 << 24 else one.time_limit, one.cpus)
+        for one, wait in zip(jobs.requests, jobs.recorded.tolist(), strict=True)
+        if wait >= 0
+    ]
+    if not ran:
+        return np.nan
+    start, run, cpus = np.array(ran, dtype=np.float64).T
+    begin, end = min(one.submit for one in jobs.requests), start.max()
+    inside = np.minimum(start + run, end) - start
+    return float((inside * cpus).sum() / max(1.0, (end - begin) * processors))
+
+
+def diagnoses(
+    workload: Workload, jobs: LoggedJobs, processors: int, waits: FloatArray, *, partial: bool
+) -> Iterator[str]:
+    """Yield reasons why the waits of a log may not be those of a cluster.
+
+    Parameters
+    ----------
+    workload, jobs
+        The log, and those of its jobs that the cluster can run.
+    processors
+        Of the cluster.
+    waits
+        Replayed waits, shape (draws, jobs).
+    partial
+        True without a slurm.conf.
+    """
+    recorded = jobs.recorded[jobs.recorded >= 0]
+    if not len(recorded):
+        yield "the log records no waits: nothing can be compared"
+        return
+    used, mean = utilisation(jobs, processors), recorded.mean()
+    if (waits < _NO_WAIT).mean() > 0.99 and mean > 10 * _NO_WAIT:
+        yield (
+            f"nothing ever waits here, but the log's jobs waited {_hours(mean)} on average: "
+            "the machine is smaller than you say, or what they waited for is not in the log"
+        )
+    elif used < 0.5 and mean > 60 * _NO_WAIT and waits.mean() < 0.5 * mean:
+        yield (
+            f"{used:.0%} used beside a wait of {_hours(mean)}: the machine is smaller than you say, or jobs "
+            "waited for limits, licences or one part of it"
+        )
+    if used > 1:
+        yield f"the jobs used {used:.1f} times the processors there are: the machine is larger than you say"
+    contents = workload.contents
+    if contents.in_minutes:
+        yield "most jobs ran longer than their time limits, but not as minutes: the limits are in minutes"
+    elif contents.requests and contents.outlived > 0.2 * contents.requests:
+        yield f"{contents.outlived:,} of {contents.requests:,} jobs ran longer than their time limits"
+    if not contents.requests:
+        yield "the log has no time limits: what backfill did cannot be known"
+    elif contents.without_request > 0.1 * contents.jobs:
+        yield f"{contents.without_request:,} of {contents.jobs:,} jobs have no time limit"
+    held = int(contents.facts.get("holds", 0))
+    if held:
+        yield f"{held:,} jobs were held back for a while; their waits count from their release"
+    if partial:
+        yield (
+            "without a slurm.conf the machine is one pool under first come, first served: no partitions, "
+            "priorities or limits"
+        )
+        if len(np.unique(workload.column("partition"))) < 2 and len(np.unique(workload.user)) < 2:
+            yield "the log has neither users nor partitions: no priority or limit can be told from it"
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,389 @@
+"""Advice on a Slurm cluster: waits under another configuration, and the starts of pending jobs."""
+
+from __future__ import annotations
+
+import datetime
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gridtune.errors import SweepError
+from gridtune.report.answers import Answer
+from gridtune.report.card import Card, Change, compare_rows
+from gridtune.report.labels import count_text, interval_text, percent_text
+from gridtune.report.rankings.ranking import Verdict, plain
+from gridtune.report.tables import plain_table
+from gridtune.slurm.comparison import Comparison, LoggedJobs, logged_jobs, replayed_waits
+from gridtune.slurm.configuration import configuration_difference, read_cluster
+from gridtune.slurm.effective import Effective
+from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
+from gridtune.slurm.queue import TASK, read_queue
+from gridtune.workload.files import workload_of
+from gridtune.workload.formats.accounting.jobs import ALLOCATED_TO_REQUESTED
+from gridtune.workload.workload import Workload
+
+__all__ = ["Waits", "WhatIf", "waits", "whatif"]
+
+_METRIC = "wait_mean"
+#: Losers that the card names; the table has all of them.
+_NAMED = 4
+#: Nine replays in ten lie between these quantiles.
+_RANGE = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The effect of another configuration on the waits of a log's jobs.
+
+    Attributes
+    ----------
+    log
+        The log.
+    comparison
+        Simulated waits of its jobs that both configurations can run, before and after the change.
+    difference
+        Lines of `slurm.conf` that differ, with "-" or "+" in front.
+    not_modelled
+        Settings of the two configurations that are not modelled.
+    """
+
+    log: Workload
+    comparison: Comparison
+    difference: Sequence[str]
+    not_modelled: Sequence[str]
+
+    @property
+    def jobs(self) -> LoggedJobs:
+        """The jobs that both configurations can run."""
+        return self.comparison.jobs
+
+    @cached_property
+    def changes(self) -> Mapping[str, Change]:
+        """The effect on all jobs and on each class, by name; all of them share an error of 5 %."""
+        classes, (before, after) = self.comparison.classes, self.comparison.replicates
+        compared = compare_rows(after, before, self.comparison.correlation, comparisons=len(classes))
+        changes = {}
+        for number, one in enumerate(classes):
+            means = self.comparison.means(one.members)
+            old, new = means["simulated"], means["changed"]
+            effect = "not sure"
+            if compared.shown[number]:
+                effect = "worse" if new > old else "better"
+            numbers = {
+                name: plain(getattr(compared, name)[number])
+                for name in ("relative", "low", "high", "p_value")
+            }
+            changes[one.name] = Change(
+                metric=_METRIC,
+                unit="s",
+                jobs=one.name,
+                workload=self.log.name,
+                baseline=old,
+                mean=new,
+                effect=effect,
+                adverse=new > old,
+                **numbers,
+            )
+        return changes
+
+    @property
+    def card(self) -> Card:
+        """The answer, the classes that lose, and the settings that are not modelled."""
+        whole, *rest = self.changes.values()
+        verdict = {"worse": Verdict.WORSE, "better": Verdict.BETTER}.get(whole.effect, Verdict.UNSURE)
+        answer = Answer(_METRIC, self.log.name, "the change", verdict, self._text(whole))
+        return Card(answer, changes=rest, not_modelled=list(self.not_modelled))
+
+    def short_card(self) -> Card:
+        """Return the card with no more than the classes that lose most."""
+        card = self.card
+        losers = sorted(card.worse, key=lambda change: -(change.relative or 0))
+        return replace(card, changes=losers[:_NAMED]) if len(losers) > _NAMED else card
+
+    def _text(self, whole: Change) -> str:
+        jobs, before, after = self.jobs, self.comparison.before, self.comparison.after
+        low, high = np.quantile(after.mean(axis=1) / np.maximum(before.mean(axis=1), 1), _RANGE)
+        number = len(before) if jobs.replicate == "draw" else int(jobs.blocks.max()) + 1
+        interval = interval_text(whole.low, whole.high, percent_text) or "unknown"
+        verdict = {"worse": "They wait longer.", "better": "They wait less."}
+        text = (
+            f"The {len(jobs.requests):,} jobs of {self.log.name} would wait {whole.mean:,.0f} s on average "
+            f"instead of {whole.baseline:,.0f} s: {percent_text(whole.relative)} (95 % interval {interval} "
+            f"over {count_text(number, jobs.replicate)}; nine replays in ten "
+            f"{interval_text(low - 1, high - 1, percent_text)}). "
+            + verdict.get(whole.effect, "It is not sure that they wait longer or less.")
+        )
+        if jobs.replicate == "draw":
+            text += " The log is short: the interval covers random phases of the scheduler, not other weeks."
+        known = jobs.recorded >= 0
+        if known.any():
+            text += (
+                f" Their recorded mean wait is {jobs.recorded[known].mean():,.0f} s, the simulated one "
+                f"{before[:, known].mean():,.0f} s."
+            )
+        return text
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Return the numbers of each class, in seconds; nine replays in ten lie in a range."""
+        rows = {}
+        for one in self.comparison.classes:
+            change = self.changes[one.name]
+            rows[one.name] = {
+                **self.comparison.means(one.members),
+                "relative": change.relative,
+                "relative_interval": [change.low, change.high],
+                "effect": change.effect,
+            }
+        return rows
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and cells of the table of classes."""
+        heads = ["class", "jobs", "recorded", "as it runs", "changed", "difference", "95 % interval", "wait"]
+        rows = []
+        for name, row in self.rows().items():
+            seconds = (row[kind] for kind in ("recorded", "simulated", "changed"))
+            low, high = row["relative_interval"]
+            rows.append(
+                [
+                    name,
+                    f"{row['jobs']:,}",
+                    *("" if value is None else f"{value:,.0f}" for value in seconds),
+                    percent_text(row["relative"]),
+                    interval_text(low, high, percent_text),
+                    {"worse": "longer", "better": "shorter"}.get(row["effect"], row["effect"]),
+                ]
+            )
+        return heads, rows
+
+    def remarks(self) -> list[str]:
+        """Return a line on each group of jobs that is not replayed as it was recorded."""
+        lines = [f"{count:,} jobs {reason}" for reason, count in self.jobs.left_out.items()]
+        factor = self._factor()
+        if factor not in {None, 1.0}:
+            lines.append(f"allocated processors are {factor} × those requested")
+        return lines
+
+    def _factor(self) -> float | None:
+        """Return allocated over requested processors, where the log has both."""
+        if stated := self.log.header.get(ALLOCATED_TO_REQUESTED):
+            return float(stated[0])
+        columns = (self.log.column(f"{kind}_processors") for kind in ("allocated", "requested"))
+        allocated, requested = (column[self.jobs.rows] for column in columns)
+        known = (allocated > 0) & (requested > 0)
+        return round(float(allocated[known].sum() / requested[known].sum()), 3) if known.any() else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer in JSON's types."""
+        return {
+            "jobs": len(self.jobs.requests),
+            "left_out": self.jobs.left_out,
+            "processors_allocated_to_requested": self._factor(),
+            "draws": len(self.comparison.before),
+            "replicate": self.jobs.replicate,
+            **self.card.as_dict(),
+            "slurm_conf": list(self.difference),
+            "classes": self.rows(),
+        }
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.card.answer.text)}</p>{plain_table(*self.table())}"
+
+
+def whatif(
+    log: Workload | str | Path,
+    *,
+    slurm: str | Path,
+    change: Sequence[str] = (),
+    to: str | Path | None = None,
+    fit: str | Path | None = None,
+    draws: int = 20,
+    seed: int = 0,
+) -> WhatIf:
+    """Simulate the waits of a log's jobs under another configuration of Slurm.
+
+    A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
+    use the same ones. Intervals are over weeks, in a shorter log over days, and in a log of fewer than six
+    days over the draws alone.
+
+    Parameters
+    ----------
+    log
+        The jobs: a log, a file or a name that `gridtune traces list` shows.
+    slurm
+        Folder of slurm.conf and the files beside it.
+    change
+        Settings to change, such as bf_interval=120 or 'PartitionName=debug PriorityTier=2'.
+    to
+        Folder of another slurm.conf to compare with.
+    fit
+        File of fitted settings, as `gridtune slurm fit` writes it.
+    draws
+        Replays of each configuration.
+    seed
+        Seed of the draws.
+
+    Returns
+    -------
+    WhatIf
+        The change of the mean wait, of all jobs and by class.
+
+    Raises
+    ------
+    GridtuneError
+        If nothing is changed, or a file cannot be read.
+
+    Examples
+    --------
+    >>> gt.whatif("sacct.txt", slurm="/etc/slurm", change=["bf_interval=120"])  # doctest: +SKIP
+    """
+    if not change and to is None:
+        raise SweepError("nothing to change", hint="give --change SETTING or --to FOLDER")
+    folder, other = Path(slurm), Path(slurm if to is None else to)
+    effective = Effective() if fit is None else Effective.read(Path(fit))
+    workload = workload_of(log)
+    cluster, changed = read_cluster(folder), read_cluster(other, change)
+    jobs = logged_jobs(workload, cluster).able_in(changed)
+    before, after = (
+        replayed_waits(*effective.applied(one, jobs.requests), draws, seed) for one in (cluster, changed)
+    )
+    difference = configuration_difference(folder, other, change)
+    not_modelled = sorted({*cluster.not_modelled, *changed.not_modelled})
+    return WhatIf(workload, Comparison(jobs, before, after), difference, not_modelled)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Predicted starts of pending jobs.
+
+    Attributes
+    ----------
+    now
+        The instant of the prediction, on the clock of the cluster.
+    running
+        Number of running jobs.
+    pending
+        A row for each pending job, the likely first one first: job, user, partition, processors, the start
+        that Slurm plans, the likely start, and the ends of an interval that holds 80 % of starts.
+    held
+        Number of jobs that are held, by reason; they are not predicted.
+    not_modelled
+        Settings of the configuration that are not modelled.
+    """
+
+    now: str
+    running: int
+    pending: Sequence[Mapping[str, Any]]
+    held: Mapping[str, int]
+    not_modelled: Sequence[str]
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and cells of the table of pending jobs."""
+        heads = ["job", "user", "partition", "processors", "Slurm plans", "likely start", "80 % from", "to"]
+        rows = [
+            ["" if value is None else str(value).replace("T", " ")[:16] for value in row.values()]
+            for row in self.pending
+        ]
+        return heads, rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the prediction in JSON's types."""
+        return {
+            "now": self.now,
+            "running": self.running,
+            "held": dict(self.held),
+            "pending": list(self.pending),
+            "not_modelled": list(self.not_modelled),
+        }
+
+    def _repr_html_(self) -> str:
+        return plain_table(*self.table())
+
+
+def waits(
+    *,
+    squeue: str | Path,
+    slurm: str | Path,
+    log: Workload | str | Path | None = None,
+    now: datetime.datetime | None = None,
+    fit: str | Path | None = None,
+    draws: int = 50,
+    seed: int = 0,
+) -> Waits:
+    """Predict the starts of pending jobs, with intervals meant to hold 80 % of the starts.
+
+    The cluster is replayed from its present state. Run times are drawn from each user's past in the log, and
+    so are later jobs; no record after `now` is used. Without a log, all run times up to the limit are equally
+    likely.
+
+    Parameters
+    ----------
+    squeue
+        File with running and pending jobs, the output of the command in `gridtune slurm waits --help`.
+    slurm
+        Folder of slurm.conf and the files beside it.
+    log
+        The users' past, such as a dump of sacct.
+    now
+        Time at which squeue ran, on the clock of the cluster; by default from start and elapsed time of
+        running jobs.
+    fit
+        File of fitted settings, as `gridtune slurm fit` writes it.
+    draws
+        Number of replays.
+    seed
+        Seed of the draws.
+
+    Returns
+    -------
+    Waits
+        A row for each pending job.
+
+    Raises
+    ------
+    GridtuneError
+        If a file cannot be read, or the queue does not fit the configuration.
+
+    Examples
+    --------
+    >>> gt.waits(squeue="squeue.txt", slurm="/etc/slurm", log="sacct.txt")  # doctest: +SKIP
+    """
+    cluster = read_cluster(Path(slurm))
+    at = None if now is None else int(now.replace(tzinfo=datetime.UTC).timestamp())
+    queue = read_queue(Path(squeue), cluster, at)
+    past = Past(queue.now) if log is None else past_of(cluster, workload_of(log), queue.now)
+    effective = Effective() if fit is None else Effective.read(Path(fit))
+    cluster, _ = effective.applied(cluster, [*queue.pending, *(one for one, _, _ in queue.running)])
+    starts = forecast(cluster, queue.pending, queue.running, past, draws=draws, seed=seed)
+    ends = np.quantile(starts, [INTERVAL[0], 0.5, INTERVAL[1]], axis=0, method="nearest")
+    rows = []
+    for place in np.argsort(ends[1], kind="stable"):
+        job, (low, middle, high) = queue.pending[place], ends[:, place]
+        rows.append(
+            {
+                "job": _job_name(job.number),
+                "user": job.user,
+                "partition": ",".join(job.partitions),
+                "processors": job.cpus,
+                "slurm_plans": _moment(queue.planned.get(job.number)),
+                "start": _moment(middle),
+                "from": _moment(low),
+                "to": _moment(high),
+            }
+        )
+    return Waits(_moment(queue.now) or "", len(queue.running), rows, queue.held, cluster.not_modelled)
+
+
+def _job_name(number: int) -> str:
+    return str(number) if number < 1 << TASK else f"{number >> TASK}_{number & ((1 << TASK) - 1)}"
+
+
+def _moment(instant: float | None) -> str | None:
+    """Return an instant on the clock of the cluster; None for never."""
+    if instant is None or not np.isfinite(instant):
+        return None
+    return f"{datetime.datetime.fromtimestamp(int(instant), datetime.UTC):%Y-%m-%dT%H:%M:%S}"

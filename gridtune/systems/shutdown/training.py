@@ -1,0 +1,206 @@
+"""`shutdown/ppo`: PPO on a cluster's train days; one in ten is held out. Playing a trained policy on days.
+
+Imports nothing heavy, so the names of bundled policies are resolved without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gridtune.core.system import Measure, SystemParameters
+from gridtune.errors import PolicyError
+from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS, combine_days, measure_days
+from gridtune.systems.shutdown.parameters import CLUSTERS
+from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
+from gridtune.systems.shutdown.simulator.days import Days, build_days
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.systems.shutdown.simulator.state import FEATURES
+from gridtune.tracking import checkpoints
+from gridtune.training.ppo_training import (
+    EntropyWeight,
+    Environments,
+    PPOParameters,
+    PPOTraining,
+    Rate,
+    Schedule,
+    UnitInterval,
+)
+from gridtune.training.system import TRAINING_MEASURES, Count
+from gridtune.types import IntArray
+from gridtune.workload.files import WorkloadReference
+from gridtune.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from gridtune.training.networks import ActorCritic
+
+__all__ = ["ShutdownPPO", "ShutdownPPOParameters", "find_policy", "hold_out", "play_days"]
+
+#: Days that are simulated at once.
+_BATCH_DAYS = 256
+#: One train day in this many is held out for evaluation.
+HELD_OUT = 10
+#: Metrics of the held-out days with sampled actions; with the prefix `greedy_`, of the likeliest actions.
+_EVALUATED = ("score_per_day", "energy_waste_per_day", "switches_per_day", "stretch_mean", "qos_violations")
+
+
+class ShutdownPPOParameters(PPOParameters):
+    """The parameters of one training."""
+
+    trace: str = Field(description="the days: a folder or archive of logs", examples=["taurus_days"])
+    first: Count | None = Field(None, description="only the first N train days")
+    cluster: Literal["taurus", "orion", "graphite", "econome"] = Field(
+        "taurus", description="shape: 14 × 12, 4 × 12, 4 × 16 or 22 × 16 nodes × cores"
+    )
+    tau: Annotated[float, Field(ge=0)] = Field(
+        0.5, description="a job is late once it has waited this share of its walltime"
+    )
+    variant: Literal["paper", "exact"] = Field(
+        "paper", description="late jobs that the reward counts, see docs/shutdown.md"
+    )
+    network: Literal["paper", "recurrent", "mlp"] = Field(
+        "recurrent", description="network to train, see docs/agents.md"
+    )
+    frames: Count | None = Field(
+        None, description="with network=paper: observations read for each decision; default 20"
+    )
+    iterations: Count = Field(160, description="iterations of PPO, each an update from new days")
+    schedule: Schedule = 160
+    environments: Environments = 16
+    steps: Count = Field(1440, description="steps of each environment per iteration")
+    learning_rate: Rate = 5e-4
+    entropy_weight: EntropyWeight = 0.005
+    gamma: UnitInterval = Field(0.99, description="discount of a minute")
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> ShutdownPPOParameters:
+        if self.network != "paper":
+            self._refuse_idle([(("frames",), f"network={self.network}")])
+        return self
+
+    @property
+    def platform(self) -> Platform:
+        """The cluster."""
+        return Platform(*CLUSTERS[self.cluster])
+
+    @property
+    def reference(self) -> WorkloadReference:
+        """The days."""
+        return WorkloadReference(self.trace, days=True)
+
+
+_MEASURES: dict[str, Measure] = {name: SHUTDOWN_METRICS[name] for name in _EVALUATED}
+
+
+class ShutdownPPO(PPOTraining):
+    """PPO on a cluster's train days; one in ten is held out for evaluation."""
+
+    name: ClassVar[str] = "shutdown/ppo"
+    version: ClassVar[str] = "3"
+    Parameters: ClassVar[type[SystemParameters]] = ShutdownPPOParameters
+    objective: ClassVar[str] = "score_per_day"
+    metrics: ClassVar[Mapping[str, Measure]] = {
+        **_MEASURES,
+        **{f"greedy_{name}": measure for name, measure in _MEASURES.items()},
+        **TRAINING_MEASURES,
+    }
+
+    def split(self, parameters: ShutdownPPOParameters, log: Workload | None) -> tuple[Days, Days]:
+        """Return the days to train on, and those held out."""
+        assert log is not None
+        days = build_days(log)
+        train = np.flatnonzero(days.subset("train"))
+        return hold_out(days.take(train if parameters.first is None else train[: parameters.first]))
+
+    def env_maker(self, parameters: ShutdownPPOParameters, learned: Days) -> Callable[[int], Any]:
+        """Return the environments of the days to learn on."""
+        from gridtune.systems.shutdown.environment import ShutdownVectorEnv  # noqa: PLC0415 (gymnasium)
+
+        p = parameters
+        model: dict[str, Any] = {"platform": p.platform, "tau": p.tau, "variant": p.variant}
+        return partial(ShutdownVectorEnv, days=learned, copy=False, **model)
+
+    def scores(
+        self,
+        parameters: ShutdownPPOParameters,
+        network: ActorCritic,
+        held_out: Days,
+        rng: np.random.Generator,
+    ) -> Mapping[str, float]:
+        """Return the metrics of the held-out days, with sampled and with the likeliest actions."""
+        p, metrics = parameters, dict[str, float]()
+        for prefix, generator in (("", rng), ("greedy_", None)):
+            actions = play_days(network, held_out, p.platform, rng=generator, tau=p.tau)
+            results, _ = replay(held_out, p.platform, rule=actions, tau=p.tau, variant=p.variant)
+            measured = combine_days(measure_days(held_out, results, p.platform, tau=p.tau))
+            metrics |= {prefix + name: measured[name] for name in _EVALUATED}
+        return metrics
+
+
+def hold_out(days: Days, one_in: int = HELD_OUT) -> tuple[Days, Days]:
+    """Return the days to train on and those to evaluate on: every tenth one."""
+    held_out = np.arange(len(days)) % one_in == one_in - 1
+    if held_out.all() or not held_out.any():
+        raise PolicyError(f"{len(days)} days are too few to hold out one in {one_in}")
+    return days.take(~held_out), days.take(held_out)
+
+
+def find_policy(name: str | Path) -> Path:
+    """Return a policy's file; `taurus-lstm` is bundled. See `gridtune.tracking.checkpoints.find_policy`."""
+    bundled = Path(__file__).parent / "trained" / "shutdown-taurus-lstm.pt"
+    return checkpoints.find_policy(name, bundled={"taurus-lstm": bundled})
+
+
+def play_days(
+    network: ActorCritic,
+    days: Days,
+    platform: Platform | None = None,
+    *,
+    rng: np.random.Generator | None = None,
+    tau: float = 0.5,
+) -> IntArray:
+    """Return the policy's reservations: shape (days, minutes), int64, as `replay` takes them.
+
+    Parameters
+    ----------
+    network
+        The policy.
+    days, platform, tau
+        As of `gridtune.systems.shutdown.simulator.clusters.ClusterBatch`.
+    rng
+        Samples actions from the policy; without it, the likeliest action is taken.
+    """
+    import torch  # noqa: PLC0415 (slow to import)
+
+    from gridtune.training.acting import best_actions, draw  # noqa: PLC0415 (torch)
+
+    cluster = platform or Platform()
+    network = network.resized(cluster.nodes + 1)
+    if network.features != FEATURES:
+        raise PolicyError(f"a policy of {network.features} features cannot read the {FEATURES} of a cluster")
+    longest = int(days.minutes.max(initial=0))
+    reserved = np.zeros((len(days), longest), np.int64)
+    device = next(network.parameters()).device
+    for first in range(0, len(days), _BATCH_DAYS):
+        part = np.arange(first, min(first + _BATCH_DAYS, len(days)))
+        batch = ClusterBatch(days.take(part), cluster, count=len(part), tau=tau)
+        batch.reset(np.arange(len(part)))
+        with torch.no_grad():
+            memory = network.memory(len(part))
+            for minute in range(longest):
+                logits, _, memory = network.step(torch.from_numpy(batch.observations).to(device), memory)
+                if rng is None:
+                    actions = best_actions(logits, minute)
+                else:
+                    chance = torch.from_numpy(rng.random(len(part), np.float32)).to(device)
+                    actions, _ = draw(logits, chance, minute)
+                reserved[part, minute] = actions.cpu().numpy()
+                # A shorter day continues here; `replay` ends it in time.
+                batch.step(reserved[part, minute])
+    return reserved
