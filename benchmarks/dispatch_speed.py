@@ -25,7 +25,7 @@ from gridtune.systems.dispatch.simulator.replay import dispatch
 
 FACTORS = np.array(TABLE_1[:8])
 MACHINES = Machines(FACTORS, np.full(8, 2))
-LEARNERS = ("j48", "naive_bayes", "lwl", "boosting", "boosted_time")
+LEARNERS = ("j48", "naive_bayes", "lwl")
 PREDICTIONS = 2000
 
 
@@ -69,9 +69,6 @@ class _Stopwatch:
         if len(self.rows) < PREDICTIONS:
             self.rows.append(rows.copy())
         return self.learner.chances(rows)
-
-    def preference(self, rows: np.ndarray) -> np.ndarray:
-        return self.learner.preference(rows)
 
 
 def learned(name: str, jobs: DispatchJobs) -> list[str]:

@@ -15,9 +15,8 @@ import numpy as np
 
 from gridtune.systems.responsive.egee import TARGET_SHARES
 from gridtune.systems.responsive.metrics import measure_site
-from gridtune.systems.responsive.simulator.jobs import build_jobs
 from gridtune.systems.responsive.simulator.replay import Rule, replay
-from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.systems.responsive.simulator.site import SiteModel, build_jobs
 from gridtune.workload.describe import offered_load
 from gridtune.workload.generators import generate_workload
 

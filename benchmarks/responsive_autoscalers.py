@@ -3,13 +3,13 @@
     python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 24] [--keep FOLDER]
 
 Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
-with as make their load 0.56; and, with --weeks FILE, the AuverGrid site on 84 cores. The second half of each
-log is set aside. On the first half, gridtune's own search (Optuna's TPE, two objectives: W and cost) tunes
-each rule of the pool with --trials configurations, under the order `fair_index`; learned pools learn on the
-first quarter, and all are judged on the second. Of each rule, up to nine configurations that no other
-dominates go on to the second half, under every order; those of "best rule" are not dominated by any rule's.
-There, W at equal cost is interpolated between neighbours in cost; two policies are compared over the costs
-that both reach, up to 3 × the work. Intervals: over sites, and over days within the sites.
+with as make their load 0.56. The second half of each log is set aside. On the first half, gridtune's own
+search (Optuna's TPE, two objectives: W and cost) tunes each rule of the pool with --trials configurations,
+under the order `fair_index`; learned pools learn on the first quarter, and all are judged on the second. Of
+each rule, up to nine configurations that no other dominates are measured on the second half, under every
+order; those of "best rule" are not dominated by any rule's. There, W at equal cost is interpolated between
+neighbours in cost; two policies are compared over the costs that both reach, up to 3 × the work. Intervals:
+over sites, and over days within the sites.
 
 Finished sites are kept in --keep (results/responsive_autoscalers) and are not run again.
 """
@@ -51,7 +51,7 @@ MOST = 9
 GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
 LEARNED_ORDER = "improved"
-RULES = ("demand", "work", "keda", "slurm", "hpa")
+RULES = ("demand", "work", "keda")
 #: The largest cost over work that is compared, and what is: [over sites], W also [over days].
 DEAREST = 3.0
 COMPARED = ("responsiveness_mean", "interactive_wait_p95")
@@ -67,8 +67,6 @@ def dimensions(pool: str, cores: int) -> dict[str, Any]:
         "demand": {**headroom, **idle},
         "work": {**headroom, **idle, "drain": {"loguniform": [30, 7200]}},
         "keda": {"jobs_per_core": {"loguniform": [0.25, 2.0]}, **cooldown},
-        "slurm": idle,
-        "hpa": {"utilisation": {"uniform": [0.2, 0.95]}, **cooldown},
         "learned": {"quantile": {"uniform": [0.3, 0.999]}, "drain": {"loguniform": [30, 7200]}, **idle},
     }
     return {"floor": {"integer": [1, cores // 2]}, **of_rules[pool]}
@@ -279,7 +277,6 @@ def draw(sites: list[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--sites", type=int, nargs="*", default=sorted(SITES), help="partitions (all)")
-    parser.add_argument("--weeks", help="the archive of AuverGrid's weeks")
     parser.add_argument("--trials", type=int, default=24, help="configurations of each rule (24)")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no site after this many seconds")
     parser.add_argument("--figure", type=Path, help="draw W against cost here")
@@ -287,8 +284,6 @@ def main() -> None:
     options = parser.parse_args()
     lcg = {"trace": "lcg-2005", "clean": "default,drop_zero_run_time"}
     logs = {f"lcg_{site}": ({**lcg, "partition": site}, SITES[site]) for site in options.sites}
-    if options.weeks:
-        logs["auvergrid"] = ({"trace": options.weeks, "weeks": True}, 84)
     sites, begin = [], time.perf_counter()
     for name, (log, cores) in logs.items():
         file = options.keep / f"{name}.json"

@@ -19,14 +19,17 @@ import numpy as np
 
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.systems.responsive.learners import networks
-from gridtune.systems.responsive.learners.inputs import observed_model, shared_inputs
 from gridtune.systems.responsive.learners.networks import draw_network
-from gridtune.systems.responsive.learners.runs import fill_rows, new_learner_state
+from gridtune.systems.responsive.learners.runs import (
+    _fill_rows,
+    new_learner_state,
+    observed_model,
+    shared_inputs,
+)
 from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER, LearnerSettings
 from gridtune.systems.responsive.learners.training import play, train
 from gridtune.systems.responsive.simulator.candidates import count_candidates
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.site import SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 
 SHARES = np.array([0.53, 0.02, 0.17, 0.08, 0.01, 0.16, 0.03])
@@ -68,7 +71,7 @@ def decision(settings: LearnerSettings) -> float:
     rows, q = np.empty((WAITING, arrays.columns.size)), np.empty(WAITING)
 
     def decide() -> None:
-        fill_rows(site, learner, rows, count_candidates(site))
+        _fill_rows(site, learner, rows, count_candidates(site))
         networks.score_candidates(arrays, learner.state, rows, learner.scratch, q)
         networks.advance(arrays, learner.state, rows[int(np.argmax(q))], learner.scratch)
 
@@ -93,7 +96,7 @@ def main() -> None:
     for name, settings in kinds.items():
         for site, model in (("rigid", RIGID), ("elastic", ELASTIC)):
             rng = np.random.default_rng(1)
-            small = train(few, model, replace(settings, sweeps=1, probes=3), rng=rng)
+            small = train(few, model, replace(settings, sweeps=min(settings.sweeps, 1)), rng=rng)
             play(small, few, model)
             seconds = timed(lambda s=settings, m=model: train(jobs, m, s, rng=np.random.default_rng(1)))
             table.append([f"{name}, {site}", settings.sweeps, f"{seconds:.1f}"])

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from gridtune.gymnasium_registration import register_environments as _register_environments
+
 __version__ = "0.1.0"
 
 #: Public names and the modules they live in; `__all__`, `__getattr__` and the docs come from this table.
@@ -63,3 +65,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+_register_environments()

@@ -1,8 +1,8 @@
-"""Gymnasium environments of all systems; importing this module registers them.
+"""Gymnasium environments of all systems: their classes by name. Needs the extra `agents`.
 
-`gymnasium.make("gridtune/Shutdown-v0")` and `make_vec` find them then. With the module's name before theirs
-(`gridtune.environments:gridtune/Shutdown-v0`) no import is needed. Their classes can be imported from here
-too. Needs the extra `agents`.
+The bundled ones are registered by `import gridtune`. Importing this module registers those of other
+packages, too: with its name before theirs, as in `gridtune.environments:gridtune/Shutdown-v0`, no import is
+needed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ _CLASSES: dict[str, str] = {}
 
 for _system in SYSTEMS.values():
     for _name, _spec in _system.environments.items():
-        gymnasium.register(
-            id=f"gridtune/{_name}",
-            entry_point=_spec.entry_point,
-            vector_entry_point=_spec.vector_entry_point,
-        )
+        if f"gridtune/{_name}" not in gymnasium.registry:
+            gymnasium.register(
+                id=f"gridtune/{_name}",
+                entry_point=_spec.entry_point,
+                vector_entry_point=_spec.vector_entry_point,
+            )
         for _place in (_spec.entry_point, _spec.vector_entry_point):
             _module, _, _class = _place.partition(":")
             _CLASSES[_class] = _module

@@ -37,8 +37,7 @@ def main() -> None:
         "first": arguments.first,
         "site": arguments.site,
         "cores": arguments.cores,
-        "policy": "esn-counterfactual",
-        "variant": "improved",
+        "policy": "esn-sarsa",
         "held_out": 0.5,
     }
     with connected(arguments):

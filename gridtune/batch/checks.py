@@ -1,4 +1,4 @@
-"""What `simulate` refuses: policies that do not go together, and workloads that a machine cannot run."""
+"""The checks of `simulate`: policies that go together, and workloads that a machine can run."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from gridtune.arguments import require_number
 from gridtune.batch.policies import Backfilling
-from gridtune.batch.simulator.nodes import Nodes, new_nodes
+from gridtune.batch.simulator.nodes import PoweredNodes, new_nodes
 from gridtune.core.usage import NodePower, NodeStates
 from gridtune.errors import SimulationError
 
@@ -126,7 +126,7 @@ def power_policy(power: str | None, **options: Any) -> PowerPolicy | None:
 
 def nodes_of(
     policy: PowerPolicy | None, processors: int | Mapping[int, int], rule: Backfilling | None, jobs: int
-) -> Nodes | None:
+) -> PoweredNodes | None:
     """Return the nodes of a machine, all on and idle; None without a policy.
 
     Parameters
@@ -172,7 +172,7 @@ def nodes_of(
     )
 
 
-def collect_states(policy: PowerPolicy | None, nodes: Nodes | None, origin: int) -> NodeStates | None:
+def collect_states(policy: PowerPolicy | None, nodes: PoweredNodes | None, origin: int) -> NodeStates | None:
     """Return what the nodes went through in a simulation whose clock began at `origin`."""
     if policy is None or nodes is None:
         return None

@@ -28,9 +28,18 @@ from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.predictors.replayed import PredictedReplay, predicted_replay
-from gridtune.batch.simulator.events import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT, JobLog
-from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
+from gridtune.batch.simulator.events import (
+    JobLog,
+)
+from gridtune.batch.simulator.nodes import PoweredNodes, longest_boot_wait
 from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
+from gridtune.batch.simulator.reservations import (
+    BACKFILL,
+    EXTRA,
+    FROZEN,
+    PASS_PER_EVENT,
+    STRICT,
+)
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,
@@ -146,11 +155,11 @@ def simulate(
     noise
         For "noise": the standard deviation of the walltime's logarithm.
     predictor
-        A predictor's name, or what makes one: what jobs' `prediction` and `early_end` come from, durations of
-        rollouts and predicted walltimes (see `gridtune.batch.predictors`).
+        A predictor's name, or a function that makes one: the source of jobs' `prediction` and `early_end`, of
+        durations of rollouts and of predicted walltimes (see `gridtune.batch.predictors`).
     kill
-        Whether a job that reaches its walltime is killed. If not, it runs on, and the scheduler expects it to
-        end at any moment. "auto" decides from the whole log that the jobs are from: no if more than 1 % of
+        True: a job is killed at its walltime. False: it continues, and the scheduler expects it to end at any
+        moment. "auto" decides from the whole log that the jobs are from: no if more than 1 % of
         its jobs with a requested time outlived it by more than five minutes (`kills_jobs`).
     half_life
         Fair share: seconds after which past use counts half; with None it always counts in full.
@@ -213,10 +222,10 @@ def simulate(
     killing = kills_jobs(workload, kill)
     run = np.minimum(workload.run_time, estimates) if killing else np.ascontiguousarray(workload.run_time)
     known = _Known(run, estimates, _draw_lots(workload, policy.orders, rng))
-    nodes: Nodes | None = None
+    nodes: PoweredNodes | None = None
 
     def starts(jobs: Workload, index: IntArray | slice) -> IntArray:
-        """Return the starts of these jobs, whose rows in the workload are `index`."""
+        """Return the starts of these jobs; `index` has their rows in the workload."""
         nonlocal nodes
         nodes = nodes_of(power, sizes, policy.rule, len(workload))  # each replay begins with all nodes on
         if isinstance(sizes, int):
@@ -322,7 +331,7 @@ class _Known(NamedTuple):
 
 
 def _start_times(
-    workload: Workload, known: _Known, policy: _Policy, machine: int, nodes: Nodes | None
+    workload: Workload, known: _Known, policy: _Policy, machine: int, nodes: PoweredNodes | None
 ) -> IntArray:
     """Run the kernel that the policy needs, on a clock that starts at the first submission."""
     if len(workload) == 0:
@@ -395,7 +404,7 @@ def _new_predictions(
 def _plan_conservatively(
     log: JobLog,
     machine: int,
-    nodes: Nodes | None,
+    nodes: PoweredNodes | None,
     policy: _Policy,
     queue: QueueOrder,
     ranks: Callable[[QueueOrder], Int32Array],

@@ -1,4 +1,4 @@
-"""`shaken_metrics`: how far the metrics of one run are an accident of its log's exact submissions."""
+"""`shaken_metrics`: the spread of metrics when the submissions of a log are moved a little."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Spread:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The smallest and the largest: what a single run may give."""
+        """The smallest and the largest value of a single run."""
         return float(self.values.min()), float(self.values.max())
 
 

@@ -64,9 +64,7 @@ _GUESSED = {
 )
 @track_options
 @PLUGINS
-@click.option(
-    "--out", type=FILE, help="Write the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto)."
-)
+@click.option("--out", type=FILE, help="Write the schedule: .parquet or .csv (Batsim, evalys).")
 @click.option("--plot", type=FILE, help="Draw use and queue length (.png, .svg, .pdf).")
 @click.option("--gantt", type=FILE, help="Draw who ran where (.png, .svg, .pdf).")
 @JSON
@@ -92,7 +90,7 @@ def simulate(
     Examples:
       gridtune simulate traces/quickstart.swf.gz
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
-      gridtune simulate kth-sp2 --first 200 --gantt kth.png --out perfetto.json
+      gridtune simulate kth-sp2 --first 200 --gantt kth.png --out kth.parquet
       gridtune simulate kth-sp2 --repeats 10
       gridtune simulate kth-sp2 --order sjf --out schedule.parquet --gantt kth.png --track
       gridtune simulate kth-sp2 --power timeout --idle-timeout 300

@@ -40,7 +40,7 @@ def read_arrays(
     path
         The file.
     what
-        What it should hold, for messages.
+        The expected content, for messages.
     error
         What is raised if it does not.
     """

@@ -61,7 +61,6 @@ def run_sweep(
     tracking_uri: str | None = None,
     retry_failed: bool | Collection[str] = False,
     output: Output = "screen",
-    shuffle: int | None = None,
     executor: Executor | None = None,
 ) -> Study:
     """Run a search space, rank its configurations, write the report and track everything.
@@ -77,7 +76,7 @@ def run_sweep(
     directory
         As in `gridtune.sweep.run_space`; or a URL such as `s3://bucket/run`, where the journal is stored as
         the sweep goes on, and tables and figures at its end.
-    address, workers, retry_failed, shuffle, executor
+    address, workers, retry_failed, executor
         As in `gridtune.sweep.run_space`.
     tracking
         Whether to track in MLflow.
@@ -120,7 +119,7 @@ def run_sweep(
 
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
-            options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
+            options |= {"directory": folder, "retry_failed": retry_failed}
             study = _run(plan, tracker, progress, remote, show, **options)
         if console is not None and output == "screen":
             for line in () if study.tracking is None else study.tracking.lines:

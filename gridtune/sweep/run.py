@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import random
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -62,7 +61,6 @@ def run_space(
     observers: Sequence[SweepObserver] = (),
     stage: Stage | None = None,
     retry_failed: bool | Collection[str] = False,
-    shuffle: int | None = None,
     executor: Executor | None = None,
     shard: Shard | None = None,
     mirror: Callable[[bytes], None] | None = None,
@@ -91,8 +89,6 @@ def run_space(
     retry_failed
         Run cells again that failed, timed out or were lost; or only those of some of the states `failed`,
         `timed_out` and `lost`.
-    shuffle
-        Seed of a random order of the cells; results do not depend on it, which is what it is for.
     executor
         Where cells run; by default what the space's `resources` say. "ray": in workers. "inline": one after
         another in this process, without Ray. "auto": in this process while there are a few seconds of work,
@@ -156,7 +152,7 @@ def run_space(
             ShardFacts.of(shard, cells).write(folder)
             cells = shard.cells(cells)
         sweep = _Sweep(plan, cells, journal, observers, retry_failed)
-        sweep.run(runner, shuffle)
+        sweep.run(runner)
         runner.stage("writing results", 0)
         return sweep.end(folder / RESULTS_NAME, on_full, began)
 
@@ -199,9 +195,9 @@ class _Sweep:
         }
         self._ran = 0
 
-    def run(self, runner: SweepExecutor, shuffle: int | None) -> None:
+    def run(self, runner: SweepExecutor) -> None:
         """Run the cells that have no result."""
-        self._queue = queue = self._new_queue(runner.workers, shuffle)
+        self._queue = queue = self._new_queue(runner.workers)
         if isinstance(queue, AdaptiveQueue) and queue.search.warning:
             warnings.warn(queue.search.warning, GridtuneWarning, stacklevel=2)
         cells = queue.cells() if isinstance(queue, AdaptiveQueue) else self._cells
@@ -246,7 +242,7 @@ class _Sweep:
             observer.ended(result)
         return result
 
-    def _new_queue(self, workers: int, shuffle: int | None) -> BlockQueue:
+    def _new_queue(self, workers: int) -> BlockQueue:
         plan, finished, strategy = self._plan, self._finished, self._plan.space.strategy
         options: dict[str, Any] = {"workers": workers, "timeout": plan.space.timeout}
         if strategy.adaptive is not None:
@@ -255,11 +251,8 @@ class _Sweep:
                 plan, finished, recorded=journal.proposals, record=journal.append_proposals, **options
             )
         missing = [cell for cell in self._cells if cell.cell_id not in finished]
-        if shuffle is None:
-            places = plan.run_order(missing)
-            missing.sort(key=lambda cell: places[cell.cell_id])
-        else:
-            random.Random(shuffle).shuffle(missing)
+        places = plan.run_order(missing)
+        missing.sort(key=lambda cell: places[cell.cell_id])
         return BlockQueue(missing, **options)
 
     def _sweep_plan(self, folder: Path, before: Sequence[CellResult]) -> SweepPlan:

@@ -1,4 +1,4 @@
-"""`EnvironmentConformance`: what every Gymnasium environment of a system must do."""
+"""`EnvironmentConformance`: the tests of every Gymnasium environment of a system."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 
 from gridtune.core.compiled import source_stamp
 from gridtune.core.sources import import_closure, module_source
-from gridtune.systems.dispatch.dispatchers import decisions
+from gridtune.systems.dispatch.simulator import replay
 
 
 @pytest.fixture
@@ -199,9 +199,9 @@ def test_machine_code_of_two_processes_does_not_share_names(package: Path) -> No
 
 
 def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
-    index = decisions.next_decision._cache._cache_file._source_stamp
-    assert index[-1] == source_stamp(decisions.__name__)
-    modules = import_closure([decisions.__name__], module_source, late=False)
+    index = replay.next_decision._cache._cache_file._source_stamp
+    assert index[-1] == source_stamp(replay.__name__)
+    modules = import_closure([replay.__name__], module_source, late=False)
     assert {"gridtune.core.compiled", "gridtune.systems.dispatch.simulator.site"} <= modules.keys()
     assert not [name for name in modules if ".systems." in name and ".systems.dispatch" not in name]
 

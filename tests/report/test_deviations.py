@@ -53,7 +53,7 @@ def test_every_element_that_differs_is_a_deviation(name: str) -> None:
 
 def test_values_are_found_where_a_deviation_names_them() -> None:
     system = get_system("responsive")
-    assert value_in_code(system, "period") == 900
+    assert value_in_code(system, "split") == 0.5
     assert value_in_code(system, "gridtune.systems.responsive.metrics:LEFT_OUT") == 500
     assert value_in_code(system, "gridtune.systems.responsive.metrics:measure_site") is True
     space = "search_spaces/responsive_published.yaml"

@@ -20,7 +20,7 @@ from gridtune.errors import SweepError
 from gridtune.sweep import SweepPlan, SweepResult, plan_space, read_journal, run_space
 from gridtune.sweep.execution import executors
 from gridtune.sweep.execution.blocks import BlockQueue
-from gridtune.sweep.execution.executors import SweepExecutor, check_executor, run_inline, single_threaded
+from gridtune.sweep.execution.executors import SweepExecutor, _run_inline, check_executor, single_threaded
 from tests.sweep.spaces import content, runs_in, toy_space
 
 #: Parts of a result that may differ between two runs of the same cell.
@@ -248,7 +248,7 @@ def test_a_queue_that_deals_out_nothing_is_an_error_and_not_an_endless_loop() ->
         raise AssertionError
 
     with pytest.raises(SweepError, match="1 cells are left"):
-        run_inline(Stuck([], workers=1), never, sink=lambda results: None, busy=lambda number: None)
+        _run_inline(Stuck([], workers=1), never, sink=lambda results: None, busy=lambda number: None)
 
 
 def test_numerical_libraries_have_one_thread_as_in_a_worker() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import socket
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import ray
 from gridtune.errors import SweepError
 from gridtune.sweep import CellResult, SweepPlan, SweepResult, read_journal, run_space
 from gridtune.sweep.execution.cluster import ray_session
+from gridtune.sweep.space.plan import PlannedSpace
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration
@@ -130,7 +132,12 @@ def test_a_cell_that_hangs_is_ended_and_the_others_are_done(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("cluster")
-def test_results_do_not_depend_on_workers_or_order(tmp_path: Path) -> None:
+def test_results_do_not_depend_on_workers_or_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shuffled(places: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        values = list(places.values())
+        random.Random(1).shuffle(values)
+        return dict(zip(places, values, strict=True))
+
     space: dict[str, Any] = {
         "name": "same",
         "fixed": {"trace": "quickstart", "walltime": "noise", "noise": 0.5},
@@ -139,8 +146,10 @@ def test_results_do_not_depend_on_workers_or_order(tmp_path: Path) -> None:
         "objective": "wait_mean",
     }
     watch = Watch()
-    one = run_space(space, directory=tmp_path / "1", workers=1, shuffle=1, stage=watch.stage)
-    two = run_space(space, directory=tmp_path / "2", workers=2, shuffle=2)
+    one = run_space(space, directory=tmp_path / "1", workers=1, stage=watch.stage)
+    order = PlannedSpace.run_order
+    monkeypatch.setattr(PlannedSpace, "run_order", lambda plan, cells: shuffled(order(plan, cells)))
+    two = run_space(space, directory=tmp_path / "2", workers=2)
     assert watch.busiest == 1
     assert one.complete, one.results[0].error
     assert len({result.worker for result in one.results}) == 1

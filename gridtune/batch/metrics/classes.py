@@ -44,7 +44,16 @@ _SIGNS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
+    ast.In: np.isin,
+    ast.NotIn: lambda values, listed: np.isin(values, listed, invert=True),
 }
+#: A log to check conditions on.
+_NO_JOBS = Workload(
+    {
+        name: np.empty(0, np.int64)
+        for name in ("submit_time", "run_time", "requested_time", "requested_processors", "user", "group")
+    }
+)
 _LONGEST = 500
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _OF_CLASS = re.compile(r"([a-z][a-z0-9_]*)\[([^\]]*)\]")
@@ -65,15 +74,13 @@ def check_class(name: str, condition: str) -> None:
     if not _NAME.fullmatch(name):
         hint = "use small letters, digits, _ and -"
         raise MetricError(f"a class of jobs cannot be named {name!r}", hint=hint)
-    _read(condition)
+    class_members(condition, _NO_JOBS)
 
 
 def class_members(condition: str, workload: Workload) -> BoolArray:
     """Return which jobs of a workload are in a class, shape (jobs,)."""
-    names = {name: number for number, name in workload.partition_names.items()}
-    return np.broadcast_to(
-        np.asarray(_holds(_read(condition), workload, names), dtype=np.bool_), len(workload)
-    )
+    members = np.asarray(_holds(_read(condition), condition, workload), dtype=np.bool_)
+    return np.broadcast_to(members, len(workload))
 
 
 def default_classes(log: Workload) -> dict[str, str]:
@@ -101,7 +108,7 @@ def default_classes(log: Workload) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _read(condition: str) -> ast.expr:
-    """Return a condition's tree, its form checked."""
+    """Return the tree of a condition."""
     try:
         if len(condition) > _LONGEST:
             raise SyntaxError(f"it has more than {_LONGEST} characters")
@@ -109,74 +116,50 @@ def _read(condition: str) -> ast.expr:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as fault:
         reason = fault.msg if isinstance(fault, SyntaxError) else fault
         raise MetricError(f"the condition {condition!r} cannot be read: {reason}", hint=_HINT) from None
-    _check(tree, condition)
     return tree
 
 
 _HINT = "such as processors >= 32, or 600 <= run_time < 14400 and user == 7"
 
 
-def _check(node: ast.expr, text: str) -> None:
+def _holds(node: ast.expr, text: str, workload: Workload) -> Any:
+    """Return where a condition holds, a value for each job; refuse what is no condition."""
     if isinstance(node, ast.BoolOp):
-        for part in node.values:
-            _check(part, text)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        _check(node.operand, text)
-    elif isinstance(node, ast.Compare):
-        _check_comparison(node, text)
-    else:
+        combine = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+        return combine.reduce([_holds(part, text, workload) for part in node.values])
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return np.logical_not(_holds(node.operand, text, workload))
+    if not isinstance(node, ast.Compare):
         raise MetricError(f"{ast.unparse(node)!r} compares nothing (in {text!r})", hint=_HINT)
-
-
-def _check_comparison(node: ast.Compare, text: str) -> None:
     sides = [node.left, *node.comparators]
-    fields = [side.id for side in sides if isinstance(side, ast.Name) and side.id in _FIELDS]
-    words = [side.id for side in sides if isinstance(side, ast.Name) and side.id not in _FIELDS]
+    named = [side.id for side in sides if isinstance(side, ast.Name)]
+    fields, words = ([name for name in named if (name in _FIELDS) is known] for known in (True, False))
     if not fields or (words and fields != ["partition"]):
         unknown = words[0] if words else ast.unparse(node)
         hint = name_hint(unknown, _FIELDS) if words else f"the fields are {', '.join(_FIELDS)}"
         raise MetricError(f"a job has no field {unknown!r} (in {text!r})", hint=hint)
     for sign, side in zip(node.ops, node.comparators, strict=True):
-        listed = isinstance(sign, ast.In | ast.NotIn)
-        if listed != isinstance(side, ast.Tuple | ast.List) or not (listed or type(sign) in _SIGNS):
+        listed = isinstance(side, ast.Tuple | ast.List)
+        if type(sign) not in _SIGNS or listed != isinstance(sign, ast.In | ast.NotIn):
             raise MetricError(f"{ast.unparse(node)!r} is no comparison (in {text!r})", hint=_HINT)
-    for side in sides:
-        for value in side.elts if isinstance(side, ast.Tuple | ast.List) else [side]:
-            if not isinstance(value, ast.Name) and not _is_value(value):
-                raise MetricError(f"{ast.unparse(value)!r} is no number (in {text!r})", hint=_HINT)
+    values = [_values(side, text, workload) for side in sides]
+    pairs = zip(node.ops, values, values[1:], strict=False)
+    return np.logical_and.reduce([_SIGNS[type(sign)](left, right) for sign, left, right in pairs])
 
 
-def _is_value(node: ast.expr) -> bool:
-    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-    constant = node.operand if negative and isinstance(node, ast.UnaryOp) else node
-    kinds = int | float if negative else int | float | str
-    is_constant = isinstance(constant, ast.Constant) and isinstance(constant.value, kinds)
-    return is_constant and not isinstance(getattr(constant, "value", None), bool)
-
-
-def _holds(node: ast.expr, workload: Workload, names: Mapping[str, int]) -> Any:
-    """Return where a checked condition holds, a value for each job."""
-    if isinstance(node, ast.BoolOp):
-        combine = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-        return combine.reduce([_holds(part, workload, names) for part in node.values])
-    if isinstance(node, ast.UnaryOp):
-        return np.logical_not(_holds(node.operand, workload, names))
-    assert isinstance(node, ast.Compare)
-    sides = [_values(side, workload, names) for side in (node.left, *node.comparators)]
-    holds = []
-    for sign, left, right in zip(node.ops, sides, sides[1:], strict=False):
-        if isinstance(sign, ast.In | ast.NotIn):
-            holds.append(np.isin(left, right, invert=isinstance(sign, ast.NotIn)))
-        else:
-            holds.append(_SIGNS[type(sign)](left, right))
-    return np.logical_and.reduce(holds)
-
-
-def _values(node: ast.expr, workload: Workload, names: Mapping[str, int]) -> Any:
-    """Return a column, a number or a list of numbers; a partition that the log has not is no job's."""
+def _values(node: ast.expr, text: str, workload: Workload) -> Any:
+    """Return a column, a number or a list of numbers; no job is in a partition that the log has not."""
     if isinstance(node, ast.Tuple | ast.List):
-        return [_values(item, workload, names) for item in node.elts]
-    if isinstance(node, ast.Name):
-        return getattr(workload, _FIELDS[node.id]) if node.id in _FIELDS else names.get(node.id, np.nan)
-    value = ast.literal_eval(node)
-    return names.get(value, np.nan) if isinstance(value, str) else value
+        return [_values(item, text, workload) for item in node.elts]
+    if isinstance(node, ast.Name) and node.id in _FIELDS:
+        return getattr(workload, _FIELDS[node.id])
+    try:
+        value = node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+    except ValueError:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise MetricError(f"{ast.unparse(node)!r} is no number (in {text!r})", hint=_HINT)
+    if not isinstance(value, str):
+        return value
+    numbers = {name: number for number, name in workload.partition_names.items()}
+    return numbers.get(value, np.nan)

@@ -9,7 +9,7 @@ switched.
 
 *Least backlog.* The least work left over time that any schedule can reach, by a relaxation: jobs may be
 preempted, and each of a job's processors may run by itself, also at less than full speed. So job i is pᵢ
-tasks of rᵢ seconds that need not run together. What is left to do is least at every instant if the tasks with
+tasks of rᵢ seconds that need not run together. The work left is least at every instant if the tasks with
 the longest remaining times run (LRPT): then the k longest remaining times sum to no more than under any other
 schedule, for every k. For at rate min(k, m) this sum falls as fast as any schedule lets it, and arrivals keep
 the order of two such sums.
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridtune.batch.simulator.running import pop_row, push_row
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray
 
@@ -158,30 +159,16 @@ class _Groups(NamedTuple):
 
 @kernel()
 def _push(groups, key, width):
-    keys, widths, place = groups.keys, groups.widths, groups.state.count
+    push_row(groups.keys, groups.widths, groups.state.count, key, width)
     groups.state.count += 1
-    while place > 0 and keys[(place - 1) // 2] > key:
-        keys[place], widths[place] = keys[(place - 1) // 2], widths[(place - 1) // 2]
-        place = (place - 1) // 2
-    keys[place], widths[place] = key, width
 
 
 @kernel()
 def _pop(groups):
     """Remove the group with the smallest key; return its processors."""
-    keys, widths = groups.keys, groups.widths
+    first = groups.widths[0]
+    pop_row(groups.keys, groups.widths, groups.state.count)
     groups.state.count -= 1
-    size, first = groups.state.count, widths[0]
-    key, width = keys[size], widths[size]
-    place, child = 0, 1
-    while child < size:
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[child] >= key:
-            break
-        keys[place], widths[place] = keys[child], widths[child]
-        place, child = child, 2 * child + 1
-    keys[place], widths[place] = key, width
     return first
 
 

@@ -126,7 +126,7 @@ class Metric(Measure):
 
     @property
     def of_jobs(self) -> bool:
-        """Whether it is about the kept jobs alone, and so may be given for a class of them."""
+        """True if it is about the kept jobs alone, and so may be given for a class of them."""
         return self.family not in _OF_SYSTEM
 
     def __post_init__(self) -> None:

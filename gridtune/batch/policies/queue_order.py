@@ -75,7 +75,7 @@ class QueueOrder:
 
     @property
     def predicts(self) -> bool:
-        """Whether its score may depend on a predictor: unless its source shows that it does not."""
+        """True if its score may depend on a predictor: unless its source shows that it does not."""
         return not self.reads_only(frozenset(JobView._fields) - PREDICTED_FIELDS)
 
     def reads_only(self, fields: frozenset[str]) -> bool:
@@ -254,7 +254,7 @@ def _defaults(name: str, function: Callable[..., float]) -> dict[str, float]:
 def _check_fields(function: Callable[..., float]) -> None:
     """Refuse a function that reads a field which jobs do not have; the message names the line.
 
-    Without the source, this is left to the compiler, whose message is about types and its own files.
+    Without the source, the compiler refuses it, with a message about types and its own files.
     """
     tree, first_line = _source_tree(function)
     job = next(iter(inspect.signature(function).parameters), None)

@@ -101,7 +101,7 @@ class Rollout:
 
     @property
     def predicts(self) -> bool:
-        """Whether decisions may depend on a predictor."""
+        """True if decisions may depend on a predictor."""
         return self.durations == "predicted" or any(order.predicts for order in self.portfolio)
 
 

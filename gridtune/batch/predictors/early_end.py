@@ -37,7 +37,7 @@ _HOUR, _DAY = 3600, 86_400
 
 
 class _Owner:
-    """What is known of the ended jobs of a user, or of a kind of jobs of a user.
+    """Statistics of the ended jobs of a user, or of a kind of jobs of a user.
 
     Attributes
     ----------

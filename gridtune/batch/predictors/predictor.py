@@ -1,4 +1,4 @@
-"""Predictors: what a job may be expected to run, from its request and from jobs that have ended.
+"""Predictors of run times, from requests and from jobs that have ended.
 
 A predictor is told of each submission and each end as a replay comes to them, so it cannot know more than a
 scheduler does. `predictor` registers a class of one's own.
@@ -54,7 +54,7 @@ class PredictedJob(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What is expected of a job, given that it has run for `elapsed` seconds already."""
+    """The expectation of a job, given that it has run for `elapsed` seconds already."""
 
     #: Seconds that it runs altogether: the mean, and the quantiles of the levels `QUANTILES`.
     mean: float

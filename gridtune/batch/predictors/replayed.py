@@ -66,7 +66,7 @@ _SILENT = _Told(lambda *_: None)
 
 
 class PredictedReplay:
-    """What a predictor says of the jobs of one replay, kept up to date while a kernel plays it.
+    """The predictions of the jobs of one replay, kept up to date while a kernel plays it.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class PredictedReplay:
         Shape (n,), float64: the latest predictions of jobs that have been submitted; the mean is at most the
         walltime.
     watch
-        Shape (1,), int64: whether there is a predictor to be told.
+        Shape (1,), int64: 1 if there is a predictor to be told.
     tell
         What kernels call, a function of type `TELL`.
     memory

@@ -22,7 +22,7 @@ completion opens another round (completions, pass) of the same instant.
 start + 2 × (now - start). If the reservations leave no room for that, all waiting jobs are planned again, in
 queue order, around the running ones: a *replan*, the only case in which a reservation may move later.
 
-A compression looks only at the jobs that may move (`reservations.Movers`), which gives the same plan as to
+A compression looks only at the jobs that may move (`profile.Movers`), which gives the same plan as to
 look at all; under an order that changes only these are scored.
 
 References: D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; A. W. Mu'alem and D. G. Feitelson,
@@ -38,10 +38,10 @@ import numpy.typing as npt
 
 from gridtune.batch.simulator.events import JobLog
 from gridtune.batch.simulator.marks import is_marked, next_marked, unmark
-from gridtune.batch.simulator.nodes import Nodes, boot_wait, claim, vacate
-from gridtune.batch.simulator.reservations import (
+from gridtune.batch.simulator.nodes import PoweredNodes, boot_wait, claim, vacate
+from gridtune.batch.simulator.profile import (
     Movers,
-    Slots,
+    Profile,
     change,
     cut,
     disuse,
@@ -51,7 +51,7 @@ from gridtune.batch.simulator.reservations import (
     leave,
     move_to,
     new_movers,
-    new_slots,
+    new_profile,
     note_growth,
     place,
     refresh,
@@ -104,7 +104,7 @@ class _Plan(NamedTuple):
     processors: IntArray
     start: IntArray
     last: IntArray
-    slots: Slots
+    slots: Profile
     movers: Movers
     compress: bool
     queue: IntArray
@@ -113,7 +113,7 @@ class _Plan(NamedTuple):
     later: IntArray
     event: IntArray
     ending: IntArray
-    nodes: Nodes | None
+    nodes: PoweredNodes | None
     state: Any
 
 
@@ -203,7 +203,7 @@ def _extend(plan: _Plan, job: int, now: int) -> int:
 
 
 @kernel()
-def _lowest_free(slots: Slots, until: int) -> int:
+def _lowest_free(slots: Profile, until: int) -> int:
     slot = np.int64(slots.state.head)
     low: int = slots.free[slot]
     while slot >= 0 and slots.time[slot] < until:
@@ -226,7 +226,7 @@ def _complete(plan: _Plan, inputs: ScoreInputs | None, now: int) -> tuple[bool, 
     Returns
     -------
     early, conflict
-        Whether a job ended before its requested end; whether reservations are in the way of an extension
+        True if a job ended before its requested end; true if reservations are in the way of an extension
         (somewhere less than no processor is free).
     """
     slots, noting = plan.slots, plan.compress and plan.state.waiting > 0
@@ -426,7 +426,7 @@ def _run(submit: IntArray, promise: IntArray, columns: _Plan, score: Any, inputs
 def conservative_schedule(
     log: JobLog,
     machine: int,
-    nodes: Nodes | None,
+    nodes: PoweredNodes | None,
     rank: npt.NDArray[np.integer[Any]],
     compress: bool,
     score: Any = None,
@@ -464,7 +464,7 @@ def conservative_schedule(
     position = np.arange(n)
     if inputs is None:
         position[queue] = np.arange(n)
-    slots = new_slots(n, machine, int(log.submit[:1].sum()))
+    slots = new_profile(n, machine, int(log.submit[:1].sum()))
     movers = new_movers(position, log.processors, length, len(slots.time), listing=inputs is not None)
     jobs, later, last, promise = (np.empty(n, np.int64) for _ in range(4))
     log.start[:] = NEVER

@@ -16,16 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.events import (
-    BACKFILL,
-    EXTRA,
     STATE_FIELDS,
     JobLog,
     advance,
-    in_time,
     launch,
+)
+from gridtune.batch.simulator.reservations import (
+    BACKFILL,
+    EXTRA,
+    in_time,
     reserve_for_head,
 )
-from gridtune.batch.simulator.running import RUNNING, Running, read_requests
+from gridtune.batch.simulator.running import (
+    RUNNING,
+    Running,
+    read_requests,
+)
 from gridtune.core.compiled import bare, kernel, record_at, section
 from gridtune.types import AnyArray, Float32Array, FloatArray, Int8Array, IntArray
 
@@ -62,7 +68,7 @@ BACKFILL_MODE, EASY, PROTECT, BY_SUBMISSION = 1, 2, 4, 8
 
 
 class Settings(NamedTuple):
-    """What all machines share: processors, flags, jobs of a window, candidates, room for running jobs."""
+    """Settings of all machines: processors, flags, jobs of a window, candidates, room for running jobs."""
 
     processors: int
     flags: int
@@ -124,7 +130,7 @@ class _Window(NamedTuple):
 
 
 class _Machine(NamedTuple):
-    """One machine: a replay as `advance` takes it, whose queue is the window."""
+    """One machine: a replay as `advance` takes it; its queue is the window."""
 
     jobs: int
     flags: int

@@ -1,4 +1,4 @@
-"""Plain queueing and EASY backfilling from event to event, compiled: what all queue orders have in common.
+"""Plain queueing and EASY backfilling from event to event, compiled: the common part of all queue orders.
 
 A kernel (`ranked`, `scored`) hands `advance` its queue's part: the arrival of a job, the begin of its wait,
 a scheduling pass and the end of a job's use. The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are
@@ -12,39 +12,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.nodes import NEVER, Nodes, claim, start_of, vacate
+from gridtune.batch.simulator.nodes import NEVER, PoweredNodes, claim, vacate
+from gridtune.batch.simulator.reservations import FROZEN, PASS_PER_EVENT
 from gridtune.batch.simulator.running import (
     Running,
     add_running,
     empty_running,
-    overstayed,
     pop_ended,
-    read_requests,
     release_request,
-    reservation,
 )
 from gridtune.core.compiled import kernel
 from gridtune.types import IntArray
 
 __all__ = [
-    "BACKFILL",
-    "EXTRA",
-    "FROZEN",
-    "PASS_PER_EVENT",
     "STATE_FIELDS",
-    "STRICT",
     "JobLog",
     "advance",
-    "in_time",
     "launch",
     "new_replay",
-    "reserve_for_head",
-    "window",
     "with_queue",
 ]
-
-#: Flags of a run, or-ed together.
-BACKFILL, EXTRA, STRICT, FROZEN, PASS_PER_EVENT = 1, 2, 4, 8, 16
 
 #: The state of a run: free processors; waiting jobs; the head, a rank or a job (-1: none valid), with its
 #: reservation's shadow time and extra; the instant whose expected ends have been released (see `_complete`);
@@ -66,7 +53,7 @@ class JobLog(NamedTuple):
     start: IntArray
 
 
-class _Replay(NamedTuple):
+class _Simulation(NamedTuple):
     """The data of a run. The jobs wait in `queue`, which is the kernel's own."""
 
     jobs: int
@@ -74,22 +61,22 @@ class _Replay(NamedTuple):
     log: JobLog
     running: Running
     state: Any
-    nodes: Nodes | None
+    nodes: PoweredNodes | None
     queue: Any
 
 
-def new_replay(log: JobLog, machine: int, flags: int, nodes: Nodes | None, queue: Any) -> _Replay:
+def new_replay(log: JobLog, machine: int, flags: int, nodes: PoweredNodes | None, queue: Any) -> _Simulation:
     """Return a run of which nothing has happened yet."""
     jobs = len(log.submit)
     state = np.array((machine, 0, -1, 0, 0, -1, 0, 0, 0), _STATE)
-    return _Replay(jobs, flags, log, empty_running(min(machine, jobs) + 1), state, nodes, queue)
+    return _Simulation(jobs, flags, log, empty_running(min(machine, jobs) + 1), state, nodes, queue)
 
 
 @kernel(inline="always")
 def with_queue(replay, queue):
     """Return a run with another queue."""
     log, running, state = replay.log, replay.running, replay.state
-    return _Replay(replay.jobs, replay.flags, log, running, state, replay.nodes, queue)
+    return _Simulation(replay.jobs, replay.flags, log, running, state, replay.nodes, queue)
 
 
 @kernel(forceinline=True)
@@ -101,33 +88,6 @@ def launch(replay, job, now):
     state.free -= width
     state.turn += 1
     add_running(replay.running, start + log.run[job], state.turn, start + log.walltime[job], job, width)
-
-
-@kernel(inline="always")
-def window(replay, now):
-    """Return the longest walltime that does not reach beyond the head's reservation."""
-    return replay.state.shadow - now - (1 if replay.flags & STRICT else 0)
-
-
-@kernel(inline="always")
-def in_time(replay, job, now):
-    """Tell whether a job that fits would end by the head's reservation, were it started now."""
-    start = start_of(replay.nodes, replay.log.processors[job], now)
-    return replay.log.walltime[job] <= window(replay, start)
-
-
-@kernel(forceinline=True)
-def reserve_for_head(replay, head, job, now):
-    """Reserve for the job at the queue's head, unless its reservation still holds; return whether it does."""
-    log, state = replay.log, replay.state
-    frozen = replay.flags & FROZEN != 0
-    if head == state.head and (frozen or not overstayed(replay.running, log, now)):
-        return True
-    read_requests(replay.running, log)
-    shadow, spare = reservation(replay.running, now, state.free, log.processors[job])
-    state.head, state.shadow = head, shadow
-    state.spare = spare if replay.flags & EXTRA else 0
-    return False
 
 
 @kernel(forceinline=True)

@@ -1,4 +1,4 @@
-"""Forward simulations of waiting jobs, compiled: what an order would cost, were nobody else to come.
+"""Forward simulations of waiting jobs, compiled: the cost of an order if no further job is submitted.
 
 A *window* of waiting jobs is played from a decision on under EASY backfilling: jobs run as long as they
 request, running jobs end when they have requested, and no job arrives. Then the reservation of the blocked

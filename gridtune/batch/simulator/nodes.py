@@ -20,7 +20,7 @@ from gridtune.core.usage import NodeState
 from gridtune.types import Int8Array, Int32Array, IntArray
 
 __all__ = [
-    "Nodes",
+    "PoweredNodes",
     "boot_wait",
     "claim",
     "longest_boot_wait",
@@ -50,7 +50,7 @@ _SLEEPING, _SWITCHING_OFF = int(NodeState.SLEEPING), int(NodeState.SWITCHING_OFF
 _COMPUTING = int(NodeState.COMPUTING)
 
 
-class Nodes(NamedTuple):
+class PoweredNodes(NamedTuple):
     """The nodes, the cores that jobs hold, and the changes of state so far.
 
     Of a node: `free` cores, `busy` ones, when it is `ready` to compute, and `since` when it has been idle or,
@@ -93,7 +93,7 @@ def new_nodes(
     shutdown: int,
     reserve: int,
     longest: bool,
-) -> Nodes:
+) -> PoweredNodes:
     """Return nodes that are all on and idle since second 0.
 
     Parameters
@@ -114,7 +114,7 @@ def new_nodes(
     pieces = nodes * cores
     patience = NEVER if timeout is None else timeout
     state = np.array((nodes, cores, patience, boot, shutdown, reserve, longest, 0, 0, NEVER, 0), _STATE)
-    columns = Nodes(
+    columns = PoweredNodes(
         state=state,
         free=np.full(nodes, cores),
         busy=np.zeros(nodes, np.int64),
@@ -139,7 +139,7 @@ def new_nodes(
     return columns
 
 
-def longest_boot_wait(nodes: Nodes) -> int:
+def longest_boot_wait(nodes: PoweredNodes) -> int:
     """Return the most seconds for which a job can hold cores before its start: nodes may be switching off."""
     state = nodes.state
     return 0 if state["timeout"] == NEVER else int(state["boot"] + state["shutdown"])

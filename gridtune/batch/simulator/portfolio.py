@@ -1,7 +1,7 @@
 """The choice of an order of the waiting jobs, compiled: the one of a portfolio that is best played forward.
 
 The orders are tried on a window of the waiting jobs (`forward`), and the best may be improved by local
-search. Who replays a log keeps the list of the jobs that wait, and says what runs.
+search. The caller keeps the list of the jobs that wait, and notes the running ones.
 """
 
 from __future__ import annotations

@@ -13,17 +13,12 @@ import numpy as np
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.simulator.events import (
-    BACKFILL,
-    FROZEN,
     JobLog,
     advance,
-    in_time,
     launch,
     new_replay,
-    reserve_for_head,
-    window,
 )
-from gridtune.batch.simulator.nodes import Nodes
+from gridtune.batch.simulator.nodes import PoweredNodes
 from gridtune.batch.simulator.queues.ranked_queue import (
     RankedQueue,
     any_fits,
@@ -34,7 +29,14 @@ from gridtune.batch.simulator.queues.ranked_queue import (
     next_candidate,
     size_classes,
 )
-from gridtune.batch.simulator.running import overstayed
+from gridtune.batch.simulator.reservations import (
+    BACKFILL,
+    FROZEN,
+    in_time,
+    overstayed,
+    reserve_for_head,
+    window,
+)
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,
@@ -238,7 +240,7 @@ def ranked_schedule(
     log: JobLog,
     machine: int,
     flags: int,
-    nodes: Nodes | None,
+    nodes: PoweredNodes | None,
     rank: Int32Array,
     fill_rank: Int32Array | None,
     guard: int | None = None,

@@ -21,14 +21,12 @@ __all__ = [
     "drop_request",
     "empty_running",
     "insert_row",
-    "overstayed",
     "pop_ended",
     "pop_row",
     "push_row",
     "read_requests",
     "release_request",
     "remove_row",
-    "reservation",
     "some_within",
     "sort_rows",
 ]
@@ -266,24 +264,3 @@ def read_requests(running, log):
     running.state.left = 0
     if running.state.listed == UNLISTED:
         _list_requests(running, log)
-
-
-@kernel()
-def reservation(running, now, free, needed):
-    """Return (shadow, extra): when a job of `needed` processors can start, and what is free beside it.
-
-    A running job past its requested end is expected to end now.
-    """
-    shadow, available, place = now, free, 0
-    while available < needed or (place < running.state.listed and running.requested_end[place] <= shadow):
-        shadow = max(shadow, running.requested_end[place])
-        available += running.listed_width[place]
-        place += 1
-    return shadow, available - needed
-
-
-@kernel(forceinline=True)
-def overstayed(running, log, now):
-    """Tell whether some job runs past its requested end; `log` as for `read_requests`."""
-    read_requests(running, log)
-    return running.state.listed > 0 and running.requested_end[0] < now

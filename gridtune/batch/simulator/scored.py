@@ -17,19 +17,14 @@ from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.rollout import Rollout
 from gridtune.batch.predictors.replayed import PredictedReplay
 from gridtune.batch.simulator.events import (
-    BACKFILL,
-    FROZEN,
     JobLog,
     advance,
-    in_time,
     launch,
     new_replay,
-    reserve_for_head,
-    window,
     with_queue,
 )
 from gridtune.batch.simulator.forward import note_predicted, note_running
-from gridtune.batch.simulator.nodes import Nodes
+from gridtune.batch.simulator.nodes import PoweredNodes
 from gridtune.batch.simulator.portfolio import choose_sequence, new_waiting
 from gridtune.batch.simulator.queues.grouping import group_jobs, nobody
 from gridtune.batch.simulator.queues.scored_queue import (
@@ -49,7 +44,16 @@ from gridtune.batch.simulator.queues.scored_queue import (
     surely_best,
     with_references,
 )
-from gridtune.batch.simulator.running import read_requests
+from gridtune.batch.simulator.reservations import (
+    BACKFILL,
+    FROZEN,
+    in_time,
+    reserve_for_head,
+    window,
+)
+from gridtune.batch.simulator.running import (
+    read_requests,
+)
 from gridtune.batch.simulator.scores import (
     ScoreInputs,
     Undefined,
@@ -208,7 +212,7 @@ def scored_schedule(
     log: JobLog,
     machine: int,
     flags: int,
-    nodes: Nodes | None,
+    nodes: PoweredNodes | None,
     order: QueueOrder | Rollout,
     fill_order: QueueOrder | None,
     new_inputs: Callable[[], tuple[ScoreInputs, PredictedReplay]],

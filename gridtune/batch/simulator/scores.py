@@ -224,7 +224,7 @@ def note_submission(inputs, job, now):
 
 @kernel()
 def note_run_time(inputs, job, run, now):
-    """Tell the predictor, if any, how long a job has run that ends now."""
+    """Tell the predictor, if any, the run time of a job that ends now."""
     if inputs is None:
         return
     if inputs.watch[0]:
@@ -510,8 +510,8 @@ def _compile_checked(inner: Any, parameters: tuple[float, ...], view_of: Any) ->
 def _content_of(function: Any, settings: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return all that a function's machine code is made from, with settings of its own.
 
-    None if it needs more than numbers, functions that Python has built in, and modules of functions: what
-    else it refers to may change and its code not.
+    None if it needs more than numbers, functions that Python has built in, and modules of functions: other
+    things that it refers to may change while its code stays the same.
     """
     code, outer = function.__code__, function.__globals__
     values = {name: outer[name] for name in code.co_names if name in outer}

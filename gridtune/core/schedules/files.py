@@ -4,7 +4,6 @@
 | --- | --- | --- |
 | `.parquet` | a row per job, as `Schedule.to_table` | pandas, polars, DuckDB |
 | `.csv` | Batsim's `_jobs.csv` | Batsim's tools, evalys |
-| `.json`, `.json.gz` | Chrome's trace events | Perfetto (ui.perfetto.dev), chrome://tracing |
 
 `allocate_processors` assigns processors to jobs, for Gantt charts; schedules do not depend on it.
 """
@@ -14,16 +13,14 @@ from __future__ import annotations
 import csv
 import heapq
 import io
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.workload.formats.compression import open_for_writing
 
@@ -84,10 +81,6 @@ def _merge(free: list[tuple[int, int]], returned: list[tuple[int, int]]) -> list
     return merged
 
 
-#: Bars of a trace; with more a browser is too slow to be of use.
-MOST_BARS = 500_000
-
-_MICROSECONDS = 1_000_000
 #: Names of Batsim's final states.
 _FINAL_STATES = {"completed": "COMPLETED_SUCCESSFULLY", "killed": "COMPLETED_WALLTIME_REACHED"}
 
@@ -95,9 +88,8 @@ _FINAL_STATES = {"completed": "COMPLETED_SUCCESSFULLY", "killed": "COMPLETED_WAL
 def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) -> None:
     """Write a schedule in the format that the file's suffix names; completely or not at all.
 
-    Batsim's table and the trace say which processors each job had: the lowest that were free when it started,
-    since a schedule says only how many. Times are seconds on the workload's clock; the trace has them in
-    microseconds, as its format asks.
+    Batsim's table says which processors each job had: the lowest that were free when it started, since a
+    schedule says only how many. Times are seconds on the workload's clock.
 
     Parameters
     ----------
@@ -111,8 +103,7 @@ def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) ->
     Raises
     ------
     ScheduleError
-        If nothing is written under such a suffix, or a trace would have more than 500,000 bars (one for each
-        job and processor).
+        If nothing is written under such a suffix.
     """
     write = _WRITERS[check_suffix(path)]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,60 +170,9 @@ def _write_batsim(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -
     text.detach()
 
 
-def _write_trace(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
-    bars = int(jobs["processors"].to_numpy().sum())
-    if bars > MOST_BARS:
-        raise ScheduleError(
-            f"a trace of this schedule would have {bars:,} bars, one for each job and processor",
-            hint=f"at most {MOST_BARS:,}: select jobs, by --first, Workload.first or Workload.window",
-        )
-    text = io.TextIOWrapper(file, encoding="utf-8")
-    text.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-    text.write(",\n".join(json.dumps(event) for event in _trace_events(jobs, processors, name)))
-    text.write("\n]}\n")
-    text.flush()
-    text.detach()
-
-
-def _trace_events(jobs: pa.Table, processors: int, name: str) -> Iterator[dict[str, Any]]:
-    """Yield names, a bar for each job and processor, and curves of use and queue length."""
-    yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": name}}
-    for processor in range(processors):
-        title = {"name": f"processor {processor}"}
-        yield {"ph": "M", "pid": 1, "tid": processor + 1, "name": "thread_name", "args": title}
-    for row, ranges in zip(_rows(jobs), allocate_processors(jobs, processors), strict=True):
-        bar = {
-            "ph": "X",
-            "pid": 1,
-            "name": f"job {row['job_id']}",
-            "cat": row["state"],
-            "ts": row["start_time"] * _MICROSECONDS,
-            "dur": (row["end_time"] - row["start_time"]) * _MICROSECONDS,
-            "args": {key: row[key] for key in ("user", "processors", "wait_time", "walltime", "state")},
-        }
-        for first, last in ranges:
-            for processor in range(first, last + 1):
-                yield {**bar, "tid": processor + 1}
-    submit, start, end = (jobs[f"{event}_time"].to_numpy() for event in ("submit", "start", "end"))
-    yield from _curve("processors in use", step_function(start, end, jobs["processors"].to_numpy()))
-    yield from _curve("jobs waiting", step_function(submit, start, np.ones(len(start), np.int64)))
-
-
-def _curve(name: str, function: StepFunction) -> Iterator[dict[str, Any]]:
-    for time, value in zip(function.times.tolist(), np.asarray(function.values).tolist(), strict=True):
-        yield {"ph": "C", "pid": 1, "name": name, "ts": time * _MICROSECONDS, "args": {"value": value}}
-
-
-def _rows(jobs: pa.Table) -> Iterator[dict[str, Any]]:
-    for batch in jobs.to_batches(max_chunksize=10_000):
-        yield from batch.to_pylist()
-
-
 _WRITERS: dict[str, Callable[[pa.Table, int, str, IO[bytes]], None]] = {
     ".parquet": _write_parquet,
     ".csv": _write_batsim,
-    ".json": _write_trace,
-    ".json.gz": _write_trace,
 }
 #: What a schedule can be written as, by the file's suffix.
 _SUFFIXES = tuple(_WRITERS)

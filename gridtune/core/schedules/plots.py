@@ -1,4 +1,4 @@
-"""Figures of schedules: how full the machine is, how long the queue, and which job ran where."""
+"""Figures of schedules: use of the machine, length of the queue, and the place of each job."""
 
 from __future__ import annotations
 

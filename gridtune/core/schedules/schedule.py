@@ -149,13 +149,12 @@ class Schedule:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the schedule to a file, and return its path.
 
-        By its suffix it is Parquet (`.parquet`), Batsim's table (`.csv`) or a trace for Perfetto (`.json`,
-        `.json.gz`).
+        By its suffix it is Parquet (`.parquet`) or Batsim's table (`.csv`).
 
         Raises
         ------
         ScheduleError
-            If the suffix is another, or the schedule is too large for a trace.
+            If the suffix is another.
         """
         from gridtune.core.schedules.files import write_schedule  # noqa: PLC0415 (pyarrow)
 

@@ -23,7 +23,6 @@ __all__ = [
     "Stage",
     "SweepExecutor",
     "check_executor",
-    "run_inline",
 ]
 
 #: Where cells run: in this process, on Ray, or "auto": here while that is sooner.
@@ -196,7 +195,7 @@ class SweepExecutor:
         marker.touch()
         try:
             with single_threaded():
-                run_inline(
+                _run_inline(
                     queue,
                     lambda cell: run_one(cell, system, load),
                     sink=sink,
@@ -239,7 +238,7 @@ class SweepExecutor:
 _STEP_SECONDS = 0.1
 
 
-def run_inline(
+def _run_inline(
     queue: BlockQueue,
     run: Callable[[Cell], CellResult],
     *,

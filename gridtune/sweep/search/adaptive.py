@@ -1,4 +1,4 @@
-"""`LockstepSearch`: an adaptive search whose course depends on results alone, never on who was faster.
+"""Adaptive searches, whose course depends on results alone and not on the speed of workers.
 
 A number of *slots*, the strategy's `parallel`, take turns. Each has a trial; at its turn the result of the
 trial's step is given to the scheduler, and what the scheduler decides takes effect: the trial goes on, is
@@ -35,13 +35,13 @@ from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points
 from gridtune.training.system import HISTORY, with_segment
 
-__all__ = ["AdaptiveQueue", "LockstepSearch"]
+__all__ = ["AdaptiveQueue"]
 
 #: Takes proposals that are new, before their cells run.
 Record = Callable[[Sequence[Mapping[str, Any]]], None]
 
 
-class LockstepSearch:
+class _LockstepSearch:
     """The trials of an adaptive strategy, in an order that results decide.
 
     Parameters
@@ -404,7 +404,7 @@ class LockstepSearch:
 
 
 class AdaptiveQueue(BlockQueue):
-    """Deals out the cells of a `LockstepSearch`, those of each step as soon as the search has come to it.
+    """Deals out the cells of a `_LockstepSearch`, those of each step as soon as the search has come to it.
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ class AdaptiveQueue(BlockQueue):
         super().__init__([], workers=workers, timeout=timeout)
         #: The results there are, by cell id.
         self.results: dict[str, CellResult] = dict(finished)
-        self.search = LockstepSearch(planner, self.results, recorded=recorded, record=record)
+        self.search = _LockstepSearch(planner, self.results, recorded=recorded, record=record)
         #: Ids of the cells that were added to those that wait.
         self._added: set[str] = set()
         self._add_cells()

@@ -20,7 +20,7 @@ from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.intervals import mean_interval
 from gridtune.types import FloatArray
 
-__all__ = ["Constraint", "Kept", "Margin", "constraints_of"]
+__all__ = ["Constraint", "Kept", "constraints_of"]
 
 _FORM = re.compile(r"(<=|>=)\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(?:([x×*])\s*baseline)?")
 #: The resampling is always the same, so that a search proposes the same again.
@@ -42,7 +42,7 @@ class Kept(StrEnum):
         return max(states, key=list(cls).index, default=cls.YES)
 
 
-class Margin(NamedTuple):
+class _Margin(NamedTuple):
     """What configurations come to beside a bound, and 95 % intervals of it.
 
     Attributes
@@ -120,7 +120,7 @@ class Constraint:
     def __str__(self) -> str:
         return f"{self.metric} {self.sign} {self.bound:g}{' x baseline' if self.of_baseline else ''}"
 
-    def margin(self, values: FloatArray, base: FloatArray, *, windows: bool = False) -> Margin:
+    def margin(self, values: FloatArray, base: FloatArray, *, windows: bool = False) -> _Margin:
         """Return what configurations come to beside the bound.
 
         Parameters
@@ -149,7 +149,7 @@ class Constraint:
             wider = np.array([widening(int(n), correlation, _LEVEL) for n in counts])
             interval = mean_interval(values, confidence=_LEVEL)
             value, low, high = means, *(means + wider * (end - means) for end in interval)
-        return Margin(value, low, high, self.bound - 1.0 if self.of_baseline else self.bound, self.sign)
+        return _Margin(value, low, high, self.bound - 1.0 if self.of_baseline else self.bound, self.sign)
 
 
 def constraints_of(subject_to: Mapping[str, Any]) -> list[Constraint]:

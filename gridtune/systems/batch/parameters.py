@@ -401,7 +401,7 @@ class BatchParameters(Selection):
 
     @property
     def draws_numbers(self) -> bool:
-        """Whether a replay may depend on random numbers; an order without source may."""
+        """True if a replay may depend on random numbers; an order without source may."""
         orders = [get_order(text, self.coefficients) for text in (self.order, self.fill_order) if text]
         read = [order.fields for order in orders]
         drawn = self.noise or self.shake or self.copy_probability or self.policy == "ppo"

@@ -59,7 +59,7 @@ DEVIATIONS = (
         "section 2.3.1, second statement",
         "the most tardy job of the most tardy queue, as the section says first",
         "The section contradicts itself; tabu search, whose place the learner takes, does the first.",
-        {"gridtune.systems.dispatch.dispatchers.decisions:next_repair": True},
+        {"gridtune.systems.dispatch.simulator.replay:next_repair": True},
     ),
     Deviation(
         "ALEA's generator of jobs, and the benchmark's lengths and load",

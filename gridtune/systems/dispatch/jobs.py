@@ -18,7 +18,7 @@ from gridtune.types import IntArray
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["batch_starts", "log_part", "make_jobs", "make_machines"]
+__all__ = ["log_part", "make_jobs", "make_machines"]
 
 #: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
 _STRETCH, _RESERVE = 3.0, 1.5
@@ -58,16 +58,15 @@ def make_jobs(
     arrivals, lengths, errors, deadlines = streams
     if log is None:
         submit, length, batch = _drawn(p, arrivals, lengths)
-        estimate, user = length, None
+        estimate = length
     else:
         submit, length, batch, estimate = _of_log(p, log)
-        user = np.unique(log.user[: len(batch)], return_inverse=True)[1].astype(np.int64)
     if p.estimate_error:
         factor = np.exp(p.estimate_error * errors.standard_normal(len(estimate)))
         estimate = np.rint(estimate * factor)
     estimate = np.maximum(1, estimate).astype(np.int64)
     spare = np.rint(p.slack * deadlines.random(len(estimate)) * estimate).astype(np.int64)
-    jobs = DispatchJobs(submit, length, estimate, submit + estimate + spare, batch, user)
+    jobs = DispatchJobs(submit, length, estimate, submit + estimate + spare, batch)
     if p.first is not None:
         jobs = jobs.take(np.arange(len(jobs)) < (batch < 0).sum() + p.first)
     return jobs
@@ -77,7 +76,7 @@ def make_machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Gene
     """Return the machines, with their changes; `rng` draws failures."""
     changes = Changes()
     if p.change_after and p.changed_factors is not None:
-        changes += Changes.of_speeds(int(batch_starts(p)[p.change_after]), p.changed_factors)
+        changes += Changes.of_speeds(int(_batch_starts(p)[p.change_after]), p.changed_factors)
     if p.mean_up is not None and p.mean_down is not None:
         horizon = int(jobs.submit.max(initial=0))
         changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)
@@ -90,7 +89,7 @@ def log_part(p: DispatchParameters, log: Workload) -> Workload:
     return workload if p.window is None else workload.part(p.window)
 
 
-def batch_starts(p: DispatchParameters) -> IntArray:
+def _batch_starts(p: DispatchParameters) -> IntArray:
     """Return the second at which each batch of drawn jobs begins: shape (batches,).
 
     A batch lasts three times as long as its arrivals, as in the paper; under a load above 2 longer, so that
@@ -120,7 +119,7 @@ def _drawn(
     learning = _span(p, p.learning_jobs, p.learning_offered_load or p.offered_load)
     parts = [(0, p.learning_jobs, learning if p.learning_offered_load else learning * _STRETCH)]
     own = _span(p, p.batch_jobs, p.offered_load)
-    parts += [(start, p.batch_jobs, own) for start in batch_starts(p).tolist()]
+    parts += [(start, p.batch_jobs, own) for start in _batch_starts(p).tolist()]
     submit = np.concatenate(
         [start + np.sort(arrivals.integers(0, max(1, round(span)), jobs)) for start, jobs, span in parts]
     )

@@ -11,7 +11,7 @@ from gridtune.core.system import Count, LogParameters, Window
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
 from gridtune.workload.files import WorkloadReference
 
-__all__ = ["SELECTED", "SIMPLE", "TABLE_1", "DispatchParameters", "InstanceParameters"]
+__all__ = ["SIMPLE", "TABLE_1", "DispatchParameters", "InstanceParameters"]
 
 #: Rules that look at queues only.
 SIMPLE = ("random", "round_robin", "first_available")
@@ -37,13 +37,10 @@ Factors = Annotated[
 ]
 #: Learners that need no training, and no learner.
 _UNTRAINED = ("none", "drain")
-#: Learners whose settings are selected, and those that get speeds as attributes.
-SELECTED = ("j48", "naive_bayes", "lwl")
-_INFORMED = ("boosting", "boosted_time", "drain")
 #: Parameters of the decisions of rules and learners.
 _OF_RULES = (
-    *("mode", "rule", "learner", "set_aside", "order", "lookahead", "speeds", "by_user", "forget"),
-    *("repair_every", "repair_steps", "refresh", "refresh_on", "memory", "reselect", "selection_jobs"),
+    *("mode", "rule", "learner", "order", "speeds", "forget"),
+    *("repair_every", "refresh", "refresh_on", "memory", "reselect", "selection_jobs"),
     *("attributes", "select_attributes", "candidates", "lwl_jobs", "lwl_selection_jobs"),
 )
 Number = Annotated[int, Field(ge=0)]
@@ -112,10 +109,10 @@ class DispatchParameters(InstanceParameters):
         "Common": ("trace", "mode", "rule", "learner", "order", "offered_load", "factors", "batches"),
         "Jobs and machines": (
             *("clean", "first", "window", "batch_jobs", "learning_jobs", "learning_offered_load"),
-            *("mean_length", "slack", "estimate_error", "by_user", "cpus", "changed_factors"),
-            *("change_after", "mean_up", "mean_down"),
+            *("mean_length", "slack", "estimate_error", "cpus", "changed_factors", "change_after"),
+            *("mean_up", "mean_down"),
         ),
-        "Rules": ("set_aside", "lookahead", "speeds", "repair_every", "repair_steps"),
+        "Rules": ("speeds", "repair_every"),
         "Trained policy": ("policy", "checkpoint"),
         "Learning": (
             *("refresh", "refresh_on", "memory", "attributes", "select_attributes", "candidates", "reselect"),
@@ -133,12 +130,6 @@ class DispatchParameters(InstanceParameters):
         None,
         serialization_alias="learning_load",
         description="the same for the learning jobs; default: a third of `offered_load`",
-    )
-
-    by_user: bool = Field(
-        False,
-        description="with a trace: decide by the mean run time of the last two ended jobs of the same user, "
-        "where that is less than the estimate",
     )
 
     changed_factors: Factors | None = Field(
@@ -175,24 +166,16 @@ class DispatchParameters(InstanceParameters):
         "it dispatches the learning jobs, and all jobs until something is learned; the learner drain needs "
         "no rule. Default: erd with mode=direct, else random",
     )
-    learner: Literal["none", "j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"] = Field(
+    learner: Literal["none", "j48", "naive_bayes", "lwl", "drain"] = Field(
         "none",
-        description="j48, naive_bayes, lwl: the paper's classifiers; boosting: histogram gradient boosting; "
-        "boosted_time: a model of the time to completion; drain: learned machine speeds and their queues",
-    )
-    set_aside: bool = Field(
-        False,
-        description="with mode=assist: send a job that will probably be late everywhere where it ends last",
+        description="j48, naive_bayes, lwl: the paper's classifiers; drain: learned machine speeds and their "
+        "queues",
     )
     order: Order | None = Field(
         None,
         description="with mode=direct or rule=shared_queue: how queues are ordered; atc (apparent "
         "tardiness cost): of the learners only drain has it; default: shortest with rule=shared_queue, "
         "else fifo",
-    )
-    lookahead: Annotated[float, Field(gt=0, le=1000)] = Field(
-        2.0,
-        description="k of the apparent tardiness cost: how many mean run times ahead a deadline counts",
     )
     speeds: Speeds | None = Field(
         None,
@@ -206,7 +189,6 @@ class DispatchParameters(InstanceParameters):
         "(among learning jobs tabu search, with edd and erd); 0 for none; default: 10 with mode=direct "
         "unless the learner is drain, else 0",
     )
-    repair_steps: Number = Field(10, description="steps of one repair")
     refresh: Number = Field(
         100,
         description="jobs between refreshes of the learner; 0: it learns once, after the learning jobs",
@@ -265,8 +247,6 @@ class DispatchParameters(InstanceParameters):
                 f"with refresh=0 and learning_jobs=0 the learner {self.learner} would never learn: "
                 "set one of them"
             )
-        if self.set_aside and self.mode != "assist":
-            raise ValueError(f"set_aside=true has no effect with mode={self.mode}")
         if self.order is not None and self.mode != "direct" and self.rule != "shared_queue":
             raise ValueError(
                 f"order={self.order} has no effect with mode={self.mode} and rule={self.base_rule}"
@@ -290,20 +270,12 @@ class DispatchParameters(InstanceParameters):
         learner = f"learner={self.learner}"
         if self.mode == "direct" and self.learner == "drain":
             yield ("rule",), f"mode=direct and {learner}"
-        if not self.repairs:
-            yield ("repair_steps",), "no repairs (repair_every)"
-        if "atc" not in (self.rule, self.order):
-            yield ("lookahead",), f"rule={self.base_rule} and order={self.queue_order}"
-        if self.base_rule in SIMPLE and not self.repairs and self.learner == "none":
-            yield ("by_user",), f"rule={self.base_rule}: no decision depends on estimates"
-        if self.rule == "shared_queue" and self.queue_order in {"fifo", "due_date"}:
-            yield ("by_user",), f"order={self.order}: no decision depends on estimates"
         if not self._predicts:
             rule = f"mode={self.mode}, rule={self.base_rule} and {learner}"
             yield ("speeds", "forget"), f"{rule}: no prediction depends on speeds"
         elif self.believed_speeds != "learned":
             yield ("forget",), f"speeds={self.believed_speeds}"
-        if self.learner not in SELECTED:
+        if self.learner in _UNTRAINED:
             yield ("reselect", "selection_jobs", "attributes", "select_attributes"), learner
         if self.learner == "lwl":
             yield ("selection_jobs",), f"{learner}, which has lwl_selection_jobs"
@@ -317,7 +289,7 @@ class DispatchParameters(InstanceParameters):
     @property
     def _predicts(self) -> bool:
         """True if a decision or an attribute depends on the believed speeds."""
-        return self.base_rule not in SIMPLE or self.repairs > 0 or self.learner in _INFORMED
+        return self.base_rule not in SIMPLE or self.repairs > 0 or self.learner == "drain"
 
     @property
     def base_rule(self) -> Rule:
@@ -365,8 +337,6 @@ class DispatchParameters(InstanceParameters):
             raise ValueError(f"{len(self.changed_factors)} changed factors for {len(self.factors)} machines")
         if (self.mean_up is None) != (self.mean_down is None):
             raise ValueError("mean_up and mean_down must both be set")
-        if self.by_user and self.trace is None:
-            raise ValueError("by_user=true needs a trace: drawn jobs have no users")
         if self.window is not None and self.trace is None:
             raise ValueError(f"window={self.window} has no effect without a trace")
         if self.change_after and self.trace is not None:

@@ -55,9 +55,7 @@ _IN_TIME, _IN_TIME_ALONE = "in_time_by_batch", "reference_in_time_by_batch"
 
 def _assisted(rule: str, learner: str, metric: str = "relative_in_time_median", **options: Any) -> Reading:
     """Return a metric of a selector with an assistant, as a rule over that of the selector alone."""
-    where: dict[str, Any] = {"mode": "assist", "rule": rule, "learner": learner, "set_aside": None}
-    if learner in {"naive_bayes", "drain"}:
-        where["set_aside"] = False
+    where: dict[str, Any] = {"mode": "assist", "rule": rule, "learner": learner}
     return Reading("assist", metric, where, **options)
 
 
@@ -467,7 +465,6 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                     "search_spaces/dispatch_assist.yaml",
                     quick={
                         "learner": ["j48", "naive_bayes", "lwl", "drain"],
-                        "set_aside": [False],
                         "speeds": ["nominal"],
                         "replicates.seeds": [5],
                     },

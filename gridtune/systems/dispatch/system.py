@@ -30,18 +30,18 @@ from gridtune.systems.dispatch.metrics import (
     dispatch_notes,
     measure_dispatch,
 )
-from gridtune.systems.dispatch.parameters import SELECTED, SIMPLE, DispatchParameters
+from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.published import PUBLISHED
 from gridtune.systems.dispatch.reproduction import REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
-from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchReplay, dispatch
+from gridtune.systems.dispatch.simulator.replay import DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.workload import Workload
 
 __all__ = ["DispatchSystem"]
 
 #: The reference of runs that may edit queues: the paper's better benchmark.
-_BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10, "repair_steps": 10}
+_BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10}
 
 #: Columns of the table of jobs: of what they are, and of what became of them.
 _OF_JOBS = ("batch", "submit", "length", "estimate", "deadline")
@@ -128,8 +128,6 @@ class DispatchSystem(System):
         outcome = _run(p, jobs, [streams(purpose) for purpose in running])
         reference = _run(_reference(p), jobs, [streams(purpose) for purpose in running])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
-        if outcome.learning:
-            notes["learning"] = dict(outcome.learning)
         if part is not None:
             unknown = int((part.requested_time[: len(jobs)] < 1).sum())
             notes |= {"cleaning": dict(part.cleaning), "without_requested_time": unknown}
@@ -149,8 +147,13 @@ class DispatchSystem(System):
 
 def _reference(p: DispatchParameters) -> DispatchParameters:
     """Return the parameters of a run's reference."""
-    alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": None, "by_user": False}
-    alone |= {"policy": "rules", "checkpoint": None}
+    alone: dict[str, Any] = {
+        "mode": "alone",
+        "learner": "none",
+        "order": None,
+        "policy": "rules",
+        "checkpoint": None,
+    }
     # Repairs edit a selector's queues, too.
     if p.policy == "rules" and (
         p.mode == "assist" or (p.mode == "alone" and p.base_rule in SIMPLE and not p.repairs)
@@ -166,18 +169,15 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         from gridtune.systems.dispatch.learners.ppo import play_file  # noqa: PLC0415 (PPO)
 
         return play_file(find_policy(p.checkpoint), jobs, machines)
-    common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
-    common["by_user"] = p.by_user
-    assistance: Assistance = "set_aside" if p.set_aside else "assist"
+    common: dict[str, Any] = {"repair_every": p.repairs, "forget": p.forget}
     if p.learner in {"none", "drain"}:
         return dispatch(
             jobs,
             machines,
             rule=p.deciding_rule,
             order=p.queue_order,
-            lookahead=p.lookahead,
             speeds=p.believed_speeds,
-            assistance=assistance if p.mode == "assist" else "none",
+            assisted=p.mode == "assist",
             rng=selecting,
             **common,
         )
@@ -188,7 +188,6 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         make_learner(p.learner, len(machines), **_learner_options(p)),
         direct=p.mode == "direct",
         rule=p.base_rule,
-        assistance=assistance,
         order=p.queue_order,
         speeds=p.believed_speeds,
         strict=p.candidates == "in_time",
@@ -199,9 +198,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
 
 
 def _learner_options(p: DispatchParameters) -> dict[str, Any]:
-    """Return the attributes of the paper's learners; the others have their own."""
-    if p.learner not in SELECTED:
-        return {}
+    """Return the attributes of a learner."""
     options = {"attributes": p.attributes, "selects_attributes": p.select_attributes}
     if p.learner == "lwl":
         return {**options, "memory": p.lwl_jobs, "limit": p.lwl_selection_jobs}

@@ -29,7 +29,7 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.types import IntArray
 
-__all__ = ["Gangs", "Policy", "Pool", "simulate"]
+__all__ = ["Gangs", "GpuPool", "Policy", "simulate"]
 
 Policy = Literal["fifo", "backfill", "sjf", "las", "srtf", "srsf"]
 _CODES: Mapping[str, int] = {name: code for code, name in enumerate(get_args(Policy))}
@@ -60,7 +60,7 @@ _JOB = np.dtype(
 
 
 @dataclass(frozen=True)
-class Pool:
+class GpuPool:
     """GPUs in nodes, and the clock of their policy.
 
     Attributes
@@ -90,7 +90,7 @@ class Gangs:
     held
         Shape (jobs,), int64: seconds with GPUs, restarts included.
     starts
-        Shape (jobs,), int64: how often it started: once, and again after each preemption or move.
+        Shape (jobs,), int64: number of its starts: one, and again after each preemption or move.
     used
         GPU-seconds that jobs held up to the last submission.
     spans
@@ -110,7 +110,7 @@ def simulate(
     run_time: IntArray,
     gpus: IntArray,
     policy: Policy,
-    pool: Pool,
+    pool: GpuPool,
     *,
     queues: Sequence[int] = (),
     spans: bool = False,

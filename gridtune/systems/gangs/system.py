@@ -4,29 +4,117 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import ClassVar, get_args
+from itertools import pairwise
+from typing import Annotated, ClassVar, Self, get_args
 
 import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
+from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.system import (
+    Count,
+    LogParameters,
     Measure,
     Outcome,
+    Partition,
     Streams,
     SuggestedSpace,
     System,
     SystemParameters,
+    Window,
     WorkloadLoader,
+    split_list,
 )
 from gridtune.errors import SimulationError
-from gridtune.systems.gangs.parameters import GangsParameters
-from gridtune.systems.gangs.simulator import Gangs, Policy, Pool, simulate
+from gridtune.systems.gangs.simulator import Gangs, GpuPool, Policy, simulate
 from gridtune.types import IntArray
 from gridtune.workload.cleaning import clean
+from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
 __all__ = ["GangsSystem", "draw_jobs"]
+
+#: GPU-seconds after which a job falls to the next queue, ascending.
+_Thresholds = Annotated[tuple[Count, ...], BeforeValidator(split_list)]
+
+
+class _GangsParameters(LogParameters):
+    """A pool of GPUs, the training jobs that arrive, and the policy that chooses which of them run."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Common": ("trace", "policy", "queues", "gpus", "gpus_per_node", "load", "round", "restart"),
+        "Jobs": ("clean", "first", "partition", "window", "drawn_jobs"),
+    }
+
+    trace: str | None = Field(  # type: ignore[assignment]  # its base needs a log
+        None,
+        description="a log of training jobs; a job's GPUs are its processors, unless the log says GPUs "
+        "beside them; default: drawn jobs",
+        examples=["my_gpu_jobs.csv"],
+    )
+    policy: Policy = Field(
+        "las",
+        description="which jobs run: fifo, in order of submission; backfill, the same, but jobs that do not "
+        "fit are passed over; sjf, shortest run time; las, least attained GPU-seconds; srtf, shortest "
+        "remaining time; srsf, fewest remaining GPU-seconds. las, srtf and srsf preempt; sjf, srtf and srsf "
+        "are clairvoyant: they know run times",
+    )
+    queues: _Thresholds = Field(
+        (),
+        description="with policy=las: GPU-seconds after which a job falls to the next queue, ascending; "
+        "within a queue the first to be submitted goes first; default: no queues, exact attained service",
+        examples=["3250"],
+    )
+    gpus: Count | None = Field(
+        None, description="GPUs of the pool; default: the machine's size by the log, 64 for drawn jobs"
+    )
+    gpus_per_node: Count = Field(
+        8,
+        description="GPUs of a node: a job has its GPUs on one node, a wider one on whole nodes and the rest "
+        "on one",
+    )
+    load: Annotated[float, Field(gt=0, le=10)] | None = Field(
+        None,
+        description="offered load: Σ GPUs · run time over what the pool can do from the first to the last "
+        "submission; times between submissions are scaled to it; default: as in the log, 0.8 for drawn jobs",
+        examples=[0.9],
+    )
+    round: Count = Field(360, description="seconds from one decision of the policy to the next")
+    restart: Annotated[int, Field(ge=0)] = Field(
+        30, description="seconds that a job's GPUs do no work after it was preempted or moved to another node"
+    )
+    partition: Partition | None = Field(None, description="only jobs of this partition (virtual cluster)")
+    window: Window | None = Field(
+        None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
+    )
+    drawn_jobs: Count | None = Field(
+        None,
+        description="with a log: draw so many of the selected jobs at random, with repetition, that arrive "
+        "as a Poisson process; default: the log's jobs as they are. Without: jobs to draw, before a window "
+        "is cut from them; default: 5000",
+    )
+
+    @property
+    def reference(self) -> WorkloadReference:
+        """The log, with the rules that clean it as it is read: all but those that go by the pool's size."""
+        rules = tuple(rule for rule in self.rules if rule not in ("drop_wider", "clamp_wider"))
+        return WorkloadReference(str(self.trace), rules)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.trace is None:
+            self._refuse_idle([(("partition", "clean"), "drawn jobs")])
+        if self.policy != "las":
+            self._refuse_idle([(("queues",), f"policy={self.policy}")])
+        if any(low >= high for low, high in pairwise(self.queues)):
+            raise ValueError(f"queues must ascend, but are {', '.join(map(str, self.queues))}")
+        if self.gpus is not None and self.gpus % self.gpus_per_node:
+            raise ValueError(f"gpus={self.gpus} are no whole nodes of gpus_per_node={self.gpus_per_node}")
+        if self.restart >= self.round:
+            raise ValueError(f"restart={self.restart} must be shorter than round={self.round}")
+        return self
+
 
 _GAVEL = "Narayanan et al., OSDI 2020"
 _TIRESIAS = "Gu et al., NSDI 2019"
@@ -50,7 +138,7 @@ class GangsSystem(System):
 
     name: ClassVar[str] = "gangs"
     version: ClassVar[str] = "1"
-    Parameters: ClassVar[type[SystemParameters]] = GangsParameters
+    Parameters: ClassVar[type[SystemParameters]] = _GangsParameters
     metrics: ClassVar[Mapping[str, Measure]] = {
         "jct_mean": Measure(
             "s", "min", "job completion time: mean of end − submission", source=f"{_GAVEL} section 7"
@@ -85,15 +173,15 @@ class GangsSystem(System):
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(16)
 
-    def traces(self, parameters: GangsParameters) -> Iterable[str]:
+    def traces(self, parameters: _GangsParameters) -> Iterable[str]:
         """Return the log, if there is one."""
         return () if parameters.trace is None else (str(parameters.reference),)
 
-    def modelled_features(self, parameters: GangsParameters) -> Collection[str]:
+    def modelled_features(self, parameters: _GangsParameters) -> Collection[str]:
         """Return GPUs; of a single partition, the partition."""
         return ("gpus",) if parameters.partition is None else ("gpus", "partitions")
 
-    def preflight(self, parameters: GangsParameters, load: WorkloadLoader) -> None:
+    def preflight(self, parameters: _GangsParameters, load: WorkloadLoader) -> None:
         """Refuse pools that are too small for a job, and logs that do not say what is needed."""
         if parameters.trace is not None:
             _loaded(self._selected(parameters, load), parameters)
@@ -111,13 +199,13 @@ class GangsSystem(System):
             fixed={} if processors == workload.machine_processors else {"gpus": processors},
         )
 
-    def prepare(self, parameters: Iterable[GangsParameters]) -> None:
+    def prepare(self, parameters: Iterable[_GangsParameters]) -> None:
         """Compile the kernels, by running two jobs."""
         jobs = np.ones(2, np.int64)
-        simulate(jobs, jobs, jobs, "las", Pool(1, 1, 360, 30))
+        simulate(jobs, jobs, jobs, "las", GpuPool(1, 1, 360, 30))
 
     def run(
-        self, parameters: GangsParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+        self, parameters: _GangsParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Run the jobs to their ends; `tables` adds a row for each job, and one for each stay on a node."""
         p = parameters
@@ -129,7 +217,7 @@ class GangsSystem(System):
                 jobs = _drawn_from(jobs, p.drawn_jobs, streams("jobs"))
         jobs = _loaded(jobs, p)
         submit, gpus, pool = jobs.submit_time - jobs.submit_time[0], jobs.processors, _size(jobs, p)
-        clock = Pool(pool // p.gpus_per_node, p.gpus_per_node, p.round, p.restart)
+        clock = GpuPool(pool // p.gpus_per_node, p.gpus_per_node, p.round, p.restart)
         gangs = simulate(submit, jobs.run_time, gpus, p.policy, clock, queues=p.queues, spans=tables)
         rows = {}
         if tables:
@@ -142,7 +230,7 @@ class GangsSystem(System):
         metrics = _measure(submit, jobs.run_time, gpus, gangs, pool, p.gpus_per_node)
         return Outcome(metrics, {"cleaning": dict(jobs.cleaning)}, rows)
 
-    def _selected(self, p: GangsParameters, load: WorkloadLoader) -> Workload:
+    def _selected(self, p: _GangsParameters, load: WorkloadLoader) -> Workload:
         """Return the jobs of the log that are run, with their own times, and their GPUs as processors."""
         log = load(str(p.reference))
         key = (log.checksum, p.gpus, p.rules, p.partition, p.window, p.first)
@@ -189,12 +277,12 @@ def _with_gpus(jobs: Workload) -> Workload:
     return replace(jobs, columns={**jobs.columns, "requested_processors": gpus[gpus > 0]})
 
 
-def _cut(jobs: Workload, p: GangsParameters) -> Workload:
+def _cut(jobs: Workload, p: _GangsParameters) -> Workload:
     jobs = jobs if p.window is None else jobs.part(p.window)
     return jobs if p.first is None else jobs.first(p.first)
 
 
-def _size(jobs: Workload, p: GangsParameters) -> int:
+def _size(jobs: Workload, p: _GangsParameters) -> int:
     """Return the GPUs of the pool, or refuse it."""
     size = p.gpus or jobs.machine_processors
     if size is None:
@@ -206,7 +294,7 @@ def _size(jobs: Workload, p: GangsParameters) -> int:
     return size
 
 
-def _loaded(jobs: Workload, p: GangsParameters) -> Workload:
+def _loaded(jobs: Workload, p: _GangsParameters) -> Workload:
     """Return jobs with the offered load that is asked for, or refuse them."""
     if len(jobs) == 0:
         raise SimulationError(f"no job of {jobs.name} is left by the selection")

@@ -17,7 +17,7 @@ from pyarrow import csv
 from gridtune.errors import SimulationError
 from gridtune.types import IntArray
 
-__all__ = ["MILLI", "MOST_GPUS", "Nodes", "Pods", "draw_nodes", "draw_pods", "read_nodes", "read_pods"]
+__all__ = ["MILLI", "MOST_GPUS", "GpuNodes", "Pods", "draw_nodes", "draw_pods", "read_nodes", "read_pods"]
 
 #: Parts of a GPU: 1,000 are one.
 MILLI = 1000
@@ -28,7 +28,7 @@ _MOST_MODELS = 62
 
 
 @dataclass(frozen=True)
-class Nodes:
+class GpuNodes:
     """The nodes of a cluster, in columns of shape (nodes,), int64.
 
     Attributes
@@ -62,7 +62,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Pods:
-    """What pods ask for, in columns of shape (pods,), int64.
+    """The requests of pods, in columns of shape (pods,), int64.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Pods:
         return Pods(*np.ascontiguousarray(distinct.T)), of.reshape(-1).astype(np.int64)
 
 
-def read_nodes(path: Path) -> Nodes:
+def read_nodes(path: Path) -> GpuNodes:
     """Read nodes from a CSV file with the columns `cpu_milli`, `memory_mib`, `gpu` and `model`.
 
     Raises
@@ -128,7 +128,7 @@ def read_nodes(path: Path) -> Nodes:
     model = np.array(
         [models.index(name) if gpus else -1 for name, gpus in zip(names, has, strict=True)], np.int64
     )
-    return Nodes(columns["cpu_milli"], columns["memory_mib"], columns["gpu"], model, models)
+    return GpuNodes(columns["cpu_milli"], columns["memory_mib"], columns["gpu"], model, models)
 
 
 def read_pods(path: Path, models: Sequence[str]) -> Pods:
@@ -162,13 +162,13 @@ def read_pods(path: Path, models: Sequence[str]) -> Pods:
     return Pods(columns["cpu_milli"], columns["memory_mib"], gpus, share, np.array(accepted, np.int64))
 
 
-def draw_nodes(count: int) -> Nodes:
+def draw_nodes(count: int) -> GpuNodes:
     """Return nodes of four kinds, as a cluster has that has grown over years; always the same ones."""
     kinds = np.array([[96_000, 393_216, 8, 0]] * 9 + [[104_000, 524_288, 2, 1]] * 6, np.int64)
     kinds = np.vstack([kinds, [[16_000, 122_880, 2, 2]] * 2, [[128_000, 786_432, 8, 3]]]).astype(np.int64)
     columns = np.ascontiguousarray(kinds[np.arange(count) % len(kinds)].T)
     cpus, memory, gpus, model = columns
-    return Nodes(cpus, memory, gpus, model, ("A", "B", "C", "D"))
+    return GpuNodes(cpus, memory, gpus, model, ("A", "B", "C", "D"))
 
 
 def draw_pods(count: int, rng: np.random.Generator) -> Pods:

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.placement.cluster import MILLI, MOST_GPUS, Nodes, Pods
+from gridtune.systems.placement.cluster import MILLI, MOST_GPUS, GpuNodes, Pods
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["Placement", "Rule", "fragmentation", "place"]
@@ -36,7 +36,7 @@ _REFUSED, _DOES_NOT_FIT = -1, -1e9
 
 @dataclass(frozen=True)
 class Placement:
-    """What became of pods.
+    """The nodes that pods got, and the resources left.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Placement:
     gpus
         Shape (pods,), int64: bits of the node's GPUs that it has.
     free_cpus, free_memory
-        Shape (nodes,), int64: what is left at the end.
+        Shape (nodes,), int64: left at the end.
     free_gpus
         Shape (nodes, 8), int64: thousandths left of each GPU; 0 beyond a node's last one.
     """
@@ -58,7 +58,7 @@ class Placement:
 
 
 def place(
-    nodes: Nodes,
+    nodes: GpuNodes,
     pods: Pods,
     rule: Rule,
     rng: np.random.Generator,
@@ -108,7 +108,7 @@ def place(
     return Placement(node, gpus, free_cpus, free_memory, free_gpus)
 
 
-def fragmentation(nodes: Nodes, placement: Placement, typical: tuple[Pods, FloatArray]) -> FloatArray:
+def fragmentation(nodes: GpuNodes, placement: Placement, typical: tuple[Pods, FloatArray]) -> FloatArray:
     """Return the thousandths of free GPUs on each node that a typical pod cannot use: shape (nodes,).
 
     It is the mean over typical pods.

@@ -3,22 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
+from pydantic import Field, model_validator
 
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import Measure, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import Count, Measure, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
-from gridtune.systems.placement.cluster import Nodes, Pods, draw_nodes, draw_pods, read_nodes, read_pods
-from gridtune.systems.placement.parameters import PlacementParameters
-from gridtune.systems.placement.simulator import Placement, fragmentation, place
+from gridtune.systems.placement.cluster import GpuNodes, Pods, draw_nodes, draw_pods, read_nodes, read_pods
+from gridtune.systems.placement.simulator import Placement, Rule, fragmentation, place
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.catalogue import resolve_trace
 
 __all__ = ["PlacementSystem"]
+
+
+class _PlacementParameters(SystemParameters):
+    """A cluster with GPUs, the pods that arrive, and the rule that places them."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Common": ("rule", "nodes", "pods", "demand"),
+        "Scores": ("whole_scores", "typical_share"),
+        "Drawn cluster": ("drawn_nodes", "drawn_pods"),
+    }
+
+    rule: Rule = Field(
+        "fgd",
+        description="node of a pod: random; first_fit; best_fit, least processors and GPUs left; "
+        "least_waste, fewest GPUs left; dot_product, smallest product of free and requested; clustering, "
+        "with pods of as many GPUs; packing, GPUs in use first; fgd, where fragmentation grows least",
+    )
+    nodes: str | None = Field(
+        None,
+        description="CSV file with the columns cpu_milli, memory_mib, gpu, model; default: drawn nodes",
+        examples=["openb_node_list_gpu_node.csv"],
+    )
+    pods: str | None = Field(
+        None,
+        description="CSV file with the columns cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec; "
+        "default: drawn pods",
+        examples=["openb_pod_list_default.csv"],
+    )
+    demand: Annotated[float, Field(gt=0, le=10)] = Field(
+        1.3,
+        description="GPUs that all pods ask for, over those of the cluster; pods are repeated or left out",
+    )
+    whole_scores: bool = Field(
+        True, description="nodes' scores are rounded down to whole numbers of 0 to 100, as in Kubernetes"
+    )
+    typical_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.95, description="fgd expects the most frequent requests that make up this share of the pods"
+    )
+    drawn_nodes: Count = Field(60, description="nodes of a drawn cluster")
+    drawn_pods: Count = Field(400, description="pods to draw, before they are repeated or left out")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        files = ("nodes", self.nodes), ("pods", self.pods)
+        if (self.nodes is None) != (self.pods is None):
+            missing, given = (name for name, _ in sorted(files, key=lambda file: file[1] is not None))
+            raise ValueError(f"{given} is a file, so {missing} must be one too")
+        if self.nodes is not None:
+            self._refuse_idle([(("drawn_nodes", "drawn_pods"), "files of nodes and pods")])
+        if self.rule == "random":
+            self._refuse_idle([(("whole_scores",), "rule=random")])
+        return self
+
 
 _PAPER = "Weng et al., ATC 2023"
 
@@ -26,13 +79,13 @@ _PAPER = "Weng et al., ATC 2023"
 class PlacementSystem(System):
     """Pods on the nodes of a cluster whose GPUs can be shared.
 
-    Pods arrive in random order until they have asked for more GPUs than there are; none leaves. What counts
-    is how many GPUs have been given to pods in the end: the rest is stranded in parts that nobody can use.
+    Pods arrive in random order until they have asked for more GPUs than there are; none leaves. The
+    result is the number of GPUs given to pods in the end: the rest is stranded in parts that nobody can use.
     """
 
     name: ClassVar[str] = "placement"
     version: ClassVar[str] = "1"
-    Parameters: ClassVar[type[SystemParameters]] = PlacementParameters
+    Parameters: ClassVar[type[SystemParameters]] = _PlacementParameters
     metrics: ClassVar[Mapping[str, Measure]] = {
         "gpu_allocation": Measure(
             "1",
@@ -63,14 +116,14 @@ class PlacementSystem(System):
     }
 
     def __init__(self) -> None:
-        self._clusters: LRUCache[tuple[str, ...], tuple[Nodes, Pods]] = LRUCache(4)
+        self._clusters: LRUCache[tuple[str, ...], tuple[GpuNodes, Pods]] = LRUCache(4)
 
-    def file_checksums(self, parameters: PlacementParameters) -> Mapping[str, str]:
+    def file_checksums(self, parameters: _PlacementParameters) -> Mapping[str, str]:
         """Return the checksums of the files of nodes and pods."""
         files = {"nodes": parameters.nodes, "pods": parameters.pods}
         return file_checksums({name: resolve_trace(file) for name, file in files.items() if file is not None})
 
-    def preflight(self, parameters: PlacementParameters, load: WorkloadLoader) -> None:
+    def preflight(self, parameters: _PlacementParameters, load: WorkloadLoader) -> None:
         """Refuse files with faults, and clusters and pods without GPUs."""
         if parameters.nodes is not None:
             nodes, pods = self._read(parameters)
@@ -81,14 +134,14 @@ class PlacementSystem(System):
                 if not gpus.any():
                     raise SimulationError(f"{file}: there is no GPU in it", field=name)
 
-    def prepare(self, parameters: Iterable[PlacementParameters]) -> None:
+    def prepare(self, parameters: Iterable[_PlacementParameters]) -> None:
         """Compile the rules, by placing a few pods."""
         rng = np.random.default_rng(0)
         pods = draw_pods(20, rng)
         place(draw_nodes(2), pods, "fgd", rng, _typical(pods, 0.95))
 
     def run(
-        self, parameters: PlacementParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+        self, parameters: _PlacementParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Place the pods in an order of the replicate; `tables` adds a row for each pod."""
         p = parameters
@@ -104,7 +157,7 @@ class PlacementSystem(System):
             rows["pods"] = pa.table({"pod": order, "node": placement.node, "gpus": placement.gpus})
         return Outcome(_measure(nodes, arrivals, placement, typical), {}, rows)
 
-    def _read(self, p: PlacementParameters) -> tuple[Nodes, Pods]:
+    def _read(self, p: _PlacementParameters) -> tuple[GpuNodes, Pods]:
         key = tuple(self.file_checksums(p).values())
         if key not in self._clusters:
             nodes = read_nodes(resolve_trace(str(p.nodes)))
@@ -112,7 +165,7 @@ class PlacementSystem(System):
         return self._clusters[key]
 
 
-def _capacity(nodes: Nodes) -> int:
+def _capacity(nodes: GpuNodes) -> int:
     return int(nodes.gpu_capacity.sum())
 
 
@@ -139,7 +192,7 @@ def _typical(pods: Pods, share: float) -> tuple[Pods, FloatArray]:
 
 
 def _measure(
-    nodes: Nodes, pods: Pods, placement: Placement, typical: tuple[Pods, FloatArray]
+    nodes: GpuNodes, pods: Pods, placement: Placement, typical: tuple[Pods, FloatArray]
 ) -> Mapping[str, float]:
     """Return the metrics of a placement of pods, given in order of arrival."""
     capacity, placed = _capacity(nodes), placement.node >= 0

@@ -41,7 +41,7 @@ DEVIATIONS = (
         "2010, section 4.2",
         "the seven shares of 2009",
         "one log serves both papers; four can be set (shares=)",
-        {"search_spaces/responsive_papers.yaml:fixed.shares": _SHARES, "vos": 7},
+        {"search_spaces/responsive_papers.yaml:fixed.shares": _SHARES, f"{_SIMULATOR}.site:VOS": 7},
     ),
     Deviation(
         "a pool that changes every 15 minutes, though the site is rigid",
@@ -66,7 +66,7 @@ DEVIATIONS = (
         "2009, section 3.2",
         "the floor, and steps of 10 from it up to the ceiling",
         "every candidate is valued, so there must be finitely many",
-        {"step": 10},
+        {f"{_SIMULATOR}.site:SiteModel.step": 10},
     ),
     Deviation(
         "no ceiling of the pool",

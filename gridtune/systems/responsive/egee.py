@@ -20,6 +20,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,34 @@ DEMAND = (0.34, 0.03, 0.24, 0.115, 0.02, 0.215, 0.04)
 USUAL_GAP = 45 * 86_400 / 9_500
 #: Users of each VO.
 USERS = 6
+
+
+#: Share of jobs that are interactive.
+INTERACTIVE_SHARE = 0.4716
+#: Correlation of the (normal scores of the) run times within a burst.
+SIMILARITY = 0.17
+#: Share of the interactive bursts that follow a batch burst of the same user, a larger one more often, and
+#: the mean of the exponential time between the two beginnings, seconds.
+FOLLOWING, FOLLOWING_TIME = 0.25, 24_500.0
+#: Mean number of instants among which an interactive burst that follows none begins at the one with the
+#: fewest batch jobs waiting or running under first come, first served.
+CHOICES = 2.7
+#: Arrival rate of bursts at night and at weekends, relative to a workday's peak.
+NIGHT, WEEKEND = 0.2, 0.2
+
+
+class _Bursts(NamedTuple):
+    """Bursts of jobs of one user and class: P(burst has k jobs or more) = k^−tail, up to the largest.
+
+    `gap` is the mean of the exponential gaps within a burst, seconds.
+    """
+
+    tail: float
+    largest: int
+    gap: float
+
+
+BATCH_BURSTS, INTERACTIVE_BURSTS = _Bursts(1.07, 60, 300.0), _Bursts(0.97, 83, 2.0)
 
 
 def _normal(x: FloatArray) -> FloatArray:
@@ -88,19 +117,6 @@ def egee(
     seed: int,
     processors: int = 81,
     load: float | None = None,
-    interactive: float = 0.4716,
-    interactive_tail: float = 0.97,
-    batch_tail: float = 1.07,
-    largest_interactive: int = 83,
-    largest_batch: int = 60,
-    interactive_gap: float = 2.0,
-    batch_gap: float = 300.0,
-    similarity: float = 0.17,
-    following: float = 0.25,
-    following_time: float = 24_500.0,
-    choices: float = 2.7,
-    night: float = 0.2,
-    weekend: float = 0.2,
 ) -> dict[str, IntArray]:
     """Return a grid site's short and long sequential jobs, of seven VOs (field `group`), in bursts.
 
@@ -116,50 +132,20 @@ def egee(
     load
         Offered load, Σ run time / (cores · (last − first submission)); None spreads the beginnings of
         bursts over 45 days for 9,500 jobs, a load of about 0.56 on 81 cores.
-    interactive
-        Share of jobs that are interactive.
-    interactive_tail, batch_tail, largest_interactive, largest_batch
-        P(burst has k jobs or more) = k^−tail, truncated at the largest burst. All jobs of a burst have the
-        same user and class.
-    interactive_gap, batch_gap
-        Mean of the exponential gaps within a burst, seconds.
-    similarity
-        Correlation, between 0 and 1, of the (normal scores of the) run times within a burst.
-    following, following_time
-        Share of the interactive bursts that follow a batch burst of the same user, a larger one more often,
-        and the mean of the exponential time between the two beginnings, seconds.
-    choices
-        Mean number of instants among which an interactive burst that follows none begins at the one with the
-        fewest batch jobs waiting or running under first come, first served; at least 1, for no choice.
-    night, weekend
-        Arrival rate of bursts at night and at weekends, relative to a workday's peak.
     """
     check_range("processors", processors, 1, 2**24)
     if load is not None:
         check_range("load", load, high=100.0, above=0.0)
-    check_range("interactive", interactive, 0.0, 1.0)
-    for name, tail in (("interactive_tail", interactive_tail), ("batch_tail", batch_tail)):
-        check_range(name, tail, 0.2, 20.0)
-    for name, largest in (("largest_interactive", largest_interactive), ("largest_batch", largest_batch)):
-        check_range(name, largest, 1, 10**6)
-    for name, gap in (("interactive_gap", interactive_gap), ("batch_gap", batch_gap)):
-        check_range(name, gap, 0.0, 1e6)
-    for name, share in (("similarity", similarity), ("following", following)):
-        check_range(name, share, 0.0, 1.0)
-    check_range("following_time", following_time, 0.0, 1e9)
-    check_range("choices", choices, 1.0, 100.0)
-    short = round(interactive * jobs)
-    batch = _Class(seed, "batch", _batch_times(jobs - short), batch_tail, largest_batch, batch_gap)
-    prompt = _Class(
-        seed, "interactive", _interactive_times(short), interactive_tail, largest_interactive, interactive_gap
-    )
-    batch_run = batch.run_times(similarity)
-    run = np.concatenate([batch_run, prompt.run_times(similarity)])
+    short = round(INTERACTIVE_SHARE * jobs)
+    batch = _Class(seed, "batch", _batch_times(jobs - short), BATCH_BURSTS)
+    prompt = _Class(seed, "interactive", _interactive_times(short), INTERACTIVE_BURSTS)
+    batch_run = batch.run_times()
+    run = np.concatenate([batch_run, prompt.run_times()])
     burst = np.concatenate([batch.burst, prompt.burst + batch.bursts])
     offset = np.concatenate([batch.offset, prompt.offset])
-    leader = _leaders(stream(seed, "following"), batch, prompt, following)
-    after = stream(seed, "following time").exponential(1.0, prompt.bursts) * following_time
-    week = office_week(night, weekend)
+    leader = _leaders(stream(seed, "following"), batch, prompt)
+    after = stream(seed, "following time").exponential(1.0, prompt.bursts) * FOLLOWING_TIME
+    week = office_week(NIGHT, WEEKEND)
     usual = USUAL_GAP * jobs
     even = stream(seed, "begin").random(batch.bursts)
     even = np.append(
@@ -167,7 +153,6 @@ def egee(
         _least_loaded(
             stream(seed, "choices"),
             prompt.bursts,
-            choices,
             lambda share: week.clock_time(usual * share),
             _in_system(week.clock_time(usual * even)[batch.burst] + batch.offset, batch_run, processors),
         ),
@@ -214,24 +199,24 @@ class _Class:
         Their number.
     """
 
-    def __init__(self, seed: int, name: str, times: IntArray, tail: float, largest: int, gap: float) -> None:
+    def __init__(self, seed: int, name: str, times: IntArray, bursts: _Bursts) -> None:
         jobs = len(times)
         # Every burst has at least one job, so as many bursts as jobs are enough.
-        size = (1.0 - stream(seed, f"{name} burst").random(jobs)) ** (-1.0 / tail)
-        self.burst = np.repeat(np.arange(jobs), np.minimum(size, largest).astype(np.int64))[:jobs]
+        size = (1.0 - stream(seed, f"{name} burst").random(jobs)) ** (-1.0 / bursts.tail)
+        self.burst = np.repeat(np.arange(jobs), np.minimum(size, bursts.largest).astype(np.int64))[:jobs]
         self.bursts = int(self.burst.max(initial=-1)) + 1
         opens = np.diff(self.burst, prepend=-1) > 0
-        gaps = stream(seed, f"{name} gap").exponential(1.0, jobs) * gap
+        gaps = stream(seed, f"{name} gap").exponential(1.0, jobs) * bursts.gap
         passed = np.cumsum(np.where(opens, 0.0, gaps))
         self.offset = passed - passed[opens][self.burst]
         self._times, self._rng = times, stream(seed, f"{name} run time")
 
-    def run_times(self, similarity: float) -> IntArray:
+    def run_times(self) -> IntArray:
         """Assign the run times: similar within a burst."""
         common = self._rng.standard_normal(self.bursts)[self.burst]
         own = self._rng.standard_normal(len(self.burst))
         assigned = np.empty(len(self._times), np.int64)
-        order = np.argsort(math.sqrt(similarity) * common + math.sqrt(1.0 - similarity) * own, kind="stable")
+        order = np.argsort(math.sqrt(SIMILARITY) * common + math.sqrt(1.0 - SIMILARITY) * own, kind="stable")
         assigned[order] = self._times
         return assigned
 
@@ -255,23 +240,22 @@ def _in_system(submit: FloatArray, run: IntArray, processors: int) -> Callable[[
 def _least_loaded(
     rng: np.random.Generator,
     bursts: int,
-    choices: float,
     clock: Callable[[FloatArray], FloatArray],
     load: Callable[[FloatArray], IntArray],
 ) -> FloatArray:
     """Return the beginnings of bursts as shares of the span: of a few random ones, the least loaded."""
-    most = math.ceil(choices)
+    most = math.ceil(CHOICES)
     drawn = rng.random((bursts, most))
     loads = load(clock(drawn.ravel())).reshape(bursts, most)
     # The last choice is there with the probability of its fraction.
-    missing = rng.random(bursts) >= choices - (most - 1)
+    missing = rng.random(bursts) >= CHOICES - (most - 1)
     loads[missing, most - 1] = np.iinfo(np.int64).max
     return np.asarray(drawn[np.arange(bursts), loads.argmin(axis=1)])
 
 
-def _leaders(rng: np.random.Generator, batch: _Class, prompt: _Class, following: float) -> IntArray:
+def _leaders(rng: np.random.Generator, batch: _Class, prompt: _Class) -> IntArray:
     """Return the batch burst that each interactive burst follows, -1 for none."""
-    follows = rng.random(prompt.bursts) < following
+    follows = rng.random(prompt.bursts) < FOLLOWING
     if batch.bursts == 0:
         return np.full(prompt.bursts, -1)
     # The burst of a random job: one with more jobs is drawn more often.

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.core.stacking import stacked
 from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
-from gridtune.systems.responsive.simulator.batch import BOUND, RewardTime, SiteBatch
-from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
-from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.errors import SimulationError
+from gridtune.systems.responsive.simulator.batch import BOUND, Observations, step_sites
+from gridtune.systems.responsive.simulator.candidates import feature_count
+from gridtune.systems.responsive.simulator.site import (
+    SiteJobs,
+    SiteModel,
+    build_jobs,
+    group_vos,
+    new_site,
+    vo_of,
+)
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
@@ -21,37 +30,20 @@ from gridtune.workload.cleaning import DEFAULT_RULES
 
 __all__ = ["ResponsiveEnv", "ResponsiveVectorEnv"]
 
-Observation = dict[str, npt.NDArray[Any]]
+_Observation = dict[str, npt.NDArray[Any]]
+#: When a decision's reward is given: when its job completes, so that a step gives the rewards of the jobs
+#: that completed before the next decision; or with the decision itself.
+_RewardTime = Literal["completion", "start"]
 
 
 @lru_cache(maxsize=4)
-def _read_site_jobs(trace: str, split: float = 0.5, vos: int = 7) -> SiteJobs:
-    """Return the first part of a trace, the one to learn on.
-
-    Parameters
-    ----------
-    trace
-        A log of sequential jobs, or the name of a bundled one.
-    split
-        Share of the jobs.
-    vos
-        Number of VOs; their target shares are those of the work in this part.
-    """
+def _read_site_jobs(trace: str) -> SiteJobs:
+    """Return the first half of a trace, the one to learn on; target shares are those of the work in it."""
     workload = read_workload(resolve_trace(trace), clean=DEFAULT_RULES)
-    part = workload.take(slice(0, max(1, round(split * len(workload)))))
-    groups = group_vos(part.group, vos)
+    part = workload.take(slice(0, max(1, round(len(workload) / 2))))
+    groups = group_vos(part.group)
     work = np.bincount(vo_of(part.group, groups), part.run_time, minlength=len(groups) + 1) + 1.0
     return build_jobs(part, vos=groups, shares=work / work.sum())
-
-
-def _spaces(batch: SiteBatch) -> tuple[gym.spaces.Dict, gym.Space[Any]]:
-    """Return one site's spaces of observations and actions."""
-    rows = gym.spaces.Box(-BOUND, BOUND, (batch.slots, batch.features), np.float32)
-    mask = gym.spaces.Box(0, 1, (batch.slots,), np.int8)
-    observations = gym.spaces.Dict({"observations": rows, "action_mask": mask})
-    if not batch.model.elastic:
-        return observations, gym.spaces.Discrete(batch.slots)
-    return observations, gym.spaces.MultiDiscrete([batch.slots, len(batch.model.pool_sizes) + 1])
 
 
 class ResponsiveEnv(CompiledEnv):
@@ -95,7 +87,7 @@ class ResponsiveEnv(CompiledEnv):
         episode: int = 500,
         slots: int = 32,
         weight: float = 0.5,
-        reward: RewardTime = "completion",
+        reward: _RewardTime = "completion",
     ) -> None:
         options: dict[str, Any] = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
         super().__init__(ResponsiveVectorEnv(1, jobs, model, **options))
@@ -123,35 +115,68 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         episode: int = 500,
         slots: int = 32,
         weight: float = 0.5,
-        reward: RewardTime = "completion",
+        reward: _RewardTime = "completion",
     ) -> None:
-        jobs = jobs if isinstance(jobs, SiteJobs) else _read_site_jobs(str(jobs))
-        options: dict[str, Any] = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
-        self._batch = SiteBatch(jobs, model or SiteModel(), count=num_envs, **options)
-        super().__init__(num_envs, _spaces(self._batch))
+        for name, value in {"num_envs": num_envs, "episode": episode, "slots": slots}.items():
+            if value < 1:
+                raise SimulationError(f"must be at least 1, but got {value}", field=name)
+        if reward not in ("completion", "start"):
+            raise SimulationError(f"must be 'completion' or 'start', but got {reward!r}", field="reward")
+        if not 0 <= weight <= 1:
+            raise SimulationError(f"must be between 0 and 1, but got {weight}", field="weight")
+        self._jobs = jobs if isinstance(jobs, SiteJobs) else _read_site_jobs(str(jobs))
+        self._episode = min(episode, len(self._jobs))
+        if self._episode == 0:
+            raise SimulationError("there are no jobs")
+        model = model or SiteModel()
+        one = new_site(self._jobs.take(slice(0, self._episode)), model)
+        self._sites = one._replace(jobs=stacked(one.jobs, num_envs), state=stacked(one.state, num_envs))
+        self._weight, self._at_start = weight, reward == "start"
+        features, options = int(feature_count(one)), len(one.sizes) + 1
+        self._rows = np.zeros((self._episode * options, features))
+        self._observed = Observations(
+            rows=np.zeros((num_envs, slots, features), np.float32),
+            mask=np.zeros((num_envs, slots), np.int8),
+            place=np.zeros((num_envs, slots), np.int64),
+            rewards=np.zeros(num_envs),
+            over=np.zeros(num_envs, np.bool_),
+        )
+        rows = gym.spaces.Box(-BOUND, BOUND, (slots, features), np.float32)
+        mask = gym.spaces.Box(0, 1, (slots,), np.int8)
+        actions: gym.Space[Any] = gym.spaces.Discrete(slots)
+        if model.elastic:
+            actions = gym.spaces.MultiDiscrete([slots, options])
+        super().__init__(num_envs, (gym.spaces.Dict({"observations": rows, "action_mask": mask}), actions))
 
     def _draw(self, where: BoolArray) -> None:
-        self._draw_numbers(where, self._batch.starts)
+        self._draw_numbers(where, len(self._jobs) - self._episode + 1)
 
     def _restart(self) -> None:
-        self._batch.step(0, self._everywhere, self._numbers)
+        self._step(np.zeros((self.num_envs, 2), np.int64), self._everywhere)
 
     def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
-        pairs = _as_pairs(np.asarray(actions).reshape(self.num_envs, -1))
-        self._batch.step(pairs, self._never if begins is None else begins, self._numbers)
+        slots = np.asarray(actions, np.int64).reshape(self.num_envs, -1)
+        # The actions of a rigid site have no pool size.
+        pairs = slots if slots.shape[1] == 2 else np.pad(slots, ((0, 0), (0, 1)))
+        self._step(pairs, self._never if begins is None else begins)
         return {}
 
-    def _results(self) -> tuple[FloatArray, BoolArray]:
-        return self._batch.observed.rewards, self._batch.observed.over
+    def _step(self, actions: IntArray, begins: BoolArray) -> None:
+        """Carry out actions, shape (num_envs, 2), or start over where `begins`, with the drawn job."""
+        last = len(self._jobs) - self._episode
+        for index in np.flatnonzero(begins).tolist():
+            first = int(self._numbers[index])
+            if not 0 <= first <= last:
+                raise SimulationError(f"an episode begins with job 0 to {last}, but got {first}")
+            episode = self._jobs.take(slice(first, first + self._episode))
+            for mine, column in zip(self._sites.jobs, episode.columns, strict=True):
+                mine[index] = column
+        step_sites(self._sites, actions, begins, self._weight, self._at_start, self._rows, self._observed)
 
-    def _observe(self) -> Observation:
-        observed = self._batch.observed
+    def _results(self) -> tuple[FloatArray, BoolArray]:
+        return self._observed.rewards, self._observed.over
+
+    def _observe(self) -> _Observation:
+        observed = self._observed
         # Gymnasium batches a Dict in the order of its sorted keys.
         return {"action_mask": observed.mask.copy(), "observations": observed.rows.copy()}
-
-
-def _as_pairs(actions: IntArray) -> IntArray:
-    """Return slots with pool sizes: a rigid site's actions have none."""
-    if actions.shape[1] == 2:
-        return actions
-    return np.concatenate([actions, np.zeros_like(actions)], axis=1)

@@ -12,13 +12,11 @@ from pydantic import Field, create_model, model_validator
 
 from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.learners.inputs import observed_model
 from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
-from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, LearnedPolicy, ResponsiveParameters
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.systems.responsive.parameters import LEARNED, LearnedPolicy, ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
-from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
     parameters_model,
@@ -32,7 +30,7 @@ __all__ = ["ESNQParameters", "ResponsiveESNQ"]
 
 #: Parameters of a cell that a training does not have, or calls otherwise.
 _OTHERS = (
-    *("policy", "checkpoint", "patience", "user_cap", *LINEAR_WEIGHTS),
+    *("policy", "checkpoint", "user_cap"),
     *("part", "window", "shake", "sweeps", "iterations", "protocol"),
 )
 _OF_CELLS: dict[str, Any] = {
@@ -60,9 +58,6 @@ class ESNQParameters(_CellParameters):
         "rigid site, if nobody waits there, the part as long with the longest waits; 0: none is, and those "
         "that are learned on are evaluated",
     )
-    runners: Annotated[int, Field(ge=0)] = Field(
-        0, description="processes that run over the jobs; 0: the one that learns"
-    )
 
     @model_validator(mode="after")
     def _check_cell(self) -> ESNQParameters:
@@ -73,7 +68,11 @@ class ESNQParameters(_CellParameters):
     def cell(self) -> ResponsiveParameters:
         """The parameters of the cell that learns so."""
         values = {name: getattr(self, name) for name in (*_OF_CELLS, "policy")}
-        sweeps = self.iterations - (values["pretraining_sweeps"] != 0)
+        sweeps: int | None = self.iterations - (values["pretraining_sweeps"] != 0)
+        if LEARNED[self.policy][0] == "counterfactual":
+            if sweeps:
+                raise ValueError(f"policy={self.policy} learns in one sweep: iterations must be 1")
+            sweeps = None
         return ResponsiveParameters.model_validate({**values, "sweeps": sweeps, "iterations": self.fits})
 
 
@@ -140,9 +139,8 @@ class ResponsiveESNQ(Training):
 
         cell = parameters.cell
         chosen = self._chosen_jobs(parameters, load)
-        config = ESNQConfig().site(chosen.learned_on, observed_model(chosen.model, cell.learner().inputs))
-        config.training(learner=cell.learner(), weight=cell.weight, learning_seed=seed)
-        return config.env_runners(num_env_runners=parameters.runners)
+        config = ESNQConfig().site(chosen.learned_on, chosen.model)
+        return config.training(learner=cell.learner(), weight=cell.weight, learning_seed=seed)
 
     def evaluate(
         self, parameters: ESNQParameters, algorithm: Any, *, rng: np.random.Generator, load: WorkloadLoader

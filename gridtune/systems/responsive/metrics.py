@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.system import Direction, Measure, RenamedMetric
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import SiteReplay
+from gridtune.systems.responsive.simulator.site import SiteJobs
 
 __all__ = [
     "PEREZ_2009",
@@ -110,10 +110,10 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
             "cores", "none", "∫ pool(t) dt / (q₂ − q₁), over [q₁, q₂), the first and the last submission"
         ),
         "cost": Measure.own(
-            "1",
+            "core·h",
             "min",
-            "price · (core_hours + core-seconds of jobs after the last submission / 3600): then only cores "
-            "in use are paid for",
+            "core_hours + core-seconds of jobs after the last submission / 3600: then only cores in use are "
+            "paid for",
         ),
         "boots": Measure.own("cores", "min", "number of cores that were ordered"),
         "jobs": Measure.own("jobs", "none", "number of jobs that count"),
@@ -167,7 +167,6 @@ def measure_site(
     weight: float,
     left_out: int | None = None,
     wait_limit: float = math.inf,
-    price: float = 1.0,
 ) -> dict[str, float]:
     """Return every measure; NaN where there is nothing to measure.
 
@@ -181,8 +180,6 @@ def measure_site(
         See `counted_jobs`.
     wait_limit
         Limit of the 99th percentile of interactive waits, for `limited_reward_mean`.
-    price
-        Price of a core-hour.
     """
     counted = counted_jobs(len(jobs), left_out)
     decision = outcome.decision[counted]
@@ -223,7 +220,7 @@ def measure_site(
         "limited_reward_mean": wait_limit / longest - 1.0 if longest > wait_limit else reward,
         "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
-        **_pool_measures(jobs, outcome, price),
+        **_pool_measures(jobs, outcome),
     }
 
 
@@ -246,7 +243,7 @@ def block_sums(
     return {name: np.bincount(block, value, blocks).tolist() for name, value in values.items()}
 
 
-def _pool_measures(jobs: SiteJobs, outcome: SiteReplay, price: float) -> dict[str, float]:
+def _pool_measures(jobs: SiteJobs, outcome: SiteReplay) -> dict[str, float]:
     if len(jobs) == 0:
         return {"core_hours": np.nan, "pool_mean": np.nan, "cost": np.nan, "boots": 0.0}
     begin, end = int(jobs.submit[0]), int(jobs.submit[-1])
@@ -255,7 +252,7 @@ def _pool_measures(jobs: SiteJobs, outcome: SiteReplay, price: float) -> dict[st
     return {
         "core_hours": area / 3600,
         "pool_mean": area / (end - begin) if end > begin else np.nan,
-        "cost": price * (area + left) / 3600,
+        "cost": (area + left) / 3600,
         "boots": float(outcome.boots),
     }
 

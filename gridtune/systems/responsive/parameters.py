@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -27,41 +27,35 @@ from gridtune.systems.responsive.learners.settings import (
 )
 from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.replay import Rule
-from gridtune.systems.responsive.simulator.site import Autoscaler, LinearWeights
+from gridtune.systems.responsive.simulator.site import Autoscaler
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["LEARNED", "LEARNING", "LINEAR_WEIGHTS", "POOL_SETTINGS", "ResponsiveParameters"]
+__all__ = ["LEARNED", "LEARNING", "POOL_SETTINGS", "ResponsiveParameters"]
 
 
-PoolRule = Literal["demand", "work", "keda", "slurm", "hpa", "learned"]
+_PoolRule = Literal["demand", "work", "keda", "learned"]
 Positive = Annotated[float, Field(gt=0)]
 Seconds = Annotated[int, Field(ge=0)]
 
 
-#: Every rule and the parameters that it uses. Kubernetes has no delay of its own before a release: there the
-#: cooldown is the delay.
-POOL_RULES: dict[PoolRule, tuple[Autoscaler, tuple[str, ...]]] = {
-    "demand": (Autoscaler("demand"), ("headroom", "trigger")),
-    "work": (Autoscaler("work"), ("headroom", "drain", "trigger")),
+#: Every rule and the parameters that it uses. KEDA has no delay before a release but the cooldown.
+_POOL_RULES: dict[_PoolRule, tuple[Autoscaler, tuple[str, ...]]] = {
+    "demand": (Autoscaler("demand"), ("headroom",)),
+    "work": (Autoscaler("work"), ("headroom", "drain")),
     "keda": (Autoscaler("queue", idle=0, timer=30, cooldown=300, at_events=False), ("jobs_per_core",)),
-    "slurm": (Autoscaler("demand"), ("resume_rate", "suspend_rate")),
-    "hpa": (
-        Autoscaler("utilisation", idle=0, timer=15, cooldown=300, at_events=False),
-        ("utilisation", "tolerance"),
-    ),
     "learned": (
         Autoscaler("forecast", drain=1.0, forecast=(0.0,) * FORECAST_INPUTS),
-        ("drain", "quantile", "trigger"),
+        ("drain", "quantile"),
     ),
 }
-_OF_RULES = tuple(dict.fromkeys(name for _, uses in POOL_RULES.values() for name in uses))
-_OF_POOL = ("pool", "boot_seconds", "idle_seconds", "timer", "cooldown")
+_OF_RULES = tuple(dict.fromkeys(name for _, uses in _POOL_RULES.values() for name in uses))
+_OF_POOL = ("pool", "boot_seconds", "idle_seconds", "cooldown")
 #: Parameters that tell two pools of one rule apart.
 POOL_SETTINGS = (*_OF_POOL[1:], *(name for name in _OF_RULES if name != "headroom"))
 
 
 LearnedPolicy = Literal["esn-sarsa", "esn-fq", "ffnn-sarsa", "ffnn-fq", "esn-counterfactual"]
-Policy = Literal[Rule, "recorded", LearnedPolicy, "learned"]
+Policy = Literal[Rule, LearnedPolicy, "learned"]
 #: Learned policies: their method and regressor.
 LEARNED: dict[str, tuple[Method, Regressor]] = {
     "esn-sarsa": ("sarsa", "esn"),
@@ -70,36 +64,27 @@ LEARNED: dict[str, tuple[Method, Regressor]] = {
     "ffnn-fq": ("fitted_q", "ffnn"),
     "esn-counterfactual": ("counterfactual", "esn"),
 }
-#: Parameters of the linear rule.
-LINEAR_WEIGHTS = tuple(f"{name}_weight" for name in LinearWeights._fields)
 #: The settings of learners that a cell can change, by the names of its parameters.
-LEARNING = tuple(
-    "step_size" if setting.name == "step" else setting.name
-    for setting in fields(LearnerSettings)
-    if setting.name not in ("method", "regressor", "signed", "direct")
+LEARNING = (
+    *("neurons", "spectral_radius", "leak", "input_scale", "reservoirs", "ridge", "epsilon", "discount"),
+    *("learning_rate", "pretraining_sweeps", "sweeps", "iterations", "relearn"),
 )
 
-#: Of them, the ones that a method does not use, and the ones that a network does not use.
+#: Of them, the ones that a method does not use.
 _OF_OTHER_METHODS: dict[Method, tuple[str, ...]] = {
-    "sarsa": ("iterations", "probes", "branches", "horizon"),
-    "fitted_q": ("learning_rate", "relearn", "probes", "branches", "horizon"),
-    "counterfactual": ("learning_rate", "discount", "iterations", "relearn"),
+    "sarsa": ("iterations",),
+    "fitted_q": ("learning_rate", "relearn"),
+    "counterfactual": ("learning_rate", "discount", "iterations", "relearn", "sweeps", "epsilon"),
 }
 #: A feed-forward network is fitted to all samples of a sweep each time, so rarely.
 _FEED_FORWARD_RELEARN = 500
-_OF_THE_OTHER_NETWORK: dict[Regressor, tuple[str, ...]] = {
-    "esn": ("epochs", "step_size"),
-    "ffnn": (
-        *("connectivity", "readout_connectivity", "spectral_radius", "leak", "input_scale"),
-        *("reservoirs", "ridge"),
-    ),
-}
+_OF_RESERVOIRS = ("spectral_radius", "leak", "input_scale", "reservoirs", "ridge")
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 #: What only the papers' elastic site has.
-_OF_PAPERS = ("step", "period", "pool_charged", "resized_at")
+_OF_PAPERS = ("pool_charged", "resized_at")
 #: What a kind of site is called in cells' ids: the papers' elastic site was the only one at first.
 _SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
 
@@ -116,27 +101,23 @@ class ResponsiveParameters(LogParameters):
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Common": ("trace", "cores", "policy", "site", "pool", "weight", "split", "checkpoint"),
         "Jobs and site": (
-            *("clean", "first", "weeks", "partition", "group", "shake", "part", "window", "left_out"),
-            *("interactive_below", "vos", "shares", "start_latency", "estimates", "median_of"),
-            *("wait_limit", "blocks", "bound"),
+            *("clean", "first", "partition", "shake", "part", "window", "left_out", "shares"),
+            *("start_latency", "estimates", "user_cap", "wait_limit", "blocks", "bound"),
         ),
-        "Simple rules": ("patience", "user_cap", *LINEAR_WEIGHTS),
         "Pool": (
-            *("floor", "largest", "boot_seconds", "idle_seconds", "price", "timer", "trigger", "cooldown"),
-            *("drain", "headroom", "jobs_per_core", "utilisation", "tolerance", "resume_rate"),
-            *("suspend_rate", "quantile", "step", "period"),
+            *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "drain", "headroom"),
+            *("jobs_per_core", "quantile", "pool_charged", "resized_at"),
         ),
         "Learners": ("variant", "protocol", *LEARNING),
     }
 
-    pool: PoolRule = Field(
+    pool: _PoolRule = Field(
         "demand",
         description="elastic: what sizes the pool. demand: headroom × the cores that running and waiting "
         "jobs need; work: fewer where a core can serve several short jobs within `drain`; "
         "keda: jobs / jobs_per_core, polled every 30 s, down after a cooldown of 300 s; "
-        "slurm: demand, by Slurm's ResumeRate, SuspendRate and SuspendTime; hpa: busy cores / "
-        "utilisation, as Kubernetes' pod autoscaler; learned: work and a quantile of the jobs' "
-        "growth during a boot, learned on the first part of the log",
+        "learned: work and a quantile of the jobs' growth during a boot, learned on the first part of the "
+        "log",
     )
     boot_seconds: Seconds = Field(
         600,
@@ -144,20 +125,11 @@ class ResponsiveParameters(LogParameters):
     )
     idle_seconds: Seconds | None = Field(
         None,
-        description="elastic: seconds that a core must be idle to be released; default: 600; keda and hpa: 0",
-    )
-    timer: Count | None = Field(
-        None, description="elastic: seconds between two ticks; default: 60; keda: 30; hpa: 15"
-    )
-    trigger: Literal["events", "timer"] = Field(
-        "events",
-        description="demand, work and learned: decide at submissions, completions, boots and ticks, or "
-        "at ticks only",
+        description="elastic: seconds that a core must be idle to be released; default: 600; keda: 0",
     )
     cooldown: Seconds | None = Field(
         None,
-        description="elastic: keep the largest size asked for in this many seconds; default: 0; "
-        "keda and hpa: 300",
+        description="elastic: keep the largest size asked for in this many seconds; default: 0; keda: 300",
     )
     drain: Positive | None = Field(
         None,
@@ -165,26 +137,11 @@ class ResponsiveParameters(LogParameters):
         "default: 600; learned: 1",
     )
     jobs_per_core: Positive = Field(1.0, description="keda: running and waiting jobs for each core")
-    utilisation: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.8, description="hpa: share of the pool's cores that should be busy"
-    )
-    tolerance: Annotated[float, Field(ge=0)] = Field(
-        0.1, description="hpa: relative difference to the utilisation that changes nothing"
-    )
-    resume_rate: Count = Field(300, description="slurm: cores that can be ordered in a minute (ResumeRate)")
-    suspend_rate: Count = Field(60, description="slurm: cores that can be released in a minute (SuspendRate)")
     quantile: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.8, description="learned: share of the instants at which the cores that are asked for should suffice"
     )
-    price: Annotated[float, Field(ge=0)] = Field(1.0, description="price of a core-hour")
 
-    weeks: bool = Field(
-        False,
-        description="the trace is a folder or archive of logs (in minutes) that follow one another, "
-        "each starting with a new week",
-    )
     partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
-    group: int | None = Field(None, description="only jobs of this group")
     shake: Annotated[int, Field(ge=0)] = Field(
         0,
         description="move submissions at random by up to this many seconds, for replicates of one log",
@@ -204,10 +161,6 @@ class ResponsiveParameters(LogParameters):
         description="jobs left out of the metrics at either end; default: 500, at most an eighth of all",
     )
 
-    interactive_below: Count = Field(900, description="jobs with a shorter run time are interactive, seconds")
-    vos: Count = Field(
-        7, description="number of VOs: those with most jobs in the part to learn on; the last is all others"
-    )
     shares: str | None = Field(
         None,
         description="target shares of the VOs as group=share, of all others as other=share; default: "
@@ -229,10 +182,6 @@ class ResponsiveParameters(LogParameters):
     largest: Count | None = Field(
         None, description="elastic: largest size of the pool; default: twice the cores"
     )
-    step: Count = Field(10, description="elastic-paper: step between the sizes to choose from")
-    period: Annotated[int, Field(ge=0)] = Field(
-        900, description="elastic-paper: least seconds between two changes of the pool"
-    )
     pool_charged: Literal["before", "after"] = Field(
         "before",
         description="elastic-paper: whether U of a decision counts the pool up to the decision, or as in the "
@@ -250,14 +199,10 @@ class ResponsiveParameters(LogParameters):
         "estimated",
         description="oracle: run times are known at submission; estimated: the median of the class is used",
     )
-    median_of: Count = Field(
-        1000, description="estimated: number of completed jobs of a class to take the median of"
-    )
 
     policy: Policy = Field(
         "fcfs",
-        description="a simple rule, `recorded` for the log's own waits, a learner (network-method), or a "
-        "`learned` policy",
+        description="a simple rule, a learner (network-method), or a `learned` policy",
     )
     checkpoint: str | None = Field(
         None,
@@ -265,17 +210,7 @@ class ResponsiveParameters(LogParameters):
         "runs:/ID/PATH)",
         examples=["results/train-responsive-esnq"],
     )
-    patience: Annotated[float, Field(ge=0)] = Field(
-        1.0, description="edf: deadline = submission + (1 + patience) × expected run time"
-    )
     user_cap: Count = Field(17, description="capped_fcfs: most running jobs of a user")
-    run_weight: float = Field(0.0, description="linear: weight of ln(expected run time of the VO and class)")
-    wait_weight: float = Field(0.0, description="linear: weight of ln(1 + wait)")
-    span_weight: float = Field(-1.0, description="linear: weight of ln(expected run time + wait)")
-    interactive_weight: float = Field(0.0, description="linear: weight of being interactive, 1 or 0")
-    deficit_weight: float = Field(
-        0.0, description="linear: weight of the VO's deficit, relative to the largest target share"
-    )
     headroom: Annotated[float, Field(ge=0)] | None = Field(
         None,
         description="size the pool to this many times the cores that running and waiting jobs need; elastic: "
@@ -308,12 +243,7 @@ class ResponsiveParameters(LogParameters):
         "have learned; online: as in the paper of 2009, the run that is measured is the one that learns, "
         "after pre-training under EDF on the first part (esn-sarsa and ffnn-sarsa)",
     )
-    inputs: Literal["paper", "extended", "relative"] | None = Field(
-        None, description="learners: inputs of the network"
-    )
     neurons: Count | None = Field(None, description="neurons of a reservoir or of the hidden layer")
-    connectivity: Share | None = Field(None, description="share of the pairs of neurons that are connected")
-    readout_connectivity: Share | None = Field(None, description="share of the neurons that the readout uses")
     spectral_radius: Annotated[float, Field(ge=0)] | None = Field(
         None, description="spectral radius of the reservoir", examples=[0.9]
     )
@@ -334,15 +264,6 @@ class ResponsiveParameters(LogParameters):
     relearn: Count | None = Field(
         None, description="sarsa: decisions between two fits; default: 1, ffnn: 500"
     )
-    probes: Count | None = Field(
-        None, description="counterfactual: decisions per run at which alternatives are tried"
-    )
-    branches: Annotated[int, Field(ge=2)] | None = Field(
-        None, description="counterfactual: candidates tried at each of them"
-    )
-    horizon: Positive | None = Field(None, description="counterfactual: length of each trial, seconds")
-    epochs: Count | None = Field(None, description="feed-forward: epochs of each fit")
-    step_size: Positive | None = Field(None, description="feed-forward: Adam's learning rate")
 
     @model_serializer(mode="wrap")
     def _named_as_in_ids(
@@ -370,10 +291,8 @@ class ResponsiveParameters(LogParameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> ResponsiveParameters:
-        if self.weeks and self.partition is not None:
-            raise ValueError(f"partition={self.partition} has no effect with weeks")
-        if self.policy == "recorded" and (self.site != "rigid" or self.shake):
-            raise ValueError("policy=recorded replays the log as it is: it needs site=rigid and shake=0")
+        if self.policy == "esn-counterfactual" and self.site == "elastic-paper":
+            raise ValueError("policy=esn-counterfactual chooses jobs alone: it needs site=rigid or elastic")
         if self.policy == "capped_fcfs" and self.site != "rigid":
             raise ValueError("policy=capped_fcfs leaves cores idle on purpose: it needs site=rigid")
         if (self.checkpoint is None) == (self.policy == "learned"):
@@ -394,22 +313,14 @@ class ResponsiveParameters(LogParameters):
         if self.site == "rigid":
             yield ("floor", "largest", "headroom", *_OF_PAPERS), "site=rigid"
         if self.site == "elastic":
-            unused = set(_OF_RULES) - set(POOL_RULES[self.pool][1])
+            unused = set(_OF_RULES) - set(_POOL_RULES[self.pool][1])
             yield _OF_PAPERS, "site=elastic"
             yield sorted(unused), f"pool={self.pool}"
         else:
             yield ("pool", *POOL_SETTINGS), f"site={self.site}"
-        if self.estimates == "oracle":
-            yield ("median_of",), "estimates=oracle"
         policy = f"policy={self.policy}"
-        if self.policy != "edf":
-            yield ("patience",), policy
         if self.policy != "capped_fcfs":
             yield ("user_cap",), policy
-        if self.policy != "linear":
-            yield LINEAR_WEIGHTS, policy
-        if self.policy == "recorded":
-            yield ("start_latency",), policy
         if self.policy not in LEARNED:
             yield (*LEARNING, "variant"), policy
             return
@@ -419,22 +330,17 @@ class ResponsiveParameters(LogParameters):
         if self.protocol == "online":
             yield ("sweeps",), "protocol=online"
         yield _OF_OTHER_METHODS[method], policy
-        yield _OF_THE_OTHER_NETWORK[regressor], policy
-        if method == "counterfactual" and not self.learner().sweeps:
-            yield ("probes", "branches", "horizon", "epsilon"), f"{policy} and sweeps=0"
+        if regressor == "ffnn":
+            yield _OF_RESERVOIRS, policy
 
     def autoscaler(self) -> Autoscaler:
         """Return how the pool is sized; a learned one gets its weights later."""
         given: dict[str, Any] = {
             **{"boot": self.boot_seconds, "idle": self.idle_seconds},
-            **{name: getattr(self, name) for name in ("timer", "cooldown", "headroom", "drain")},
-            **{name: getattr(self, name) for name in ("jobs_per_core", "utilisation", "tolerance")},
+            **{name: getattr(self, name) for name in ("cooldown", "headroom", "drain")},
+            "jobs_per_core": self.jobs_per_core,
         }
-        if self.pool == "slurm":
-            given |= {"orders": self.resume_rate, "releases": self.suspend_rate}
-        if self.trigger == "timer":
-            given["at_events"] = False
-        rule, _ = POOL_RULES[self.pool]
+        rule, _ = _POOL_RULES[self.pool]
         return replace(rule, **{name: value for name, value in given.items() if value is not None})
 
     def size_of(self, processors: int | None) -> int:
@@ -460,12 +366,13 @@ class ResponsiveParameters(LogParameters):
         """Return the learner's settings: those of the variant, changed by the parameters that are set."""
         method, regressor = LEARNED[self.policy]
         values: dict[str, Any] = {name: getattr(self, name) for name in LEARNING}
-        values["step"] = values.pop("step_size")
         changes = {name: value for name, value in values.items() if value is not None}
         if regressor == "ffnn" and method == "sarsa":
             changes.setdefault("relearn", _FEED_FORWARD_RELEARN)
         if self.protocol == "online":
             changes["sweeps"] = 1
+        if method == "counterfactual":
+            changes["sweeps"] = 0
         base = PAPER if self.variant == "paper" else IMPROVED
         return replace(base, method=method, regressor=regressor, **changes)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,29 +32,25 @@ from gridtune.systems.responsive.metrics import (
     counted_jobs,
     measure_site,
 )
-from gridtune.systems.responsive.parameters import LEARNED, LINEAR_WEIGHTS, ResponsiveParameters
+from gridtune.systems.responsive.parameters import LEARNED, ResponsiveParameters
 from gridtune.systems.responsive.reproduction import PUBLISHED_FIGURES, REPRODUCTIONS
-from gridtune.systems.responsive.simulator.jobs import (
+from gridtune.systems.responsive.simulator.pool import learn_forecast
+from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
+from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
+from gridtune.systems.responsive.simulator.site import (
     SiteJobs,
+    SiteModel,
     build_jobs,
     check_run_times,
     check_sequential,
     group_vos,
     vo_of,
 )
-from gridtune.systems.responsive.simulator.pool import learn_forecast
-from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
-from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
-from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
-from gridtune.workload.files import joined_parts
 from gridtune.workload.workload import Workload
 
 __all__ = ["ResponsiveSystem", "parameters_model", "site_jobs", "split_log"]
-
-WEEK = 7 * 86_400
-
 
 #: Smallest size of an elastic pool, unless it is given or the site has fewer cores.
 _FLOOR = 30
@@ -91,11 +86,11 @@ class ResponsiveSystem(System):
 
     def traces(self, parameters: ResponsiveParameters) -> Iterable[str]:
         """Return the reference of the log, with its cleaning rules where some are named."""
-        return (str(replace(parameters.reference, days=parameters.weeks)),)
+        return (str(parameters.reference),)
 
     def modelled_features(self, parameters: ResponsiveParameters) -> Collection[str]:
-        """Return what the simulator models: a chosen partition; weeks stand as partitions, too."""
-        return ("partitions",) if parameters.weeks or parameters.partition is not None else ()
+        """Return what the simulator models: a chosen partition."""
+        return () if parameters.partition is None else ("partitions",)
 
     def file_checksums(self, parameters: ResponsiveParameters) -> Mapping[str, str]:
         """Return the checksum of the learned policy."""
@@ -134,7 +129,7 @@ class ResponsiveSystem(System):
         }
         for cell in kinds.values():
             small = cell.model_copy(
-                update={"pretraining_sweeps": 1, "sweeps": 1, "iterations": 1, "probes": 2}
+                update={"pretraining_sweeps": 1, "sweeps": min(cell.learner().sweeps, 1), "iterations": 1}
             )
             _run_learner(
                 jobs,
@@ -167,14 +162,11 @@ class ResponsiveSystem(System):
             policy = load_policy(find_policy(str(parameters.checkpoint), file="best.npz"))
             outcome = SiteReplay.of(play(policy, jobs, model, headroom=parameters.headroom or 0.0))
             notes["learner"] = policy.settings.to_dict()
-        elif parameters.policy == "recorded":
-            outcome = SiteReplay.recorded(jobs, last.wait_time, cores)
         else:
             outcome = replay(
                 jobs,
                 model,
                 parameters.policy,  # type: ignore[arg-type]
-                patience=parameters.patience,
                 headroom=parameters.asked_headroom,
                 rng=streams("decisions"),
             )
@@ -184,7 +176,6 @@ class ResponsiveSystem(System):
             weight=parameters.weight,
             left_out=parameters.left_out,
             wait_limit=parameters.wait_limit or math.inf,
-            price=parameters.price,
         )
         counted = counted_jobs(len(jobs), parameters.left_out)
         if parameters.blocks is not None:
@@ -203,7 +194,7 @@ class ResponsiveSystem(System):
         (reference,) = self.traces(parameters)
         raw = load(reference)
         p = parameters
-        key = (raw.checksum, p.weeks, p.clean, p.partition, p.group, p.first)
+        key = (raw.checksum, p.clean, p.partition, p.first)
         if key not in self._selections:
             self._selections[key] = _select(raw, p)
         return self._selections[key]
@@ -217,12 +208,9 @@ class ResponsiveSystem(System):
 
 
 def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
-    log = _concatenated(raw) if parameters.weeks else raw
-    workload, _ = clean(log, parameters.rules)
+    workload, _ = clean(raw, parameters.rules)
     if parameters.partition is not None:
         workload = workload.for_partition(parameters.partition)
-    if parameters.group is not None:
-        workload = workload.for_group(parameters.group)
     if parameters.first is not None:
         workload = workload.first(parameters.first)
     if len(workload) < 2:
@@ -231,16 +219,6 @@ def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
         )
     check_run_times(workload.run_time)
     return workload
-
-
-def _concatenated(joined: Workload) -> Workload:
-    """Return the logs of a joined workload one after the other, each starting with a new week."""
-    _, first = joined_parts(joined)
-    submit, begin = joined.submit_time.copy(), 0
-    for start, end in pairwise(first.tolist()):
-        submit[start:end] += begin
-        begin = -(-(int(submit[start:end].max()) + 1) // WEEK) * WEEK
-    return replace(joined, columns={**joined.columns, "submit_time": submit}, header={})
 
 
 def split_log(
@@ -265,14 +243,12 @@ def site_jobs(first: Workload, last: Workload, parameters: ResponsiveParameters)
     if parameters.shares is not None:
         vos, shares = parameters.target_shares()
     else:
-        vos = group_vos(first.group, parameters.vos)
+        vos = group_vos(first.group)
         work = np.bincount(vo_of(first.group, vos), first.run_time, minlength=len(vos) + 1)
         # A VO without work in the first part still gets a small share.
         shares = np.maximum(work / max(work.sum(), 1), 1e-3)
         shares = shares / shares.sum()
-    below = parameters.interactive_below
-    train = build_jobs(first, vos=vos, shares=shares, interactive_below=below)
-    return train, build_jobs(last, vos=vos, shares=shares, interactive_below=below)
+    return build_jobs(first, vos=vos, shares=shares), build_jobs(last, vos=vos, shares=shares)
 
 
 def parameters_model(
@@ -294,15 +270,11 @@ def parameters_model(
         autoscaler=scaler,
         floor=parameters.floor or min(_FLOOR, cores),
         largest=parameters.largest or 2 * cores,
-        step=parameters.step,
-        period=parameters.period,
         charged_after=parameters.pool_charged == "after",
         resized_at_ends=parameters.resized_at == "ends",
         oracle=parameters.estimates == "oracle",
-        median_of=parameters.median_of,
         start_latency=parameters.start_latency,
         user_cap=parameters.user_cap,
-        weights=LinearWeights(*(getattr(parameters, name) for name in LINEAR_WEIGHTS)),
     )
 
 

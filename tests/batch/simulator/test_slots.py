@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from gridtune.batch.simulator.marks import is_marked, mark, new_marks, next_marked, unmark
-from gridtune.batch.simulator.reservations import (
+from gridtune.batch.simulator.profile import (
     change,
     cut,
     disuse,
     earliest_slot,
     last_slot,
     move_to,
-    new_slots,
+    new_profile,
 )
 
 HORIZON, MACHINE = 600, 12
@@ -21,7 +21,7 @@ HORIZON, MACHINE = 600, 12
 
 def _slots(*given):
     """Return slots as kernels take them: their state is a record."""
-    slots = new_slots(*given)
+    slots = new_profile(*given)
     return slots._replace(state=slots.state[()])
 
 

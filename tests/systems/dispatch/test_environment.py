@@ -10,9 +10,9 @@ import pytest
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.environment import DispatchEnv, DispatchVectorEnv
-from gridtune.systems.dispatch.simulator.batch import FEATURES
-from gridtune.systems.dispatch.simulator.model import Machines
-from gridtune.systems.dispatch.simulator.replay import dispatch
+from gridtune.systems.dispatch.simulator.batch import FEATURES, BrokerBatch
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.replay import ORDERS, dispatch
 from tests.systems.dispatch.simulator.test_twin import make_jobs
 
 FACTORS = (1.5, 0.5, 1.0)
@@ -36,6 +36,28 @@ def earliest_end(job: int, shown: np.ndarray) -> int:
     """Where tardiness grows least; of equals where it ends first: the last two of eight features."""
     growth = np.where(shown[:, 7] < 0, -shown[:, 7], 0)
     return int(np.lexsort((shown[:, 6], growth))[0])
+
+
+def test_every_feature_by_hand():
+    """Machine 0, of factor 2, has run a job since 20 and has one waiting when the last job arrives at 40.
+
+    Its first job took 20 s in place of 10, so that both machines are thought to have the factor 2.
+    """
+    submit, estimate = np.array([0, 20, 30, 40]), np.array([10, 100, 50, 60])
+    jobs = DispatchJobs(submit, estimate, estimate, submit + 200, np.zeros(4, np.int64))
+    brokers = BrokerBatch(jobs, Machines(np.array([2.0, 1.0]), np.ones(2, np.int64)), order=ORDERS["fifo"])
+    brokers.begin(0, jobs)
+    brokers.step([0], np.ones(1, np.bool_))
+    for _ in range(3):
+        brokers.step([0])
+    seen = brokers.observed.features.reshape(2, FEATURES)
+    seconds = np.array([1000, 1000, 1, 1000, 1000, 1, 1000, 1])
+    expected = [
+        # The running job ends at 220, the waiting one at 320, this one at 440.
+        [60, 200, 2, 50, 100 - 20 / 2, 2.0, 400, (240 - 440) / 60],
+        [60, 200, 0, 0, 0, 2.0, 120, (240 - 160) / 60],
+    ]
+    np.testing.assert_allclose(np.sign(seen) * np.expm1(np.abs(seen)) * seconds, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("error", [0.0, 0.7])

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from gridtune.errors import GridtuneError
 from gridtune.sweep import run_cell
-from gridtune.systems.gangs.simulator import Policy, Pool, simulate
+from gridtune.systems.gangs.simulator import GpuPool, Policy, simulate
 from gridtune.systems.gangs.system import draw_jobs
 from tests.systems.gangs.reference import simulate as simulate_plainly
 
 POLICIES = get_args(Policy)
 PREEMPTIVE = ("las", "srtf", "srsf")
-NODE = Pool(nodes=1, gpus_per_node=4, round=10, restart=3)
+NODE = GpuPool(nodes=1, gpus_per_node=4, round=10, restart=3)
 
 
 def run(jobs, policy, pool=NODE, queues=()):
@@ -30,7 +30,7 @@ def run(jobs, policy, pool=NODE, queues=()):
 def cases(draw):
     """A pool, jobs that fit in it, and queues."""
     period = draw(st.integers(1, 12))
-    pool = Pool(
+    pool = GpuPool(
         nodes=draw(st.integers(1, 4)),
         gpus_per_node=draw(st.integers(1, 5)),
         round=period,
@@ -151,14 +151,14 @@ def test_las_alternates_and_queues_let_jobs_finish():
 
 
 def test_jobs_share_the_fullest_node_that_holds_them_and_wide_ones_take_whole_nodes():
-    gangs = run([(0, 50, 3), (0, 50, 2), (0, 50, 1), (0, 50, 6)], "las", Pool(3, 4, 10, 3))
+    gangs = run([(0, 50, 3), (0, 50, 2), (0, 50, 1), (0, 50, 6)], "las", GpuPool(3, 4, 10, 3))
     places = {(job, node, gpus) for job, node, gpus, *_ in gangs.spans.tolist()}
     assert places == {(0, 0, 3), (1, 1, 2), (2, 0, 1), (3, 2, 4), (3, 1, 2)}
 
 
 def test_a_job_is_moved_where_its_gpus_go_to_one_before_it():
     # At 10 a gang of two comes to two half-empty nodes. It takes the first; the job there goes to the other.
-    gangs = run([(0, 8, 1), (0, 30, 1), (0, 8, 1), (0, 30, 1), (10, 10, 2)], "las", Pool(2, 2, 10, 3))
+    gangs = run([(0, 8, 1), (0, 30, 1), (0, 8, 1), (0, 30, 1), (10, 10, 2)], "las", GpuPool(2, 2, 10, 3))
     spans = gangs.spans.tolist()
     assert [4, 0, 2, 10, 20] in spans
     assert [span for span in spans if span[0] == 1] == [[1, 0, 1, 0, 10], [1, 1, 1, 10, 33]]

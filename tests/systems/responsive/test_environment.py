@@ -14,9 +14,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gridtune.environments import ResponsiveEnv, ResponsiveVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.metrics import measure_site
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import replay
-from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel
 
 RIGID = SiteModel(cores=5, features="extended")
 ELASTIC = SiteModel(cores=5, elastic=True, floor=2, largest=12, step=3, period=60)
@@ -68,7 +67,7 @@ def test_an_episode_is_a_row_of_jobs_and_its_rewards_are_theirs(model, reward):
     assert 0 <= info["first"] <= 90
     assert not observation["action_mask"].any()
     # Both ways of giving rewards come to the same sum, that of the simulator's own accounts.
-    state = env.unwrapped._vector._batch._sites.state
+    state = env.unwrapped._vector._sites.state
     wait = state.start[0] - busy_jobs().submit[info["first"] :][:30]
     run = busy_jobs().run[info["first"] :][:30]
     other = state.decisions["utilisation" if model.elastic else "fairness"][0][state.number[0]]
@@ -84,7 +83,7 @@ def test_an_agent_that_asks_for_more_cores_waits_less():
         over = False
         while not over:
             _, _, over, _, _ = env.step(np.array([0, number]))
-        waits[number] = (env._vector._batch._sites.state.start[0] - busy_jobs().submit).mean()
+        waits[number] = (env._vector._sites.state.start[0] - busy_jobs().submit).mean()
     assert waits[len(EVENTS.pool_sizes)] < 0.5 * waits[1]
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, block_sums, counted_jobs, measure_site
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import SiteReplay
+from gridtune.systems.responsive.simulator.site import SiteJobs
 
 
 def small_site(**changes):
@@ -43,7 +43,7 @@ def test_a_reward_beyond_the_limit_is_worse_than_any_within():
 
 def test_by_hand():
     jobs, outcome = small_site()
-    metrics = measure_site(jobs, outcome, weight=0.25, left_out=0, price=0.5)
+    metrics = measure_site(jobs, outcome, weight=0.25, left_out=0)
     responsive = np.array([1.0, 300 / 450, 0.9, 1.0])
     assert metrics["interactive_responsiveness_mean"] == pytest.approx(0.95)
     assert metrics["interactive_responsiveness_std"] == pytest.approx(0.05)
@@ -71,7 +71,7 @@ def test_by_hand():
     assert metrics["core_hours"] == pytest.approx((20 * 2 + 3580 * 4) / 3600)
     assert metrics["pool_mean"] == pytest.approx((20 * 2 + 3580 * 4) / 3600)
     # After the last submission, only the last job's 1,000 s are paid for.
-    assert metrics["cost"] == pytest.approx(0.5 * (20 * 2 + 3580 * 4 + 1000) / 3600)
+    assert metrics["cost"] == pytest.approx((20 * 2 + 3580 * 4 + 1000) / 3600)
     assert metrics["boots"] == 3
     assert (metrics["jobs"], metrics["interactive_jobs"], metrics["batch_jobs"]) == (4, 2, 2)
     bounds = {"responsiveness_mean_bound", "rigid_reward_mean_bound"}

@@ -36,7 +36,7 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"policy": "sjf", "weight": 1.0},
     {"policy": "fair_share", "site": "elastic-paper"},
     {"policy": "sjf", "site": "elastic-paper", "headroom": 1.5},
-    {"policy": "sjf", "site": "elastic", "pool": "hpa", "floor": 1},
+    {"policy": "sjf", "site": "elastic", "pool": "keda", "floor": 1},
     {"policy": "sjf", "site": "elastic", "floor": 1},
 ]
 

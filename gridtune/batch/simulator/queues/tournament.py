@@ -9,9 +9,9 @@ bounds of their scores (`grouping.score_bounds`) meet. A pass only repeats compa
 (A *kinetic tournament*: Basch, Guibas and Hershberger 1999, doi:10.1006/jagm.1998.0988.)
 
 Each node has the shortest walltime and the fewest processors that wait below it, too: the search for the best
-job that may be backfilled leaves out what cannot have one, and what has no better one. Whether there is any
-follows at once from the *shapes*, pairs of processors and walltime, that wait: they are numbered by
-processors, then walltime, and marked.
+job that may be backfilled leaves out what cannot have one, and what has no better one. The *shapes*
+that wait, pairs of processors and walltime, tell at once if there is any: they are numbered by processors,
+then walltime, and marked.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class Shapes(NamedTuple):
-    """How many jobs of each shape wait; `wider[s]` is the first shape of more processors than shape s has."""
+    """The number of waiting jobs of each shape; `wider[s]` is the first shape with more processors than s."""
 
     processors: IntArray
     walltime: IntArray

@@ -18,7 +18,7 @@ from scipy.special import xlogy
 
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["cut_points", "select_attributes", "symmetrical_uncertainty"]
+__all__ = ["select_attributes"]
 
 
 def select_attributes(table: FloatArray, labels: IntArray, *, categorical: Sequence[int] = ()) -> BoolArray:
@@ -40,13 +40,13 @@ def select_attributes(table: FloatArray, labels: IntArray, *, categorical: Seque
     values = [
         table[:, column].astype(np.int64)
         if column in categorical
-        else np.searchsorted(cut_points(table[:, column], labels), table[:, column])
+        else np.searchsorted(_cut_points(table[:, column], labels), table[:, column])
         for column in range(columns)
     ]
-    with_class = np.array([symmetrical_uncertainty(value, labels) for value in values])
+    with_class = np.array([_symmetrical_uncertainty(value, labels) for value in values])
     between = np.zeros((columns, columns))
     for one, other in combinations(range(columns), 2):
-        between[one, other] = symmetrical_uncertainty(values[one], values[other])
+        between[one, other] = _symmetrical_uncertainty(values[one], values[other])
     best, merit = tuple(range(columns)), 0.0
     for size in range(1, columns + 1):
         for kept in combinations(range(columns), size):
@@ -57,7 +57,7 @@ def select_attributes(table: FloatArray, labels: IntArray, *, categorical: Seque
     return np.isin(np.arange(columns), best)
 
 
-def symmetrical_uncertainty(one: IntArray, other: IntArray) -> float:
+def _symmetrical_uncertainty(one: IntArray, other: IntArray) -> float:
     """Return 2·(H(X) + H(Y) − H(X, Y)) / (H(X) + H(Y)) of two columns of categories; 0 of constant ones."""
     _, one = np.unique(one, return_inverse=True)
     _, other = np.unique(other, return_inverse=True)
@@ -66,7 +66,7 @@ def symmetrical_uncertainty(one: IntArray, other: IntArray) -> float:
     return 2.0 * (single - float(_entropy(together))) / single if single > 0 else 0.0
 
 
-def cut_points(values: FloatArray, labels: IntArray) -> FloatArray:
+def _cut_points(values: FloatArray, labels: IntArray) -> FloatArray:
     """Return the borders of a quantity's intervals, ascending; none where no cut pays.
 
     A value belongs to the interval that ends at the first border not below it.

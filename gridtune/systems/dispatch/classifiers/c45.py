@@ -267,7 +267,7 @@ class Bound(NamedTuple):
 
 
 @kernel()
-def added_errors(total, wrong, bound):
+def _added_errors(total, wrong, bound):
     """Return how many errors to add to a leaf's training errors, for an upper bound at that confidence.
 
     With no error the bound p solves (1 − p)^N = confidence; from one on it is the normal approximation to
@@ -365,7 +365,7 @@ def _leaf_errors(counts, bound):
     if total <= 0.0:
         return 0.0
     wrong = total - counts.max()
-    return wrong + added_errors(total, wrong, bound)
+    return wrong + _added_errors(total, wrong, bound)
 
 
 @kernel()

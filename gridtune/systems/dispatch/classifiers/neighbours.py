@@ -16,7 +16,7 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.types import BoolArray, FloatArray, IntArray, UInt64Array
 
-__all__ = ["entropy", "least_entropy", "stump_predictor", "stump_shares"]
+__all__ = ["entropy", "stump_predictor", "stump_shares"]
 
 #: Makes the farthest of the neighbours count a little.
 _FARTHEST = 1.0001
@@ -263,7 +263,7 @@ def _fit_stumps(examples, weights, near, row, scratch, out):
 
 @kernel()
 def _best_border_of_all(examples, column, weights, total, side, best, scratch):
-    """Return the same as `_best_border` of all examples, whose borders are known beforehand."""
+    """Return the same as `_best_border` of all examples; their borders are known beforehand."""
     value, members, passed = examples.values[column], examples.members[column], examples.passed[column]
     ends, named = examples.ends[column, : examples.borders[column]], examples.categorical[column]
     below, bound = scratch.below, scratch.bound
@@ -280,7 +280,9 @@ def _best_border_of_all(examples, column, weights, total, side, best, scratch):
         bound[border] = -np.inf
         if total.size == 2:
             first, second = below[0, border], below[1, border]
-            bound[border] = least_entropy(first, second) + least_entropy(total[0] - first, total[1] - second)
+            bound[border] = _least_entropy(first, second) + _least_entropy(
+                total[0] - first, total[1] - second
+            )
     found, split, margin = np.inf, 0.0, 1e-9 * total.sum()
     for border in range(ends.size):
         # Logarithms take long, and most borders are far from the best.
@@ -320,7 +322,7 @@ def _best_border(value, label, weight, categorical, total, side, best):
             above[number] = total[number] - below[number]
         # Logarithms take long, and most borders are far from the best.
         if total.size == 2:
-            least = least_entropy(below[0], below[1]) + least_entropy(above[0], above[1])
+            least = _least_entropy(below[0], below[1]) + _least_entropy(above[0], above[1])
             if least > best + margin:
                 continue
         impurity = entropy(below) + entropy(above)
@@ -353,7 +355,7 @@ def _goes_on(value, label, place, pure):
 
 
 @kernel()
-def least_entropy(first, second):
+def _least_entropy(first, second):
     """Return a lower bound of the entropy of two classes' weights, without a logarithm.
 
     It is 1 − Σ uᵏ/(2k (2k − 1))/ln 2 bits for u = (1 − 2p)², times the sum of the weights; of the terms

@@ -1,33 +1,35 @@
 """A broker with a learner: Algorithms 2 (assist) and 3 (direct), refreshed as jobs end or arrive.
 
+The broker decides; between two of its decisions everything happens in compiled code.
+
 Source: Vladušič, "Using the black-box approach with machine learning methods in order to improve job
 scheduling in GRID environments", sections 2.2 and 2.3.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.dispatchers.decisions import Buffers, next_decision, next_repair
-from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner, Selection
-from gridtune.systems.dispatch.simulator import predicting
+from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.predicting import ATTRIBUTE_COUNTS
+from gridtune.systems.dispatch.simulator.predicting import new_broker_state
 from gridtune.systems.dispatch.simulator.replay import (
     ORDERS,
     PROBABLE,
     RULES,
     SPEEDS,
-    Assistance,
+    Buffers,
     DispatchReplay,
     Order,
     Rule,
     Settings,
     Speeds,
+    next_decision,
+    next_repair,
 )
 from gridtune.systems.dispatch.simulator.site import NOBODY, new_site
 from gridtune.types import BoolArray, FloatArray, IntArray
@@ -47,12 +49,10 @@ class Broker:
         Whether the learner decides (Algorithm 3), or assists the base rule (Algorithm 2).
     rule
         The base rule. It alone decides on the learning jobs, and on all jobs until something is learned.
-    assistance
-        The way that the learner assists, as in `gridtune.systems.dispatch.simulator.replay.dispatch`.
     order
         Of the queues.
     speeds
-        The source of speed factors for tardiness predictions and informed attributes.
+        The source of speed factors for tardiness predictions.
     repair_every, repair_steps
         After every `repair_every` arrivals, `repair_steps` times: the most tardy job of the most tardy queue
         is taken out and placed by the learner. Among learning jobs tabu search repairs instead, where the
@@ -65,8 +65,8 @@ class Broker:
     reselect
         Select the model's settings again once the ended jobs are this many times those at the last selection;
         1 for every refresh.
-    forget, by_user
-        See `dispatch`.
+    forget
+        See `gridtune.systems.dispatch.simulator.replay.dispatch`.
     strict
         With `direct`: only machines on which the job is predicted to end in time are candidates (Algorithm
         3). Where there is none, of which it says nothing, the base rule decides, or in a repair the job goes
@@ -76,7 +76,6 @@ class Broker:
     learner: Learner
     direct: bool = False
     rule: Rule = "random"
-    assistance: Assistance = "assist"
     order: Order = "fifo"
     speeds: Speeds = "known"
     repair_every: int = 0
@@ -86,7 +85,6 @@ class Broker:
     memory: int | None = 10_000
     reselect: float = 1.25
     forget: float = 0.95
-    by_user: bool = False
     strict: bool = False
 
     def run(
@@ -119,8 +117,6 @@ class Broker:
             raise SimulationError(f"unknown rule, order or speeds: {self.rule}, {self.order}, {self.speeds}")
         self._prepare(jobs, machines, rng)
         self.rng, self.ready = learning_rng, False
-        self.refreshes = self.of_one_outcome = 0
-        self.selections: list[Selection] = []
         self.learned_at = self.selected_at = 0
         job, own = next_decision(self.site, self.state, self.buffers, NOBODY, NOBODY)
         while job != NOBODY:
@@ -132,21 +128,21 @@ class Broker:
                 self._repair(job, machine)
                 job = machine = NOBODY
             job, own = next_decision(self.site, self.state, self.buffers, job, machine)
-        return replace(DispatchReplay.of(self.site, self.chance, self.overruled), learning=self._facts())
+        return DispatchReplay.of(self.site, self.chance, self.overruled)
 
     def _prepare(self, jobs: DispatchJobs, machines: Machines, rng: np.random.Generator) -> None:
-        n, m, columns = len(jobs), len(machines), ATTRIBUTE_COUNTS[self.learner.attributes]
+        n, m = len(jobs), len(machines)
         self.site = new_site(jobs, machines)
-        user = jobs.user if self.by_user else None
-        clock = _clock(jobs) if self.learner.attributes == "published" else None
-        self.state = predicting.new_broker_state(self.site, SPEEDS[self.speeds], self.forget, user, clock)
+        self.state = new_broker_state(self.site, SPEEDS[self.speeds], self.forget)
         every = self.repair_every if self.rule in {"edd", "erd"} else 0
+        published = self.learner.attributes == "published"
         self.buffers = Buffers(
             Settings(RULES[self.rule], ORDERS[self.order], every, self.repair_steps, rng.random(n)),
-            int((jobs.batch < 0).sum()),
-            np.zeros((m, columns)),
-            np.zeros((n, columns)),
-            np.full(n, -1, np.int64),
+            learning_jobs=int((jobs.batch < 0).sum()),
+            clock=_clock(jobs) if published else np.zeros(0, np.int64),
+            rows=np.zeros((m, 4)),
+            history=np.zeros((n, 4)),
+            described=np.full(n, -1, np.int64),
         )
         self.ties = (rng.random(n) * m).astype(np.int64)
         self.chance, self.overruled = np.full(n, np.nan), np.zeros(n, np.bool_)
@@ -169,27 +165,8 @@ class Broker:
             return
         if reselect:
             self.selected_at = finished
-        before = self.learner.selection
         self.learner.refresh(examples, reselect=reselect, rng=self.rng)
         self.ready = True
-        self.refreshes += 1
-        self.of_one_outcome += int(examples.in_time.min() == examples.in_time.max())
-        if self.learner.selection is not None and self.learner.selection is not before:
-            self.selections.append(self.learner.selection)
-
-    def _facts(self) -> dict[str, Any]:
-        """Return counts of refreshes and the results of model selection: JSON-serialisable.
-
-        `undecided` counts selections that had too few jobs of an outcome to choose by and took the first
-        weight and setting; the last one's weight, setting and area stand beside, the area None if undecided.
-        """
-        facts: dict[str, Any] = {"refreshes": self.refreshes, "of_one_outcome": self.of_one_outcome}
-        if not self.selections:
-            return facts
-        last, undecided = self.selections[-1], sum(np.isnan(selection.aroc) for selection in self.selections)
-        facts |= {"selections": len(self.selections), "undecided": int(undecided)}
-        area = None if np.isnan(last.aroc) else last.aroc
-        return {**facts, "weight": last.weight, "setting": last.setting, "aroc": area}
 
     def _examples(self, finished: int) -> Examples:
         """Return the jobs that have ended last, those whose row describes where they ran."""
@@ -197,11 +174,8 @@ class Broker:
         jobs = ended[self.buffers.described[ended] == self.site.placed[ended]]
         limits = [limit for limit in (self.memory, self.learner.memory) if limit is not None]
         jobs = jobs[max(0, len(jobs) - min(limits, default=len(jobs))) :]
-        finish = self.site.finish[jobs]
-        in_time = (finish <= self.site.deadline[jobs]).astype(np.int64)
-        return Examples(
-            self.buffers.history[jobs], in_time, (finish - self.site.placed[jobs]).astype(np.float64)
-        )
+        in_time = (self.site.finish[jobs] <= self.site.deadline[jobs]).astype(np.int64)
+        return Examples(self.buffers.history[jobs], in_time)
 
     # Deciding ---------------------------------------------------------------------------------------
 
@@ -209,8 +183,7 @@ class Broker:
         """Return the machine for a job, and its chance of ending in time there."""
         if not self.ready:
             return own, np.nan
-        rows = self.buffers.rows
-        chances = self.learner.chances(rows)
+        chances = self.learner.chances(self.buffers.rows)
         up = self.site.down == 0
         if not up.any():
             return own, float(chances[own])
@@ -218,16 +191,11 @@ class Broker:
             candidates = up & (chances >= PROBABLE) if self.strict else up
             machine = own
             if candidates.any():
-                machine = self._best(job, self.learner.preference(rows), candidates)
+                machine = self._best(job, chances, candidates)
             return machine, float(chances[machine])
         chances = np.where(up, chances, 0.0)
         best = self._best(job, chances, up)
-        if chances[best] >= PROBABLE:
-            machine = best if chances[best] > chances[own] else own
-        elif self.assistance == "set_aside":
-            machine = self._best(job, -self.learner.preference(rows), up)
-        else:
-            machine = own
+        machine = best if chances[best] >= PROBABLE and chances[best] > chances[own] else own
         return machine, float(chances[machine])
 
     def _best(self, job: int, values: FloatArray, allowed: BoolArray) -> int:

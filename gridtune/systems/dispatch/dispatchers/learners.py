@@ -1,4 +1,4 @@
-"""The learners of a dispatcher, by name, and the selection of their settings.
+"""The learners of a dispatcher, by name, and the selection of their settings; naive Bayes.
 
 A learner learns the chance of ending in time from ended jobs. It is refreshed from examples (rows of
 attributes, and the jobs' outcomes) and then predicts for all machines of one decision at once. It predicts
@@ -8,29 +8,31 @@ from plain arrays: scikit-learn fits, it does not predict.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
-from gridtune.core.boosted_trees import fit_boosted_trees
+from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
 from gridtune.statistics.chances import area_under_roc
 from gridtune.systems.dispatch.classifiers.attributes import select_attributes
 from gridtune.systems.dispatch.classifiers.c45 import GrownTree
-from gridtune.systems.dispatch.classifiers.naive_bayes import naive_bayes_predictor
 from gridtune.systems.dispatch.classifiers.neighbours import stump_predictor, stump_shares
-from gridtune.systems.dispatch.simulator.predicting import LEFT, MACHINE, PREDICTED, AttributeSet
-from gridtune.systems.dispatch.simulator.replay import PROBABLE
+from gridtune.systems.dispatch.simulator.replay import MACHINE
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["LEARNERS", "Examples", "Learner", "Selection", "class_weights", "make_learner", "select"]
-
-#: One in this many examples is set apart to calibrate on.
-_CALIBRATION = 5
+__all__ = [
+    "LEARNERS",
+    "MACHINE",
+    "Examples",
+    "Learner",
+    "Selection",
+    "make_learner",
+    "select",
+]
 
 
 class Examples(NamedTuple):
@@ -42,25 +44,23 @@ class Examples(NamedTuple):
         Shape (n, d), float64.
     in_time
         Shape (n,), int64: 1 for jobs that ended in time.
-    seconds
-        Shape (n,), float64: from placing to end.
     """
 
     rows: FloatArray
     in_time: IntArray
-    seconds: FloatArray
 
 
 @dataclass
 class Learner:
-    """The learner of a broker: a classifier, whose settings are selected.
+    """The learner of a broker: a classifier with settings that are selected.
 
     Attributes
     ----------
     machines
         Number of machines.
     attributes
-        The attributes it gets.
+        `published`: the paper's: estimate, deadline, queue length, machine. `observed`: the same four, but
+        the seconds left to the deadline, and jobs waiting and running.
     selects_attributes
         Whether it learns from a selection of them only, chosen anew with its settings.
     limit
@@ -76,7 +76,7 @@ class Learner:
     """
 
     machines: int = 1
-    attributes: AttributeSet = "observed"
+    attributes: Literal["observed", "published"] = "observed"
     selects_attributes: bool = False
     limit: int | None = 1000
     selection: Selection | None = None
@@ -95,7 +95,7 @@ class Learner:
         table = self._shown(examples.rows)
         if reselect or self.selection is None:
             self.selection = select(table, labels, self.settings, self.scores, limit=self.limit, rng=rng)
-        self.fit(table, labels, class_weights(labels, self.selection.weight), self.selection.setting)
+        self.fit(table, labels, _class_weights(labels, self.selection.weight), self.selection.setting)
 
     def constant(self, chance: float) -> None:
         """Predict the same chance for all jobs."""
@@ -108,10 +108,6 @@ class Learner:
     def _shown(self, rows: FloatArray) -> FloatArray:
         """Return rows in which attributes that are not selected are 0: a constant tells nothing."""
         return rows if self.kept is None else rows * self.kept
-
-    def preference(self, rows: FloatArray) -> FloatArray:
-        """Return, for each row, a number that is larger where a job should rather go."""
-        return self.chances(rows)
 
     def scores(self, table: FloatArray, labels: Any, weights: Sequence[FloatArray], rows: FloatArray) -> Any:
         """Yield the chances of rows for each weighting and setting, fitted to a table; see `Scorer`."""
@@ -155,7 +151,7 @@ class _NaiveBayes(Learner):
     """Naive Bayes; it has no setting of its own. The machine is categorical."""
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
-        self.answer = naive_bayes_predictor(
+        self.answer = _naive_bayes_predictor(
             table,
             labels,
             weights,
@@ -184,93 +180,10 @@ class _LocallyWeighted(Learner):
         self.answer = lambda rows: shares(rows)[:, 1]
 
 
-@dataclass
-class _Boosting(Learner):
-    """Histogram gradient boosting on what any broker can observe, calibrated by isotonic regression."""
-
-    attributes: AttributeSet = "informed"
-    rounds: int = 60
-
-    def refresh(self, examples: Examples, *, reselect: bool, rng: np.random.Generator) -> None:
-        del reselect
-        labels = examples.in_time
-        if min(np.bincount(labels, minlength=2)) < 2 * _CALIBRATION:
-            self.constant((labels.sum() + 0.5) / (len(labels) + 1.0))
-            return
-        apart, rest = _split(len(labels), rng)
-        classifier = HistGradientBoostingClassifier(max_iter=self.rounds, early_stopping=False)
-        raw = fit_boosted_trees(classifier, examples.rows[rest], labels[rest])
-        calibrated = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0)
-        calibrated.fit(raw(examples.rows[apart]), labels[apart])
-        edges, levels = calibrated.X_thresholds_, calibrated.y_thresholds_
-        self.answer = lambda rows: np.interp(raw(rows), edges, levels)
-
-    def preference(self, rows: FloatArray) -> FloatArray:
-        """Return chances where they are good; else, below 0, a number that falls with the predicted end.
-
-        Among chances that are all small the differences are noise, and a job that is late anyway should not
-        be much later.
-        """
-        chances, seconds = self.chances(rows), rows[:, PREDICTED]
-        return np.where(chances >= PROBABLE, chances, -seconds / seconds.max())
-
-
-@dataclass
-class _BoostedTime(Learner):
-    """A model of the time to completion: boosted trees for its mean, and the spread seen around it.
-
-    The target is the logarithm of the seconds to completion over those that the queue is predicted to take to
-    drain: trees cannot extrapolate, but a queue may grow beyond the examples. The chance of
-    ending in time is the share of held-out examples whose seconds over predicted seconds were at most what
-    the deadline leaves: quantiles, calibrated on held-out examples (split conformal prediction).
-    """
-
-    attributes: AttributeSet = "informed"
-    rounds: int = 30
-    ratios: FloatArray = field(default_factory=lambda: np.ones(0))
-    model: Callable[[FloatArray], FloatArray] | None = None
-
-    def refresh(self, examples: Examples, *, reselect: bool, rng: np.random.Generator) -> None:
-        """Fit the mean on four fifths of the examples and take the spread from the rest."""
-        del reselect
-        if len(examples.seconds) < 4 * _CALIBRATION:
-            return
-        goal = np.log(np.maximum(examples.seconds, 1.0) / examples.rows[:, PREDICTED])
-        apart, rest = _split(len(goal), rng)
-        regressor = HistGradientBoostingRegressor(max_iter=self.rounds, early_stopping=False)
-        self.model = fit_boosted_trees(regressor, examples.rows[rest], goal[rest])
-        self.ratios = np.sort(np.exp(goal[apart] - self.model(examples.rows[apart])))
-
-    def seconds(self, rows: FloatArray) -> FloatArray:
-        """Return predicted seconds to completion, shape (n,)."""
-        if self.model is None:
-            return rows[:, PREDICTED]
-        seconds: FloatArray = rows[:, PREDICTED] * np.exp(self.model(rows))
-        return seconds
-
-    def chances(self, rows: FloatArray) -> FloatArray:
-        """Return the chance of ending in time for each row."""
-        allowed = rows[:, LEFT] / self.seconds(rows)
-        in_time = np.searchsorted(self.ratios, allowed, side="right").astype(np.float64)
-        return (in_time + 0.5) / (len(self.ratios) + 1.0)
-
-    def preference(self, rows: FloatArray) -> FloatArray:
-        """Return minus the predicted seconds: of one job's machines the earliest end is the best."""
-        return -self.seconds(rows)
-
-
-def _split(count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Return random examples to calibrate on, and the others in order."""
-    order = rng.permutation(count)
-    return order[::_CALIBRATION], np.setdiff1d(order, order[::_CALIBRATION])
-
-
 _CLASSES: dict[str, type[Learner]] = {
     "j48": J48,
     "naive_bayes": _NaiveBayes,
     "lwl": _LocallyWeighted,
-    "boosting": _Boosting,
-    "boosted_time": _BoostedTime,
 }
 #: The names of all learners.
 LEARNERS = tuple(_CLASSES)
@@ -282,8 +195,7 @@ def make_learner(name: str, machines: int, **options: Any) -> Learner:
     Parameters
     ----------
     name
-        `j48`, `naive_bayes`, `lwl`: the paper's; `boosting`: histogram gradient boosting; `boosted_time`: a
-        model of the time to completion.
+        `j48`, `naive_bayes` or `lwl`.
     machines
         Number of machines.
     options
@@ -311,7 +223,7 @@ class Selection(NamedTuple):
     aroc: float
 
 
-def class_weights(labels: IntArray, weight: float) -> FloatArray:
+def _class_weights(labels: IntArray, weight: float) -> FloatArray:
     """Return each example's weight: `weight` for the positive ones, 1 for the others."""
     return np.where(labels == 1, float(weight), 1.0)
 
@@ -368,7 +280,7 @@ def select(
     )
     areas = np.zeros(len(weights) * len(settings))
     for train, test in folds:
-        own = [class_weights(labels[train], weight) * counts[labels[train]] for weight in weights]
+        own = [_class_weights(labels[train], weight) * counts[labels[train]] for weight in weights]
         for place, score in enumerate(scorer(table[train], labels[train], own, table[test])):
             areas[place] += area_under_roc(score, labels[test] == 1) / FOLDS
     best = int(np.argmax(areas))
@@ -391,3 +303,88 @@ def _judged(labels: IntArray, order: IntArray, limit: int) -> tuple[Any, FloatAr
     shares = np.bincount(labels, minlength=2) / (drawn + lacking)
     # The larger class counts 1, so that its leaves and neighbourhoods keep their usual weight.
     return np.concatenate([part, *more]), shares / shares.max()
+
+
+class _Bayes(NamedTuple):
+    """A naive Bayes model of two classes.
+
+    Attributes
+    ----------
+    prior
+        Shape (2,): log prior of the classes.
+    mean, variance
+        Shape (2, quantities).
+    frequencies
+        Shape (2, categories): log probability of each category.
+    categorical
+        Shape (1,), int64: the column of the category; the others are the quantities.
+    """
+
+    prior: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    frequencies: FloatArray
+    categorical: IntArray
+
+
+def _naive_bayes_predictor(
+    table: FloatArray, labels: Any, weights: FloatArray, *, categorical: int, categories: int
+) -> Callable[[FloatArray], FloatArray]:
+    """Fit naive Bayes, and return a function of rows, shape (n, d), that gives the chance of class 1.
+
+    A quantity has a normal distribution in each class, a category its frequency: scikit-learn's `GaussianNB`
+    and `CategoricalNB`, each fitted on its columns, with their evidence added up. Predictions are compiled:
+    for the few rows of a decision scikit-learn's checks take longer than the prediction.
+
+    Parameters
+    ----------
+    table, labels, weights
+        Examples, shape (n, d), of the classes 0 and 1; both occur.
+    categorical
+        The categorical column, its categories numbered from 0 on.
+    categories
+        The least number of categories, also of those without examples.
+    """
+    quantities = np.setdiff1d(np.arange(table.shape[1]), [categorical])
+    normal: Any = GaussianNB().fit(table[:, quantities], labels, weights)
+    frequencies: Any = CategoricalNB(min_categories=categories)
+    frequencies.fit(table[:, [categorical]].astype(np.int64), labels, weights)
+    model = _Bayes(
+        np.log(normal.class_prior_),
+        np.ascontiguousarray(normal.theta_),
+        # Where no quantity varies, all are as probable in both classes.
+        np.where(normal.var_ > 0, normal.var_, 1.0),
+        np.ascontiguousarray(frequencies.feature_log_prob_[0]),
+        np.array([categorical]),
+    )
+
+    def predict(rows: FloatArray) -> FloatArray:
+        out = np.empty(len(rows))
+        _fill_bayes(model, np.ascontiguousarray(rows), out)
+        return out
+
+    return predict
+
+
+@kernel()
+def _fill_bayes(model: Any, rows: FloatArray, out: FloatArray) -> None:
+    """Fill in each row's probability of class 1."""
+    for row in range(rows.shape[0]):
+        first = second = 0.0
+        for label in range(2):
+            log_joint = model.prior[label]
+            place = 0
+            for column in range(rows.shape[1]):
+                if column == model.categorical[0]:
+                    continue
+                spread = model.variance[label, place]
+                apart = rows[row, column] - model.mean[label, place]
+                log_joint -= 0.5 * (np.log(2.0 * np.pi * spread) + apart * apart / spread)
+                place += 1
+            log_joint += model.frequencies[label, int(rows[row, model.categorical[0]])]
+            if label == 0:
+                first = log_joint
+            else:
+                second = log_joint
+        apart = min(max(first - second, -700.0), 700.0)
+        out[row] = 1.0 / (1.0 + np.exp(apart))

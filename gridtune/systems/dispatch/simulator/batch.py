@@ -12,12 +12,10 @@ from gridtune.core.stacking import one_of, stacked
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
-    ATTRIBUTES,
     LEARNED,
-    MACHINE,
-    describe,
     learn,
     new_broker_state,
+    predicted_finish,
 )
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay
 from gridtune.systems.dispatch.simulator.site import (
@@ -33,8 +31,10 @@ from gridtune.types import BoolArray, Float32Array, FloatArray
 __all__ = ["FEATURES", "BrokerBatch"]
 
 
-#: Features of a job on a machine: all attributes but the machine's number.
-FEATURES = len(ATTRIBUTES) - 1
+#: Features of a job on a machine: its estimate, the seconds to its deadline, the jobs at the machine, the
+#: estimated seconds that wait before it and that running jobs still have, the learned speed factor, the
+#: predicted seconds to its end, and the predicted slack over the estimate.
+FEATURES = 8
 #: Seconds are shown as logarithms of 1 + seconds over this.
 _SECOND = 1000.0
 
@@ -56,7 +56,7 @@ class _Observations(NamedTuple):
 
 
 @kernel()
-def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, observed):
+def _step_brokers(sites, brokers, actions, restarted, order, due, scale, observed):
     """Send each site's job to a machine, and advance to its next one.
 
     Parameters
@@ -73,8 +73,6 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, o
         Shape (count, n), int64: when jobs begin to cost: from their deadline, or from their submission.
     scale
         Shape (count,), float64: a second that a job costs is a reward of minus one over this.
-    rows
-        Shape (machines, attributes), float64: scratch.
     observed
         The `_Observations` to fill in.
     """
@@ -93,8 +91,9 @@ def _step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, o
             observed.features[index] = 0.0
             continue
         learn(site, broker)
-        describe(site, broker, job, order, rows)
-        _fill_features(rows, observed.features[index])
+        for machine in range(site.state.machines):
+            features = observed.features[index, machine * FEATURES :]
+            _fill_features(site, broker, job, machine, follower_of(site, job, machine, order), features)
 
 
 @kernel()
@@ -125,22 +124,41 @@ def _costs(site, due, since, done):
 
 
 @kernel()
-def _fill_features(rows, features):
-    """Write what is shown of a job: `rows`, shape (machines, attributes), `features`, shape (machines · d,).
+def _fill_features(site, broker, job, machine, follower, features):
+    """Write what is shown of a job if it stood before `follower` in a machine's queue.
 
     Seconds and jobs as sign(x)·log(1 + |x|), seconds in thousands; the speed factor and the slack over the
     estimate, in turns of the same, as they are.
     """
-    place = 0
-    for machine in range(rows.shape[0]):
-        for column in range(rows.shape[1]):
-            if column == MACHINE:
-                continue
-            value = rows[machine, column]
-            if column in (0, 1, 4, 5, 7):
-                value /= _SECOND
-            features[place] = np.sign(value) * np.log1p(abs(value))
-            place += 1
+    now, estimate = site.state.now, site.estimate[job]
+    ending = predicted_finish(site, broker, machine, job, follower)
+    before, waiting = 0, site.head[machine]
+    if follower == NOBODY:
+        before = site.backlog[machine]
+    else:
+        while waiting != follower:
+            before += site.estimate[waiting]
+            waiting = site.after[waiting]
+    # The seconds, at factor 1, that running jobs still have by their estimates.
+    left = 0.0
+    for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
+        running = site.slot[slot]
+        if running != NOBODY:
+            elapsed = (now - site.start[running]) / broker.factor[machine]
+            left += max(0.0, site.estimate[running] - elapsed)
+    features[0] = _scaled(estimate / _SECOND)
+    features[1] = _scaled((site.deadline[job] - now) / _SECOND)
+    features[2] = _scaled(site.waiting[machine] + site.running[machine])
+    features[3] = _scaled(before / _SECOND)
+    features[4] = _scaled(left / _SECOND)
+    features[5] = _scaled(broker.factor[machine])
+    features[6] = _scaled((ending - now) / _SECOND)
+    features[7] = _scaled((site.deadline[job] - ending) / estimate)
+
+
+@kernel(inline="always")
+def _scaled(value):
+    return np.sign(value) * np.log1p(abs(value))
 
 
 class BrokerBatch:
@@ -186,7 +204,6 @@ class BrokerBatch:
         # A broker's speed factors are those that its site keeps.
         self._brokers = broker._replace(factor=self._sites.believed)
         self._due, self._scale = np.zeros((count, len(jobs)), np.int64), np.ones(count)
-        self._rows = np.zeros((len(machines), len(ATTRIBUTES)))
         self._nobody = np.zeros(count, np.bool_)
         self.observed = _Observations(
             np.zeros((count, len(machines) * FEATURES), np.float32),
@@ -213,7 +230,6 @@ class BrokerBatch:
             self._order,
             self._due,
             self._scale,
-            self._rows,
             self.observed,
         )
 

@@ -33,8 +33,6 @@ class DispatchJobs:
         Shape (n,), int64: when it is due.
     batch
         Shape (n,), int64: the batch it belongs to; -1 for learning jobs.
-    user
-        Shape (n,), int64: whose it is, users numbered from 0 on; None where nobody knows.
     """
 
     submit: IntArray
@@ -42,7 +40,6 @@ class DispatchJobs:
     estimate: IntArray
     deadline: IntArray
     batch: IntArray
-    user: IntArray | None = None
 
     def __post_init__(self) -> None:
         if len({len(column) for column in (self.submit, self.length, self.estimate, self.deadline)}) > 1:
@@ -60,8 +57,7 @@ class DispatchJobs:
 
     def take(self, mask: BoolArray) -> DispatchJobs:
         """Return the jobs that a mask selects."""
-        columns = {name: column[mask] for name, column in vars(self).items() if column is not None}
-        return DispatchJobs(**columns)
+        return DispatchJobs(**{name: column[mask] for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A broker's predictions: machines' speeds, ends and tardiness of jobs, and the attributes that learners get.
+"""A broker's predictions: machines' speeds, and ends and tardiness of jobs.
 
 A prediction is a list schedule of a queue on its machine's processors by the estimates of its jobs and the
 speed factor that the broker believes in, which it either knows or learns from the jobs that have ended.
@@ -7,25 +7,17 @@ Nothing here looks at a job's length or at the end of one that runs.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.dispatch.simulator.site import NOBODY, Site, follower_of
+from gridtune.systems.dispatch.simulator.site import NOBODY, Site
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
-    "ATTRIBUTES",
-    "LEFT",
-    "MACHINE",
-    "PREDICTED",
-    "AttributeSet",
     "chance_in_time",
-    "correct_estimate",
-    "describe",
-    "describe_waiting",
     "learn",
     "new_broker_state",
     "predicted_finish",
@@ -41,17 +33,17 @@ REMEMBERED = 200
 
 
 #: `speeds`: where the speed factors come from; `seen`: ended jobs learned from; `ratios`: ratios recorded;
-#: `corrects`: whether estimates are corrected; `published`: whether `clock` holds; `forget`: see `weight`.
+#: `forget`: see `weight`.
 LEARNING = np.dtype(
     [
         *(("speeds", "i8"), ("seen", "i8"), ("ratios", "i8")),
-        *(("corrects", "?"), ("published", "?"), ("forget", "f8")),
+        ("forget", "f8"),
     ],
     align=True,
 )
 
 
-class BrokerState(NamedTuple):
+class _BrokerState(NamedTuple):
     """The broker's estimates of `m` machines' speeds, and its predictions for `n` jobs.
 
     Attributes
@@ -70,13 +62,6 @@ class BrokerState(NamedTuple):
         Shape (p,), int64: scratch, when each processor becomes free.
     learning
         Shape (), `LEARNING`.
-    user
-        Shape (n,), int64: whose jobs they are; empty if estimates are not corrected.
-    recent
-        Shape (2 · users,), float64: seconds at factor 1 of each user's last two ended jobs, the last one
-        first; 0 for none.
-    clock
-        Shape (n,), int64: deadlines on the clock of each batch, as published attributes; empty for others.
     late, barred_machine, barred_job
         Shapes (m,), (m,), (n,), int64: scratch of the tabu search; the last is 0 between searches.
     """
@@ -89,17 +74,12 @@ class BrokerState(NamedTuple):
     ratio: FloatArray
     free: IntArray
     learning: npt.NDArray[np.void]
-    user: IntArray
-    recent: FloatArray
-    clock: IntArray
     late: IntArray
     barred_machine: IntArray
     barred_job: IntArray
 
 
-def new_broker_state(
-    site: Site, speeds: int, forget: float, user: IntArray | None = None, clock: IntArray | None = None
-) -> BrokerState:
+def new_broker_state(site: Site, speeds: int, forget: float) -> _BrokerState:
     """Return the state before the first job: every machine has the factor 1.
 
     Parameters
@@ -110,16 +90,10 @@ def new_broker_state(
         The source of speed factors.
     forget
         See `gridtune.systems.dispatch.simulator.replay.dispatch`.
-    user
-        Shape (n,): whose jobs they are, if estimates are to be corrected by the last jobs of the same user.
-    clock
-        Shape (n,): deadlines on the clock of each batch, if attributes are to be the published ones.
     """
-    corrects = user is not None
-    user = np.zeros(0, np.int64) if user is None else user
     machines = len(site.factor)
     weight, logs, squares = np.zeros((3, machines))
-    return BrokerState(
+    return _BrokerState(
         site.believed,
         weight,
         logs,
@@ -127,10 +101,7 @@ def new_broker_state(
         np.zeros(len(site.submit), np.int64),
         np.zeros(REMEMBERED),
         np.zeros(len(site.slot), np.int64),
-        np.array((speeds, 0, 0, corrects, clock is not None, forget), LEARNING),
-        user,
-        np.zeros(2 * (int(user.max(initial=-1)) + 1)),
-        np.zeros(0, np.int64) if clock is None else clock,
+        np.array((speeds, 0, 0, forget), LEARNING),
         np.zeros(machines, np.int64),
         np.zeros(machines, np.int64),
         np.zeros(len(site.submit), np.int64),
@@ -148,10 +119,6 @@ def learn(site, broker):
             took = site.finish[job] - site.placed[job]
             broker.ratio[learning.ratios % REMEMBERED] = took / broker.predicted[job]
             learning.ratios += 1
-        if learning.corrects:
-            place = 2 * broker.user[job]
-            broker.recent[place + 1] = broker.recent[place]
-            broker.recent[place] = (site.finish[job] - site.start[job]) / broker.factor[machine]
         if learning.speeds == LEARNED:
             log_factor = np.log((site.finish[job] - site.start[job]) / site.estimate[job])
             broker.weight[machine] = learning.forget * broker.weight[machine] + 1.0
@@ -163,22 +130,6 @@ def learn(site, broker):
     if learning.speeds == KNOWN:
         for machine in range(site.state.machines):
             broker.factor[machine] = site.factor[machine]
-
-
-@kernel()
-def correct_estimate(site, broker, job):
-    """Replace an arriving job's estimate by the mean of its user's last two ended jobs, if that is less.
-
-    Source: Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions rather than user
-    runtime estimates", IEEE TPDS 18, 2007.
-    """
-    if not broker.learning.corrects:
-        return
-    place = 2 * broker.user[job]
-    last, other = broker.recent[place], broker.recent[place + 1]
-    if last > 0.0:
-        mean = 0.5 * (last + other) if other > 0.0 else last
-        site.estimate[job] = max(1, min(site.estimate[job], int(np.rint(mean))))
 
 
 @kernel()
@@ -315,87 +266,3 @@ def any_up(site):
         if site.down[machine] == 0:
             up += 1
     return up > 0
-
-
-#: `published`: the paper's: estimate, deadline, queue length, machine. `observed`: the same four, but the
-#: seconds left to the deadline, and jobs waiting and running. `informed`: besides, all that can be seen.
-AttributeSet = Literal["published", "observed", "informed"]
-
-#: Every attribute in the order of a row's columns; the first four are the observed set.
-ATTRIBUTES = (
-    "estimated run time",
-    "seconds to the deadline",
-    "jobs at the machine",
-    "machine",
-    "estimated seconds waiting before it",
-    "estimated seconds left of running jobs",
-    "learned speed factor",
-    "predicted seconds to its end",
-    "predicted slack over the estimate",
-)
-#: Columns: seconds that the deadline leaves; the machine, the only name; predicted seconds to the end.
-LEFT, MACHINE, PREDICTED = 1, 3, 7
-#: Number of columns of each set.
-ATTRIBUTE_COUNTS: dict[AttributeSet, int] = {"published": 4, "observed": 4, "informed": len(ATTRIBUTES)}
-_OBSERVED = ATTRIBUTE_COUNTS["observed"]
-
-
-@kernel()
-def describe(site, broker, job, order, rows):
-    """Write a row for each machine: the job's attributes if it went there now.
-
-    Parameters
-    ----------
-    site, broker
-        The observed site, and the broker's state.
-    job
-        The job; it stands in no queue.
-    order
-        Of the queue into which the job would be put.
-    rows
-        Shape (m, 4 or all attributes), float64: filled in.
-    """
-    for machine in range(site.state.machines):
-        follower = follower_of(site, job, machine, order)
-        _fill(site, broker, job, machine, follower, rows, machine)
-
-
-@kernel()
-def describe_waiting(site, broker, job, rows, row):
-    """Write a row for a job that stands in a queue already, as if it had just been put there."""
-    _fill(site, broker, job, site.machine[job], job, rows, row)
-    rows[row, 2] -= 1
-
-
-@kernel()
-def _fill(site, broker, job, machine, follower, rows, row):
-    now, estimate = site.state.now, site.estimate[job]
-    rows[row, 0] = estimate
-    rows[row, 1] = site.deadline[job] - now
-    rows[row, 2] = site.waiting[machine] + site.running[machine]
-    rows[row, 3] = machine
-    if broker.learning.published:
-        rows[row, 1] = broker.clock[job]
-        rows[row, 2] = site.waiting[machine]
-    if rows.shape[1] <= _OBSERVED:
-        return
-    ending = predicted_finish(site, broker, machine, job, follower)
-    before, waiting = 0, site.head[machine]
-    if follower == NOBODY:
-        before = site.backlog[machine]
-    else:
-        while waiting != follower:
-            before += site.estimate[waiting]
-            waiting = site.after[waiting]
-    # The seconds, at factor 1, that running jobs still have by their estimates.
-    left = 0.0
-    for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
-        running = site.slot[slot]
-        if running != NOBODY:
-            elapsed = (now - site.start[running]) / broker.factor[machine]
-            left += max(0.0, site.estimate[running] - elapsed)
-    rows[row, 4] = before
-    rows[row, 5] = left
-    rows[row, 6] = broker.factor[machine]
-    rows[row, 7] = ending - now
-    rows[row, 8] = (site.deadline[job] - ending) / estimate

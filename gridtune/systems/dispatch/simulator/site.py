@@ -396,7 +396,7 @@ def take_out(site, job):
 def place(site, job, machine, follower):
     """Send a job that is in no queue to a machine, before a waiting job or (NOBODY) at the queue's end.
 
-    Where machines pull, all jobs go to the shared queue, whose number is the number of machines. A job starts
+    Where machines pull, all jobs go to the shared queue; its number is the number of machines. A job starts
     at once if it stands first and a processor is free. A job that comes is decided by this; one
     that was taken out counts as moved if it goes to another machine.
     """

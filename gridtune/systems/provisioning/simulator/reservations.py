@@ -2,7 +2,7 @@
 
 Where every job ends at its requested end, reservations never move, neither later nor earlier. A site's whole
 state is then its profile, the processors free from now on, updated job by job, and its free *windows* are
-known at any instant. The profile is the list of slots of `gridtune.batch.simulator.reservations`. At an
+known at any instant. The profile is the list of slots of `gridtune.batch.simulator.profile`. At an
 instant all ends come first, then the log's submissions in their order, then those of a workflow in the order
 of its tasks, then advance reservations.
 
@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.reservations import (
-    Slots,
+from gridtune.batch.simulator.profile import (
+    Profile,
     change,
     cut,
     earliest_slot,
     last_slot,
     move_to,
-    new_slots,
+    new_profile,
 )
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
@@ -91,18 +91,18 @@ class Tasks(NamedTuple):
     children: IntArray
 
 
-def with_room(profile: Slots, reservations: int) -> Slots:
+def with_room(profile: Profile, reservations: int) -> Profile:
     """Return a profile with room for so many more reservations; the one given is not to be used any more."""
     used, before = int(profile.state["slots"]), list[Any](profile[:-1])
     columns = [np.empty(used + 2 * reservations + 4, column.dtype) for column in before]
     for column, old in zip(columns, before, strict=True):
         column[:used] = old[:used]
-    return Slots._make([*columns, profile.state])
+    return Profile._make([*columns, profile.state])
 
 
-def reserved_profile(machine: int, now: int, begin: IntArray, end: IntArray, width: IntArray) -> Slots:
+def reserved_profile(machine: int, now: int, begin: IntArray, end: IntArray, width: IntArray) -> Profile:
     """Return the profile of a site with these reservations, as far as they are not past."""
-    profile = new_slots(len(begin), machine, now)
+    profile = new_profile(len(begin), machine, now)
     _reserve_all(profile, now, begin, end, width)
     return profile
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridtune.batch.simulator.reservations import Slots as Profile
-from gridtune.batch.simulator.reservations import new_slots
+from gridtune.batch.simulator.profile import Profile, new_profile
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
@@ -102,7 +101,7 @@ class Site:
         self._jobs = Arrivals(*(np.array(column, np.int64) for column in columns))
         self.start = np.zeros(len(workload), np.int64)
         latest = int(submit[-1]) if len(submit) else 0
-        feed(new_slots(len(workload), processors, 0), self._jobs, 0, latest, self.start)
+        feed(new_profile(len(workload), processors, 0), self._jobs, 0, latest, self.start)
         self.start.flags.writeable = False
         self._end = self.start + np.maximum(requested, 1)
 

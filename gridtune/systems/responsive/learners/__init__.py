@@ -7,7 +7,7 @@ The entry points (none imports Ray; torch is imported only for the regressor `ff
 - `training.play(policy, jobs, model) -> Site`: simulate jobs under a policy; returns the site at its end.
 - `training.QPolicy`, with `save(path)` and `training.load_policy(path)`.
 
-Here `jobs` is a `gridtune.systems.responsive.simulator.jobs.SiteJobs` and `model` a
+Here `jobs` is a `gridtune.systems.responsive.simulator.site.SiteJobs` and `model` a
 `gridtune.systems.responsive.simulator.site.SiteModel`.
 """
 

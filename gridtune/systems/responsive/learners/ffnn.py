@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridtune.systems.responsive.learners.learning import Learner
+from gridtune.systems.responsive.learners.learning import Learner, RunSamples, SarsaSamples
 from gridtune.systems.responsive.learners.networks import ReservoirArrays
-from gridtune.systems.responsive.learners.sampling import RunSamples, SarsaSamples
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import FloatArray
 

@@ -1,22 +1,261 @@
-"""Learners of readouts by ridge regression: SARSA, fitted Q, and branches; the base of other regressions."""
+"""Samples of runs over jobs, and the learners of readouts by ridge regression.
+
+A sampler runs sweeps: sweep 0 under a simple rule, the later ones under learned values. Its random numbers
+depend only on the seed and the sweep, so a training that resumes at the end of a sweep has the same result as
+an uninterrupted one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gridtune.systems.responsive.learners.networks import ReservoirArrays, accumulate, solve, values_of
-from gridtune.systems.responsive.learners.runs import best_values
-from gridtune.systems.responsive.learners.sampling import Branches, RunSamples, Samples, SarsaSamples
+from gridtune.systems.responsive.learners.runs import (
+    BY_VALUE,
+    LearnerState,
+    best_values,
+    list_candidates,
+    new_learner_state,
+    observed_model,
+    run_and_weigh,
+    run_site,
+)
 from gridtune.systems.responsive.learners.settings import LearnerSettings
-from gridtune.types import FloatArray
+from gridtune.systems.responsive.simulator.replay import EDF
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.state import Site
+from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
-__all__ = ["BranchLearner", "Learner", "NormalEquations", "fitted_targets", "sarsa_targets"]
+__all__ = [
+    "Learner",
+    "RunSamples",
+    "Sampler",
+    "Samples",
+    "SarsaSamples",
+    "Urgencies",
+    "UrgencyLearner",
+    "centred",
+    "fitted_targets",
+    "sarsa_targets",
+]
 
 
-class NormalEquations:
+@dataclass(frozen=True)
+class SarsaSamples:
+    """Decisions whose rewards have become known, in the order in which they were taken.
+
+    Attributes
+    ----------
+    begins
+        Whether they are the first of a sweep.
+    rows, following_rows
+        Shape (n, d): the chosen candidate, and that of the next decision.
+    phi, following
+        Shape (n, m, p): the readouts' inputs for the two.
+    last
+        Shape (n,): no decision follows; its `following` are zeros.
+    reward
+        Shape (n,).
+    """
+
+    begins: bool
+    rows: FloatArray
+    following_rows: FloatArray
+    phi: FloatArray
+    following: FloatArray
+    last: BoolArray
+    reward: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+
+@dataclass(frozen=True)
+class RunSamples:
+    """A whole run: the chosen candidate and all candidates of each decision.
+
+    Attributes
+    ----------
+    rows
+        Shape (n, d): the chosen candidates.
+    phi
+        Shape (n, m, p): the readouts' inputs for them.
+    reward
+        Shape (n,).
+    first
+        Shape (n + 1,), int64: the candidates of decision i are those in `own` from first[i] to first[i + 1].
+    own
+        Shape (c, d − s), float32: the inputs of each candidate that differ between candidates, in the order
+        of `ReservoirArrays.columns`.
+    """
+
+    rows: FloatArray
+    phi: FloatArray
+    reward: FloatArray
+    first: IntArray
+    own: Float32Array
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+
+@dataclass(frozen=True)
+class Urgencies:
+    """The urgency of several candidates of the same decisions, in hindsight.
+
+    Attributes
+    ----------
+    first
+        Shape (n + 1,), int64: the candidates of decision i are those from first[i] to first[i + 1].
+    phi
+        Shape (c, m, p): the readouts' inputs for them.
+    value
+        Shape (c,): see `runs.urgency`.
+    """
+
+    first: IntArray
+    phi: FloatArray
+    value: FloatArray
+
+
+Samples = SarsaSamples | RunSamples | Urgencies
+#: Candidates of a decision whose urgency is recorded.
+_WEIGHED = 4
+
+
+class Sampler:
+    """Runs over the same jobs, sweep by sweep.
+
+    Parameters
+    ----------
+    jobs, model
+        The jobs and the site.
+    settings
+        The settings of the learner.
+    weight
+        λ of the reward.
+    seed
+        The seed of all random numbers.
+    headroom
+        Of learned values, see `run_site`.
+    """
+
+    def __init__(
+        self,
+        jobs: SiteJobs,
+        model: SiteModel,
+        settings: LearnerSettings,
+        weight: float,
+        seed: int,
+        headroom: float = 0.0,
+    ) -> None:
+        self._jobs, self._model = jobs, observed_model(model, settings.inputs)
+        self._settings, self._weight = settings, weight
+        self._seed, self._headroom = seed, headroom
+        self._over = True
+
+    @property
+    def over(self) -> bool:
+        """True if the sweep has ended."""
+        return self._over
+
+    @property
+    def site(self) -> Site:
+        """The site of the sweep, as far as its run has come."""
+        return self._site
+
+    def begin(self, sweep: int, arrays: ReservoirArrays) -> None:
+        """Begin a sweep."""
+        self._sweep, self._rule = sweep, EDF if sweep == 0 else BY_VALUE
+        self._epsilon = 0.0 if sweep == 0 else self._settings.epsilon
+        self._asked = 0.0 if sweep == 0 else self._headroom
+        self._rng = np.random.default_rng((self._seed, sweep, 0))
+        self._site, self._learner_state = self._new(arrays, len(self._jobs))
+        self._pending, self._completed = np.zeros(0, np.int64), 0
+        self._over, self._begins = False, True
+
+    def sample(self, arrays: ReservoirArrays) -> Samples:
+        """Continue the run with these networks; return the samples.
+
+        SARSA: for `relearn` decisions, in sweep 0 to its end. Otherwise to the end of the sweep.
+        """
+        self._learner_state = self._learner_state._replace(arrays=arrays)
+        if self._settings.method == "counterfactual":
+            return self._weigh()
+        if self._settings.method == "fitted_q":
+            self._run_until(len(self._jobs))
+            return self._run_samples()
+        decided = int(self._site.state.memory["decided"][0])
+        self._run_until(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
+        return self._sarsa_samples()
+
+    def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[Site, LearnerState]:
+        learner = new_learner_state(arrays, self._settings.inputs, logged)
+        return new_site(self._jobs, self._model), learner
+
+    def _run_until(self, stop: int) -> None:
+        run = (self._site, self._learner_state, self._rule)
+        more = run_site(*run, self._epsilon, self._asked, stop, self._rng)
+        # After the last decision, jobs are still running: let them complete.
+        if more and self._site.state.memory["decided"][0] == len(self._jobs):
+            run_site(*run, 0.0, 0.0, stop + 1, self._rng)
+            more = False
+        self._over = not more
+
+    def _rewards(self, decisions: IntArray) -> FloatArray:
+        """Return λ W + (1 − λ) F of decisions, on an elastic site with U for F (Perez et al. 2009, § 3.2)."""
+        taken = self._site.state.decisions[decisions]
+        job = taken["job"]
+        run, wait = self._jobs.run[job], self._site.state.start[job] - self._jobs.submit[job]
+        other = taken["utilisation"] if self._model.elastic else taken["fairness"]
+        rewards: FloatArray = self._weight * (run / (run + wait)) + (1.0 - self._weight) * other
+        return rewards
+
+    def _sarsa_samples(self) -> SarsaSamples:
+        """Return the decisions whose job has completed and which another decision follows, in their order."""
+        state, log, decisions = self._site.state, self._learner_state.log, len(self._jobs)
+        done = int(state.memory["done"][0])
+        waiting = np.concatenate([self._pending, state.completed[self._completed : done]])
+        self._completed = done
+        followed = waiting + 1 < state.memory["decided"][0]
+        ready = followed | self._over
+        self._pending, decided = waiting[~ready], np.sort(waiting[ready])
+        last = decided == decisions - 1
+        after = np.where(last, decided, decided + 1)
+        following, following_rows = log.phi[after], log.rows[after]
+        following[last] = 0.0
+        following_rows[last] = 0.0
+        begins, self._begins = self._begins, False
+        return SarsaSamples(
+            begins,
+            log.rows[decided],
+            following_rows,
+            log.phi[decided],
+            following,
+            last,
+            self._rewards(decided),
+        )
+
+    def _run_samples(self) -> RunSamples:
+        log, decisions = self._learner_state.log, np.arange(len(self._jobs))
+        first = np.zeros(len(decisions) + 1, np.int64)
+        own = list_candidates(*self._new(self._learner_state.arrays), log.candidate, first)
+        return RunSamples(log.rows, log.phi, self._rewards(decisions), first, own)
+
+    def _weigh(self) -> Urgencies:
+        arrays, jobs = self._learner_state.arrays, len(self._jobs)
+        first, room = np.zeros(jobs + 1, np.int64), jobs * _WEIGHED
+        out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room))
+        run_and_weigh(self._site, self._learner_state, self._rule, _WEIGHED, self._weight, self._rng, out)
+        self._over = True
+        return Urgencies(first, out[1][: first[-1]], out[2][: first[-1]])
+
+
+class _NormalEquations:
     """Ridge regression of m readouts, to which samples can be added at any time.
 
     It minimises Σ (φ·w − y)² + ridge · |w − prior|². Adding n samples costs O(n p²), solving O(p³),
@@ -73,7 +312,7 @@ def sarsa_targets(readout: FloatArray, samples: SarsaSamples, settings: LearnerS
 class Learner:
     """Networks whose readout learns the targets of SARSA or of fitted Q; their other weights stay as drawn.
 
-    Of SARSA each update adds decisions, whose rewards have become known, to those of the sweep, with targets
+    With SARSA each update adds decisions with known rewards to those of the sweep, with targets
     from the present values; in sweep 0 the whole run several times. Of fitted Q each learns from whole runs,
     `iterations` times.
 
@@ -88,24 +327,24 @@ class Learner:
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings) -> None:
         self.arrays, self.settings = arrays, settings
         networks, outputs = arrays.readout.shape
-        self._equations = NormalEquations(networks, outputs, settings.ridge)
+        self._equations = _NormalEquations(networks, outputs, settings.ridge)
 
-    def update(self, sweep: int, samples: Sequence[Samples]) -> dict[str, float]:
-        """Learn from the samples of all samplers in turn; return statistics of the update."""
-        parts = [part for part in samples if not isinstance(part, Branches)]
+    def update(self, sweep: int, samples: Samples) -> dict[str, float]:
+        """Learn from samples; return statistics of the update."""
+        assert not isinstance(samples, Urgencies)
         settings, statistics = self.settings, {}
-        fitted = settings.method == "fitted_q"
+        fitted = isinstance(samples, RunSamples)
         times = settings.pretraining_sweeps if sweep == 0 else settings.iterations if fitted else 1
         for _ in range(times):
-            if fitted or sweep == 0 or any(part.begins for part in parts if isinstance(part, SarsaSamples)):
-                self._begin(np.zeros_like(self.arrays.readout) if fitted else self.arrays.readout)
-            for part in parts:
-                if len(part):
-                    self._add(part, self._targets(part))
+            if isinstance(samples, RunSamples):
+                self._begin(np.zeros_like(self.arrays.readout))
+            elif sweep == 0 or samples.begins:
+                self._begin(self.arrays.readout)
+            if len(samples):
+                self._add(samples, self._targets(samples))
             statistics = self._fit()
-        decisions, total = sum(map(len, parts)), sum(float(part.reward.sum()) for part in parts)
-        reward = total / decisions if decisions else float("nan")
-        return {"decisions": decisions, "reward": reward, **statistics}
+        reward = float(samples.reward.mean()) if len(samples) else float("nan")
+        return {"decisions": len(samples), "reward": reward, **statistics}
 
     def _targets(self, part: SarsaSamples | RunSamples) -> FloatArray:
         if isinstance(part, RunSamples):
@@ -151,69 +390,33 @@ def fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) ->
     return run.reward + discount * np.append(best[1:], 0.0)
 
 
-class BranchLearner(Learner):
-    """Values fitted to the differences between the branches of a decision.
+class UrgencyLearner(Learner):
+    """Values fitted to the differences of urgency between the candidates of a decision, in one sweep.
 
     Only differences within a decision matter for the choice, and everything else that happened cancels out in
-    them, so the regression uses inputs and values minus their means over the decision's branches. Sweep 0
-    fits the urgency of candidates in hindsight (`branching.urgency`). In later sweeps this readout, scaled to
-    fit the branches best, is the prior of a regression on all branches so far.
+    them, so the regression uses inputs and values minus their means over the decision's candidates.
     """
 
-    def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings) -> None:
-        super().__init__(arrays, settings)
-        self._urgency = np.zeros_like(arrays.readout)
-        # Over all branches so far: Σ value · urgency, and Σ urgency².
-        self._scale = np.zeros(2)
-
-    def update(self, sweep: int, samples: Sequence[Samples]) -> dict[str, float]:
-        """Learn from branches."""
-        parts = [centred(part) for part in samples if isinstance(part, Branches) and len(part)]
-        explained = _explained(self.arrays.readout, parts)
-        for phi, value in parts:
-            self._equations.add(phi, value)
-            urgency = np.empty(len(value))
-            values_of(self._urgency, phi, urgency)
-            self._scale += (value * urgency).sum(), (urgency**2).sum()
-        if sweep == 0:
-            self._fit()
-            self._urgency = self.arrays.readout.copy()
-            self._equations.begin(self._urgency)
-            self._scale[:] = 0.0
-            return {"explained": _explained(self._urgency, parts)}
-        if self._scale[1] > 0:
-            self._equations.prior[:] = max(self._scale[0], 0.0) / self._scale[1] * self._urgency
+    def update(self, sweep: int, samples: Samples) -> dict[str, float]:
+        """Learn from urgencies; return the share of their variance that the readout explains."""
+        assert isinstance(samples, Urgencies)
+        phi, value = centred(samples)
+        self._equations.add(phi, value)
         self._fit()
-        return {"explained": explained}
-
-    def state(self) -> dict[str, Any]:
-        """Return the state to resume learning from, as arrays by name."""
-        return {**super().state(), "urgency": self._urgency.copy(), "scale": self._scale.copy()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume learning from a state."""
-        super().restore(state)
-        self._urgency[:], self._scale[:] = state["urgency"], state["scale"]
+        predicted, total = np.empty(len(value)), float((value**2).sum())
+        values_of(self.arrays.readout, phi, predicted)
+        left = float(((value - predicted) ** 2).sum())
+        return {"explained": 1 - left / total if total else float("nan")}
 
 
-def _explained(readout: FloatArray, parts: Sequence[tuple[FloatArray, FloatArray]]) -> float:
-    """Return the share of the values' variance within decisions that a readout explains."""
-    left = total = 0.0
-    for phi, value in parts:
-        predicted = np.empty(len(value))
-        values_of(readout, phi, predicted)
-        left, total = left + float(((value - predicted) ** 2).sum()), total + float((value**2).sum())
-    return 1 - left / total if total else float("nan")
-
-
-def centred(branches: Branches) -> tuple[FloatArray, FloatArray]:
-    """Return inputs and values of branches, minus their means over each decision's branches."""
-    sizes = np.diff(branches.first)
+def centred(samples: Urgencies) -> tuple[FloatArray, FloatArray]:
+    """Return inputs and values, minus their means over each decision's candidates."""
+    sizes = np.diff(samples.first)
     group = np.repeat(np.arange(len(sizes)), sizes)
     safe = np.maximum(sizes, 1)
-    value = branches.value - (np.bincount(group, branches.value, len(sizes)) / safe)[group]
-    phi = branches.phi.copy()
-    for begin, end in zip(branches.first[:-1], branches.first[1:], strict=True):
+    value = samples.value - (np.bincount(group, samples.value, len(sizes)) / safe)[group]
+    phi = samples.phi.copy()
+    for begin, end in zip(samples.first[:-1], samples.first[1:], strict=True):
         if end > begin:
             phi[begin:end] -= phi[begin:end].mean(axis=0)
     return phi, value

@@ -14,7 +14,11 @@ __all__ = ["IMPROVED", "PAPER", "Inputs", "LearnerSettings", "Method", "Regresso
 
 Method = Literal["sarsa", "fitted_q", "counterfactual"]
 Regressor = Literal["esn", "ffnn"]
-Inputs = Literal["paper", "extended", "relative"]
+Inputs = Literal["paper", "relative"]
+
+
+#: Settings in the files of older policies.
+_OF_THE_PAST = ("probes", "branches", "horizon")
 
 
 @dataclass(frozen=True)
@@ -26,15 +30,14 @@ class LearnerSettings:
     method
         `sarsa`: on-policy targets during a run (Perez et al. 2009, § 3.1 and § 3.3); `fitted_q`: targets
         from the best candidate of the next decision, over whole runs (Perez et al. 2010, algorithm 1);
-        `counterfactual`: first the urgency of candidates in hindsight, then the outcomes of several
-        candidates of the same decision.
+        `counterfactual`: the urgency of candidates in hindsight, in one sweep under earliest deadline first.
     regressor
         `esn`: an echo state network, its readout by ridge regression. `ffnn`: a feed-forward network of
         one hidden layer of sigmoid neurons, trained by back-propagation; for `sarsa` and `fitted_q`.
     inputs
-        `paper`: state and candidate as in the papers. `extended`: the site's larger set, with the candidate's
-        wait and its organisation's deficit. `relative`: in addition, comparisons with the other waiting jobs,
-        see `gridtune.systems.responsive.learners.inputs`.
+        `paper`: state and candidate as in the papers. `relative`: the site's larger set, with the candidate's
+        wait and its organisation's deficit, and comparisons with the other waiting jobs, see
+        `gridtune.systems.responsive.learners.runs`.
     neurons
         Neurons of each reservoir, or of the hidden layer.
     connectivity
@@ -69,9 +72,6 @@ class LearnerSettings:
         N of fitted Q: iterations over the samples after each run.
     relearn
         SARSA: decisions between two solutions of the normal equations.
-    probes, branches, horizon
-        Counterfactual: decisions per run at which alternatives are tried, candidates tried at each, and the
-        length of each trial, in seconds.
     epochs, step
         Feed-forward: epochs of each fit, and Adam's learning rate.
     """
@@ -96,9 +96,6 @@ class LearnerSettings:
     sweeps: int = 5
     iterations: int = 10
     relearn: int = 1
-    probes: int = 150
-    branches: int = 4
-    horizon: float = 14400.0
     epochs: int = 20
     step: float = 0.01
 
@@ -107,17 +104,21 @@ class LearnerSettings:
         for name, choices in {"method": Method, "regressor": Regressor, "inputs": Inputs}.items():
             allowed = get_args(choices)
             require(f"one of {', '.join(allowed)}", allowed.__contains__, name)
-        counts = ("neurons", "reservoirs", "relearn", "probes", "epochs", "iterations")
+        counts = ("neurons", "reservoirs", "relearn", "epochs", "iterations")
         shares = ("connectivity", "readout_connectivity", "leak", "learning_rate")
         require("at least 1", lambda value: value >= 1, *counts)
-        require("at least 2", lambda value: value >= 2, "branches")
         require("at least 0", lambda value: value >= 0, "pretraining_sweeps", "sweeps", "spectral_radius")
         require(
             "at least 1 without pretraining", lambda value: self.pretraining_sweeps + value >= 1, "sweeps"
         )
         require("in (0, 1]", lambda value: 0 < value <= 1, *shares)
         require("in [0, 1]", lambda value: 0 <= value <= 1, "epsilon", "discount")
-        require("above 0", lambda value: value > 0, "ridge", "horizon", "input_scale", "step")
+        require("above 0", lambda value: value > 0, "ridge", "input_scale", "step")
+        if self.method == "counterfactual" and (self.sweeps or not self.pretraining_sweeps):
+            raise PolicyError(
+                "a counterfactual learner learns in one sweep: sweeps=0 and pretraining_sweeps above 0",
+                field="sweeps",
+            )
         if self.regressor == "ffnn" and self.method == "counterfactual":
             raise PolicyError(
                 "must be 'sarsa' or 'fitted_q' with regressor='ffnn', but got 'counterfactual'",
@@ -135,8 +136,9 @@ class LearnerSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LearnerSettings:
-        """Return settings from parameters by name; an unknown name is an error."""
+        """Return settings from parameters by name; an unknown name is an error, one of the past is not."""
         names = [field.name for field in fields(cls)]
+        values = {name: value for name, value in values.items() if name not in _OF_THE_PAST}
         for name in values:
             if name not in names:
                 raise PolicyError(f"a learner has no parameter {name!r}", hint=f"one of {', '.join(names)}")

@@ -1,8 +1,7 @@
-"""Training on the jobs of a site, sweep by sweep; a killed training can be resumed."""
+"""Training on the jobs of a site, sweep by sweep, and runs under the policy that is learned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,21 +9,20 @@ import numpy as np
 
 from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.inputs import observed_model, shared_inputs
-from gridtune.systems.responsive.learners.learning import BranchLearner, Learner
+from gridtune.systems.responsive.learners.learning import Learner, Sampler, UrgencyLearner
 from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_network
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     new_learner_state,
+    observed_model,
     run_site,
+    shared_inputs,
 )
-from gridtune.systems.responsive.learners.sampling import Sampler
 from gridtune.systems.responsive.learners.settings import LearnerSettings
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.site import SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import NEVER, Site
 
-__all__ = ["QPolicy", "Trainer", "learn_online", "load_policy", "new_learner", "play", "train"]
+__all__ = ["QPolicy", "Trainer", "learn_online", "load_policy", "play", "train"]
 
 
 #: What the file of a policy holds, for messages.
@@ -111,21 +109,17 @@ def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float =
     inputs = policy.settings.inputs
     site = new_site(jobs, observed_model(model, inputs))
     learner = new_learner_state(policy.arrays, inputs)
-    run_site(site, learner, BY_VALUE, 0.0, float(headroom), NEVER, NEVER, np.random.default_rng(0))
+    run_site(site, learner, BY_VALUE, 0.0, float(headroom), NEVER, np.random.default_rng(0))
     return site
 
 
-#: Called with the number of a completed sweep, and its statistics.
-Progress = Callable[[int, dict[str, float]], None]
-
-
-def new_learner(arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> Learner:
+def _new_learner(arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> Learner:
     """Return the learner that the settings ask for; `seed` is for the fits of a feed-forward network."""
     if settings.regressor == "ffnn":
         from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner  # noqa: PLC0415 (torch)
 
         return FeedForwardLearner(arrays, settings, seed)
-    return (BranchLearner if settings.method == "counterfactual" else Learner)(arrays, settings)
+    return (UrgencyLearner if settings.method == "counterfactual" else Learner)(arrays, settings)
 
 
 class Trainer:
@@ -141,6 +135,11 @@ class Trainer:
         λ of the reward.
     seed
         The seed of the networks' weights and of every sweep.
+
+    Attributes
+    ----------
+    learner, sweep
+        The learner, and the number of the next sweep.
 
     Raises
     ------
@@ -158,7 +157,7 @@ class Trainer:
         self._organisations = len(jobs.shares)
         self._sampler = Sampler(jobs, model, settings, weight, seed)
         shared = shared_inputs(self._organisations, model.elastic, settings.inputs)
-        self._learner: Learner = new_learner(draw_network(settings, shared, seed), settings, seed)
+        self.learner: Learner = _new_learner(draw_network(settings, shared, seed), settings, seed)
         self.sweep = settings.first_sweep
 
     @property
@@ -170,7 +169,7 @@ class Trainer:
     def policy(self) -> QPolicy:
         """The policy learned so far."""
         return QPolicy(
-            self._learner.arrays, self._settings, self._organisations, self._model.elastic, self._weight
+            self.learner.arrays, self._settings, self._organisations, self._model.elastic, self._weight
         )
 
     def step(self) -> dict[str, float]:
@@ -188,31 +187,12 @@ class Trainer:
 
     def _run(self, sampler: Sampler) -> dict[str, float]:
         statistics: dict[str, float] = {}
-        sampler.begin(self.sweep, self._learner.arrays)
+        sampler.begin(self.sweep, self.learner.arrays)
         while not sampler.over:
-            samples = sampler.sample(self._learner.arrays)
-            statistics = self._learner.update(self.sweep, [samples])
+            samples = sampler.sample(self.learner.arrays)
+            statistics = self.learner.update(self.sweep, samples)
         self.sweep += 1
         return statistics
-
-    def save(self, path: str | Path) -> None:
-        """Write a checkpoint."""
-        write_arrays(path, self._learner.state(), {"sweep": self.sweep, **self._identity()})
-
-    def restore(self, path: str | Path) -> None:
-        """Resume from a checkpoint; one of another training is an error."""
-        arrays, about = read_arrays(path, WHAT, error=PolicyError)
-        for name, value in self._identity().items():
-            if about.get(name) != value:
-                raise PolicyError(
-                    f"belongs to another training: {name} must be {value!r}, but got {about.get(name)!r}",
-                    path=path,
-                )
-        self._learner.restore(arrays)
-        self.sweep = about["sweep"]
-
-    def _identity(self) -> dict[str, object]:
-        return {"settings": self._settings.to_dict(), "seed": self._seed, "weight": self._weight}
 
 
 def train(
@@ -222,8 +202,6 @@ def train(
     *,
     weight: float = 0.5,
     rng: np.random.Generator,
-    checkpoint: str | Path | None = None,
-    progress: Progress | None = None,
 ) -> QPolicy:
     """Learn to schedule a site.
 
@@ -237,26 +215,15 @@ def train(
         λ of the reward: λ W + (1 − λ) F, on an elastic site λ W + (1 − λ) U.
     rng
         Draws the seed of all random numbers.
-    checkpoint
-        A file that is written after each sweep. If it exists, training resumes from it, with the same result
-        as an uninterrupted training.
-    progress
-        Called after each sweep.
 
     Raises
     ------
     PolicyError
-        If λ is not in [0, 1], or the checkpoint belongs to another training.
+        If λ is not in [0, 1].
     """
     trainer = Trainer(jobs, model, settings, weight, int(rng.integers(2**62)))
-    if checkpoint is not None and Path(checkpoint).exists():
-        trainer.restore(checkpoint)
     while not trainer.over:
-        sweep, statistics = trainer.sweep, trainer.step()
-        if checkpoint is not None:
-            trainer.save(checkpoint)
-        if progress is not None:
-            progress(sweep, statistics)
+        trainer.step()
     return trainer.policy
 
 

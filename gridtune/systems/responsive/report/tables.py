@@ -17,7 +17,7 @@ import numpy as np
 from gridtune.report.labels import markdown_table, value_text
 from gridtune.report.rankings.cells import ConfigurationRow
 from gridtune.statistics.inference import bootstrap_interval
-from gridtune.systems.responsive.parameters import LEARNING, LINEAR_WEIGHTS, POOL_SETTINGS
+from gridtune.systems.responsive.parameters import LEARNING, POOL_SETTINGS
 from gridtune.systems.responsive.reproduction import PUBLISHED, PUBLISHED_ON, Published
 from gridtune.types import FloatArray
 
@@ -57,9 +57,7 @@ _NAMES = {
     "longest_ratio": "longest waiting ratio",
     "lifo": "LIFO",
     "youngest_interactive": "interactive first, youngest first",
-    "gittins": "Gittins",
     "capped_fcfs": "FCFS with caps (NAT)",
-    "recorded": "recorded waits",
     "esn-sarsa": "ESN-SARSA",
     "esn-fq": "ESN-FQ",
     "ffnn-sarsa": "FFNN-SARSA",
@@ -68,8 +66,8 @@ _NAMES = {
 }
 #: Parameters that appear in a configuration's label, where the configuration sets them.
 _LABELLED = (
-    *(*LEARNING, *LINEAR_WEIGHTS),
-    *("patience", "median_of", "user_cap", "start_latency"),
+    *LEARNING,
+    *("user_cap", "start_latency"),
     *POOL_SETTINGS,
 )
 

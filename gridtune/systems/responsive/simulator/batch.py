@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
-from gridtune.core.stacking import one_of, stacked
-from gridtune.errors import SimulationError
+from gridtune.core.stacking import one_of
 from gridtune.systems.responsive.simulator.candidates import feature_count, fill_features, fill_tick
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import request_size
-from gridtune.systems.responsive.simulator.site import SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import Site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, reset_site, start_job
 from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, IntArray
 
-__all__ = ["RewardTime", "SiteBatch"]
+__all__ = ["BOUND", "Observations", "step_sites"]
 
 
-#: When a decision's reward is given: when its job completes, so that a step gives the rewards of the jobs
-#: that completed before the next decision; or with the decision itself.
-RewardTime = Literal["completion", "start"]
 #: Features are clipped to ± this.
 BOUND = 10.0
 
 
-class _Observations(NamedTuple):
+class Observations(NamedTuple):
     """The result of a step; `count` sites, `slots` candidates shown, d features.
 
     Attributes
@@ -51,7 +44,7 @@ class _Observations(NamedTuple):
 
 
 @kernel()
-def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
+def step_sites(sites, actions, restart, weight, at_start, rows, observed):
     """Carry out a decision on each site and advance to its next one, or start over.
 
     Parameters
@@ -67,7 +60,7 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
     rows
         Shape (jobs · options, d), float64: scratch.
     observed
-        The `_Observations` to fill in.
+        The `Observations` to fill in.
     """
     for index in range(actions.shape[0]):
         jobs, state = one_of(sites.jobs, index), one_of(sites.state, index)
@@ -111,7 +104,7 @@ def _size_of(site, number):
 
 @kernel()
 def _reward(site, decision, weight):
-    """Return R_s or R_e of a decision, whose job has started."""
+    """Return R_s or R_e of a decision; its job has started."""
     state = site.state
     job = state.decisions[decision].job
     run, wait = site.jobs.run[job], state.start[job] - site.jobs.submit[job]
@@ -157,86 +150,3 @@ def _show_tick(site, rows, observed, index):
     observed.mask[index, 0] = 1
     for column in range(feature_count(site)):
         observed.rows[index, 0, column] = min(max(rows[0, column], -BOUND), BOUND)
-
-
-class SiteBatch:
-    """Sites with an episode of consecutive jobs each, stepped decision by decision.
-
-    Parameters
-    ----------
-    jobs
-        The jobs that episodes are taken from.
-    model
-        The site.
-    count, episode, slots
-        Number of sites; jobs of an episode; candidates shown.
-    weight, reward
-        λ, and when rewards are given.
-
-    Attributes
-    ----------
-    observed
-        The result of the last step; the next one overwrites it.
-    """
-
-    def __init__(
-        self,
-        jobs: SiteJobs,
-        model: SiteModel,
-        *,
-        count: int = 1,
-        episode: int = 500,
-        slots: int = 32,
-        weight: float = 0.5,
-        reward: RewardTime = "completion",
-    ) -> None:
-        for name, value in {"count": count, "episode": episode, "slots": slots}.items():
-            if value < 1:
-                raise SimulationError(f"must be at least 1, but got {value}", field=name)
-        if reward not in ("completion", "start"):
-            raise SimulationError(f"must be 'completion' or 'start', but got {reward!r}", field="reward")
-        if not 0 <= weight <= 1:
-            raise SimulationError(f"must be between 0 and 1, but got {weight}", field="weight")
-        self.jobs, self.model, self.count, self.slots = jobs, model, count, slots
-        self.episode = min(episode, len(jobs))
-        if self.episode == 0:
-            raise SimulationError("there are no jobs")
-        one = new_site(jobs.take(slice(0, self.episode)), model)
-        self._sites = one._replace(jobs=stacked(one.jobs, count), state=stacked(one.state, count))
-        self.features = int(feature_count(one))
-        self._weight, self._at_start = weight, reward == "start"
-        options = len(one.sizes) + 1
-        self._rows = np.zeros((self.episode * options, self.features))
-        self.observed = _Observations(
-            np.zeros((count, slots, self.features), np.float32),
-            np.zeros((count, slots), np.int8),
-            np.zeros((count, slots), np.int64),
-            np.zeros(count),
-            np.zeros(count, np.bool_),
-        )
-        self._actions = np.zeros((count, 2), np.int64)
-
-    @property
-    def starts(self) -> int:
-        """Number of jobs that an episode can begin with."""
-        return len(self.jobs) - self.episode + 1
-
-    def step(
-        self, actions: npt.ArrayLike, restart: BoolArray | None = None, first: IntArray | None = None
-    ) -> None:
-        """Carry out `actions`, shape (count, 2), or start over where `restart`, with the job `first[i]`."""
-        self._actions[:] = actions
-        begins = np.zeros(self.count, np.bool_) if restart is None else restart
-        if first is not None:
-            for index in np.flatnonzero(begins).tolist():
-                self._set_jobs(index, int(first[index]))
-        _step_sites(
-            self._sites, self._actions, begins, self._weight, self._at_start, self._rows, self.observed
-        )
-
-    def _set_jobs(self, index: int, first: int) -> None:
-        if not 0 <= first < self.starts:
-            raise SimulationError(f"an episode begins with job 0 to {self.starts - 1}, but got {first}")
-        episode = self.jobs.take(slice(first, first + self.episode))
-        for mine, column in zip(self._sites.jobs, episode.columns, strict=True):
-            mine[index] = column

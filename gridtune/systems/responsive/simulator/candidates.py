@@ -21,7 +21,7 @@ two days), cores by the site's own number, numbers of jobs n as ln(1 + n)/8. Wit
 5 + 2V              elastic sites only: the size of the pool that the candidate requests
 ==================  =====================================================================================
 
-The extended set goes on with (w: how long the candidate has waited)
+The extended set adds (w: the wait of the candidate so far)
 
 ==================  =====================================================================================
 +0, +1              F and U at this instant

@@ -2,29 +2,24 @@
 
 A rule or an agent sets the size to keep, `target`. Cores that are missing are ordered and are up after `boot`
 seconds; they are paid for from the order on. Cores beyond the target are released once they have been idle
-for `idle` seconds, the longest idle first; a job starts on the core that became idle last. Orders and
-releases may be limited to a number in each tick. No job is ever preempted, and no core is released that a
-waiting job is about to take.
+for `idle` seconds, the longest idle first; a job starts on the core that became idle last. No job is ever
+preempted, and no core is released that a waiting job is about to take.
 
 At one instant: completions, then submissions, boots, the rule, orders, releases, and at last the decisions.
 
-With r running and q waiting jobs, p cores that are paid for, u of them up, and e the expected run time (the
-median of the class):
+With r running and q waiting jobs, and e the expected run time (the median of the class):
 
 ===========  ========================================================================================
 `DEMAND`     headroom · (r + q)
 `WORK`       headroom · Σ min(1, e/drain) over running and waiting jobs: a core can serve several short jobs
              within `drain` seconds, so a queue of them does not get a core for each
 `QUEUE`      (r + q) / jobs per core
-`BUSY`       p · (b/p) / target, b = min(r + q, u); p itself where b/p is within the tolerance of the target
 `FORECAST`   that of `WORK`, and by how much the number of jobs is expected to grow while a core boots:
              weights · `_forecast_inputs`, where that is above 0
 `AGENT`      none: an agent asks for sizes
 ===========  ========================================================================================
 
-All are rounded up. `QUEUE` is KEDA's rule for a queue of messages, of which those in work count; `BUSY` is
-that of Kubernetes' Horizontal Pod Autoscaler, where a pod that is not ready yet counts as unused:
-https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/
+All are rounded up. `QUEUE` is KEDA's rule for a queue of messages, of which those in work count.
 
 The forecast is learned from a log. The log is replayed on a site with a core for each job. At each tick of
 the timer, the growth of the number of jobs until a core that is ordered now is in use is known in hindsight.
@@ -46,7 +41,7 @@ from gridtune.systems.responsive.simulator.state import book_pool, class_estimat
 from gridtune.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from gridtune.systems.responsive.simulator.jobs import SiteJobs
+    from gridtune.systems.responsive.simulator.site import SiteJobs
 
 __all__ = [
     "AGENT",
@@ -54,13 +49,12 @@ __all__ = [
     "learn_forecast",
     "mark_idle",
     "next_pool_event",
-    "quantile_weights",
     "request_size",
     "update_pool",
 ]
 
 
-DEMAND, WORK, QUEUE, BUSY, FORECAST, AGENT = range(1, 7)
+DEMAND, WORK, QUEUE, FORECAST, AGENT = range(1, 6)
 #: Inputs of `_forecast_inputs`, and the spans over which it counts events, seconds.
 FORECAST_INPUTS, SHORT_SPAN, LONG_SPAN, DAY = 9, 600, 3600, 86_400
 
@@ -76,9 +70,6 @@ def _desired_size(site):
         return math.ceil(model.headroom * _cores_for_work(site))
     if rule == QUEUE:
         return math.ceil(present / model.jobs_per_core)
-    if rule == BUSY:
-        ratio = min(present, memory.up) / memory.pool / model.utilisation
-        return memory.pool if abs(ratio - 1.0) <= model.tolerance else math.ceil(memory.pool * ratio)
     growth, inputs = 0.0, _forecast_inputs(site)
     for place in range(FORECAST_INPUTS):
         growth += site.forecast[place] * inputs[place]
@@ -160,7 +151,6 @@ def update_pool(site, happened):
     if tick:
         memory.next_tick += model.timer
         memory.ticks += 1
-        memory.orders_left, memory.releases_left = model.orders, model.releases
     if model.scaler == AGENT:
         if tick and memory.arrived == site.jobs.submit.size and memory.head == memory.tail:
             # Without jobs to come or waiting, there is nothing to decide: what is idle goes.
@@ -213,14 +203,14 @@ def _releasable(site):
     memory = site.state.memory[0]
     surplus = memory.pool - max(memory.target, site.model[0].floor)
     idle = memory.up - memory.running - (memory.tail - memory.head)
-    return min(surplus, idle, memory.releases_left)
+    return min(surplus, idle)
 
 
 @kernel()
 def _order_and_release(site):
     state, model = site.state, site.model[0]
     memory = state.memory[0]
-    missing = min(memory.target - memory.pool, memory.orders_left)
+    missing = memory.target - memory.pool
     if missing > 0:
         book_pool(site)
         for order in range(missing):
@@ -229,13 +219,11 @@ def _order_and_release(site):
         memory.booting += missing
         memory.pool += missing
         memory.boots += missing
-        memory.orders_left -= missing
     while _releasable(site) > 0 and state.idle[memory.idle_head] + model.idle <= memory.now:
         book_pool(site)
         memory.idle_head = (memory.idle_head + 1) % state.idle.size
         memory.pool -= 1
         memory.up -= 1
-        memory.releases_left -= 1
 
 
 @kernel()
@@ -296,10 +284,10 @@ def learn_forecast(
     angle = 2 * np.pi * (ticks % DAY) / DAY
     inputs = np.column_stack([np.ones(len(ticks)), now, np.sqrt(now), *spans, np.sin(angle), np.cos(angle)])
     later = np.maximum(present(ticks + boot), present(ticks + boot + timer)) / cores
-    return tuple(quantile_weights(inputs, later - now, quantile).tolist())
+    return tuple(_quantile_weights(inputs, later - now, quantile).tolist())
 
 
-def quantile_weights(inputs: FloatArray, values: FloatArray, quantile: float) -> FloatArray:
+def _quantile_weights(inputs: FloatArray, values: FloatArray, quantile: float) -> FloatArray:
     """Return the weights of a quantile regression, shape (k,), by iterated weighted least squares.
 
     Parameters

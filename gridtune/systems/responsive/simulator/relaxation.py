@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.systems.responsive.simulator.site import SiteJobs
 
 __all__ = ["responsiveness_bound"]
 

@@ -1,26 +1,36 @@
-"""Whole simulations: under a simple rule, in one compiled call, or as the log records them."""
+"""The simple rules, and whole simulations under one of them, compiled; ties go to the job submitted first.
+
+Rules that use run times see the expected ones: the real run time on a site with an oracle, otherwise the
+times of completed jobs. `FAIR_INDEX` takes the estimate of the VO and class, the others the median of the
+class; see `state`.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.rules import choose, demanded
-from gridtune.systems.responsive.simulator.site import SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import Site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.state import (
+    Site,
+    class_estimate,
+    fill_expected,
+    service_of,
+    total_service,
+)
 from gridtune.systems.responsive.simulator.stepping import (
     advance_instant,
     advance_until_decision,
     resize_pool,
     start_job,
 )
-from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.types import FloatArray, IntArray
 
-__all__ = ["Rule", "SiteReplay", "replay"]
+__all__ = ["EDF", "Rule", "SiteReplay", "choose", "demanded", "replay"]
 
 
 class SiteReplay(NamedTuple):
@@ -74,51 +84,8 @@ class SiteReplay(NamedTuple):
         cores, area, boots = int(site.model["cores"][0]), int(memory["area_at_last"]), int(memory["boots"])
         return cls(start, number, time, pool, fairness, utilisation, cores, area, boots, track)
 
-    @classmethod
-    def recorded(cls, jobs: SiteJobs, wait: IntArray, cores: int) -> SiteReplay:
-        """Return the replay that the recorded waits describe, with F and U as of any other.
 
-        The real site may have had another number of cores, and may have left some idle, so waits are not
-        checked against `cores`.
-
-        Parameters
-        ----------
-        jobs
-            The jobs.
-        wait
-            Shape (n,), int64: recorded waits, seconds; a negative one is unknown and an error.
-        cores
-            Cores that the utilisation counts.
-        """
-        if len(wait) and wait.min() < 0:
-            raise SimulationError(
-                f"the log records no wait for {int((wait < 0).sum())} of {len(wait)} jobs", field="wait_time"
-            )
-        start = jobs.submit + wait
-        order = np.argsort(start, kind="stable")
-        decision = np.empty(len(jobs), np.int64)
-        decision[order] = np.arange(len(jobs))
-        time, end = start[order], start + jobs.run
-        fairness, utilisation = np.ones(len(jobs)), np.zeros(len(jobs))
-        begin = int(jobs.submit[0]) if len(jobs) else 0
-        finished = np.concatenate([[0], np.cumsum(jobs.run[np.argsort(end, kind="stable")])])
-        done = finished[np.searchsorted(np.sort(end), time, side="right")]
-        area = cores * (time - begin)
-        np.divide(done, area, out=utilisation, where=area > 0)
-        received = np.stack(
-            [_service(start, end, jobs.vo == vo, time) for vo in range(len(jobs.shares))], axis=1
-        ).reshape(len(jobs), len(jobs.shares))
-        total = received.sum(axis=1)
-        served = total > 0
-        deficit = jobs.shares - received[served] / total[served, None]
-        fairness[served] = 1.0 - np.maximum(deficit.max(axis=1), 0.0) / jobs.shares.max()
-        pool = np.full(len(jobs), cores, np.int64)
-        paid = cores * (int(jobs.submit[-1]) - begin) if len(jobs) else 0
-        track = np.zeros((0, 5), np.int64)
-        return cls(start, decision, time, pool, fairness, utilisation, cores, paid, 0, track)
-
-
-#: The simple rules, in the order of their numbers in `rules`.
+#: The simple rules, in the order of their numbers.
 Rule = Literal[
     "fcfs",
     "sjf",
@@ -130,22 +97,20 @@ Rule = Literal[
     "lifo",
     "youngest_interactive",
     "fair_index",
-    "gittins",
-    "linear",
     "capped_fcfs",
 ]
 
 
 @kernel()
-def _replay_site(site, rule, patience, headroom, rng):
+def _replay_site(site, rule, headroom, rng):
     """Simulate a site to its end.
 
     Parameters
     ----------
     site
         A site at any instant; it is changed.
-    rule, patience
-        See `gridtune.systems.responsive.simulator.rules.choose`.
+    rule
+        See `choose`.
     headroom
         On an elastic site: the pool is sized to `headroom` times the cores that running and waiting jobs
         need; 0 keeps the pool.
@@ -158,7 +123,7 @@ def _replay_site(site, rule, patience, headroom, rng):
         if memory.tick_due:
             resize_pool(site, size)
             continue
-        place = choose(site, rule, patience, rng)
+        place = choose(site, rule, rng)
         if place < 0:
             # Every waiting job is one too many of its user: nothing starts before the next event.
             advance_instant(site)
@@ -171,7 +136,6 @@ def replay(
     model: SiteModel,
     rule: Rule,
     *,
-    patience: float = 1.0,
     headroom: float = 0.0,
     rng: np.random.Generator | None = None,
 ) -> SiteReplay:
@@ -183,14 +147,11 @@ def replay(
         The jobs and the site.
     rule
         `fcfs`; `sjf`, shortest expected run time; `interactive_first`; `edf`, earliest deadline, which is
-        submission + (1 + `patience`) · expected run time; `longest_ratio`, longest ratio of wait to expected
+        submission + 2 · expected run time; `longest_ratio`, longest ratio of wait to expected
         run time; `fair_share`, one queue per VO, the VO with the largest deficit first; `random`; `lifo`,
         last come, first served; `youngest_interactive`, interactive jobs before batch jobs, the youngest of
-        each first; `fair_index`, least (expected run time of the VO and class + wait); `gittins`, largest
-        expected loss of W per core-second; `linear`, largest sum with the model's weights; `capped_fcfs`,
-        `fcfs` with at most the model's `user_cap` running jobs of a user. Ties go to the job submitted first.
-    patience
-        See `rule`.
+        each first; `fair_index`, least (expected run time of the VO and class + wait); `capped_fcfs`, `fcfs`
+        with at most the model's `user_cap` running jobs of a user. Ties go to the job submitted first.
     headroom
         Elastic: at each decision size the pool to `headroom` times the cores that running and waiting jobs
         need, within `floor` and `largest`; 0 keeps the pool.
@@ -204,23 +165,127 @@ def replay(
         raise SimulationError("the random rule needs a generator", field="rng")
     if model.autoscaler is not None and model.autoscaler.rule == "agent":
         raise SimulationError("an agent sizes this pool: use the environment", field="autoscaler")
-    for name, value in {"patience": patience, "headroom": headroom}.items():
-        if not 0 <= value < np.inf:
-            raise SimulationError(f"must be at least 0, but got {value}", field=name)
+    if not 0 <= headroom < np.inf:
+        raise SimulationError(f"must be at least 0, but got {headroom}", field="headroom")
     site = new_site(jobs, model)
-    _replay_site(
-        site, rules.index(rule), patience, headroom, np.random.default_rng(0) if rng is None else rng
-    )
+    _replay_site(site, rules.index(rule), headroom, np.random.default_rng(0) if rng is None else rng)
     return SiteReplay.of(site)
 
 
-def _service(start: IntArray, end: IntArray, mine: BoolArray, time: IntArray) -> IntArray:
-    """Return the core-seconds that some jobs have received by each instant: Σ min(t, end) − min(t, start)."""
+#: First come, first served; shortest job; interactive jobs first; earliest deadline; longest ratio of wait to
+#: expected run time; one queue per VO, the VO with the largest deficit first; uniformly random.
+FCFS, SJF, INTERACTIVE_FIRST, EDF, LONGEST_RATIO, FAIR_SHARE, RANDOM = range(7)
+#: Last come, first served; interactive jobs first, the youngest of each class first; least (expected run time
+#: + wait); first come, first served with a limit on each user's running jobs.
+LIFO, YOUNGEST_INTERACTIVE, FAIR_INDEX, CAPPED_FCFS = range(7, 11)
 
-    def capped(moments: IntArray) -> IntArray:
-        ordered = np.sort(moments)
-        sums = np.concatenate([[0], np.cumsum(ordered)])
-        before = np.searchsorted(ordered, time, side="right")
-        return np.asarray(sums[before] + (len(ordered) - before) * time, np.int64)
 
-    return capped(end[mine]) - capped(start[mine])
+@kernel()
+def choose(site, rule, rng):
+    """Return the place, among the waiting jobs, of the one that a rule starts; -1 for none (`CAPPED_FCFS`).
+
+    Parameters
+    ----------
+    site
+        A decision is due on it.
+    rule
+        `FCFS` and so on.
+    rng
+        A Generator: one number is drawn for `RANDOM`, none otherwise.
+    """
+    memory = site.state.memory[0]
+    waiting = memory.tail - memory.head
+    if rule == CAPPED_FCFS:
+        return _first_below_cap(site)
+    if rule == FCFS or waiting == 1:
+        return 0
+    if rule == RANDOM:
+        return min(int(rng.random() * waiting), waiting - 1)
+    if rule == FAIR_SHARE:
+        return _of_neediest(site)
+    if rule == FAIR_INDEX:
+        return _by_organisation(site)
+    # Read once: every access to the site costs more than the arithmetic.
+    jobs, queue, now = site.jobs, site.state.waiting[memory.head : memory.tail], memory.now
+    submit, run, kind = jobs.submit, jobs.run, jobs.interactive
+    oracle, batch, interactive = site.model[0].oracle, class_estimate(site, 0), class_estimate(site, 1)
+    best, least = 0, math.inf
+    for place in range(waiting):
+        job = queue[place]
+        expected = float(run[job]) if oracle else interactive if kind[job] == 1 else batch
+        score = _score(rule, expected, kind[job], submit[job], now)
+        if score < least:
+            best, least = place, score
+    return best
+
+
+@kernel()
+def _score(rule, expected, interactive, submit, now):
+    """Return the score that a rule minimises."""
+    if rule == INTERACTIVE_FIRST:
+        return 1.0 - interactive
+    if rule == SJF:
+        return expected
+    if rule == EDF:
+        return submit + 2.0 * expected
+    if rule == LONGEST_RATIO:
+        return -(now - submit) / expected
+    if rule == LIFO:
+        return float(now - submit)
+    # The youngest of its class: a wait of 30 years is less than the difference between the classes.
+    return now - submit + 1e9 * (1.0 - interactive)
+
+
+#: Scores are compared in steps of 1e-9.
+SCORE_STEPS = 1e9
+
+
+@kernel()
+def _by_organisation(site):
+    """Return the waiting job with the least sum of wait and run time to expect of its VO and class."""
+    state, jobs, memory = site.state, site.jobs, site.state.memory[0]
+    oracle = site.model[0].oracle
+    fill_expected(site)
+    best, least = 0, math.inf
+    for place in range(memory.tail - memory.head):
+        job = state.waiting[memory.head + place]
+        wait = memory.now - jobs.submit[job]
+        expected = state.classes[jobs.vo[job], jobs.interactive[job]].expected
+        # Equal scores that were summed in another order differ in their last bits.
+        score = np.floor(((float(jobs.run[job]) if oracle else expected) + wait) * SCORE_STEPS + 0.5)
+        if score < least:
+            best, least = place, score
+    return best
+
+
+@kernel()
+def _first_below_cap(site):
+    """Return the first waiting job of a user with fewer running jobs than the cap; -1 without any."""
+    state, memory = site.state, site.state.memory[0]
+    for place in range(memory.tail - memory.head):
+        if state.busy[site.jobs.user[state.waiting[memory.head + place]]] < site.model[0].user_cap:
+            return place
+    return -1
+
+
+@kernel()
+def _of_neediest(site):
+    """Return the first waiting job of the VO that lacks most of its target share."""
+    state, shares = site.state, site.shares
+    memory, total = state.memory[0], total_service(site)
+    neediest, most = -1, -math.inf
+    for vo in range(shares.size):
+        deficit = shares[vo] - service_of(site, vo) / total if total > 0 else shares[vo]
+        if state.vos[vo].queued > 0 and deficit > most:
+            neediest, most = vo, deficit
+    place = 0
+    while site.jobs.vo[state.waiting[memory.head + place]] != neediest:
+        place += 1
+    return place
+
+
+@kernel()
+def demanded(site, headroom):
+    """Return `headroom` times the cores that running and waiting jobs need: the simple elastic rule."""
+    memory = site.state.memory[0]
+    return math.ceil(headroom * (memory.running + memory.tail - memory.head))

@@ -1,20 +1,19 @@
-"""The model of a site, and the arrays that kernels take."""
+"""The jobs and the model of a site, and the arrays that kernels take."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from gridtune.arguments import require_fields
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.state import (
     DECISION,
-    KEPT,
     MEMORY,
     MODEL,
     VO,
@@ -25,42 +24,183 @@ from gridtune.systems.responsive.simulator.state import (
     State,
 )
 from gridtune.systems.responsive.simulator.stepping import reset_site
-from gridtune.types import IntArray
+from gridtune.types import FloatArray, IntArray
+from gridtune.workload.workload import Workload
 
-__all__ = ["Autoscaler", "LinearWeights", "ScalerRule", "SiteModel", "new_site"]
+__all__ = [
+    "Autoscaler",
+    "SiteJobs",
+    "SiteModel",
+    "build_jobs",
+    "check_run_times",
+    "check_sequential",
+    "group_vos",
+    "new_site",
+    "vo_of",
+]
 
 
-#: The rules that size an event-driven pool, in the order of their numbers in `pool`.
-ScalerRule = Literal["demand", "work", "queue", "utilisation", "forecast", "agent"]
-#: Rows of `State.track` at most, and orders or releases where there is no limit.
-_TRACKED, _NO_LIMIT = 4097, 2**40
-
-#: `paper`: the papers' own; `extended`: more about each candidate. See `candidates`.
-FeatureSet = Literal["paper", "extended"]
+#: Jobs that run for less are interactive, seconds (Perez et al. 2009, section 4.2).
+INTERACTIVE_BELOW = 900
+#: Virtual organisations of a site, the last of which stands for all others.
+VOS = 7
 
 
-class LinearWeights(NamedTuple):
-    """Weights of the linear rule, which starts the job with the largest weighted sum.
+@dataclass(frozen=True)
+class SiteJobs:
+    """Sequential jobs in order of submission, and the target shares of their VOs; n jobs, V VOs.
 
     Attributes
     ----------
-    run, wait, span
-        Of ln e, ln(1 + w) and ln(e + w): e is the expected run time of the job's VO and class, w its wait.
+    submit, run
+        Shape (n,), int64, seconds: submission, ascending, and run time, at least 1.
+    vo
+        Shape (n,), int64, from 0 up to V − 1.
     interactive
-        Of 1 for an interactive job, 0 for a batch one.
-    deficit
-        Of the deficit of the VO's target share, relative to the largest target share.
+        Shape (n,), int64: 1 where interactive, 0 where batch.
+    shares
+        Shape (V,), float64: the target share of each VO; at least 0, and together 1.
+    user
+        Shape (n,), int64: its user, by any number; numbered from 0 here. None: each VO is one user.
+
+    Raises
+    ------
+    SimulationError
+        If the columns differ in length or a value is not allowed.
     """
 
-    run: float = 0.0
-    wait: float = 0.0
-    span: float = -1.0
-    interactive: float = 0.0
-    deficit: float = 0.0
+    submit: IntArray
+    run: IntArray
+    vo: IntArray
+    interactive: IntArray
+    shares: FloatArray
+    user: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        user = self.vo if self.user is None else self.user
+        object.__setattr__(self, "user", np.unique(user, return_inverse=True)[1])
+        for name in ("submit", "run", "vo", "interactive", "user"):
+            column = np.ascontiguousarray(getattr(self, name), np.int64)
+            object.__setattr__(self, name, column)
+            if column.shape != (len(self.submit),):
+                raise SimulationError(
+                    f"must have the shape {(len(self.submit),)}, but got {column.shape}", field=name
+                )
+        object.__setattr__(self, "shares", np.ascontiguousarray(self.shares, np.float64))
+        self._check()
+
+    def _check(self) -> None:
+        if (np.diff(self.submit) < 0).any():
+            raise SimulationError(
+                "jobs must be in order of submission",
+                field="submit",
+                hint="the cleaning rule sort_submits, one of the default ones, sorts them",
+            )
+        check_run_times(self.run)
+        if self.shares.ndim != 1 or len(self.shares) == 0 or not (self.shares >= 0).all():
+            raise SimulationError("must be a share of at least 0 for each VO", field="shares")
+        if abs(self.shares.sum() - 1) > 1e-6:
+            raise SimulationError(f"must add up to 1, but got a sum of {self.shares.sum()}", field="shares")
+        if len(self) and not (self.vo.min() >= 0 and self.vo.max() < len(self.shares)):
+            raise SimulationError(f"must be numbers from 0 to {len(self.shares) - 1}", field="vo")
+        if not np.isin(self.interactive, (0, 1)).all():
+            raise SimulationError("must be 0 or 1", field="interactive")
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    def take(self, part: slice) -> SiteJobs:
+        """Return consecutive jobs."""
+        submit, run, vo, interactive, user = (column[part] for column in self.columns)
+        return SiteJobs(submit, run, vo, interactive, self.shares, user)
+
+    @property
+    def columns(self) -> tuple[IntArray, ...]:
+        """Submission, run time, VO, class and user, as the kernels take them."""
+        assert self.user is not None
+        return self.submit, self.run, self.vo, self.interactive, self.user
 
 
-#: By default the linear rule is the fair index.
-_FAIR_INDEX = LinearWeights()
+def group_vos(groups: IntArray, most: int = VOS) -> IntArray:
+    """Return the groups that are VOs of their own, ascending: the `most` − 1 with most jobs.
+
+    All others form the last VO. With no more than `most` groups, the group with the largest number is the
+    last VO.
+    """
+    numbers, count = np.unique(groups, return_counts=True)
+    if len(numbers) <= most:
+        return np.asarray(numbers[:-1], np.int64)
+    largest = numbers[np.argsort(-count, kind="stable")][: most - 1]
+    return np.asarray(np.sort(largest), np.int64)
+
+
+def vo_of(groups: IntArray, vos: IntArray) -> IntArray:
+    """Return the VO of each group number: its place among `vos`; `len(vos)` for all others."""
+    order = np.argsort(vos, kind="stable")
+    if len(vos) == 0:
+        return np.zeros(len(groups), np.int64)
+    place = order[np.minimum(np.searchsorted(vos, groups, sorter=order), len(vos) - 1)]
+    return np.where(vos[place] == groups, place, len(vos)).astype(np.int64)
+
+
+def check_sequential(workload: Workload) -> None:
+    """Refuse a log with jobs of more than one processor."""
+    if len(workload) and workload.processors.max() > 1:
+        wide = int((workload.processors > 1).sum())
+        raise SimulationError(
+            f"{wide} of {len(workload)} jobs of {workload.name} use more than one processor",
+            field="trace",
+            hint="this site runs sequential jobs: a log such as lcg-2005 or egee, or a partition of one",
+        )
+
+
+def check_run_times(run: IntArray) -> None:
+    """Refuse jobs that run for less than a second: their W has no value."""
+    if len(run) and run.min() < 1:
+        raise SimulationError(
+            f"a job must run for at least 1 s, but {int((run < 1).sum())} of {len(run)} jobs do not",
+            field="run_time",
+            hint="clean=default,raise_zero_run_time lets jobs of 0 s run for 1 s, "
+            "clean=default,drop_zero_run_time leaves them out",
+        )
+
+
+def build_jobs(
+    workload: Workload,
+    *,
+    vos: IntArray,
+    shares: Sequence[float] | FloatArray,
+) -> SiteJobs:
+    """Return a log's jobs as jobs of a site, each on one core.
+
+    Parameters
+    ----------
+    workload
+        Sequential jobs; one that uses more than one processor is an error.
+    vos
+        The groups of the log (SWF field 13) that are VOs of their own; all others form the last VO.
+    shares
+        The target share of each VO, one more than `vos`.
+    """
+    check_sequential(workload)
+    if len(shares) != len(vos) + 1:
+        raise SimulationError(
+            f"{len(vos)} VOs and the rest need {len(vos) + 1} shares, but got {len(shares)}", field="shares"
+        )
+    interactive = (workload.run_time < INTERACTIVE_BELOW).astype(np.int64)
+    vo = vo_of(workload.group, vos)
+    return SiteJobs(
+        workload.submit_time, workload.run_time, vo, interactive, np.asarray(shares), workload.user
+    )
+
+
+#: The rules that size an event-driven pool, in the order of their numbers in `pool`.
+_ScalerRule = Literal["demand", "work", "queue", "forecast", "agent"]
+#: Rows of `State.track` at most.
+_TRACKED = 4097
+
+#: `paper`: the papers' own; `extended`: more about each candidate. See `candidates`.
+FeatureSet = Literal["paper", "extended"]
 
 
 _require = partial(require_fields, error=SimulationError)
@@ -71,7 +211,7 @@ _AT_LEAST_1 = ("at least 1", lambda value: value >= 1)
 
 @dataclass(frozen=True)
 class Autoscaler:
-    """How the pool of an event-driven site is sized; see `pool`.
+    """The rule that sizes the pool of an event-driven site; see `pool`.
 
     Attributes
     ----------
@@ -83,15 +223,13 @@ class Autoscaler:
         Whether the rule is also asked at each submission, completion and boot.
     cooldown
         The pool keeps the largest size asked for in this many seconds; 0: the one asked for last.
-    headroom, drain, jobs_per_core, utilisation, tolerance
+    headroom, drain, jobs_per_core
         What the rules take.
-    orders, releases
-        Cores that may be ordered and released in a minute; None: any number.
     forecast
         The weights of `forecast`.
     """
 
-    rule: ScalerRule = "demand"
+    rule: _ScalerRule = "demand"
     boot: int = 600
     idle: int = 600
     timer: int = 60
@@ -100,18 +238,14 @@ class Autoscaler:
     headroom: float = 1.0
     drain: float = 600.0
     jobs_per_core: float = 1.0
-    utilisation: float = 0.8
-    tolerance: float = 0.1
-    orders: int | None = None
-    releases: int | None = None
     forecast: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        rules = get_args(ScalerRule)
+        rules = get_args(_ScalerRule)
         _require(self, f"one of {', '.join(rules)}", rules.__contains__, "rule")
-        _require(self, *_AT_LEAST_0, "boot", "idle", "cooldown", "headroom", "tolerance")
-        _require(self, *_ABOVE_0, "drain", "jobs_per_core", "utilisation")
-        _require(self, *_AT_LEAST_1, "timer", "orders", "releases")
+        _require(self, *_AT_LEAST_0, "boot", "idle", "cooldown", "headroom")
+        _require(self, *_ABOVE_0, "drain", "jobs_per_core")
+        _require(self, *_AT_LEAST_1, "timer")
         if self.rule == "forecast" and len(self.forecast) != FORECAST_INPUTS:
             raise SimulationError(
                 f"must be {FORECAST_INPUTS} weights, but got {len(self.forecast)}", field="forecast"
@@ -150,10 +284,8 @@ class SiteModel:
         Seconds from a decision to the start of its job; the core is in use meanwhile.
     user_cap
         Most running jobs of a user, for the capped rule.
-    weights
-        Weights of the linear rule.
     autoscaler
-        Elastic: how events and a timer size the pool. None, as in the papers: each decision may ask for a
+        Elastic: sizes the pool at events and by a timer. None, as in the papers: each decision may ask for a
         size, at most every `period`, and cores come and go at once.
     """
 
@@ -172,7 +304,6 @@ class SiteModel:
     resized_at_ends: bool = False
     start_latency: int = 0
     user_cap: int = 17
-    weights: LinearWeights = _FAIR_INDEX
     autoscaler: Autoscaler | None = None
 
     def __post_init__(self) -> None:
@@ -212,7 +343,6 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
         number=np.zeros(n, np.int64),
         vos=np.zeros(vos, VO),
         classes=np.zeros((vos, 2), VO_CLASS),
-        latest=np.zeros((vos, 2, KEPT), np.int64),
         recent=np.zeros(classes, np.int64),
         ordered=np.zeros(classes, np.int64),
         completed_of=np.zeros(2, np.int64),
@@ -236,15 +366,11 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
 def _numbers_of(jobs: SiteJobs, model: SiteModel, span: int) -> Records:
     """Return the parameters of a site as kernels take them; `span`: seconds from first to last submission."""
     numbers, scaler = np.zeros(1, MODEL), model.autoscaler
-    values = {**vars(model), **{f"{name}_weight": value for name, value in model.weights._asdict().items()}}
-    values |= {"extended": model.features == "extended", "largest_share": jobs.shares.max()}
+    values = {**vars(model), "extended": model.features == "extended", "largest_share": jobs.shares.max()}
     if scaler is not None:
         values |= vars(scaler)
-        values["scaler"] = get_args(ScalerRule).index(scaler.rule) + 1
+        values["scaler"] = get_args(_ScalerRule).index(scaler.rule) + 1
         values["window"] = max(1, -(-scaler.cooldown // scaler.timer))
-        for name in ("orders", "releases"):
-            rate = getattr(scaler, name)
-            values[name] = _NO_LIMIT if rate is None else max(1, rate * scaler.timer // 60)
         values["spacing"] = max(scaler.timer, -(-span // (_TRACKED - 1)))
     for name in MODEL.fields or ():
         numbers[name] = values.get(name, 0)

@@ -25,7 +25,6 @@ from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
-    "PRIOR_WEIGHT",
     "Jobs",
     "Site",
     "State",
@@ -44,8 +43,6 @@ __all__ = [
 
 #: An instant that never comes.
 NEVER = np.iinfo(np.int64).max
-#: Run times of completed jobs that are kept for each VO and class.
-KEPT = 50
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 
@@ -57,19 +54,18 @@ def _record(**fields: Sequence[str]) -> np.dtype[np.void]:
 
 #: The parameters of a site, see `SiteModel` and `Autoscaler`. `extended` is whether rows have the extended
 #: features; `scaler` the number of the rule that sizes an event-driven pool (see `pool`; 0 on other
-#: sites); `window` the ticks whose largest wish counts; `orders` and `releases` are per tick; `spacing` is
+#: sites); `window` the ticks whose largest wish counts; `spacing` is
 #: the seconds between two rows of `State.track`; `prior_batch` … the run time to expect of a class without
 #: a completed job.
 MODEL = _record(
     bool=("elastic", "oracle", "extended", "at_events", "charged_after", "resized_at_ends"),
     int64=(
         *("cores", "floor", "largest", "period", "median_of", "start_latency", "user_cap"),
-        *("scaler", "boot", "idle", "timer", "window", "orders", "releases", "spacing"),
+        *("scaler", "boot", "idle", "timer", "window", "spacing"),
     ),
     float64=(
         *("prior_batch", "prior_interactive", "largest_share"),
-        *("run_weight", "wait_weight", "span_weight", "interactive_weight", "deficit_weight"),
-        *("headroom", "jobs_per_core", "utilisation", "tolerance", "drain"),
+        *("headroom", "jobs_per_core", "drain"),
     ),
 )
 #: The single numbers of a site that change.
@@ -85,15 +81,15 @@ MODEL = _record(
 #: Of an event-driven pool: `target`: the size to keep; `booting`: booting cores; `boot_head` and
 #: `idle_head`: the places of the next one in `State.booting` and of the longest idle one in `State.idle`;
 #: `next_tick` and `ticks`: the timer's next tick, and ticks so far; `tick_due`: whether a tick waits for
-#: an agent, or a termination for a size; `boots`: cores ordered so far; `orders_left`, `releases_left`: until
-#: the next tick; `tracked`: rows of `State.track`.
+#: an agent, or a termination for a size; `boots`: cores ordered so far;
+#: `tracked`: rows of `State.track`.
 MEMORY = _record(
     int64=(
         *("now", "arrived", "head", "tail", "running", "done", "decided"),
         *("waiting_interactive", "present_interactive", "finished", "options"),
         *("pool", "up", "changed", "area", "booked", "area_at_last"),
         *("target", "booting", "boot_head", "idle_head", "next_tick", "ticks", "boots"),
-        *("orders_left", "releases_left", "tracked"),
+        "tracked",
     ),
     bool=("tick_due",),
 )
@@ -101,8 +97,8 @@ MEMORY = _record(
 #: jobs.
 VO = _record(int64=("service", "running", "begun", "queued"))
 #: Of a VO's jobs of a class: Σ weight · ln run time over completed jobs, Σ weight, and the run time to
-#: expect in the present decision; the number of completed jobs.
-VO_CLASS = _record(float64=("log", "weight", "expected"), int64=("seen",))
+#: expect in the present decision.
+VO_CLASS = _record(float64=("log", "weight", "expected"))
 #: A decision: its job, its second, the pool's size after it, the run time of jobs completed before it, and F
 #: and U when it was taken; with `charged_after` U has the pool up to the next decision.
 DECISION = _record(int64=("job", "time", "pool", "finished"), float64=("fairness", "utilisation"))
@@ -145,8 +141,6 @@ class State(NamedTuple):
         Shape (n,), int64, by job: when it started, and which decision started it; -1 before.
     vos, classes
         Shapes (V,), `VO`, and (V, 2), `VO_CLASS`.
-    latest
-        Shape (V, 2, `KEPT`), int64: run times of the last completed jobs of each VO and class, in a ring.
     recent, ordered
         Shape (2, median_of), int64: run times of the last completed jobs of each class, in a ring and sorted.
     completed_of
@@ -176,7 +170,6 @@ class State(NamedTuple):
     number: IntArray
     vos: Records
     classes: Records
-    latest: IntArray
     recent: IntArray
     ordered: IntArray
     completed_of: IntArray
@@ -283,8 +276,6 @@ def remember_run_time(site, job):
     past = state.classes[vo, kind]
     past.log = FORGETTING * past.log + math.log(value)
     past.weight = FORGETTING * past.weight + 1.0
-    state.latest[vo, kind, past.seen % KEPT] = value
-    past.seen += 1
     _insert(site, kind, value)
 
 

@@ -7,12 +7,11 @@ import pytest
 from sklearn.datasets import load_iris
 
 from gridtune.systems.dispatch.classifiers.attributes import (
-    cut_points,
+    _cut_points,
+    _symmetrical_uncertainty,
     select_attributes,
-    symmetrical_uncertainty,
 )
-from gridtune.systems.dispatch.dispatchers.learners import Examples, make_learner
-from gridtune.systems.dispatch.simulator.predicting import MACHINE
+from gridtune.systems.dispatch.dispatchers.learners import MACHINE, Examples, make_learner
 
 
 def test_intervals_of_the_iris_data_are_wekas():
@@ -20,7 +19,7 @@ def test_intervals_of_the_iris_data_are_wekas():
     iris = load_iris()
     published = ([5.55, 6.15], [2.95, 3.35], [2.45, 4.75], [0.8, 1.75])
     for column, cuts in enumerate(published):
-        np.testing.assert_allclose(cut_points(iris.data[:, column], iris.target), cuts)
+        np.testing.assert_allclose(_cut_points(iris.data[:, column], iris.target), cuts)
 
 
 def test_attributes_of_the_iris_data_are_wekas():
@@ -31,11 +30,11 @@ def test_attributes_of_the_iris_data_are_wekas():
 
 def test_uncertainty_is_one_of_a_copy_and_zero_of_noise():
     coin = np.array([0, 0, 1, 1])
-    assert symmetrical_uncertainty(coin, 7 - coin) == pytest.approx(1)
-    assert symmetrical_uncertainty(coin, np.array([0, 1, 0, 1])) == pytest.approx(0)
+    assert _symmetrical_uncertainty(coin, 7 - coin) == pytest.approx(1)
+    assert _symmetrical_uncertainty(coin, np.array([0, 1, 0, 1])) == pytest.approx(0)
     # H(X) = 1, H(Y) = 2, H(X, Y) = 2 bits.
-    assert symmetrical_uncertainty(coin, np.arange(4)) == pytest.approx(2 / 3)
-    assert symmetrical_uncertainty(np.zeros(4, int), np.zeros(4, int)) == 0
+    assert _symmetrical_uncertainty(coin, np.arange(4)) == pytest.approx(2 / 3)
+    assert _symmetrical_uncertainty(np.zeros(4, int), np.zeros(4, int)) == 0
 
 
 def test_noise_and_copies_are_left_out():
@@ -55,7 +54,7 @@ def test_what_is_not_selected_decides_nothing(name):
     rows = np.column_stack([rng.random((600, 3)) * 100, rng.integers(0, 4, 600)])
     labels = (rows[:, 0] > 70).astype(np.int64)
     learner = make_learner(name, 4, selects_attributes=True)
-    learner.refresh(Examples(rows, labels, rows[:, 0]), reselect=True, rng=rng)
+    learner.refresh(Examples(rows, labels), reselect=True, rng=rng)
     assert learner.kept.tolist() == [True, False, False, False]
     other = rows[:, 0][:, None] * [1.0, 0.0, 0.0, 0.0] + [0.0, 55.0, 99.0, 3.0]
     np.testing.assert_array_equal(learner.chances(rows), learner.chances(other))
@@ -69,7 +68,7 @@ def test_the_machine_alone_may_be_selected(name):
     rows = np.column_stack([rng.random((600, 3)) * 100, rng.integers(0, 4, 600)])
     labels = (rows[:, MACHINE] == 2).astype(np.int64)
     learner = make_learner(name, 4, selects_attributes=True)
-    learner.refresh(Examples(rows, labels, rows[:, 0]), reselect=True, rng=rng)
+    learner.refresh(Examples(rows, labels), reselect=True, rng=rng)
     assert learner.kept.tolist() == [False, False, False, True]
     chances = learner.chances(np.array([[0.0, 0, 0, machine] for machine in range(4)]))
     assert chances.argmax() == 2

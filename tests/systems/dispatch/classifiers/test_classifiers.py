@@ -12,15 +12,14 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from gridtune.systems.dispatch.classifiers.c45 import Bound, GrownTree, Nodes, added_errors
-from gridtune.systems.dispatch.classifiers.naive_bayes import naive_bayes_predictor
+from gridtune.systems.dispatch.classifiers.c45 import Bound, GrownTree, Nodes, _added_errors
 from gridtune.systems.dispatch.classifiers.neighbours import (
+    _least_entropy,
     entropy,
-    least_entropy,
     stump_predictor,
     stump_shares,
 )
-from gridtune.systems.dispatch.dispatchers.learners import class_weights, select
+from gridtune.systems.dispatch.dispatchers.learners import _class_weights, _naive_bayes_predictor, select
 
 
 def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:
@@ -72,11 +71,11 @@ def test_bounds_of_leaves_as_printed_in_c45s_description():
     """Quinlan: U₂₅(0, 6) = 0.206, U₂₅(0, 9) = 0.143, U₂₅(0, 1) = 0.750, U₂₅(1, 16) = 0.157."""
     quarter = Bound(0.25, float(norm.ppf(0.75)))
     for total, wrong, bound in ((6, 0, 0.206), (9, 0, 0.143), (1, 0, 0.750)):
-        assert (wrong + added_errors(float(total), float(wrong), quarter)) / total == pytest.approx(
+        assert (wrong + _added_errors(float(total), float(wrong), quarter)) / total == pytest.approx(
             bound, abs=5e-4
         )
     # His is exact, the approximation that J48 has is near it.
-    assert (1 + added_errors(16.0, 1.0, quarter)) / 16 == pytest.approx(0.157, abs=3e-3)
+    assert (1 + _added_errors(16.0, 1.0, quarter)) / 16 == pytest.approx(0.157, abs=3e-3)
 
 
 def described(tree: Nodes, node: int = 0) -> object:
@@ -260,14 +259,14 @@ def test_naive_bayes_is_the_sum_of_scikit_learns_two():
     labels = (names[:, 0] + rng.integers(0, 3, 200) > 3).astype(int)
     quantities = labels[:, None] + rng.random((200, 2))
     rows = np.column_stack([quantities[:, 0], names, quantities[:, 1]])
-    weights = class_weights(labels, 5.0)
+    weights = _class_weights(labels, 5.0)
     categorical = CategoricalNB().fit(names, labels, weights)
     normal = GaussianNB().fit(quantities, labels, weights)
     # By Bayes' rule: what either says, over the prior that both have in them.
     product = categorical.predict_proba(names) * normal.predict_proba(quantities) / normal.class_prior_
-    chances = naive_bayes_predictor(rows, labels, weights, categorical=1, categories=4)
+    chances = _naive_bayes_predictor(rows, labels, weights, categorical=1, categories=4)
     np.testing.assert_allclose(chances(rows), product[:, 1] / product.sum(axis=1), atol=1e-9)
-    wider = naive_bayes_predictor(rows, labels, weights, categorical=1, categories=9)
+    wider = _naive_bayes_predictor(rows, labels, weights, categorical=1, categories=9)
     assert np.isfinite(wider(np.array([[0.5, 8.0, 0.5]]))).all()
 
 
@@ -311,7 +310,7 @@ def test_locally_weighted_learning_is_its_definition(neighbours):
     rng = np.random.default_rng(5)
     table = np.column_stack([rng.random(120), rng.integers(0, 30, 120), rng.integers(0, 4, 120)])
     labels = (table[:, 0] + table[:, 2] / 4 + 0.3 * rng.random(120) > 0.9).astype(int)
-    weights = class_weights(labels, 2.0)
+    weights = _class_weights(labels, 2.0)
     categorical = np.array([False, False, True])
     rows = np.column_stack([rng.random(40), rng.integers(0, 30, 40), rng.integers(0, 4, 40)])
     shares = stump_predictor(table, labels, weights, neighbours=neighbours, categorical=(2,))
@@ -323,7 +322,7 @@ def test_weights_and_numbers_of_neighbours_are_valued_together_as_one_by_one():
     rng = np.random.default_rng(6)
     table = np.column_stack([rng.random(300).round(1), rng.integers(0, 9, 300), rng.integers(0, 3, 300)])
     labels = (table[:, 0] + table[:, 1] / 9 + rng.random(300) > 1.4).astype(int)
-    settings, weights = (None, 1, 10, 50, 100), [class_weights(labels, weight) for weight in (1.0, 5.0)]
+    settings, weights = (None, 1, 10, 50, 100), [_class_weights(labels, weight) for weight in (1.0, 5.0)]
     together = stump_shares(table, labels, weights, neighbours=settings, categorical=(2,))(table[:60])
     for weighed, of_weights in zip(weights, together, strict=True):
         for setting, shares in zip(settings, of_weights, strict=True):
@@ -334,7 +333,7 @@ def test_weights_and_numbers_of_neighbours_are_valued_together_as_one_by_one():
 def test_the_bound_of_the_entropy_is_below_it_and_near():
     for share in np.linspace(0.0, 1.0, 201):
         counts = 7.0 * np.array([share, 1.0 - share])
-        assert entropy(counts) - 7.0 * 0.03 <= least_entropy(*counts) <= entropy(counts) + 1e-9
+        assert entropy(counts) - 7.0 * 0.03 <= _least_entropy(*counts) <= entropy(counts) + 1e-9
 
 
 def test_one_neighbour_is_the_nearest_neighbour():
@@ -446,7 +445,8 @@ def test_where_a_plain_part_has_enough_of_both_classes_it_is_what_is_judged(limi
     table, labels = table[part], labels[part]
     split = StratifiedKFold(4, shuffle=True, random_state=int(rng.integers(2**32))).split(table, labels)
     expected = [
-        (table[train], labels[train], class_weights(labels[train], 1.0), table[test]) for train, test in split
+        (table[train], labels[train], _class_weights(labels[train], 1.0), table[test])
+        for train, test in split
     ]
     for call, wanted in zip(calls, expected, strict=True):
         for one, other in zip(call, wanted, strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from gridtune.systems.dispatch.simulator.model import (
     Machines,
     failures,
 )
-from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, ORDERS, RULES, SPEEDS, dispatch
+from gridtune.systems.dispatch.simulator.replay import ORDERS, RULES, SPEEDS, dispatch
 from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR
 from tests.systems.dispatch.simulator.twin import (
     ReferenceBroker,
@@ -60,8 +59,7 @@ def cases(draw):
 
 
 def twin(jobs: DispatchJobs, machines: Machines, rng: np.random.Generator, **options) -> ReferenceSite:
-    user = np.zeros(len(jobs), np.int64) if jobs.user is None else jobs.user
-    columns = (jobs.submit, jobs.length, jobs.estimate, jobs.deadline, user)
+    columns = (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     changes: Changes = machines.changes
     site = ReferenceSite(
@@ -102,12 +100,12 @@ def expect_equal(jobs: DispatchJobs, machines: Machines, seed: int, **options) -
     cases(),
     st.integers(0, 2**32 - 1),
     st.sampled_from(["random", "round_robin", "first_available"]),
-    st.sampled_from(sorted(ASSISTANCE)),
+    st.booleans(),
     st.sampled_from(sorted(SPEEDS)),
 )
 @settings(max_examples=150, deadline=None)
-def test_selectors_alone_and_assisted(case, seed, rule, assistance, speeds):
-    expect_equal(*case, seed, rule=rule, assistance=assistance, speeds=speeds)
+def test_selectors_alone_and_assisted(case, seed, rule, assisted, speeds):
+    expect_equal(*case, seed, rule=rule, assisted=assisted, speeds=speeds)
 
 
 @given(
@@ -136,20 +134,6 @@ def test_insertion_and_tabu_search(case, seed, rule, speeds, every, steps, forge
 def test_the_shared_queue(case, seed, order, speeds, lookahead):
     options = {"order": order, "speeds": speeds, "lookahead": lookahead}
     expect_equal(*case, seed, rule="shared_queue", **options)
-
-
-@given(
-    cases(),
-    st.integers(0, 2**32 - 1),
-    st.sampled_from(["spt", "edd", "atc", "shared_queue"]),
-    st.sampled_from(sorted(SPEEDS)),
-    st.integers(1, 8),
-)
-@settings(max_examples=100, deadline=None)
-def test_estimates_that_are_corrected_by_user(case, seed, rule, speeds, users):
-    jobs, machines = case
-    user = np.random.default_rng(seed).integers(0, users, len(jobs))
-    expect_equal(replace(jobs, user=user), machines, seed, rule=rule, speeds=speeds, by_user=True)
 
 
 @given(cases(), st.sampled_from(sorted(ORDERS)))
@@ -275,8 +259,6 @@ def test_machines_fail_and_recover_at_the_drawn_times():
         ({"order": "random"}, "no order is named"),
         ({"lookahead": 0.0}, "above 0"),
         ({"rule": "shared_queue", "repair_every": 10}, "shared queue"),
-        ({"by_user": True}, "nobody knows whose jobs they are"),
-        ({"assistance": "much"}, "no assistance is named"),
         ({"forget": 0.0}, "above 0"),
         ({"repair_every": -1}, "below 0"),
     ],

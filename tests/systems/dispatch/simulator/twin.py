@@ -7,7 +7,7 @@ kernels. The rules are spelt out in `docs/dispatch.md`.
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +23,6 @@ class ReferenceJob:
     length: int
     estimate: int
     deadline: int
-    user: int = 0
     machine: int | None = None
     placed: int | None = None
     start: int | None = None
@@ -187,7 +186,7 @@ class ReferenceBroker:
         `known`, `learned` or `nominal`.
     chances
         A random number for each job.
-    order, lookahead, repair_every, repair_steps, assistance, forget, by_user
+    order, lookahead, repair_every, repair_steps, assisted, forget
         As in `gridtune.systems.dispatch.simulator.replay.dispatch`.
     """
 
@@ -202,15 +201,13 @@ class ReferenceBroker:
         lookahead: float = 2.0,
         repair_every: int = 0,
         repair_steps: int = 10,
-        assistance: str = "none",
+        assisted: bool = False,
         forget: float = 0.95,
-        by_user: bool = False,
     ) -> None:
         self.site, self.rule, self.speeds, self.chances = site, rule, speeds, chances
         self.repair_every, self.repair_steps = repair_every, repair_steps
-        self.assistance, self.forget = assistance, forget
+        self.assisted, self.forget = assisted, forget
         self.order, self.lookahead = order, lookahead
-        self.by_user, self.histories = by_user, defaultdict[int, list[float]](list)
         self.factors = site.believed
         if rule == "shared_queue":
             site.shared = []
@@ -224,9 +221,6 @@ class ReferenceBroker:
         """Decide on every job."""
         while (job := self.site.next_job()) is not None:
             self.learn()
-            history = self.histories[job.user][-2:]
-            if self.by_user and history:
-                job.estimate = max(1, min(job.estimate, round(sum(history) / len(history))))
             if self.site.shared is not None:
                 job.placed = self.site.now
                 self.site.shared.insert(self.place_in(self.site.shared, job), job)
@@ -246,7 +240,6 @@ class ReferenceBroker:
             if job.predicted > 0:
                 self.recorded += 1
                 self.ratios.append((job.finish - job.placed) / job.predicted)
-            self.histories[job.user].append((job.finish - job.start) / self.factors[index])
             log_factor = math.log((job.finish - job.start) / job.estimate)
             weight, logs, squares = (self.forget * value for value in self.sums[index])
             self.sums[index] = weight + 1.0, logs + log_factor, squares + log_factor * log_factor
@@ -326,7 +319,7 @@ class ReferenceBroker:
             job.chance = self.chance(job, job.predicted)
             return index, position
         index = self.select(job)
-        if self.assistance != "none":
+        if self.assisted:
             own = index
             index = self.assist(job, own)
             job.overruled = index != own
@@ -360,12 +353,7 @@ class ReferenceBroker:
             index: self.chance(job, ends[index] - self.site.now) if index in up else 0.0 for index in ends
         }
         best = max(ends, key=lambda index: (chances[index], ends[index]))
-        if chances[best] >= 0.5:
-            target = best if chances[best] > chances[own] else own
-        elif self.assistance == "set_aside" and up and self.recorded >= 30:
-            target = max(up, key=lambda index: ends[index])
-        else:
-            target = own
+        target = best if chances[best] >= 0.5 and chances[best] > chances[own] else own
         job.chance = chances[target]
         return target
 

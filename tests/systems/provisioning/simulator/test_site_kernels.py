@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.batch.simulator.reservations import new_slots
+from gridtune.batch.simulator.profile import new_profile
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
     Tasks,
@@ -49,7 +49,7 @@ def test_windows_drawn_by_hand():
 
 
 def test_an_idle_site_is_one_window():
-    profile = new_slots(0, 7, 100)
+    profile = new_profile(0, 7, 100)
     assert windows(profile, 150, 300) == [(150, 300, 7)]
     assert last_reserved(profile, 7, 150) == 150
 
@@ -71,7 +71,7 @@ def fed(machine, jobs, until):
     """Return profile, next job and starts of kernel; and the twin."""
     arrivals = Arrivals(*columns(jobs))
     start = np.full(len(jobs), -1)
-    profile = new_slots(len(jobs), machine, 0)
+    profile = new_profile(len(jobs), machine, 0)
     following = feed(profile, arrivals, 0, until, start)
     twin = SiteTwin(machine)
     expected = [twin.submit(*job) for job in jobs[:following]]
@@ -129,7 +129,7 @@ def test_a_site_kept_up_to_date_equals_one_built_at_once(site):
     machine, jobs, now = site
     profile, following, _ = fed(machine, jobs, now)
     arrivals, start = Arrivals(*columns(jobs)), np.full(len(jobs), -1)
-    stepwise, first = new_slots(len(jobs), machine, 0), 0
+    stepwise, first = new_profile(len(jobs), machine, 0), 0
     for until in range(now + 1):
         first = feed(stepwise, arrivals, first, until, start)
     assert first == following
@@ -146,7 +146,7 @@ def test_feeding_is_conservative_backfilling(site):
     machine, jobs, _ = site
     submit, length, processors = columns(jobs)
     start = np.full(len(jobs), -1)
-    feed(new_slots(len(jobs), machine, 0), Arrivals(submit, length, processors), 0, 10_000, start)
+    feed(new_profile(len(jobs), machine, 0), Arrivals(submit, length, processors), 0, 10_000, start)
     for compress in (False, True):
         expected, _, _ = conservative_schedule_twin(
             submit, length, length, processors, range(len(jobs)), machine, compress

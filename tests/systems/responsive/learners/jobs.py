@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 
 RIGID = SiteModel(cores=5)
 ELASTIC = SiteModel(cores=5, elastic=True, floor=2, largest=12, step=5, period=200)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner, fit
-from gridtune.systems.responsive.learners.inputs import shared_inputs
 from gridtune.systems.responsive.learners.networks import draw_network
+from gridtune.systems.responsive.learners.runs import shared_inputs
 from gridtune.systems.responsive.learners.settings import PAPER
 from gridtune.systems.responsive.learners.training import Trainer
 from tests.systems.responsive.learners import twin
@@ -42,16 +42,16 @@ def test_torch_sees_what_the_twin_sees() -> None:
         assert_allclose(phi, twin.phi_of(arrays, state, row))
 
 
-def test_both_methods_train_and_go_on_where_they_stood(tmp_path) -> None:
+def test_both_methods_train_and_go_on_where_they_stood() -> None:
     for method in ("sarsa", "fitted_q"):
         settings = replace(SETTINGS, method=method)
         whole, begun = (Trainer(some_jobs(), RIGID, settings, 0.5, 4) for _ in range(2))
         while not whole.over:
             whole.step()
         begun.step()
-        begun.save(tmp_path / "training.npz")
         resumed = Trainer(some_jobs(), RIGID, settings, 0.5, 4)
-        resumed.restore(tmp_path / "training.npz")
+        resumed.sweep = begun.sweep
+        resumed.learner.restore(begun.learner.state())
         while not resumed.over:
             resumed.step()
         assert np.abs(whole.policy.arrays.readout).max() > 0

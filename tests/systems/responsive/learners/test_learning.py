@@ -1,4 +1,4 @@
-"""What is learned from: samples, targets and branches, each computed again by hand; and whole trainings."""
+"""What is learned from: samples, targets and urgencies, each computed again by hand; and whole trainings."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from gridtune.core.array_files import write_arrays
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.branching import copy_site
-from gridtune.systems.responsive.learners.inputs import observed_model, shared_inputs
-from gridtune.systems.responsive.learners.learning import centred, fitted_targets, sarsa_targets
+from gridtune.systems.responsive.learners.learning import (
+    Sampler,
+    Urgencies,
+    centred,
+    fitted_targets,
+    sarsa_targets,
+)
 from gridtune.systems.responsive.learners.networks import draw_network, score_candidates
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
-    fill_rows,
+    _fill_rows,
+    _size_at_end,
     new_learner_state,
+    observed_model,
     run_site,
+    shared_inputs,
 )
-from gridtune.systems.responsive.learners.sampling import Branches, Sampler
 from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER
 from gridtune.systems.responsive.learners.training import (
     Trainer,
     learn_online,
     load_policy,
-    new_learner,
     play,
     train,
 )
@@ -37,22 +43,12 @@ from gridtune.systems.responsive.simulator.candidates import (
 )
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import new_site
-from gridtune.systems.responsive.simulator.state import NEVER
-from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
+from gridtune.systems.responsive.simulator.stepping import advance_until_decision, resize_pool, start_job
 from tests.systems.responsive.learners import twin
 from tests.systems.responsive.learners.jobs import ELASTIC, RIGID, some_jobs
 
 SMALL = replace(PAPER, neurons=10, readout_connectivity=0.3, relearn=7, sweeps=2, pretraining_sweeps=2)
-BRANCHING = replace(
-    IMPROVED,
-    neurons=10,
-    readout_connectivity=0.3,
-    reservoirs=2,
-    probes=8,
-    branches=3,
-    sweeps=1,
-    horizon=900.0,
-)
+URGENCY = replace(IMPROVED, neurons=10, readout_connectivity=0.3, reservoirs=2)
 WEIGHT = 0.4
 
 
@@ -139,7 +135,7 @@ def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
     for decision in range(len(jobs)):
         assert advance_until_decision(site)
         rows = np.empty((count_candidates(site), arrays.columns.size))
-        fill_rows(site, learner, rows, len(rows))
+        _fill_rows(site, learner, rows, len(rows))
         best.append(max(twin.value(arrays, state, row) for row in rows))
         state = twin.next_state(arrays, state, run.rows[decision])
         start_candidate(site, sampler._learner_state.log.candidate[decision])
@@ -147,106 +143,30 @@ def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
     assert_allclose(fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
 
 
-def test_a_copy_of_a_site_lives_on_alone() -> None:
-    jobs, arrays = some_jobs(), draw_network(SMALL, shared_inputs(3, True, "paper"), 5)
-    site, learner, rng = (
-        new_site(jobs, ELASTIC),
-        new_learner_state(arrays, "paper"),
-        np.random.default_rng(0),
-    )
-    run_site(site, learner, BY_VALUE, 1.0, 0.0, 30, NEVER, rng)
-    copy = new_site(jobs, ELASTIC)
-    run_site(copy, new_learner_state(arrays, "paper"), 1, 0.0, 0.0, 50, NEVER, rng)
-    copy_site(site, copy)
-    head, tail = site.state.memory["head"][0], site.state.memory["tail"][0]
-    for name, mine, theirs in zip(site.state._fields, site.state, copy.state, strict=True):
-        part = slice(head, tail) if name == "waiting" else slice(None)
-        assert_array_equal(mine[part], theirs[part], err_msg=name)
-    before = [array.copy() for array in site.state]
-    run_site(copy, new_learner_state(arrays, "paper"), BY_VALUE, 0.0, 0.0, NEVER, NEVER, rng)
-    for mine, then in zip(site.state, before, strict=True):
-        assert_array_equal(mine, then)
-
-
-@pytest.mark.parametrize("model", [RIGID, ELASTIC])
-def test_branches_come_to_what_living_them_comes_to(model) -> None:
-    """Each branch is simulated again from the start."""
-    jobs, settings = some_jobs(48), replace(BRANCHING, epsilon=0.0, inputs="paper", direct=False)
-    sampler, arrays, (branches,) = sampled(settings, model, jobs=jobs)
-    _, price = sampler._look_ahead(arrays)
-    assert (price > 0) == model.elastic
-    sizes = np.diff(branches.first)
-    assert (sizes[sizes > 0] >= 2).all()
-    # The branch of the candidate that is taken is the run itself: the first one of each probe.
-    site, learner = new_site(jobs, model), new_learner_state(arrays, "paper", 48)
-    run_site(site, learner, BY_VALUE, 0.0, 0.0, NEVER, NEVER, np.random.default_rng(0))
-    checked = 0
-    for begin, size in zip(branches.first[:-1], sizes, strict=True):
-        if size == 0:
-            continue
-        decision = int(np.flatnonzero((learner.log.phi == branches.phi[begin]).all((1, 2)))[0])
-        now = int(site.state.decisions["time"][decision])
-        expected = worth_by_hand(site, jobs, model, decision, now + 900, price)
-        assert branches.value[begin] == pytest.approx(expected)
-        checked += 1
-    assert checked > 3
-
-
-def worth_by_hand(site, jobs, model, decision, end, price):
-    state, now = site.state, int(site.state.decisions["time"][decision])
-    ahead = np.isin(np.arange(len(jobs)), state.decisions["job"][:decision])
-    mine = ~ahead & (jobs.submit <= end)
-    start = np.where(state.start <= end, state.start, end)
-    worth = WEIGHT * jobs.run / (jobs.run + start - jobs.submit)
-    if model.elastic:
-        edges = np.append(state.decisions["time"], NEVER)
-        pools = np.concatenate([[model.cores], state.decisions["pool"]])
-        area = 0
-        for moment in range(now, end):
-            area += pools[np.searchsorted(edges, moment, side="right")]
-        return worth[mine].sum() - price * area
-    late = fairness_at_stop(site, jobs, end)
-    fairness = np.where(state.start <= end, state.decisions["fairness"][state.number], late)
-    return (worth + (1 - WEIGHT) * fairness)[mine].sum()
-
-
-def fairness_at_stop(site, jobs, end):
-    """F of jobs not yet elected is that of the first decision after `end`, where the branch stopped."""
-    later = np.flatnonzero(site.state.decisions["time"] > end)
-    return site.state.decisions["fairness"][later[0]] if len(later) else 1.0
-
-
 def test_centring_leaves_differences_within_a_decision() -> None:
     first, value = np.array([0, 2, 2, 5]), np.array([1.0, 3.0, 5.0, 6.0, 10.0])
     phi = np.arange(10.0).reshape(5, 1, 2)
-    moved, centre = centred(Branches(first, phi, value))
+    moved, centre = centred(Urgencies(first, phi, value))
     assert_allclose(centre, [-1, 1, -2, -1, 3])
     assert_allclose(moved[:2, 0], [[-1, -1], [1, 1]])
     assert_allclose(moved[2:, 0], [[-2, -2], [0, 0], [2, 2]])
 
 
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
-@pytest.mark.parametrize("settings", [SMALL, replace(SMALL, method="fitted_q", iterations=2), BRANCHING])
-def test_a_training_that_was_killed_comes_to_the_same(settings, model, tmp_path) -> None:
-    jobs, path = some_jobs(), tmp_path / "training.npz"
+@pytest.mark.parametrize("settings", [SMALL, replace(SMALL, method="fitted_q", iterations=2), URGENCY])
+def test_a_learner_restored_from_its_state_comes_to_the_same(settings, model, tmp_path) -> None:
+    jobs = some_jobs()
     whole = train(jobs, model, settings, weight=WEIGHT, rng=np.random.default_rng(3))
     seed = int(np.random.default_rng(3).integers(2**62))
     begun = Trainer(jobs, model, settings, WEIGHT, seed)
     begun.step()
-    begun.save(path)
-    rest = []
-    resumed = train(
-        jobs,
-        model,
-        settings,
-        weight=WEIGHT,
-        rng=np.random.default_rng(3),
-        checkpoint=path,
-        progress=lambda sweep, _: rest.append(sweep),
-    )
-    assert rest == list(range(1, settings.sweeps + 1))
+    resumed = Trainer(jobs, model, settings, WEIGHT, seed)
+    resumed.sweep = begun.sweep
+    resumed.learner.restore(begun.learner.state())
+    while not resumed.over:
+        resumed.step()
     assert np.abs(whole.arrays.readout).max() > 0
-    assert_array_equal(resumed.arrays.readout, whole.arrays.readout)
+    assert_array_equal(resumed.policy.arrays.readout, whole.arrays.readout)
 
     whole.save(tmp_path / "policy.npz")
     loaded = load_policy(tmp_path / "policy.npz")
@@ -287,7 +207,7 @@ def test_the_run_that_is_measured_is_the_one_that_learns(model, monkeypatch) -> 
     again, rng = new_site(jobs, model), np.random.default_rng(0)
     learner = new_learner_state(taken[0], "paper")
     for decision, arrays in enumerate(taken):
-        run_site(again, learner._replace(arrays=arrays), BY_VALUE, 0.0, 0.0, decision + 1, NEVER, rng)
+        run_site(again, learner._replace(arrays=arrays), BY_VALUE, 0.0, 0.0, decision + 1, rng)
     for name in ("job", "time", "pool"):
         assert_array_equal(again.state.decisions[name], site.state.decisions[name])
     for policy in (before, trainer.policy):
@@ -333,11 +253,8 @@ def test_a_run_that_learns_may_leave_the_pool_to_demand() -> None:
     assert (sizes[0] != sizes[1]).any()
 
 
-def test_a_checkpoint_of_another_training_is_refused(tmp_path) -> None:
-    begun = Trainer(some_jobs(), RIGID, SMALL, WEIGHT, 1)
-    begun.save(tmp_path / "one.npz")
-    with pytest.raises(PolicyError, match="seed"):
-        Trainer(some_jobs(), RIGID, SMALL, WEIGHT, 2).restore(tmp_path / "one.npz")
+def test_a_file_without_a_policy_is_refused(tmp_path) -> None:
+    write_arrays(tmp_path / "one.npz", {"readout": np.zeros(3)}, {})
     with pytest.raises(PolicyError, match="holds no policy"):
         load_policy(tmp_path / "one.npz")
     (tmp_path / "text.npz").write_text("no arrays")
@@ -360,8 +277,7 @@ def test_a_termination_with_an_empty_queue_takes_the_size_of_the_highest_value()
         for row, size in zip(rows, sizes, strict=True):
             fill_tick(site, row, size)
         score_candidates(policy.arrays, learner.state, rows, learner.scratch, values)
-        now = int(memory["now"][0])
-        run_site(site, learner, BY_VALUE, 0.0, 0.0, NEVER, now, np.random.default_rng(0))
+        resize_pool(site, _size_at_end(site, learner, BY_VALUE, 0.0, 0.0, np.random.default_rng(0)))
         chosen.append((int(memory["pool"][0]), int(sizes[values.argmax()])))
     assert len({size for size, _ in chosen}) > 1
     assert all(size == best for size, best in chosen)
@@ -378,7 +294,7 @@ def test_a_pool_may_follow_demand_while_values_choose_the_job() -> None:
         )
         assert_array_equal(site.state.start, ruled.start)
         assert_array_equal(SiteReplay.of(site).pool, ruled.pool)
-    trained = train(jobs, ELASTIC, BRANCHING, weight=1.0, rng=np.random.default_rng(0))
+    trained = train(jobs, ELASTIC, URGENCY, weight=1.0, rng=np.random.default_rng(0))
     first, ours = (play(learned, jobs, ELASTIC, headroom=0.8) for learned in (policy, trained))
     assert (first.state.start - jobs.submit).mean() > (ours.state.start - jobs.submit).mean()
     for model, headroom in ((RIGID, 1.0), (ELASTIC, -1.0), (ELASTIC, float("nan"))):
@@ -394,7 +310,7 @@ def test_a_policy_is_for_its_own_kind_of_site() -> None:
 
 def test_shared_inputs_are_the_same_for_all_candidates() -> None:
     for model in (RIGID, ELASTIC):
-        for inputs in ("paper", "extended", "relative"):
+        for inputs in ("paper", "relative"):
             shared = shared_inputs(3, model.elastic, inputs)
             arrays = draw_network(replace(SMALL, inputs=inputs), shared, 5)
             jobs = some_jobs()
@@ -403,28 +319,16 @@ def test_shared_inputs_are_the_same_for_all_candidates() -> None:
                 new_learner_state(arrays, inputs),
             )
             rng = np.random.default_rng(0)
-            run_site(site, learner, BY_VALUE, 1.0, 0.0, 40, NEVER, rng)
+            run_site(site, learner, BY_VALUE, 1.0, 0.0, 40, rng)
             assert advance_until_decision(site)
             rows = np.full((count_candidates(site), len(shared)), np.nan)
-            fill_rows(site, learner, rows, len(rows))
+            _fill_rows(site, learner, rows, len(rows))
             assert np.isfinite(rows).all()
             assert (rows[:, shared] == rows[0, shared]).all()
 
 
-def test_branches_teach_to_serve_short_jobs_first() -> None:
-    jobs = some_jobs(160)
-    settings = replace(BRANCHING, probes=60, branches=4, sweeps=2, horizon=3000.0, ridge=1.0)
-    policy = train(jobs, RIGID, settings, weight=1.0, rng=np.random.default_rng(0))
-    learned, later = play(policy, some_jobs(160, seed=2), RIGID), some_jobs(160, seed=2)
-
-    def responsiveness(start):
-        return (later.run / (later.run + start - later.submit)).mean()
-
-    assert responsiveness(learned.state.start) > responsiveness(replay(later, RIGID, "fcfs").start) + 0.05
-
-
 def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
-    settings, jobs = replace(BRANCHING, branches=2), some_jobs()
+    settings, jobs = URGENCY, some_jobs()
     sampler, _, (recorded,) = sampled(settings, sweep=0, jobs=jobs)
     site = sampler._site
     assert len(recorded.first) == len(jobs) + 1
@@ -444,27 +348,9 @@ def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
     assert of_neediest > 5
 
 
-def test_a_pool_is_worth_most_where_it_was_just_enough() -> None:
-    settings, jobs = replace(BRANCHING, branches=2), some_jobs()
-    sampler, _, _ = sampled(settings, ELASTIC, sweep=0, jobs=jobs)
-    state = sampler._site.state
-    decision, sizes = 20, np.arange(1, 60)
-    begin = int(state.decisions["time"][decision])
-    end = state.start + jobs.run
-    most = max(
-        int(((jobs.submit <= moment) & (end > moment)).sum())
-        for moment in range(begin, begin + ELASTIC.period + 1)
-    )
-    value = sampler._pool_values(np.full(sizes.size, decision), sizes)
-    assert sizes[value.argmax()] == most
-    # Rising by what a missing core costs, then falling by what an idle one does.
-    assert np.unique(np.round(np.diff(value), 9)).size == 2
-
-
 def test_a_learner_of_each_kind_is_made() -> None:
-    arrays = draw_network(SMALL, shared_inputs(3, False, "paper"), 5)
     names = [
-        type(new_learner(arrays, replace(SMALL, method=method), 0)).__name__
-        for method in ("sarsa", "fitted_q", "counterfactual")
+        type(Trainer(some_jobs(), RIGID, settings, WEIGHT, 0).learner).__name__
+        for settings in (SMALL, replace(SMALL, method="fitted_q"), URGENCY)
     ]
-    assert names == ["Learner", "Learner", "BranchLearner"]
+    assert names == ["Learner", "Learner", "UrgencyLearner"]

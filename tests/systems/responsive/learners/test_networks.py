@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners import networks
-from gridtune.systems.responsive.learners.learning import NormalEquations
+from gridtune.systems.responsive.learners.learning import _NormalEquations
 from gridtune.systems.responsive.learners.networks import draw_network
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from tests.systems.responsive.learners import twin
@@ -94,7 +94,7 @@ def test_normal_equations_equal_least_squares_however_samples_come() -> None:
     rng = np.random.default_rng(0)
     phi, target = rng.normal(size=(40, 2, 5)), rng.normal(size=40)
     prior = rng.normal(size=(2, 5))
-    equations = NormalEquations(2, 5, ridge=0.7)
+    equations = _NormalEquations(2, 5, ridge=0.7)
     equations.begin(prior)
     assert_allclose(equations.solution(), prior)
     for part in np.split(np.arange(40), [1, 7, 30]):

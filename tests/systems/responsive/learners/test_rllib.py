@@ -1,4 +1,4 @@
-"""Through RLlib: the same weights as the loop, checkpoints that go on, remote runners, Tune."""
+"""Through RLlib: the same weights as the loop, checkpoints, Tune."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.integration
 SETTINGS = replace(PAPER, neurons=10, readout_connectivity=0.3, relearn=40, sweeps=3, pretraining_sweeps=2)
 
 
-def config_of(runners=0):
+def config_of():
     config = ESNQConfig().site(some_jobs(), RIGID).training(learner=SETTINGS, weight=0.5)
-    return config.debugging(seed=7, log_level="ERROR").env_runners(num_env_runners=runners)
+    return config.debugging(seed=7, log_level="ERROR")
 
 
 def trained_by_hand(sweeps):
@@ -41,9 +41,8 @@ def expect_equal(algorithm, arrays):
         assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_rllib_learns_the_same_weights_and_resumes_from_a_checkpoint(cluster, tmp_path, runners) -> None:
-    algorithm = config_of(runners).build_algo()
+def test_rllib_learns_the_same_weights_and_resumes_from_a_checkpoint(cluster, tmp_path) -> None:
+    algorithm = config_of().build_algo()
     algorithm.train()
     result = algorithm.train()
     assert np.abs(trained_by_hand(2).readout).max() > 0
@@ -79,6 +78,7 @@ def test_the_module_values_candidates_as_the_twin_does() -> None:
     readout = np.random.default_rng(0).normal(size=tuple(module.readout.shape))
     module.take(module.arrays.with_readout(readout))
     rows = np.random.default_rng(1).normal(size=(1, 4, 3))
+    rows[:, :, 0] = rows[:, :1, 0]  # what all candidates of a decision share
     state = torch.rand(1, 2, 10, dtype=torch.float64)
     batch = {Columns.OBS: torch.as_tensor(rows), Columns.STATE_IN: {"reservoirs": state}}
     out = module.forward_inference(batch)
@@ -93,5 +93,7 @@ def test_the_module_values_candidates_as_the_twin_does() -> None:
 def test_what_cannot_be_trained_is_refused() -> None:
     with pytest.raises(PolicyError, match="no jobs"):
         ESNQConfig().validate()
+    with pytest.raises(PolicyError, match="one process"):
+        config_of().env_runners(num_env_runners=2).validate()
     with pytest.raises(PolicyError, match="epsilon"):
         config_of().training(learner={"epsilon": 2.0}).validate()

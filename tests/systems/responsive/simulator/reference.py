@@ -81,7 +81,6 @@ class ReferenceSite:
     resized_at_ends: bool = False
     latency: int = 0
     cap: int = 16
-    weights: Sequence[float] = (0.0, 0.0, -1.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
         self.coming = list(self.jobs)
@@ -191,30 +190,10 @@ class ReferenceSite:
         if self.oracle:
             return float(job.run)
         total = weights = 0.0
-        for run in self._runs_of_vo(job):
+        mine = (job.vo, job.interactive)
+        for run in [other.run for other in self.done if (other.vo, other.interactive) == mine]:
             total, weights = 0.98 * total + math.log(run), 0.98 * weights + 1.0
         return math.exp((3.0 * math.log(self.expected(job)) + total) / (3.0 + weights))
-
-    def _runs_of_vo(self, job: ReferenceJob) -> list[int]:
-        mine = (job.vo, job.interactive)
-        return [other.run for other in self.done if (other.vo, other.interactive) == mine]
-
-    def expected_loss(self, job: ReferenceJob) -> float:
-        """Return E[S/(S + w)²]/E[S] over the last run times of the job's VO and class."""
-        wait, prior = self.now - job.submit, self.expected(job)
-        if self.oracle:
-            return -float(job.run + wait)
-        runs = [prior, prior, prior, *self._runs_of_vo(job)[-50:]]
-        return sum(run / (run + wait) ** 2 for run in runs) / sum(runs)
-
-    def weighted(self, job: ReferenceJob) -> float:
-        """Return the sum that the linear rule maximises."""
-        expected, wait = self.expected_of_vo(job), self.now - job.submit
-        anything = any(map(self.service, range(len(self.shares))))
-        deficit = self.deficit(job.vo) if anything else self.shares[job.vo]
-        logs = (math.log(expected), math.log1p(wait), math.log(expected + wait))
-        values = (*logs, float(job.interactive), deficit / max(self.shares))
-        return sum(weight * value for weight, value in zip(self.weights, values, strict=True))
 
     def rows(self, extended: bool) -> list[list[float]]:
         """Return the features of every candidate."""
@@ -259,7 +238,7 @@ class ReferenceSite:
         return self.shares[vo] - (self.service(vo) / total if total else self.shares[vo])
 
 
-def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> int:
+def reference_choice(site: ReferenceSite, rule: str) -> int:
     """Return the place of the waiting job that a rule starts, -1 for none; ties go to the first."""
 
     def first_vo(job: ReferenceJob) -> float:
@@ -277,18 +256,16 @@ def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> i
         "fcfs": lambda job: 0.0,
         "sjf": site.expected,
         "interactive_first": lambda job: float(not job.interactive),
-        "edf": lambda job: job.submit + (1.0 + patience) * site.expected(job),
+        "edf": lambda job: job.submit + 2.0 * site.expected(job),
         "longest_ratio": lambda job: -(site.now - job.submit) / site.expected(job),
         "fair_share": first_vo,
         "lifo": lambda job: -float(job.submit),
         "youngest_interactive": lambda job: (not job.interactive, -job.submit),
         "fair_index": lambda job: site.expected_of_vo(job) + site.now - job.submit,
-        "gittins": lambda job: -site.expected_loss(job),
-        "linear": lambda job: -site.weighted(job),
         "capped_fcfs": lambda job: float(running_of(job) >= site.cap),
     }
     values = [scores[rule](job) for job in site.waiting]
-    if rule in ("fair_index", "gittins", "linear"):
+    if rule == "fair_index":
         values = [float(np.floor(value * 1e9 + 0.5)) for value in values]
     if rule == "capped_fcfs" and min(values) > 0:
         return -1

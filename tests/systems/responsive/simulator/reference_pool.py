@@ -31,10 +31,6 @@ class ReferencePool(ReferenceSite):
     headroom: float = 1.0
     drain: float = 600.0
     jobs_per_core: float = 1.0
-    utilisation_target: float = 0.8
-    tolerance: float = 0.1
-    orders: int | None = None
-    releases: int | None = None
     forecast: tuple[float, ...] = ()
     all_cores: list[ReferenceCore] = field(default_factory=list)
 
@@ -85,10 +81,6 @@ class ReferencePool(ReferenceSite):
                 self.core_seconds = self.paid
         if tick:
             self.next_tick += self.timer
-            self.orders_left, self.releases_left = (
-                math.inf if rate is None else max(1, rate * self.timer // 60)
-                for rate in (self.orders, self.releases)
-            )
         events = bool(ended or booted or submitted)
         if self.rule == "agent":
             if tick and not self.coming and not self.waiting:
@@ -110,8 +102,7 @@ class ReferencePool(ReferenceSite):
 
     def rules(self) -> dict[str, Callable[[], int]]:
         """Return the rules by name."""
-        running, waiting, pool = len(self.running), len(self.waiting), len(self.all_cores)
-        busy = min(running + waiting, running + len(self.idle_cores()))
+        running, waiting = len(self.running), len(self.waiting)
 
         def work() -> float:
             present = [job.interactive for job in [*self.running, *self.waiting]]
@@ -119,15 +110,10 @@ class ReferencePool(ReferenceSite):
             cores = sum(present) * shares[True] + (len(present) - sum(present)) * shares[False]
             return self.headroom * cores
 
-        def utilisation() -> int:
-            ratio = busy / pool / self.utilisation_target
-            return pool if abs(ratio - 1) <= self.tolerance else math.ceil(pool * ratio)
-
         return {
             "demand": lambda: math.ceil(self.headroom * (running + waiting)),
             "work": lambda: math.ceil(work()),
             "queue": lambda: math.ceil((running + waiting) / self.jobs_per_core),
-            "utilisation": utilisation,
             "forecast": lambda: math.ceil(work() + max(self.growth(), 0.0) * self.cores),
         }
 
@@ -157,18 +143,16 @@ class ReferencePool(ReferenceSite):
 
     def order_and_release(self) -> bool:
         """Order the cores that are missing, release those that are idle; return whether there were any."""
-        missing = int(max(0, min(self.target - len(self.all_cores), self.orders_left)))
+        missing = max(0, self.target - len(self.all_cores))
         self.all_cores += [ReferenceCore(self.now + self.boot) for _ in range(missing)]
-        self.orders_left -= missing
         self.boots += missing
         released = 0
         for core in self.idle_cores():
             spare = len(self.idle_cores()) - len(self.waiting)
             surplus = len(self.all_cores) - max(self.target, self.floor)
-            if min(spare, surplus, self.releases_left) <= 0 or self.now - (core.idle_since or 0) < self.idle:
+            if min(spare, surplus) <= 0 or self.now - (core.idle_since or 0) < self.idle:
                 break
             self.all_cores.remove(core)
-            self.releases_left -= 1
             released += 1
         return missing + released > 0
 

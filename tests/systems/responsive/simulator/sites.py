@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from tests.systems.responsive.simulator.reference import ReferenceJob, ReferenceSite
 
 
@@ -48,7 +47,6 @@ def site_models(draw):
         features=draw(st.sampled_from(["paper", "extended"])),
         start_latency=draw(st.sampled_from([0, 0, 3])),
         user_cap=draw(st.integers(1, 3)),
-        weights=LinearWeights(*draw(st.lists(st.sampled_from([-1.0, 0.0, 2.0]), min_size=5, max_size=5))),
     )
 
 
@@ -74,7 +72,6 @@ def reference_site(jobs: SiteJobs, model: SiteModel) -> ReferenceSite:
         prior={True: model.prior_interactive, False: model.prior_batch},
         latency=model.start_latency,
         cap=model.user_cap,
-        weights=model.weights,
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS, learn_forecast, quantile_weights
+from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS, _quantile_weights, learn_forecast
+from gridtune.systems.responsive.simulator.site import SiteJobs
 
 
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
 def test_a_constant_is_the_quantile_of_the_values(quantile):
     values = np.random.default_rng(1).exponential(size=4000)
-    weights = quantile_weights(np.ones((4000, 1)), values, quantile)
+    weights = _quantile_weights(np.ones((4000, 1)), values, quantile)
     assert weights[0] == pytest.approx(np.quantile(values, quantile), abs=0.02)
 
 
@@ -20,7 +20,7 @@ def test_the_share_below_the_line_is_the_quantile():
     rng = np.random.default_rng(2)
     inputs = np.column_stack([np.ones(4000), rng.random(4000)])
     values = inputs @ [1.0, 2.0] + (1 + inputs[:, 1]) * rng.normal(size=4000)
-    weights = quantile_weights(inputs, values, 0.8)
+    weights = _quantile_weights(inputs, values, 0.8)
     assert (values <= inputs @ weights).mean() == pytest.approx(0.8, abs=0.01)
     # The noise grows with the input: its quantile has a slope of its own, 0.84.
     assert weights == pytest.approx([1.84, 2.84], abs=0.15)

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import request_size
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
-from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 from tests.systems.responsive.simulator.reference import ReferenceJob, reference_choice
 from tests.systems.responsive.simulator.reference_pool import ReferencePool
@@ -85,23 +84,6 @@ def test_the_queue_rule_polls_and_cools_down():
     assert replay(jobs, site_model("queue", jobs_per_core=4.0), "fcfs").boots == 0
 
 
-def test_utilisation_grows_by_its_ratio_and_tolerates_a_little():
-    """Two busy cores of two, target 0.5: four; then three jobs on four cores are within a half of it."""
-    jobs = jobs_of(*[(0, 5000)] * 3)
-    scaler = {"boot": 0, "timer": 100, "at_events": False, "utilisation": 0.5}
-    assert replay(jobs, site_model("utilisation", cores=2, tolerance=0.5, **scaler), "fcfs").boots == 2
-    assert replay(jobs, site_model("utilisation", cores=2, tolerance=0.1, **scaler), "fcfs").boots == 4
-
-
-def test_orders_and_releases_are_limited_in_a_minute():
-    """Six jobs on one core: two orders a minute, at 0, 60 and 120 s, and one release a minute."""
-    jobs = jobs_of(*[(0, 1000)] * 6, (4000, 1))
-    outcome = replay(jobs, site_model(boot=0, orders=2, releases=1, idle=0), "fcfs")
-    assert sorted(outcome.start[:6].tolist()) == [0, 0, 0, 60, 60, 120]
-    assert outcome.boots == 5
-    assert outcome.core_seconds < 4000 + 5 * 1300
-
-
 def test_an_agent_asks_at_ticks():
     jobs = jobs_of((0, 100), (0, 100), (500, 10))
     site = new_site(jobs, site_model("agent", boot=30, timer=60))
@@ -121,12 +103,11 @@ def test_an_agent_asks_at_ticks():
 
 
 @st.composite
-def scaled_models(draw, rules=("demand", "work", "queue", "utilisation", "forecast")):
+def scaled_models(draw, rules=("demand", "work", "queue", "forecast")):
     """Small event-driven sites of every kind."""
     floor = draw(st.integers(1, 3))
     cores = draw(st.integers(floor, 4))
     rule = draw(st.sampled_from(rules))
-    rates = st.none() | st.integers(1, 3)
     scaler = Autoscaler(
         rule,
         boot=draw(st.sampled_from([0, 1, 7, 20])),
@@ -137,9 +118,6 @@ def scaled_models(draw, rules=("demand", "work", "queue", "utilisation", "foreca
         headroom=draw(st.sampled_from([0.5, 1.0, 1.7])),
         drain=draw(st.sampled_from([5.0, 60.0])),
         jobs_per_core=draw(st.sampled_from([1.0, 2.5])),
-        utilisation=draw(st.sampled_from([0.5, 0.8])),
-        orders=draw(rates),
-        releases=draw(rates),
         forecast=(0.1, 0.2, -0.1, 0.3, 0.05, -0.2, 0.0, 0.1, 0.1) if rule == "forecast" else (),
     )
     return SiteModel(
@@ -158,7 +136,6 @@ def scaled_models(draw, rules=("demand", "work", "queue", "utilisation", "foreca
 
 def reference_pool(jobs: SiteJobs, model: SiteModel) -> ReferencePool:
     scaler = asdict(model.autoscaler)
-    scaler["utilisation_target"] = scaler.pop("utilisation")
     columns = (jobs.submit.tolist(), jobs.run.tolist(), jobs.vo.tolist(), jobs.interactive.tolist())
     return ReferencePool(
         [

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
+from gridtune.systems.responsive.simulator.site import SiteJobs
 
 ALL = slice(None)
 

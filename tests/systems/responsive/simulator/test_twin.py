@@ -83,18 +83,18 @@ def test_any_size_may_be_requested(jobs, model, requested):
 
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=60, deadline=None)
-@given(site_jobs(), site_models(), st.sampled_from([0.0, 1.0, 1.5]), st.sampled_from([0.0, 1.0, 3.5]))
-def test_rules_start_the_job_they_name(rule, jobs, model, headroom, patience):
+@given(site_jobs(), site_models(), st.sampled_from([0.0, 1.0, 1.5]))
+def test_rules_start_the_job_they_name(rule, jobs, model, headroom):
     reference = reference_site(jobs, model)
     while reference.until_decision():
         if reference.tick_due:
             reference.resize(math.ceil(headroom * len(reference.running)) if headroom else reference.pool)
             continue
-        place = reference_choice(reference, rule, patience)
+        place = reference_choice(reference, rule)
         if place < 0:
             reference.next_instant()
             continue
         demanded = math.ceil(headroom * (len(reference.running) + len(reference.waiting)))
         size = demanded if headroom else reference.pool
         reference.begin_job(place, size)
-    assert_same_outcome(replay(jobs, model, rule, headroom=headroom, patience=patience), reference)
+    assert_same_outcome(replay(jobs, model, rule, headroom=headroom), reference)

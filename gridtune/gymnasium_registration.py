@@ -1,0 +1,63 @@
+"""Registers the bundled environments with Gymnasium, which loads no entry points, once it is imported.
+
+So `import gridtune` is enough for `gymnasium.make("gridtune/Batch-v0")`, in any order of the two imports, and
+imports neither Gymnasium nor an environment.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["ENVIRONMENTS", "register_environments"]
+
+#: The bundled environments: id without namespace to the module with `NAMEEnv` and `NAMEVectorEnv`.
+ENVIRONMENTS = {
+    "Batch-v0": "gridtune.batch.environment",
+    "Dispatch-v0": "gridtune.systems.dispatch.environment",
+    "Provisioning-v0": "gridtune.systems.provisioning.environment.environment",
+    "Responsive-v0": "gridtune.systems.responsive.environment",
+    "Shutdown-v0": "gridtune.systems.shutdown.environment",
+}
+
+
+def register_environments() -> None:
+    """Register the environments now, or else when Gymnasium is imported."""
+    if "gymnasium" in sys.modules:
+        _register(sys.modules["gymnasium"])
+    elif not any(isinstance(finder, _AtImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AtImport())
+
+
+def _register(gymnasium: ModuleType) -> None:
+    for name, module in ENVIRONMENTS.items():
+        if f"gridtune/{name}" not in gymnasium.registry:
+            base = f"{module}:{name.partition('-')[0]}"
+            twin = f"{base}VectorEnv"
+            gymnasium.register(f"gridtune/{name}", entry_point=f"{base}Env", vector_entry_point=twin)
+
+
+class _AtImport(MetaPathFinder):
+    """Finds Gymnasium as Python would, and registers the environments after its import."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        """Return the specification of Gymnasium; None for any other module."""
+        if fullname != "gymnasium":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        loader: Any = None if spec is None else spec.loader
+        if loader is not None:
+            execute = loader.exec_module
+
+            def execute_and_register(module: ModuleType) -> None:
+                execute(module)
+                _register(module)
+
+            loader.exec_module = execute_and_register
+        return spec
