@@ -9,7 +9,7 @@ from typing import Any
 
 from gridtune.core.reproduction import Deviation, PaperFigure, Reproduction
 from gridtune.core.system import Measure
-from gridtune.report.reproduction.markdown import reproduction_markdown
+from gridtune.report.reproduction.page import reproduction_markdown
 from tests.report.test_reproduction import found
 
 SITE = Path(__file__).parents[1] / "scripts" / "site"

@@ -18,6 +18,7 @@ from gridtune.report.labels import file_text
 from gridtune.report.page import PAGE_FILE, trial_order, write_page
 from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
+from gridtune.report.reproduction import draw_figures
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summary import list_derived, summarise, write_report
 from gridtune.report.tables import print_ranking
@@ -161,13 +162,14 @@ def write_study(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
 
 def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
     """Return the files of the system's own report, and its error: the results are safe without it."""
-    system = material.summary.facts.system
+    name = material.summary.facts.system
     try:
-        return get_system(system).report(material), None
+        system = get_system(name)
+        return [*system.report(material), *draw_figures(system.reproductions.values(), material)], None
     except Exception as fault:
         if is_full(fault):
             raise
-        return [], f"the report of the system {system!r} failed: {error_text(fault)}"
+        return [], f"the report of the system {name!r} failed: {error_text(fault)}"
 
 
 def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:

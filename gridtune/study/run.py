@@ -71,15 +71,22 @@ def run_sweep(
     Parameters
     ----------
     space
-        As in `gridtune.sweep.run_space`. In a mapping, values of parameters may also be `Workload` objects,
-        and functions where a queue order is wanted.
+        A path to a YAML file, a mapping of the same keys, or a space. In a mapping, values of parameters may
+        also be `Workload` objects, and functions where a queue order is wanted.
+    address
+        A running Ray cluster to join; by default RAY_ADDRESS, else a local one that ends with the sweep.
+    workers
+        Cells at once; by default that of the space, else as many as there are processors.
     directory
-        As in `gridtune.sweep.run_space`; or a URL such as `s3://bucket/run`, where the journal is stored as
-        the sweep goes on, and tables and figures at its end.
-    address, workers, retry_failed, executor
-        As in `gridtune.sweep.run_space`.
+        Folder of journal and results, by default `results/NAME`; or a URL such as `s3://bucket/run`, where
+        the journal is stored during the sweep, and tables and figures at its end.
+    retry_failed
+        Run cells again that failed, timed out or were lost; or only those of some of these states.
+    executor
+        Place of the cells: "inline" (this process), "ray" (workers) or "auto" (this process for a few seconds
+        of work, else Ray); by default that of the space. Results do not depend on it.
     tracking
-        Whether to track in MLflow.
+        Track in MLflow.
     tracking_uri
         The tracking store; by default that of `MLFLOW_TRACKING_URI`, else SQLite (`mlflow.db`) in the
         working directory.

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from gridtune.core.reproduction import PaperFigure
 from gridtune.report.labels import markdown_table
-from gridtune.report.reproduction.markdown import made_text, reproduction_markdown, tally_text
-from gridtune.report.reproduction.results import Reproduced, read_reproduced
+from gridtune.report.reproduction.page import made_text, reproduction_markdown, tally_text
+from gridtune.report.reproduction.verdicts import Reproduced, read_reproduced
 from gridtune.study.reproduction import find_reproduction
 
 __all__ = ["BEGIN", "END", "claims_markdown", "fill_results", "paper_pages"]
