@@ -11,7 +11,7 @@ from typing import Any
 
 from gridtune.gymnasium_registration import register_environments as _register_environments
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public names and the modules they live in; `__all__`, `__getattr__` and the docs come from this table.
 _PUBLIC = {

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridtune.errors import GridtuneWarning, SweepError, without_secrets
-from gridtune.report.facts import FACTS_FILE, SweepFacts
+from gridtune.report.facts import FACTS_FILE, SweepFacts, list_derived
 from gridtune.report.schedules import write_schedules
-from gridtune.report.summary import Summary, list_derived, summarise
+from gridtune.report.summary import Summary, summarise
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
 from gridtune.study.report import (
