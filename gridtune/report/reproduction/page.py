@@ -16,6 +16,7 @@ from gridtune.report.reproduction.verdicts import (
     Estimate,
     JudgedClaim,
     JudgedCriterion,
+    Judgement,
     Reproduced,
     TableNumbers,
 )
@@ -64,15 +65,18 @@ def write_reproduction_page(
             return None
         return f"data:image/png;base64,{base64.b64encode(image.read_bytes()).decode()}"
 
-    text = reproduction_markdown(reproduced, reproduction, image_of) + "".join(_origin(reproduced, spaces))
-    body = ["<main>", f'<section class="scroll">{markdown_html(text)}</section>', "</main>"]
+    head, folded = _sections(reproduced, reproduction, image_of)
+    body = ["<main>", f'<section class="scroll">{markdown_html(head)}</section>']
+    for name, text in [*folded, ("Commands, logs and software", "".join(_origin(reproduced, spaces)))]:
+        body.append(f'<details class="scroll"><summary>{name}</summary>{markdown_html(text)}</details>')
+    body.append("</main>")
     title = f"{reproduced.name}: reproduction"
     path.write_text(html_document(title, body, styles=("page", "reproduction")), encoding="utf-8")
     return path
 
 
 def _origin(reproduced: Reproduced, spaces: Mapping[str, str]) -> Iterator[str]:
-    yield f"\n## Repeat this\n\n    {reproduced.command}\n\n"
+    yield f"    {reproduced.command}\n\n"
     yield "A killed run resumes with the missing cells. Each experiment alone, in this page's folder:\n"
     for name, command in reproduced.commands.items():
         missing = reproduced.missing.get(name, 0)
@@ -90,7 +94,7 @@ def _origin(reproduced: Reproduced, spaces: Mapping[str, str]) -> Iterator[str]:
 def reproduction_markdown(
     reproduced: Reproduced, reproduction: Reproduction, image_of: Callable[[PaperFigure], str | None]
 ) -> str:
-    """Return the page.
+    """Return the page: verdicts with reasons in one table; criteria, deviations, tables and figures folded.
 
     Parameters
     ----------
@@ -101,17 +105,32 @@ def reproduction_markdown(
     image_of
         Returns a link to the picture of a figure, None where there is none.
     """
-    parts = [
+    head, folded = _sections(reproduced, reproduction, image_of)
+    parts = (
+        f'\n<details markdown="1">\n<summary>{name}</summary>\n\n{text}\n</details>\n'
+        for name, text in folded
+    )
+    return head + "".join(parts)
+
+
+def _sections(
+    reproduced: Reproduced, reproduction: Reproduction, image_of: Callable[[PaperFigure], str | None]
+) -> tuple[str, list[tuple[str, str]]]:
+    """Return the head of the page, and the name and text of each folded section that is not empty."""
+    head = [
         f"# {reproduced.title}\n",
-        "".join(f"- {publication}\n" for publication in reproduced.publications),
         _wrapped(f"**{tally_text(reproduced)}** ({made_text(reproduced)}). {reproduced.data}") + "\n",
-        "".join(_summary(reproduced.claims)),
-        "## Claims\n\n" + "".join(_claims(reproduced.claims)),
-        *_deviations(reproduction.deviations),
-        *_tables(reproduced.tables),
-        *_figures(reproduction.figures, image_of),
+        "".join(f"- {publication}\n" for publication in reproduced.publications),
+        "".join(_claims(reproduced.claims)),
     ]
-    return "\n".join(parts)
+    sections = {
+        "Every criterion": _criteria(reproduced.claims),
+        "Deviations from the publications": _deviations(reproduction.deviations),
+        "Published tables beside ours": _tables(reproduced.tables),
+        "Published figures beside ours": _figures(reproduction.figures, image_of),
+    }
+    texts = {name: "\n".join(parts) for name, parts in sections.items()}
+    return "\n".join(head), [(name, text) for name, text in texts.items() if text]
 
 
 def tally_text(reproduced: Reproduced) -> str:
@@ -138,19 +157,20 @@ def _cells(*texts: str) -> list[str]:
     return [text.replace("|", r"\|") for text in texts]
 
 
-def _summary(claims: Sequence[JudgedClaim]) -> Iterator[str]:
-    for verdict in ClaimVerdict:
-        if texts := [claim.text for claim in claims if claim.verdict == verdict]:
-            yield f"- **{verdict}**: {'; '.join(texts)}.\n"
-
-
 def _claims(claims: Sequence[JudgedClaim]) -> Iterator[str]:
     rows = []
     for claim in claims:
-        rows.append(_cells(f"**{claim.text}** ({claim.source})", "", "", "", f"**{claim.verdict}**"))
+        holds = sum(criterion.outcome == Judgement.HOLDS for criterion in claim.criteria)
+        criteria = f"{holds} of {len(claim.criteria)}"
+        rows.append(_cells(f"{claim.text} ({claim.source})", f"**{claim.verdict}**", criteria, claim.remark))
+    yield markdown_table(["claim", "verdict", "criteria that hold", "remark"], rows, left=4)
+
+
+def _criteria(claims: Sequence[JudgedClaim]) -> Iterator[str]:
+    rows = []
+    for claim in claims:
+        rows.append(_cells(f"**{claim.text}**", "", "", "", f"**{claim.verdict}**"))
         rows += map(_criterion, claim.criteria)
-        if claim.remark:
-            rows.append(_cells(f"*{claim.remark}*", "", "", "", ""))
     yield markdown_table(["", "must be", "published", "ours [95 %]", ""], rows, left=2)
 
 
@@ -185,10 +205,9 @@ def _published_text(value: float, unit: str = "1") -> str:
 def _tables(tables: Sequence[TableNumbers]) -> Iterator[str]:
     if not tables:
         return
-    yield "## Tables\n"
     yield "Ours [95 % interval over replicates] / *published*.\n"
     for table in tables:
-        yield f"### {table.title}\n"
+        yield f"**{table.title}**\n"
         made = ", ".join(table.experiments) or "an earlier run"
         yield _wrapped(f"{table.source}; ours: {made}.") + "\n"
         rows = [
@@ -205,10 +224,8 @@ def _beside(published: float | None, ours: Estimate | None) -> str:
 
 def _figures(figures: Sequence[PaperFigure], image_of: Callable[[PaperFigure], str | None]) -> Iterator[str]:
     shown = [(figure, image) for figure in figures if (image := image_of(figure)) is not None]
-    if shown:
-        yield "## Figures\n"
     for figure, image in shown:
-        yield f"### {figure.title}\n"
+        yield f"**{figure.title}**\n"
         yield _wrapped(f"{figure.source}; ours: {figure.experiment}. Published: {figure.published}") + "\n"
         yield f"![{figure.title}]({image})\n"
 
@@ -216,8 +233,7 @@ def _figures(figures: Sequence[PaperFigure], image_of: Callable[[PaperFigure], s
 def _deviations(deviations: Sequence[Deviation]) -> Iterator[str]:
     if not deviations:
         return
-    yield "## Deviations\n"
-    yield "All that differs from the publications; everything else is as they have it.\n"
+    yield "Everything else is as in the publications.\n"
     rows = [
         _cells(f"{deviation.element} ({deviation.source})", deviation.here, deviation.reason)
         for deviation in deviations
