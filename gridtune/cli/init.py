@@ -163,7 +163,7 @@ def _someone_answers() -> bool:
 def _checked(text: str, out: Path, workload: Workload) -> tuple[int, int]:
     """Return how many cells and configurations the text comes to, checked as before a sweep."""
     from gridtune.errors import GridtuneError, SweepError
-    from gridtune.sweep import space_cells
+    from gridtune.sweep.run import space_cells
     from gridtune.sweep.space.schema import parse_space
 
     space = parse_space(text, path=out)

@@ -218,9 +218,9 @@ def _print_plan(
     as_json
         Print one JSON object.
     """
-    from gridtune.sweep import default_directory, read_journal
-    from gridtune.sweep.journal.journal import JOURNAL_NAME
+    from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
     from gridtune.sweep.remote.results import has_sweep, view_sweep
+    from gridtune.sweep.run import default_directory
 
     space = plan.space
     count = plan.count

@@ -16,7 +16,7 @@ from gridtune.cli.main import main
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.study.status import sweep_status
-from gridtune.sweep import Journal, read_journal
+from gridtune.sweep.journal.journal import Journal, read_journal
 from gridtune.sweep.remote import lock as storage_lock
 from gridtune.sweep.remote.results import RemoteResults, has_sweep, sweeps_in, view_sweep
 from gridtune.workload.catalogue import cache_folder

@@ -19,9 +19,8 @@ import gridtune as gt
 from gridtune.cli.main import main
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep import read_journal
 from gridtune.sweep.execution.status import machine_id
-from gridtune.sweep.journal.journal import record_line, result_line
+from gridtune.sweep.journal.journal import read_journal, record_line, result_line
 from gridtune.sweep.remote import lock as storage_lock
 from gridtune.sweep.remote.lock import StorageLock
 from gridtune.sweep.remote.results import RemoteResults

@@ -17,10 +17,13 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep import SweepPlan, SweepResult, plan_space, read_journal, run_space
 from gridtune.sweep.execution import executors
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.executors import SweepExecutor, _run_inline, check_executor, single_threaded
+from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import run_space
+from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import content, runs_in, toy_space
 
 #: Parts of a result that may differ between two runs of the same cell.

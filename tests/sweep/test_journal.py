@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridtune.core.cells import canonical_json, content_id, id_of_identity
+from gridtune.core.cells import CellResult, canonical_json, content_id, id_of_identity
 from gridtune.errors import SweepError
-from gridtune.sweep import CellResult, Journal, read_journal, space_cells
-from gridtune.sweep.journal.journal import record_line, repair_journal, result_line
+from gridtune.sweep.journal.journal import Journal, read_journal, record_line, repair_journal, result_line
+from gridtune.sweep.run import space_cells
 from tests.sweep.spaces import toy_space
 
 
@@ -211,7 +211,7 @@ def test_other_journals_are_left_alone(tmp_path: Path, header: dict[str, object]
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom gridtune.sweep import Journal\n"
+        "import sys, time\nfrom pathlib import Path\nfrom gridtune.sweep.journal.journal import Journal\n"
         f"journal = Journal(Path({str(path)!r}))\nprint('mine', flush=True)\ntime.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as holder:

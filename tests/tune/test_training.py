@@ -17,7 +17,7 @@ import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 
 from gridtune.errors import GridtuneError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.responsive.learners.rllib import policy_of
 from gridtune.systems.responsive.learners.training import load_policy as load_values
 from gridtune.tracking.checkpoints import run_file

@@ -24,8 +24,7 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import CellResources, System
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import Block, BlockQueue, Busy, Sink, SweepDriver
-from gridtune.sweep.execution.cluster import client_connection
-from gridtune.sweep.execution.crew import Crew
+from gridtune.sweep.execution.cluster import Crew, client_connection
 from gridtune.sweep.execution.runner import (
     error_text,
     limited_memory,
