@@ -116,16 +116,12 @@ class Simulator:
         results: list[CellResult] = []
         end = time.monotonic() + (0.0 if self._careful else seconds)
         while self._cells:
-            results.append(self._run(self._cells.popleft()))
+            assert self._system is not None
+            with limited_memory(self._settings.memory), _ended_after(self._settings.timeout):
+                results.append(run_one(self._cells.popleft(), self._system, self._load))
             if time.monotonic() >= end:
                 break
         return results, len(self._cells)
-
-    def _run(self, cell: Cell) -> CellResult:
-        timeout, memory = self._settings.timeout, self._settings.memory
-        assert self._system is not None
-        with limited_memory(memory), _ended_after(timeout):
-            return run_one(cell, self._system, self._load)
 
     def _load(self, reference: str) -> Workload:
         if reference not in self._workloads:
