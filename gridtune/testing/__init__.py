@@ -28,7 +28,7 @@ _PUBLIC = {
     "EnvironmentConformance": "gridtune.testing.environments",
     "FormatConformance": "gridtune.testing.registries",
     "MetricConformance": "gridtune.testing.registries",
-    "PredictorConformance": "gridtune.testing.predictors",
+    "PredictorConformance": "gridtune.testing.registries",
     "QueueOrderConformance": "gridtune.testing.registries",
     "SystemConformance": "gridtune.testing.systems",
 }

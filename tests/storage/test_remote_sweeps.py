@@ -21,9 +21,8 @@ from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.sweep.execution.status import machine_id
 from gridtune.sweep.journal.journal import read_journal, record_line, result_line
-from gridtune.sweep.remote import lock as storage_lock
-from gridtune.sweep.remote.lock import StorageLock
-from gridtune.sweep.remote.results import RemoteResults
+from gridtune.sweep.remote import results as storage_lock
+from gridtune.sweep.remote.results import RemoteResults, _StorageLock
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
 from tests.sweep.spaces import content
@@ -165,7 +164,7 @@ def test_a_driver_of_another_host_that_gives_signs_is_refused(
 
     monkeypatch.setattr(storage_lock.time, "sleep", other_beats)
     with pytest.raises(SweepError, match="process 1 on elsewhere is writing"):
-        StorageLock(storage, said.append)
+        _StorageLock(storage, said.append)
     assert "waiting for process 1 on elsewhere to give a sign" in said[0]
     assert list(storage.files("drivers")) == ["other.json"]
 
@@ -175,7 +174,7 @@ def test_a_driver_of_another_host_that_was_silent_for_long_is_followed(
 ) -> None:
     storage.write("drivers/other.json", b'{"process": 1, "host": "elsewhere"}')
     monkeypatch.setattr(storage_lock, "_SILENCE_SECONDS", -1.0)
-    lock = StorageLock(storage, _say)
+    lock = _StorageLock(storage, _say)
     assert len(storage.files("drivers")) == 1
     lock.close()
     assert storage.files("drivers") == {}
@@ -214,11 +213,11 @@ def test_a_driver_on_another_machine_of_this_ones_name_is_not_taken_for_dead(
     sign = {"process": 2**22 + 1, "host": socket.gethostname(), "clock": 1, "machine": "another"}
     storage.write("drivers/other.json", json.dumps(sign).encode())
     with pytest.raises(KeyboardInterrupt):
-        StorageLock(storage, _interrupt)
+        _StorageLock(storage, _interrupt)
     assert list(storage.files("drivers")) == ["other.json"]
     # A process that has ended on this very machine is.
     storage.write("drivers/other.json", json.dumps({**sign, "machine": machine_id()}).encode())
-    StorageLock(storage, _say).close()
+    _StorageLock(storage, _say).close()
     assert storage.files("drivers") == {}
 
 

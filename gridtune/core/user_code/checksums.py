@@ -30,8 +30,14 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from gridtune.core.sources import package_checksum, package_files
 from gridtune.core.system import SYSTEMS, System, SystemParameters
-from gridtune.core.user_code.opened_files import content_of, declared_files, watch_opens
-from gridtune.core.user_code.plugins import is_installed, plugin_of, read_by_users
+from gridtune.core.user_code.plugins import (
+    content_of,
+    declared_files,
+    is_installed,
+    plugin_of,
+    read_by_users,
+    watch_opens,
+)
 from gridtune.registry import Definition, Registry, all_registries, is_ours, registered_state
 
 __all__ = [

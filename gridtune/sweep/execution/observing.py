@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gridtune.core.cells import CellResult
-from gridtune.sweep.journal.earlier import OtherCode
+from gridtune.sweep.journal.results import OtherCode
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.workload.workload import Workload
 
