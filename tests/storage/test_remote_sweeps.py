@@ -20,7 +20,7 @@ from gridtune.cli.main import main
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.sweep.execution.status import machine_id
-from gridtune.sweep.journal.journal import read_journal, record_line, result_line
+from gridtune.sweep.journal.journal import _record_line, _result_line, read_journal
 from gridtune.sweep.remote import results as storage_lock
 from gridtune.sweep.remote.results import RemoteResults, _StorageLock
 from gridtune.workload.catalogue import cache_folder
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.integration
 
 SPACE = quickstart(dimensions={"order": ["fcfs", "sjf", "saf"]}, replicates={"windows": 2})
 CELLS = 6
-HEADER = record_line({"journal": "gridtune", "schema": 2})
+HEADER = _record_line({"journal": "gridtune", "schema": 2})
 
 
 def _say(message: str) -> None:
@@ -108,7 +108,7 @@ def test_lines_that_were_not_stored_yet_are_stored_at_the_next_start(bucket: str
     results = [
         replace(result, cell_id=f"{number:032x}", identity="") for number, result in enumerate(cell_results())
     ]
-    one, two, three = map(result_line, results[:3])
+    one, two, three = map(_result_line, results[:3])
     with RemoteResults(bucket, _say) as remote:
         journal = remote.folder / "journal.jsonl"
         remote.append(HEADER + one)
@@ -123,8 +123,8 @@ def test_lines_that_were_not_stored_yet_are_stored_at_the_next_start(bucket: str
     _forget_here()
     with RemoteResults(bucket, _say) as remote:
         remote.append(three)
-    failed = result_line(replace(results[2], state="failed", metrics={}, error="no memory"))
-    again = result_line(replace(results[2], seconds=9.0))
+    failed = _result_line(replace(results[2], state="failed", metrics={}, error="no memory"))
+    again = _result_line(replace(results[2], seconds=9.0))
     journal.write_bytes(HEADER + one + failed + two + again)
     with RemoteResults(bucket, _say):
         # The third cell, which both have run, is there once, with the result that was stored.

@@ -134,7 +134,7 @@ _CONTENTS: dict[int, tuple[Any, _CodeContent]] = {}
 
 
 def refresh_checksums() -> None:
-    """Forget all checksums: in a notebook, what a function refers to may have another value now."""
+    """Forget all checksums: in a notebook, a global of a function may have another value now."""
     _CONTENTS.clear()
 
 
@@ -300,7 +300,7 @@ def _cell_value(cell: Any) -> Any:
 def code_of(system: System, parameters: SystemParameters) -> dict[str, str]:
     """Return the checksum of each piece of users' code that decides the result of a cell, by its label.
 
-    What the system itself adds is among them: files that it reads (`System.file_checksums`).
+    Those that the system itself adds are among them: files that it reads (`System.file_checksums`).
     """
     words = words_of(parameters.model_dump(mode="json")) if _names() else ()
     used = with_named(always_used(system), words)

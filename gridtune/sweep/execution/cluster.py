@@ -384,7 +384,7 @@ def _disconnect() -> None:
     """Disconnect from a running cluster; end the local one, which nobody else uses.
 
     For a moment of its shutdown Ray ends the whole process, with status 1 and past every handler, if any
-    thread lets go of an object reference. What Tune leaves behind holds such references in cycles, and Python
+    thread lets go of an object reference. Tune leaves such references behind in cycles, and Python
     collects cycles in whichever thread is running, such as the one that sends to the tracking store. So they
     are collected here, before, and not again until Ray has ended.
     """

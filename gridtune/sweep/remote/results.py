@@ -14,9 +14,9 @@ URL/results.parquet, report.md, …
 ```
 
 One driver at a time writes them, on whatever host, and storage such as S3 has no locks. So each driver writes
-a file and looks, after that, for others. Of two drivers at least one sees the other, since a listing has every
-file that was written before it, and a driver that sees a living one gives way. A driver lives while its file
-changes.
+a file and looks, after that, for others. Of two drivers at least one sees the other, since a listing has
+every file that was written before it, and a driver that sees a living one gives way. A driver lives while its
+file changes.
 """
 
 from __future__ import annotations

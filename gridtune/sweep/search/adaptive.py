@@ -1,4 +1,4 @@
-"""Adaptive searches, whose course depends on results alone and not on the speed of workers.
+"""Adaptive searches: their course depends on results alone and not on the speed of workers.
 
 A number of *slots*, the strategy's `parallel`, take turns. Each has a trial; at its turn the result of the
 trial's step is given to the scheduler, and what the scheduler decides takes effect: the trial goes on, is
@@ -417,7 +417,7 @@ class AdaptiveQueue(BlockQueue):
     record
         Takes new proposals, before their cells run.
     workers
-        Workers at once; what is proposed does not depend on it.
+        Workers at once; proposals do not depend on it.
     timeout
         Seconds a cell may take, or None.
     """
