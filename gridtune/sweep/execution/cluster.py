@@ -228,13 +228,7 @@ class RaySession:
     The thread lives as long as the session: Linux ends Ray's processes with the thread that started them.
     """
 
-    def __init__(
-        self,
-        address: str | None,
-        *,
-        workers: int,
-        needs: CellResources,
-    ) -> None:
+    def __init__(self, address: str | None, *, workers: int, needs: CellResources) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
         self._workers, self._needs = workers, needs
         self._answered, self._over = threading.Event(), threading.Event()

@@ -18,12 +18,7 @@ from gridtune.sweep.execution.cluster import RaySession, is_client, processors_h
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
 from gridtune.sweep.space.plan import PlannedSpace
 
-__all__ = [
-    "Executor",
-    "Stage",
-    "SweepExecutor",
-    "check_executor",
-]
+__all__ = ["Executor", "Stage", "SweepExecutor", "check_executor"]
 
 #: Where cells run: in this process, on Ray, or "auto": here while that is sooner.
 Executor = Literal["auto", "inline", "ray"]
@@ -124,11 +119,7 @@ class SweepExecutor:
     def start_ray(self) -> None:
         """Start Ray, and import what drives it, while this thread goes on."""
         if self._session is None:
-            self._session = RaySession(
-                self.address,
-                workers=self.workers,
-                needs=self.plan.needs,
-            )
+            self._session = RaySession(self.address, workers=self.workers, needs=self.plan.needs)
 
     def close(self) -> None:
         """End what was started."""

@@ -23,13 +23,7 @@ from gridtune.core.cells import Cell, CellResult, canonical_json, content_id
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
-from gridtune.sweep.search.schedulers import (
-    TIME,
-    SearchTrial,
-    new_scheduler,
-    proposals_at_once,
-    step_times,
-)
+from gridtune.sweep.search.schedulers import TIME, SearchTrial, new_scheduler, proposals_at_once, step_times
 from gridtune.sweep.space.constraints import constraints_of
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points

@@ -15,13 +15,7 @@ from gridtune.sweep.space.points import Point
 from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.sweep.space.strategies import Halving, HyperBand, MedianStopping, Population, Stopping
 
-__all__ = [
-    "TIME",
-    "SearchTrial",
-    "new_scheduler",
-    "proposals_at_once",
-    "step_times",
-]
+__all__ = ["TIME", "SearchTrial", "new_scheduler", "proposals_at_once", "step_times"]
 
 #: The names under which a scheduler gets a trial's time.
 TIME = "training_iteration"
