@@ -312,7 +312,11 @@ def _identity(
 
 
 def identity_of(
-    system: System, parameters: SystemParameters, seed: int, traces: Mapping[str, str], load: WorkloadLoader
+    system: System,
+    parameters: SystemParameters,
+    seed: int,
+    traces: Mapping[str, str],
+    load: WorkloadLoader,
 ) -> str:
     """Return everything that determines the result of a cell, as canonical JSON: its id is a hash of it."""
     return canonical_json({**_identity(system, parameters, traces, load), "seed": seed})

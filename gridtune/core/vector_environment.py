@@ -51,7 +51,11 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
     episode: ClassVar[str]
 
     def __init__(
-        self, num_envs: int, spaces: tuple[gym.Space[Any], gym.Space[Any]], *, copy: bool = True
+        self,
+        num_envs: int,
+        spaces: tuple[gym.Space[Any], gym.Space[Any]],
+        *,
+        copy: bool = True,
     ) -> None:
         self.num_envs, self._copy = num_envs, copy
         self.single_observation_space, self.single_action_space = spaces
