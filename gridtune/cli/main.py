@@ -36,7 +36,7 @@ _EXTRAS = {"torch": "gridtune[agents]", "gymnasium": "gridtune[agents]"}
 #: Commands by purpose: the module and name of each, and its line in the help, which needs no import.
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Prepare": {
-        "init": ("gridtune.cli.init:init", "Write a search space for a log."),
+        "init": ("gridtune.cli.sweep:init", "Write a search space for a log."),
         "list": ("gridtune.cli.help:list_command", "List systems, queue orders, metrics, spaces or traces."),
         "traces": ("gridtune.cli.traces:traces", "List, describe, convert, generate and fetch workloads."),
     },
@@ -44,7 +44,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "simulate": ("gridtune.cli.simulate:simulate", "Replay one log under one policy."),
         "run": ("gridtune.cli.run:run", "Run one cell of a system."),
         "sweep": ("gridtune.cli.sweep:sweep", "Run a search space; rank, plot and track it."),
-        "train": ("gridtune.cli.train:train", "Train an agent for a system with RLlib, under Tune."),
+        "train": ("gridtune.cli.run:train", "Train an agent for a system with RLlib, under Tune."),
         "reproduce": (
             "gridtune.cli.run:reproduce",
             "Repeat a paper's experiments; judge its claims.",
@@ -52,7 +52,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Look at results": {
         "status": ("gridtune.cli.status:status", "Show the state of a sweep, also after its driver died."),
-        "report": ("gridtune.cli.report:report", "Print and write the tables and figures of a sweep."),
+        "report": ("gridtune.cli.results:report", "Print and write the tables and figures of a sweep."),
         "results": ("gridtune.cli.results:results", "Compare, export, merge, repair and rerun results."),
         "ui": ("gridtune.cli.status:ui", "Open the MLflow UI."),
     },

@@ -19,7 +19,8 @@ Four things numba does not do by itself:
   inlined (`inline="always"`).
 - It names each compiled function by its number in the process that compiles it, so machine code of two
   processes can hold two functions of one name. Loaded together, both are the one loaded first: `np.argsort`
-  of 16 numbers used the comparison of `array.sort` and returned them unsorted. Numbers are random here.
+  of 16 numbers used the comparison of `array.sort` and returned them unsorted. Numbers are random here:
+  `_adapt_numba` has all that changes numba for the whole process.
 """
 
 from __future__ import annotations
@@ -73,10 +74,6 @@ __all__ = [
 _FORMAT = 3
 
 
-# Each from the operating system, so that a forked process does not repeat its parent's.
-FunctionIdentity._unique_ids = iter(lambda: secrets.randbits(63), None)
-
-
 @cache
 def _source_stamp(module: str) -> str:
     """Return a digest of the sources of a module and of all it imports from its own package and gridtune.
@@ -119,8 +116,18 @@ class _PluginLocator(UserWideCacheLocator):
         return ""
 
 
-# It also serves functions that a plug-in lets numba cache by itself.
-CacheImpl._locator_classes.insert(0, _PluginLocator)
+def _adapt_numba() -> None:
+    """Change numba in this process: random names of functions, and a place for machine code of plug-ins.
+
+    Neither fits into our kernels alone. Their machine code holds copies of numba's own helpers, and another
+    caller in the process may have named these before. A plug-in's `@njit(cache=True)` is cached by numba.
+    """
+    # Each from the operating system, so that a forked process does not repeat its parent's.
+    FunctionIdentity._unique_ids = iter(lambda: secrets.randbits(63), None)
+    CacheImpl._locator_classes.insert(0, _PluginLocator)
+
+
+_adapt_numba()
 
 
 def _caches(dispatcher: Any) -> bool:

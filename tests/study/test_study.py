@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import gridtune as gt
-from gridtune.cli.report import report
+from gridtune.cli.results import report
 from gridtune.core.system import Outcome, get_system
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.report.schedules import ScheduleFiles

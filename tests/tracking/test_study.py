@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.cli.main import main
-from gridtune.cli.report import report
+from gridtune.cli.results import report
 from gridtune.cli.status import ui
 from gridtune.errors import SweepError, TrackingError
 from gridtune.study import Study, report_study, run_sweep

@@ -166,7 +166,7 @@ def test_values_of_a_grid_site_are_those_of_its_cells(cluster, tmp_path) -> None
 def test_a_killed_training_ends_as_one_that_was_not(tmp_path) -> None:
     iterations = 12
     parameters = [f"{name}={value}" for name, value in TINY.items()]
-    command = [sys.executable, "-m", "gridtune", "train", "shutdown", *parameters, "--no-track", "--json"]
+    command = [sys.executable, "-m", "gridtune", "train", "shutdown", *parameters, "--no-tracking", "--json"]
     command += ["--iterations", str(iterations), "--out"]
     process = subprocess.Popen([*command, str(tmp_path / "killed")], stdout=subprocess.PIPE)
     end = time.monotonic() + 300
