@@ -84,7 +84,7 @@ def test_a_finished_sweep_is_looked_at_as_one_in_a_folder(
     other = gt.report_study(url, objective="utilisation")
     assert other.report_folder.name == "report-utilisation"
 
-    exports = [json.loads(run(capsys, "export", place, "--format", "json")[1]) for place in swept]
+    exports = [json.loads(run(capsys, "results", "export", place, "--format", "json")[1]) for place in swept]
     places = [exported["provenance"].pop("folder") for exported in exports]
     assert places == [str(here.resolve()), url]
     assert exports[0]["parameters"] == exports[1]["parameters"]
