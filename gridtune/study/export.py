@@ -12,8 +12,7 @@ import gridtune
 from gridtune.core.cells import finite_json
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
-from gridtune.report.answers import answer_of
-from gridtune.report.card import Card, card_of
+from gridtune.report.card import Card
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.rankings.ranking import LEVEL
 from gridtune.report.summary import Summary, summarise
@@ -105,7 +104,7 @@ def exported_configuration(
 def _card(summary: Summary, metric: str, row: Mapping[str, Any]) -> Card:
     """Return the card of a row of a ranking, whatever its rank."""
     ranking = summary.rankings[metric] if row["configuration_id"] is not None else summary.overall[metric]
-    return card_of(summary, answer_of(ranking, summary.rankings[metric], row), ranking)
+    return summary.card(ranking, row)
 
 
 def _stratum(summary: Summary, metric: str, workload: str | None) -> tuple[str, Sequence[Mapping[str, Any]]]:

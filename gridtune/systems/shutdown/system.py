@@ -36,6 +36,7 @@ from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.training import find_policy, play_days
+from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
@@ -75,10 +76,13 @@ class ShutdownSystem(System):
         return (str(parameters.reference),)
 
     def file_checksums(self, parameters: ShutdownParameters) -> Mapping[str, str]:
-        """Return the checksum of the trained policy."""
-        if parameters.checkpoint is None:
-            return {}
-        return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
+        """Return the checksums of the platform file and of the trained policy."""
+        files: dict[str, Path] = {}
+        if parameters.platform is not None:
+            files["platform"] = resolve_trace(parameters.platform)
+        if parameters.checkpoint is not None:
+            files["checkpoint"] = find_policy(parameters.checkpoint)
+        return file_checksums(files)
 
     def modelled_features(self, parameters: ShutdownParameters) -> Collection[str]:
         """Return what the simulator models: walltimes; where logs are days, they stand as partitions."""
