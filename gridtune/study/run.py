@@ -117,6 +117,7 @@ def run_sweep(
         folder = folder or default_directory(plan.space)
         if objects is not None:
             objects.write()
+        _check_folder(plan.space, folder)
         console = report_console() if output in {"screen", "progress"} else None
         tracker = make_tracker(tracking_uri, console) if tracking else None
 
@@ -199,7 +200,6 @@ def _run(
     show: Callable[[Study], None],
     **options: Any,
 ) -> Study:
-    _check_folder(plan.space, options["directory"])
     writer = FactsWriter()
     status = "FAILED"
     with _observed(progress, remote, writer, *([tracker] if tracker else [])) as observed:

@@ -1,4 +1,4 @@
-"""The figures of a workload: what to look at before trusting a study that uses it."""
+"""The figures of a workload, to look at before trusting a study that uses it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from gridtune.workload.workload import Workload
 __all__ = [
     "Quantiles",
     "WorkloadStatistics",
-    "busy_processor_seconds",
     "describe_workload",
     "local_clock",
     "offered_load",
@@ -117,8 +116,8 @@ class WorkloadStatistics:
         Shares of submissions in hours 0–23 and on Monday–Sunday, by `clock`; weekdays are empty where
         the source gives no date.
     unknown
-        For each field that some jobs lack: how many lack it; `processors` where a job has neither
-        requested nor allocated ones (its work is reckoned with 1, as in simulations).
+        The number of jobs that lack a field, by field; `processors` where a job has neither requested
+        nor allocated ones (its work is reckoned with 1, as in simulations).
     """
 
     name: str
@@ -223,32 +222,6 @@ def offered_load(workload: Workload, *, processors: int | None = None) -> float:
     machine = processors if processors is not None else workload.machine_processors
     span = int(np.ptp(workload.submit_time)) if len(workload) else 0
     return _area(workload) / (machine * span) if machine and span else math.nan
-
-
-def busy_processor_seconds(start: IntArray, run_time: IntArray, size: IntArray, edges: IntArray) -> IntArray:
-    """Return the processor-seconds that jobs use between consecutive instants, exact in integers.
-
-    Parameters
-    ----------
-    start, run_time, size
-        Shape (n,): when each job starts, how long it runs (seconds) and on how many processors.
-    edges
-        Shape (k + 1,), ascending, seconds.
-
-    Returns
-    -------
-    ndarray
-        Shape (k,).
-    """
-    total = np.zeros(len(edges), dtype=np.int64)
-    for instants, sign in ((start, 1), (start + run_time, -1)):
-        order = np.argsort(instants)
-        since = instants[order] - edges[0]
-        weight = np.concatenate([[0], np.cumsum(size[order])])
-        moment = np.concatenate([[0], np.cumsum(size[order] * since)])
-        before = np.searchsorted(since, edges - edges[0], side="right")
-        total += sign * (weight[before] * (edges - edges[0]) - moment[before])
-    return np.diff(total)
 
 
 def local_clock(workload: Workload) -> tuple[str, IntArray, IntArray]:

@@ -405,7 +405,7 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], field: st
 
 
 def test_a_sampler_whose_package_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridtune.sweep.space.checks.find_spec", lambda name: None)
+    monkeypatch.setattr("gridtune.sweep.space.checks.importlib.util.find_spec", lambda name: None)
     with pytest.raises(SpaceError, match="gp needs scipy and torch, which is not installed") as fault:
         planner_of(strategy={"optuna": {"trials": 5, "sampler": "gp"}})
     assert fault.value.hint == "pip install scipy torch"

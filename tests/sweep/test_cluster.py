@@ -241,3 +241,20 @@ def test_a_cluster_that_lets_nobody_in_is_told(monkeypatch: pytest.MonkeyPatch) 
         session.wait()
     over.set()
     session._thread.join()
+
+
+def test_a_cluster_that_refuses_the_token_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*, address: str) -> None:
+        raise RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing or incorrect")
+
+    # Tests before may have left a Ray for those after.
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray._raylet.GcsClient", refuse)
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        head.listen()
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        session = cluster.RaySession(address, workers=1, needs=CellResources())
+        with pytest.raises(SweepError, match="refuses this command") as refusal:
+            session.wait()
+    assert "RAY_AUTH_TOKEN" in str(refusal.value.hint)

@@ -177,7 +177,7 @@ def test_what_is_no_space_at_all(text: str, words: str) -> None:
 
 def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
     (tmp_path / "quickstart.yaml").write_text(SOUND)
-    with pytest.raises(SpaceError, match=r"its folder has quickstart\.yaml"):
+    with pytest.raises(SpaceError, match=r"did you mean 'quickstart\.yaml'"):
         read_space(tmp_path / "quikstart.yaml")
 
 

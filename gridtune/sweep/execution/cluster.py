@@ -246,6 +246,7 @@ def _connect(address: str | None, processors: int, nodes: list[Any]) -> None:
                 ray.init(address="local", num_cpus=processors, include_dashboard=False, **quiet)
         else:
             _check_listening(address)
+            _check_token(address)
             ray.init(address=address, **quiet)
     except SweepError:
         raise
@@ -287,6 +288,23 @@ def _check_listening(address: str) -> None:
         return  # such as "auto": Ray's own to resolve
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS):
         pass
+
+
+def _check_token(address: str) -> None:
+    """Raise an error if a `host:port` refuses our token; Ray itself would ask again for an hour."""
+    if is_client(address) or ":" not in address:
+        return
+    client: Any = getattr(importlib.import_module("ray._raylet"), "GcsClient", None)
+    try:
+        if client is not None:
+            client(address=address)
+    except Exception as fault:  # Ray waits for a cluster that is only slow to answer
+        if "InvalidAuthToken" in str(fault):
+            raise SweepError(
+                f"the Ray cluster at {address} refuses this command: its token is missing or wrong",
+                hint="set RAY_AUTH_MODE=token, and the cluster's token in RAY_AUTH_TOKEN or its file in "
+                "RAY_AUTH_TOKEN_PATH",
+            ) from None
 
 
 #: The ports of a node's processes, as Ray's parameters name them.

@@ -32,7 +32,7 @@ class Neighbours(NamedTuple):
     task
         Shape (m,), int64: the neighbour, ascending within a row.
     volume
-        Shape (m,), float64 bytes: what is sent along the edge.
+        Shape (m,), float64 bytes, sent along the edge.
     """
 
     offsets: IntArray
@@ -58,7 +58,7 @@ class Workflow:
     parent, child
         Shape (m,), int64: edge e leads from task `parent[e]` to task `child[e]`.
     volume
-        Shape (m,), float64 bytes, ≥ 0: what the parent sends to the child; by default nothing.
+        Shape (m,), float64 bytes, ≥ 0, that the parent sends to the child; by default nothing.
     kinds
         n names of the programs that the tasks run; by default their own names.
     name
