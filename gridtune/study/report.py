@@ -15,10 +15,11 @@ from gridtune.errors import SweepError
 from gridtune.report.card import print_cards
 from gridtune.report.facts import FACTS_FILE, list_derived
 from gridtune.report.labels import file_text
-from gridtune.report.page import PAGE_FILE, trial_order, write_page
+from gridtune.report.page.content import trial_order
+from gridtune.report.page.page import PAGE_FILE, write_page
 from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.reproduction import draw_figures
+from gridtune.report.reproduction.figures import draw_figures
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summary import summarise, write_report
 from gridtune.report.tables import print_ranking
