@@ -31,7 +31,7 @@ from gridtune.report.labels import (
     value_text,
     varying_parameters,
 )
-from gridtune.report.rankings.bounds import Bound, Bounds, constrained, constrained_overall, judge_constraints
+from gridtune.report.rankings.bounds import Bound, Bounds, constrain
 from gridtune.report.rankings.cells import Cells, Stratum, configuration_parameters, read_cells
 from gridtune.report.rankings.combined import Front, front_table, fronts_of, rank_overall
 from gridtune.report.rankings.power import POWER
@@ -44,7 +44,6 @@ from gridtune.report.rankings.ranking import (
     plain,
     rank,
     same_configuration,
-    without_verdicts,
 )
 from gridtune.report.tables import ranking_markdown, table_csv
 from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
@@ -199,12 +198,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
     constraints = facts.constraints
     bounds: Bounds = {}
     if constraints and rankings:
-        bounds = judge_constraints(cells, constraints)
-        rankings = {name: constrained(ranking, bounds, constraints) for name, ranking in rankings.items()}
-        overall = {
-            name: constrained_overall(ranking, rankings[name], constraints)
-            for name, ranking in overall.items()
-        }
+        bounds, rankings, overall = constrain(cells, constraints, rankings, overall)
     notes: dict[str, list[Mapping[str, Any]]] = {}
     for result in results:
         notes.setdefault(result.workload, []).append(result.notes)
@@ -254,10 +248,22 @@ def _ranked(
     for one in measured:
         ranking = rank(cells, objective=one.metric, direction=one.direction, unit=one.unit, warnings=warnings)
         over_all = rank_overall(cells, ranking.head)
-        rankings[one.metric] = without_verdicts(ranking) if facts.is_race else ranking
+        rankings[one.metric] = _without_verdicts(ranking) if facts.is_race else ranking
         if over_all is not None:
-            overall[one.metric] = without_verdicts(over_all) if facts.is_race else over_all
+            overall[one.metric] = _without_verdicts(over_all) if facts.is_race else over_all
     return cells, rankings, overall
+
+
+def _without_verdicts(ranking: Ranking) -> Ranking:
+    """Return a race's ranking: no test here allows for configurations that stopped by their results."""
+
+    def unsure(row: Row) -> Row:
+        tested = row["p_value"] is not None
+        return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
+
+    return ranking.with_rows(
+        ranking.head, {name: list(map(unsure, rows)) for name, rows in ranking.strata.items()}
+    )
 
 
 def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict[str, Measure]:

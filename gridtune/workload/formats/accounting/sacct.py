@@ -458,14 +458,8 @@ def _json_text(column: str, value: Any) -> str:
 
 def _job_id(job: Mapping[str, Any]) -> str:
     """Return the id with the task of an array, or the component of a heterogeneous job."""
-    lead, task = (
-        _json_text("", _json_value(job, "array.job_id")),
-        _json_text("", _json_value(job, "array.task_id")),
-    )
-    whole, part = (
-        _json_text("", _json_value(job, "het.job_id")),
-        _json_text("", _json_value(job, "het.job_offset")),
-    )
+    ways = ("array.job_id", "array.task_id", "het.job_id", "het.job_offset")
+    lead, task, whole, part = (_json_text("", _json_value(job, way)) for way in ways)
     if whole not in {"", "0"}:
         return f"{whole}+{part or 0}"
     return f"{lead}_{task}" if lead not in {"", "0"} and task else _json_text("", job.get("job_id"))
