@@ -16,7 +16,6 @@ from gridtune.report.reproduction.verdicts import (
     Estimate,
     JudgedClaim,
     JudgedCriterion,
-    Judgement,
     Reproduced,
     TableNumbers,
 )
@@ -160,7 +159,7 @@ def _cells(*texts: str) -> list[str]:
 def _claims(claims: Sequence[JudgedClaim]) -> Iterator[str]:
     rows = []
     for claim in claims:
-        holds = sum(criterion.outcome == Judgement.HOLDS for criterion in claim.criteria)
+        holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
         criteria = f"{holds} of {len(claim.criteria)}"
         rows.append(_cells(f"{claim.text} ({claim.source})", f"**{claim.verdict}**", criteria, claim.remark))
     yield markdown_table(["claim", "verdict", "criteria that hold", "remark"], rows, left=4)
