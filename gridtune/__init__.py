@@ -1,4 +1,4 @@
-"""gridtune tells which policy is best on a workload, by how much, and how sure that is.
+"""Compare scheduling policies on a workload, with confidence intervals.
 
 Importing gridtune is cheap: names are loaded when they are first used, and neither Ray, torch nor MLflow
 is imported before a sweep needs them.
@@ -11,35 +11,46 @@ from typing import Any
 
 from gridtune.gymnasium_registration import register_environments as _register_environments
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public names and the modules they live in; `__all__`, `__getattr__` and the docs come from this table.
 _PUBLIC = {
+    "CellRun": "gridtune.sweep.execution.runner",
+    "Choice": "gridtune.study.choosing",
+    "Comparison": "gridtune.report.rankings.comparison",
+    "Fit": "gridtune.study.fitting",
     "GridtuneError": "gridtune.errors",
     "Metric": "gridtune.batch.metrics",
     "Outcome": "gridtune.core.system",
     "Prediction": "gridtune.batch.predictors",
     "Predictor": "gridtune.batch.predictors",
     "Schedule": "gridtune.core.schedules.schedule",
+    "SearchSpace": "gridtune.sweep.space.schema",
     "Study": "gridtune.study",
     "System": "gridtune.core.system",
     "SystemParameters": "gridtune.core.system",
+    "Waits": "gridtune.study.advice",
+    "WhatIf": "gridtune.study.advice",
     "Workload": "gridtune.workload.workload",
+    "choose": "gridtune.study.choosing",
     "clean": "gridtune.workload.cleaning",
     "evaluate": "gridtune.batch.metrics",
+    "fit": "gridtune.study.fitting",
     "generate_workload": "gridtune.workload.generators",
-    "load_space": "gridtune.sweep",
+    "load_space": "gridtune.sweep.space.plan",
     "metric": "gridtune.batch.metrics",
     "predictor": "gridtune.batch.predictors",
     "queue_order": "gridtune.batch.policies",
     "read_workload": "gridtune.workload",
     "report_study": "gridtune.study",
-    "run_cell": "gridtune.sweep",
+    "run_cell": "gridtune.sweep.execution.runner",
     "register_system": "gridtune.core.system",
     "shaken_metrics": "gridtune.batch.shaking",
     "simulate": "gridtune.batch.replay",
     "run_sweep": "gridtune.study",
     "validate_schedule": "gridtune.core.schedules.schedule",
+    "waits": "gridtune.study.advice",
+    "whatif": "gridtune.study.advice",
     "write_workload": "gridtune.workload",
 }
 
@@ -64,7 +75,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return list(__all__)
 
 
 _register_environments()

@@ -25,6 +25,16 @@ def test_public_names_are_listed_once() -> None:
     assert len(set(gridtune.__all__)) == len(gridtune.__all__)
 
 
+def test_only_public_names_are_shown() -> None:
+    assert dir(gridtune) == sorted(gridtune.__all__)
+    for name in ("choose", "fit", "waits", "whatif"):
+        function = getattr(gridtune, name)
+        sections = inspect.getdoc(function) or ""
+        assert all(f"\n{head}\n---" in sections for head in ("Parameters", "Returns", "Raises", "Examples"))
+        result = getattr(gridtune, function.__annotations__["return"])
+        assert hasattr(result, "_repr_html_")
+
+
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         gridtune.no_such_name  # noqa: B018

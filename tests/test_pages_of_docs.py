@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from typing import Any
 
 from gridtune.core.reproduction import Deviation, PaperFigure, Reproduction
 from gridtune.core.system import Measure
-from gridtune.report.reproduction.markdown import reproduction_markdown
+from gridtune.report.reproduction.page import reproduction_markdown
 from tests.report.test_reproduction import found
 
 SITE = Path(__file__).parents[1] / "scripts" / "site"
@@ -43,31 +44,32 @@ def test_a_row_says_unit_direction_formula_and_source() -> None:
     assert text.endswith(f"## Sources\n\n1. {WORK}\n2. Other, Book 2001\n\n")
 
 
-def test_a_claim_has_its_verdict_on_the_page_of_results() -> None:
-    text = results_page.claims_markdown([found()])
-    assert text.startswith("### A demonstration\n\n**1 partly, 1 not reproduced, 1 not measured** ([all")
+def test_a_paper_has_its_claims_by_verdict_on_the_page_of_results() -> None:
+    text = results_page.papers_table([found()])
     made = "`gridtune reproduce demo --quick`, experiments waits, 16 cells, on quickstart"
-    assert f"(studies/reproductions/demo.md); {made} (stands in for another)).\n" in text
-    assert "| Waits <b> are short (section 1) | **partly** | 1 of 2 |\n" in text
-    assert text.endswith("| Nobody knows (section 3) | **not measured** | 0 of 1 |\n\n")
+    page = "[A demonstration](studies/reproductions/demo.md)"
+    tally = "1 partly, 1 not reproduced, 1 not measured"
+    assert f"| {page} | {tally} | {made} (stands in for another) |\n" in text
 
 
-def test_the_page_of_a_paper_has_every_number_beside_the_published() -> None:
+def test_the_page_of_a_paper_has_verdicts_first_and_folds_the_rest() -> None:
     figures = [PaperFigure(name, "figure 1", "waits", f"{name}.png", "it rises") for name in ("Curve", "Bar")]
     deviation = Deviation("a | log", "section 2", "another", "it is not public", {"order": "fcfs"})
     declared = Reproduction("", [], "", {}, [], figures=figures, deviations=[deviation])
     text = reproduction_markdown(
         found(), declared, lambda figure: "x.png" if figure.title == "Curve" else None
     )
-    assert "- **partly**: Waits <b> are short.\n- **not reproduced**: Others are long.\n" in text
-    assert "| a | surely at most 2 |  | 1.000 [1.000 … 1.000], an earlier run | holds |\n" in text
-    assert "| c | surely at most 2 |  | 1.000, an earlier run | undecided |\n" in text
-    assert "| d | surely at most 2 |  |  | not measured |\n" in text
-    assert "| *they are not* |" in text
-    assert "| FCFS | 103.5 [102.0 … 105.0] / *100* |  |\n| best | *2* | 3.000 |\n" in text
-    assert "figure 1; ours: waits. Published: it rises\n\n![Curve](x.png)\n" in text
+    head, _, folded = text.partition("<details")
+    assert "| Waits <b> are short (section 1) | **partly** | 1 of 2 |" in head
+    assert "| Others are long (section 2) | **not reproduced** | 0 of 1 | they are not |\n" in head
+    assert "| a | surely at most 2 |  | 1.000 [1.000 … 1.000], an earlier run | holds |\n" in folded
+    assert "| c | surely at most 2 |  | 1.000, an earlier run | undecided |\n" in folded
+    assert "| d | surely at most 2 |  |  | not measured |\n" in folded
+    assert "| FCFS | 103.5 [102.0 … 105.0] / *100* |  |\n| best | *2* | 3.000 |\n" in folded
+    assert "figure 1; ours: waits. Published: it rises\n\n![Curve](x.png)\n" in folded
     assert "Bar" not in text
-    assert "| a \\| log (section 2) | another | it is not public |\n" in text
+    assert "| a \\| log (section 2) | another | it is not public |\n" in folded
+    assert folded.count("</details>") == text.count("<details") == 4
 
 
 def test_only_the_part_of_results_between_the_marks_is_written(tmp_path: Path) -> None:
@@ -77,9 +79,18 @@ def test_only_the_part_of_results_between_the_marks_is_written(tmp_path: Path) -
     verdicts.mkdir(parents=True)
     found().write(verdicts).rename(verdicts / "demo.json")
     text = results_page.fill_results(page)
-    assert text.startswith(f"before\n{results_page.BEGIN}\n### A demonstration")
+    assert text.startswith(f"before\n{results_page.BEGIN}\n| paper | claims | made by |\n")
     assert text.endswith(f"{results_page.END}after\n")
     assert "former" not in text
+
+
+def test_the_draft_has_the_numbers_of_the_verdicts(repository: Path, tmp_path: Path) -> None:
+    docs = repository / "docs"
+    committed = (docs / results_page.DRAFT).read_text(encoding="utf-8")
+    stale = tmp_path / "paper.md"
+    stale.write_text(re.sub(r"Of \d+ claims", "Of 3 claims", committed), encoding="utf-8")
+    hint = "write it again: python scripts/site/results_page.py docs/results.md"
+    assert results_page.fill_draft(stale, docs) == committed, hint
 
 
 def test_the_page_of_results_is_what_its_verdicts_make(repository: Path) -> None:

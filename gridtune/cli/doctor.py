@@ -17,10 +17,9 @@ from urllib.request import urlopen
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import JSON, TRACKING_URI
-from gridtune.cli.status import check_port
+from gridtune.cli.parameters import command
 from gridtune.cli.tables import print_json
-from gridtune.errors import GridtuneError, TrackingError, without_secrets
+from gridtune.errors import GridtuneError, without_secrets
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -37,26 +36,26 @@ _MEMORY, _DISK, _LEAST_DISK = 3 * 2**30, 2 * 2**30, 50 * 2**20
 #: Where Ray keeps its shared objects on Linux; a container often has little there.
 _SHARED = Path("/dev/shm")
 _SHARED_LEAST = 512 * 2**20
-#: The port that `gridtune ui` takes by default.
-_UI_PORT = 5000
 _ANSWER_SECONDS = 5.0
 
 
-@click.command()
-@click.option("--full", is_flag=True, help="Also start Ray and run a task on it.")
-@TRACKING_URI
-@JSON
-def doctor(full: bool, tracking_uri: str | None, as_json: bool) -> None:
+@command()
+def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool = False) -> None:
     """Check the installation and this machine: each line is ok, warn or fail, with what to do.
 
     Looked at are Python and the packages, plug-ins, processors, memory and disk, the cache of compiled
-    kernels, Ray, the tracking store, ports and logs. The exit code is 1 if anything fails.
+    kernels, Ray, the tracking store and logs. The exit code is 1 if anything fails.
 
     \b
     Examples:
       gridtune doctor
       gridtune doctor --full
       gridtune doctor --json
+
+    Parameters
+    ----------
+    full
+        Also start Ray and run a task on it.
     """
     checks: dict[str, Callable[[], Findings]] = {
         "Python": _python,
@@ -67,7 +66,6 @@ def doctor(full: bool, tracking_uri: str | None, as_json: bool) -> None:
         "kernels": _kernels,
         "Ray": lambda: _ray(full),
         "tracking": lambda: _tracking(tracking_uri),
-        "ports": _ports,
         "logs": _logs,
     }
     findings = []
@@ -290,17 +288,6 @@ def _tracking(uri: str | None) -> Findings:
         yield "fail", f"{database} cannot be written", "change its permissions"
     else:
         yield "ok", f"{resolved}, {_size(database.stat().st_size)}", ""
-
-
-def _ports() -> Findings:
-    try:
-        check_port("127.0.0.1", _UI_PORT)
-    except TrackingError:
-        hint = f"gridtune ui --port {_UI_PORT + 1}, if it is not gridtune's UI"
-        yield "warn", f"the port {_UI_PORT} of `gridtune ui` is in use", hint
-        return
-    check_port("127.0.0.1", 0)
-    yield "ok", f"{_UI_PORT} is free for `gridtune ui`, and the machine has others for Ray", ""
 
 
 def _logs() -> Findings:

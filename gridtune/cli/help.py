@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from gridtune.cli.options import command
+from gridtune.cli.parameters import command
 from gridtune.cli.tables import new_table, print_json, print_tables
 
 if TYPE_CHECKING:

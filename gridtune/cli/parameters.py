@@ -1,10 +1,14 @@
-"""Arguments of commands: a system's parameters, NAME=VALUE, places, and the values that a shell completes."""
+"""Arguments of commands: made from functions, a system's parameters, NAME=VALUE, places, shell completion."""
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,65 +25,19 @@ __all__ = [
     "DefaultSystemCommand",
     "SystemCommand",
     "check_new",
-    "complete_parameters",
-    "complete_reproductions",
-    "complete_settings",
-    "complete_spaces",
-    "complete_sweeps",
-    "complete_systems",
+    "command",
     "read_parameters",
+    "read_place",
     "read_settings",
     "system_help",
 ]
 
-#: A path of a file.
-FILE = click.Path(dir_okay=False, path_type=Path)
-#: The option with a user's own files.
-PLUGINS = click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    type=FILE,
-    help="Python file with policies, queue orders or systems of your own.",
-)
-#: The option of machines that read what a command prints.
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-FORCE = click.option("--force", is_flag=True, help="Replace the file if it exists.")
-WORKERS = click.option(
-    "--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]"
-)
-TRACKING_URI = click.option(
-    "--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]"
-)
-NO_TRACKING = click.option("--no-tracking", is_flag=True, help="Leave MLflow out.")
 #: Asks, beside `--help`, for every parameter and the formula of every metric.
 _ALL = "--all"
 _WIDTH = 100
 _BETTER = {"min": "; less is better", "max": "; more is better", "none": ""}
 _KINDS: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _MANY: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "words"}
-
-
-def share_option(purpose: str, default: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the option of how much of a log the past is; the purpose is a verb."""
-    share = click.FloatRange(0, 1, min_open=True, max_open=True)
-    text = f"Share of the jobs, the first ones, to {purpose} on."
-    return click.option("--share", type=share, default=default, show_default=True, help=text)
-
-
-def folder_option(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the option of a command's folder of results."""
-    return click.option("--out", "folder", type=click.Path(path_type=Path, file_okay=False), help=text)
-
-
-def track_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command of one cell the options that track it."""
-    uri = "The MLflow store; implies --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]"
-    command = click.option("--tracking-uri", help=uri)(command)
-    return click.option("--track", is_flag=True, help="Keep parameters, metrics and files in MLflow.")(
-        command
-    )
 
 
 class DefaultSystemCommand(click.Command):
@@ -145,7 +103,7 @@ class SystemCommand(click.Command):
             name = options.get("system")
             if isinstance(name, str) and "=" not in name:
                 # Without the option the parser gives no list, but a mark of its own.
-                plugins = options.get("plugins")
+                plugins = options.get("plugin")
                 load_plugins(plugins if isinstance(plugins, list) else [])
                 click.echo(self.help_of(name, options, everything=everything))
                 ctx.exit()
@@ -310,14 +268,14 @@ def _listed_values(annotation: Any) -> list[Any]:
     return [value for part in typing.get_args(annotation) for value in _listed_values(part)]
 
 
-def complete_systems(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def _complete_systems(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of systems that begin so."""
     from gridtune.core.system import system_names
 
     return [name for name in system_names() if name.startswith(incomplete)]
 
 
-def complete_spaces(
+def _complete_spaces(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the search spaces of installed systems that begin so, and have the shell add files."""
@@ -331,7 +289,7 @@ def complete_spaces(
     return [CompletionItem(incomplete, type="file"), *items]
 
 
-def complete_sweeps(
+def _complete_sweeps(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the folders of sweeps in results/ that begin so, and have the shell add folders."""
@@ -342,7 +300,7 @@ def complete_sweeps(
     return [CompletionItem(incomplete, type="dir"), *items]
 
 
-def complete_parameters(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def _complete_parameters(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return `KEY=` for each parameter of the system that is named before, or its values after a `KEY=`."""
     from gridtune.core.system import SYSTEMS
 
@@ -378,7 +336,7 @@ def _values(key: str, fields: Any) -> list[str]:
     return [_text(value) for value in _listed_values(fields[key].annotation)]
 
 
-def complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def _complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return `NAME=` for each dimension and fixed parameter of the space that is named before."""
     from gridtune.errors import GridtuneError
     from gridtune.sweep.space.schema import read_space
@@ -395,8 +353,207 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
     return [f"{name}=" for name in names if name.startswith(incomplete)]
 
 
-def complete_reproductions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def _complete_reproductions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of papers that begin so."""
     from gridtune.study.reproduction import reproduction_names
 
     return [name for name in reproduction_names() if name.startswith(incomplete)]
+
+
+#: The head of a section of a docstring.
+_SECTION = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """An argument or option that several commands have.
+
+    Attributes
+    ----------
+    text
+        Its help, where no docstring describes it.
+    kind
+        Its type in click; None for that of the annotation.
+    spelled
+        The option as it is typed, if not as the parameter.
+    metavar
+        Its value in the usage.
+    complete
+        Returns values that a shell completes.
+    """
+
+    text: str | None = None
+    kind: Any = None
+    spelled: str | None = None
+    metavar: str | None = None
+    complete: Callable[..., Any] | None = None
+
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, path_type=Path)
+_STORE = "[default: MLFLOW_TRACKING_URI, else mlflow.db here]"
+_DECLARED = {
+    "as_json": _Declared("Print JSON and nothing else.", spelled="--json"),
+    "quiet": _Declared("Print nothing but errors."),
+    "force": _Declared("Replace the file if it exists."),
+    "quick": _Declared(spelled="--quick/--full"),
+    "format_name": _Declared("Format of the file, such as sacct, pbs or csv.", spelled="--format"),
+    "form": _Declared(spelled="--format"),
+    "accounts": _Declared(kind=_FILE),
+    "slurm_conf": _Declared(kind=_FILE),
+    "gres_conf": _Declared(kind=_FILE),
+    "every": _Declared("Print every row, not only the first 30.", spelled="--all"),
+    "show": _Declared(),
+    "log": _Declared(kind=click.STRING),
+    "logs": _Declared(kind=click.STRING, spelled="--log"),
+    "slurm": _Declared(kind=_FOLDER, metavar="FOLDER"),
+    "to": _Declared(kind=_FOLDER, metavar="FOLDER"),
+    "fit": _Declared(kind=_FILE, metavar="FILE"),
+    "squeue": _Declared(kind=_FILE, metavar="FILE"),
+    "now": _Declared(kind=click.DateTime(["%Y-%m-%dT%H:%M:%S"])),
+    "seed": _Declared("Seed of all random numbers.", kind=click.IntRange(min=0)),
+    "guard": _Declared(
+        "Longest wait in seconds; jobs that wait longer go first.", kind=click.IntRange(min=0)
+    ),
+    "share": _Declared(kind=click.FloatRange(0, 1, min_open=True, max_open=True)),
+    "draws": _Declared(kind=click.IntRange(min=2)),
+    "port": _Declared(kind=click.IntRange(1, 65535)),
+    "processors": _Declared("Size of the machine, if the log does not contain it."),
+    "workers": _Declared("Cells at once.  [default: all processors]"),
+    "address": _Declared("A running Ray cluster to join.  [default: RAY_ADDRESS, else a local one]"),
+    "executor": _Declared(
+        "Place of the cells: inline (this process), ray (workers), or auto (this process for a few seconds "
+        "of work).  [default: that of the space, else auto]"
+    ),
+    "plugin": _Declared("Python file with custom policies, queue orders or systems.", kind=_FILE),
+    "tracking": _Declared("Do not track in MLflow.", spelled="--no-tracking"),
+    "track": _Declared("Track in MLflow."),
+    "tracking_uri": _Declared(f"The MLflow store.  {_STORE}"),
+    "objective": _Declared("Metric to rank by, instead of that of the search space.", metavar="METRIC"),
+    "baseline": _Declared(metavar="NAME=VALUE"),
+    "space": _Declared(kind=click.Path(path_type=Path), metavar="SPACE.yaml", complete=_complete_spaces),
+    "system": _Declared(kind=click.STRING, complete=_complete_systems),
+    "paper": _Declared(kind=click.STRING, complete=_complete_reproductions),
+    "parameters": _Declared(metavar="[KEY=VALUE]...", complete=_complete_parameters),
+    "settings": _Declared(spelled="--set", metavar="NAME=VALUE", complete=_complete_settings),
+    "results": _Declared(kind=read_place, complete=_complete_sweeps),
+    "folder": _Declared(kind=read_place, complete=_complete_sweeps),
+    "folders": _Declared(kind=read_place, complete=_complete_sweeps),
+    "sweep": _Declared(complete=_complete_sweeps),
+    "directory": _Declared("Folder or URL of the results.", kind=read_place, spelled="--out"),
+    "file": _Declared(kind=_FILE, metavar="FILE", spelled="--parameters"),
+    **{name: _Declared(kind=_FILE) for name in ("plot", "gantt", "target", "csv")},
+}
+
+
+def command(
+    of: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    without: Collection[str] = (),
+    cls: type[click.Command] = click.Command,
+    group: click.Group | None = None,
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return what makes a command of a function.
+
+    Positional parameters become arguments, keywords options; a sequence may be given several times. The help
+    is the docstring above "Parameters", the help of an option what it says there.
+
+    Parameters
+    ----------
+    of
+        The function that the command calls: its parameters are options, too, which the command gets as
+        `**options`.
+    name
+        The command's name, if not the function's.
+    without
+        Parameters of `of` that are no options.
+    cls
+        The class of the command.
+    group
+        The group that the command belongs to.
+    """
+
+    def made(function: Callable[..., Any]) -> click.Command:
+        text, described = _documented(function)
+        found = dict(inspect.signature(function).parameters)
+        owners = dict.fromkeys(found, function)
+        if of is not None:
+            called = inspect.signature(of).parameters
+            own = {key: called[key] for key in called if key not in found and key not in without}
+            owners |= dict.fromkeys(own, of)
+            described = _documented(of)[1] | described
+            found = own | found
+        parameters = [
+            _parameter(one, _annotation(one, owners[one.name]), described.get(one.name))
+            for one in found.values()
+            if one.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        result = cls(name or function.__name__, params=parameters, callback=function, help=text)
+        if group is not None:
+            group.add_command(result)
+        return result
+
+    return made
+
+
+def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return a docstring's text above its sections, and the descriptions of the parameters."""
+    head, *parts = _SECTION.split(inspect.getdoc(function) or "")
+    described: dict[str, str] = {}
+    for section, body in zip(parts[::2], parts[1::2], strict=True):
+        if section == "Parameters":
+            for names, text in re.findall(r"^(\S.*)\n((?:[ \n].*\n?)*)", body, re.MULTILINE):
+                described |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return head.strip(), described
+
+
+def _annotation(parameter: inspect.Parameter, owner: Callable[..., Any]) -> Any:
+    """Return the type of a parameter; that of a declared one need not be known here."""
+    declared = _DECLARED.get(parameter.name)
+    text = parameter.annotation
+    if declared is not None and declared.kind is not None:
+        return Sequence[str] if str(text).startswith(("Sequence", "tuple")) else str
+    return eval(text, vars(sys.modules[owner.__module__])) if isinstance(text, str) else text
+
+
+def _type_of(annotation: Any) -> tuple[Any, bool]:
+    """Return click's type for an annotation, and whether it is one of several."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in {typing.Union, types.UnionType}:
+        return _type_of([part for part in parts if part is not types.NoneType][-1])
+    if origin is typing.Literal:
+        return click.Choice(parts), False
+    if origin in {tuple, Sequence}:
+        return _type_of(parts[0])[0], True
+    ranges = {int: click.IntRange(min=1), float: click.FloatRange(min=0, min_open=True)}
+    known: dict[Any, Any] = {**ranges, bool: click.BOOL, Path: click.Path(path_type=Path)}
+    return known.get(annotation, click.STRING), False
+
+
+def _parameter(parameter: inspect.Parameter, annotation: Any, text: str | None) -> click.Parameter:
+    name, default = parameter.name, parameter.default
+    declared = _DECLARED.get(name, _Declared())
+    required = default is inspect.Parameter.empty
+    kind, several = _type_of(annotation)
+    shared: dict[str, Any] = {"type": declared.kind or kind, "metavar": declared.metavar}
+    shared |= {"required": required, "shell_complete": declared.complete}
+    if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+        return click.Argument([name], nargs=-1 if several else 1, **shared)
+    option = declared.spelled or f"--{name.replace('_', '-')}"
+    shared["help"] = f"{text or declared.text or ''}{'  May be repeated.' if several else ''}"
+    shared["metavar"] = declared.metavar or _metavar(shared["type"])
+    if kind is click.BOOL:
+        both = "/" in option
+        flag: dict[str, Any] = {} if both else {"is_flag": True, "flag_value": not default}
+        return click.Option([name, option], default=default, help=shared["help"], **flag)
+    if not required:
+        shared |= {"default": default, "show_default": default not in (None, ())}
+    return click.Option([name, option], multiple=several, **shared)
+
+
+def _metavar(kind: Any) -> str | None:
+    """Return the value of an option in the usage; None for that of click."""
+    if isinstance(kind, click.IntRange):
+        return "N"
+    return "X" if isinstance(kind, click.FloatRange) else None

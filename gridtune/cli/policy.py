@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.options import command
-from gridtune.cli.parameters import check_new
+from gridtune.cli.parameters import check_new, command
 from gridtune.cli.tables import new_table, print_json, print_tables
 from gridtune.study import choosing, leaks, predicting
 

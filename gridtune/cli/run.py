@@ -1,43 +1,33 @@
-"""`gridtune run` and `gridtune reproduce`: a cell of a system, and the experiments of a paper."""
+"""`gridtune run`, `reproduce` and `train`: a cell of a system, a paper's experiments, and an agent."""
 
 from __future__ import annotations
 
 import json
 import math
-import shlex
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import (
-    FILE,
-    JSON,
-    PLUGINS,
-    QUIET,
-    WORKERS,
-    SystemCommand,
-    complete_parameters,
-    complete_sweeps,
-    complete_systems,
-    read_place,
-    track_options,
-)
+from gridtune.cli.parameters import SystemCommand, command, system_help
 from gridtune.cli.tables import new_table, print_json, print_tracked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gridtune.core.system import System
-    from gridtune.report.reproduction import Reproduced
-    from gridtune.study.stored import CellAgain
+    from gridtune.report.reproduction.verdicts import Reproduced
     from gridtune.sweep.execution.runner import CellRun
+    from gridtune.tune.training import Trained
 
-__all__ = ["parse_parameters", "reproduce", "rerun", "run", "tell_tracked"]
+__all__ = ["check_out", "reproduce", "run", "tell_tracked", "train", "write_tables"]
 
+#: Seconds between two lines of a training.
+_LINE_SECONDS = 10.0
 #: Items of a note that are shown.
 _SHOWN = 5
 
@@ -72,37 +62,18 @@ def tell_tracked(
     print_tracked(tracked)
 
 
-@click.command(cls=SystemCommand)
-@click.argument("system", shell_complete=complete_systems)
-@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete_parameters)
-@click.option(
-    "--parameters",
-    "file",
-    type=FILE,
-    metavar="FILE",
-    help="YAML or JSON file of parameters, such as `gridtune results export` writes; KEY=VALUE goes before.",
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The cell's seed.")
-@JSON
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="Write the cell's tables as Parquet: a single one to FILE.parquet, else NAME.parquet each into the "
-    "folder PATH.",
-)
-@track_options
-@PLUGINS
+@command(cls=SystemCommand)
 def run(
     system: str,
-    parameters: tuple[str, ...],
-    file: Path | None,
-    seed: int,
-    as_json: bool,
-    out: Path | None,
-    track: bool,
-    tracking_uri: str | None,
-    plugins: tuple[Path, ...],
+    parameters: Sequence[str] = (),
+    *,
+    file: Path | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    track: bool = False,
+    tracking_uri: str | None = None,
+    plugin: Sequence[Path] = (),
+    as_json: bool = False,
 ) -> None:
     """Run one cell of SYSTEM with parameters KEY=VALUE, and print its metrics.
 
@@ -118,24 +89,31 @@ def run(
       gridtune run batch trace=kth-sp2 window=3/10 --json
       gridtune run batch --parameters best.yaml load=1.2
       gridtune run batch trace=quickstart order=sjf --out schedule.parquet --track
+
+    Parameters
+    ----------
+    file
+        YAML or JSON file of parameters, such as `gridtune results export` writes; KEY=VALUE goes before.
+    out
+        Write the cell's tables as Parquet: a single one to FILE.parquet, several into a folder.
     """
     from gridtune.core.system import get_system
     from gridtune.core.user_code.plugins import load_plugins
     from gridtune.sweep.execution.runner import run_cell
 
-    load_plugins(plugins)
+    load_plugins(plugin)
     simulated = get_system(system)
     if out is not None:
-        _check_out(out)
+        check_out(out)
     given, base = ({}, None) if file is None else _read_parameters(file, simulated)
-    cell = parse_parameters(simulated, parameters, given)
+    cell = _parse_parameters(simulated, parameters, given)
     done = run_cell(system, cell, seed=seed, tables=out is not None, base=base)
     # Told before the tables are written: the run may have taken hours, and a disk can be full.
     if as_json:
         print_json(_report(simulated, done))
     else:
         _print(simulated, done)
-    files = [] if out is None else _write_tables(done.outcome.tables, out)
+    files = [] if out is None else write_tables(done.outcome.tables, out)
     if track or tracking_uri is not None:
         tell_tracked(
             simulated,
@@ -181,7 +159,7 @@ def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path |
     return content, file.resolve().parent if base is None else Path(base)
 
 
-def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_parameters(system: System, arguments: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters from KEY=VALUE texts, each checked by itself, over those that are given already."""
     from gridtune.core.system import parameter_hint
     from gridtune.errors import SweepError
@@ -211,7 +189,7 @@ def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[
     return {**given, **parameters}
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path) -> None:
     """Refuse, before the cell is run, a place that no table can be written to."""
     from gridtune.errors import SweepError
     from gridtune.sweep.journal.disk import check_writable
@@ -227,7 +205,7 @@ def _is_file(out: Path) -> bool:
     return out.suffix == ".parquet"
 
 
-def _write_tables(tables: Mapping[str, pa.Table], out: Path) -> list[Path]:
+def write_tables(tables: Mapping[str, pa.Table], out: Path) -> list[Path]:
     """Write the tables; return the files.
 
     A file's name that was given for several of them is the folder's, without suffix.
@@ -310,153 +288,18 @@ def _listed(parts: list[str]) -> str:
     return ", ".join([*parts[:_SHOWN], *([f"… and {more:,} more"] if more > 0 else [])])
 
 
-#: Differences of a cell that are shown.
-_SHOWN_DIFFERENCES = 20
-
-
-@click.command()
-@click.argument("cell")
-@click.argument("folder", required=False, type=read_place, shell_complete=complete_sweeps)
-@click.option(
-    "--tracking-uri", help="The MLflow store of RUN_ID. [default: MLFLOW_TRACKING_URI, else mlflow.db here]"
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="Write the cell's tables (its schedule) as Parquet: FILE.parquet or a folder; with several cells a "
-    "folder with one for each.",
-)
-@click.option(
-    "--add-metric",
-    "metrics",
-    multiple=True,
-    metavar="METRIC",
-    help="Add a metric to all cells of the sweep in the folder CELL; may be repeated.",
-)
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    type=FILE,
-    help="With --add-metric: a Python file that defines the metric.",
-)
-@JSON
-def rerun(
-    cell: str,
-    folder: str | Path | None,
-    tracking_uri: str | None,
-    out: Path | None,
-    metrics: tuple[str, ...],
-    plugins: tuple[Path, ...],
-    as_json: bool,
+@command()
+def reproduce(
+    paper: str,
+    *,
+    quick: bool = True,
+    output: Path | None = None,
+    workers: int | None = None,
+    track: bool = False,
+    tracking_uri: str | None = None,
+    quiet: bool = False,
+    as_json: bool = False,
 ) -> None:
-    """Run a cell of a sweep again, and say whether every metric is the same number, to the last bit.
-
-    CELL is a cell's id, or a beginning of it that fits no other; the column `cell_id` of results.csv has
-    them. It is looked for in FOLDER (or at a URL), or in all sweeps in results/. CELL may also be the id of a
-    configuration's run in MLflow, whose cells are then all run again: that works on any machine that has
-    the log.
-
-    With --add-metric, CELL is a sweep's folder: its cells are run again and get the metric, under the ids
-    and with the values that they have. After a kill the same command goes on.
-
-    The exit code is 0 if everything is identical, and 1 otherwise.
-
-    \b
-    Examples:
-      gridtune results rerun 3f9c02 results/quickstart
-      gridtune results rerun results/quickstart --add-metric stretch_p99
-      gridtune results rerun results/quickstart --add-metric night_wait --plugin night.py
-      gridtune results rerun 3f9c02 --out schedule.parquet
-      gridtune results rerun 0f3b9c1e5d7a4b62a8c4e6f0123456ab --tracking-uri http://mlflow:5000
-    """
-    from gridtune.study.stored import add_metrics, find_cells, rerun_cells
-    from gridtune.sweep.journal.journal import sweep_folders
-
-    if plugins and not metrics:
-        raise click.UsageError("--plugin goes with --add-metric")
-    if metrics:
-        added = sum(1 for _ in add_metrics(Path(cell), metrics, plugins))
-        click.echo(f"{added:,} cells have {', '.join(metrics)} now; to rank by it:")
-        click.echo(shlex.join(["gridtune", "report", cell, "--objective", metrics[0]]))
-        return
-    if out is not None:
-        _check_out(out)
-    folders: list[str | Path] = [folder] if folder is not None else [*sweep_folders()]
-    facts, results = find_cells(cell, folders, tracking_uri=tracking_uri)
-    cells = []
-    for again in rerun_cells(facts, results, tables=out is not None):
-        cells.append(again)
-        if not as_json:
-            _print_again(again)
-        if out is not None and again.tables:
-            _write_tables(again.tables, out if len(results) == 1 else out / again.before.cell_id)
-    identical = all(again.identical for again in cells)
-    if as_json:
-        print_json({"identical": identical, "cells": [again.as_dict() for again in cells]})
-    if not identical:
-        sys.exit(EXIT_FAILED_CELLS)
-
-
-def _print_again(again: CellAgain) -> None:
-    from gridtune.report.labels import value_text
-
-    before = again.before
-    parameters = "  ".join(f"{name}={value_text(value)}" for name, value in before.parameters.items())
-    click.echo(f"cell {before.cell_id}  {before.workload}, {before.replicate}")
-    click.echo(f"  {parameters}  seed={before.seed}")
-    for change in again.changed:
-        click.echo(f"  another cell now: {change}")
-    if again.error is not None:
-        then = "it was done" if before.state == "done" else f"it was {before.state.replace('_', ' ')}, too"
-        click.echo(f"  failed ({then}): {again.error}")
-    elif before.state != "done":
-        click.echo(
-            f"  done now, in {again.seconds:.3g} s; it was {before.state.replace('_', ' ')}: {before.error}"
-        )
-    elif again.identical:
-        click.echo(f"  identical: {len(again.metrics)} metrics, in {again.seconds:.3g} s")
-    else:
-        differences = again.differences
-        click.echo(f"  {len(differences)} of {len(again.metrics)} metrics differ:")
-        for name, (old, new) in list(differences.items())[:_SHOWN_DIFFERENCES]:
-            click.echo(f"    {name}: {old!r} then, {new!r} now")
-        if len(differences) > _SHOWN_DIFFERENCES:
-            click.echo(f"    … and {len(differences) - _SHOWN_DIFFERENCES} more; --json lists all")
-
-
-def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from gridtune.study.reproduction import reproduction_names
-
-    return [name for name in reproduction_names() if name.startswith(incomplete)]
-
-
-@click.command()
-@click.argument("paper", metavar="PAPER", shell_complete=_complete_names)
-@click.option(
-    "--quick/--full",
-    default=True,
-    help="Parts of the experiments in minutes, or the whole experiments with the real logs. [default: quick]",
-)
-@click.option(
-    "--output",
-    "folder",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Where everything goes. [default: results/reproduce-PAPER-quick or -full]",
-)
-@WORKERS
-@click.option(
-    "--track", "tracking", is_flag=True, help="Keep the sweeps, the verdicts and the page in MLflow."
-)
-@click.option(
-    "--tracking-uri",
-    help="The MLflow store; implies --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]",
-)
-@QUIET
-@JSON
-def reproduce(paper: str, quick: bool, quiet: bool, as_json: bool, **options: Any) -> None:
     """Run the experiments of PAPER again, and say of each of its claims whether it holds here.
 
     PAPER is responsive, provisioning, dispatch, shutdown or batch_learning, or a reproduction of a
@@ -472,6 +315,15 @@ def reproduce(paper: str, quick: bool, quiet: bool, as_json: bool, **options: An
       gridtune reproduce shutdown
       gridtune reproduce provisioning --full --output results/singh2007
       gridtune reproduce dispatch --json
+
+    Parameters
+    ----------
+    quick
+        Run parts of the experiments in minutes (the default), or the whole with the real logs.
+    output
+        Folder of all files; by default results/reproduce-PAPER-quick or -full.
+    track
+        Keep the sweeps, the verdicts and the page in MLflow.
     """
     from gridtune.study.reproduction import reproduce as run_reproduction
 
@@ -479,9 +331,12 @@ def reproduce(paper: str, quick: bool, quiet: bool, as_json: bool, **options: An
     done = run_reproduction(
         paper,
         full=not quick,
+        folder=output,
+        workers=workers,
+        tracking=track,
+        tracking_uri=tracking_uri,
         output="quiet" if silent else "progress",
         say=(lambda _: None) if silent else click.echo,
-        **options,
     )
     if as_json:
         content = json.loads(done.verdicts.read_text(encoding="utf-8"))
@@ -504,3 +359,160 @@ def _print_verdicts(reproduced: Reproduced) -> None:
         holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
         table.add_row(str(claim.verdict), claim.text, f"{holds} of {len(claim.criteria)}")
     report_console().print(table)
+
+
+class _TrainCommand(SystemCommand):
+    """A command whose help goes on with the parameters of the training it is asked about."""
+
+    def help_of(self, name: str, options: Mapping[str, Any], *, everything: bool) -> str:
+        """Return the help of a system's training."""
+        from gridtune.tune.training import training_of
+
+        training = training_of(name, options.get("algorithm"))
+        usage = f"gridtune train {name} [KEY=VALUE]... [--seconds S] [--seed N] [--out DIR] [--json]"
+        return system_help(training, usage, everything=everything)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name the systems that have a training, with their algorithms."""
+        from gridtune.core.system import SYSTEMS
+
+        rows = [(name, ", ".join(system.trainings)) for name, system in SYSTEMS.items() if system.trainings]
+        with formatter.section("Systems and algorithms"):
+            formatter.write_dl(rows)
+
+
+@command(cls=_TrainCommand)
+def train(
+    system: str,
+    parameters: Sequence[str] = (),
+    *,
+    algorithm: str | None = None,
+    iterations: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    seeds: int | None = None,
+    device: Literal["cpu", "cuda"] | None = None,
+    out: Path | None = None,
+    resume: str | None = None,
+    address: str | None = None,
+    tracking: bool = True,
+    tracking_uri: str | None = None,
+    plugin: Sequence[Path] = (),
+    as_json: bool = False,
+) -> None:
+    """Train an agent for SYSTEM with parameters KEY=VALUE, by an algorithm of RLlib under Tune.
+
+    `gridtune train SYSTEM --help` lists the training's parameters. The folder gets a checkpoint that RLlib
+    loads, the best policy by held-out data, and the learning curve; MLflow shows the curve while the training
+    runs. The same command resumes where it was stopped, or with more iterations.
+
+    \b
+    Examples:
+      gridtune train shutdown --help
+      gridtune train shutdown trace=taurus_days --seconds 600 --out results/taurus
+      gridtune run shutdown trace=taurus_days subset=test policy=ppo checkpoint=results/taurus
+      gridtune train shutdown trace=taurus_days learning_rate=0.001 --iterations 160 --seeds 3
+
+    Parameters
+    ----------
+    algorithm
+        The algorithm; by default the first of the system.
+    iterations
+        Iterations of the algorithm, all together.
+    seconds
+        Time limit of this call.
+    seeds
+        Train with seeds 0 to N − 1, each in DIR/seed-K.
+    device
+        Device of the network; by default cpu.
+    out
+        Folder of the training, which the same command resumes; by default results/train-SYSTEM.
+    resume
+        Continue the training of this MLflow run from its last checkpoint.
+    """
+    from gridtune.core.user_code.plugins import load_plugins
+    from gridtune.errors import require_module
+
+    require_module("ray.rllib", user="training", extra="agents")
+    require_module("torch", user="training", extra="agents")
+    from gridtune.tune.training import train as train_system
+    from gridtune.tune.training import training_of
+
+    load_plugins(plugin)
+    training = training_of(system, algorithm)
+    asked = {"iterations": iterations, "device": device}
+    given = {name: value for name, value in asked.items() if value is not None}
+    watcher = _Watcher(quiet=as_json, objective=training.objective)
+    done = train_system(
+        training.name,
+        _parse_parameters(training, parameters, given),
+        directory=out or Path("results") / f"train-{training.name.replace('/', '-')}",
+        seeds=(seed,) if seeds is None else range(seeds),
+        seconds=seconds,
+        resume=resume,
+        address=address,
+        tracking=tracking,
+        tracking_uri=tracking_uri,
+        plugins=plugin,
+        watcher=watcher,
+    )
+    if as_json:
+        content = [trained.as_dict() for trained in done]
+        print_json(content[0] if seeds is None else content)
+        return
+    for trained in done:
+        _print_trained(trained, training.objective)
+
+
+def _print_trained(trained: Trained, objective: str) -> None:
+    """Print what came of a training, and how to play its policy."""
+    count, last = len(trained.curve), trained.curve[-1]
+    before = f", {trained.began} of them before" if trained.began else ""
+    click.echo(f"{trained.training}, seed {trained.seed}: {count} iterations{before}; in {trained.directory}")
+    if last.get(objective) is not None:
+        click.echo(f"  {objective} {last[objective]:,.6g} at the end")
+    if trained.policy is not None:
+        click.echo(f"  best policy: checkpoint={trained.directory}")
+    if trained.tracking is None:
+        return
+    if trained.tracking.unsent:
+        message = f"{len(trained.tracking.unsent)} items were not sent to {trained.tracking.shown_uri}"
+        click.echo(f"  {message}: {trained.tracking.fault}; the same command sends them", err=True)
+    else:
+        uri = trained.tracking.checkpoint(trained.policy.name) if trained.policy else ""
+        click.echo(f"  tracked in {trained.tracking.shown_uri}" + (f": checkpoint={uri}" if uri else ""))
+
+
+class _Watcher:
+    """Prints the progress of trainings, a line every few seconds.
+
+    Parameters
+    ----------
+    quiet
+        Print nothing.
+    objective
+        The metric that is shown.
+    """
+
+    def __init__(self, *, quiet: bool, objective: str) -> None:
+        self._quiet, self._objective = quiet, objective
+        self._began, self._next = time.monotonic(), 0.0
+        self._evaluated: dict[int, str] = {}
+
+    def stage(self, what: str) -> None:
+        """Print the present stage of the training."""
+        if not self._quiet:
+            click.echo(f"{what} …", err=True)
+
+    def point(self, seed: int, point: dict[str, Any]) -> None:
+        """Print an iteration: its mean return, and the last evaluation."""
+        number, value, returned = point["iteration"], point.get(self._objective), point.get("return_mean")
+        if value is not None:
+            self._evaluated[seed] = f", {self._objective} {value:,.5g} after {number}"
+        now = time.monotonic()
+        if self._quiet or now < self._next:
+            return
+        self._next = now + _LINE_SECONDS
+        shown = "" if returned is None else f", return {returned:,.5g}"
+        evaluated = self._evaluated.get(seed, "")
+        click.echo(f"seed {seed}: iteration {number}{shown}{evaluated}; {now - self._began:,.0f} s", err=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import FILE, JSON, PLUGINS, DefaultSystemCommand, track_options
+from gridtune.cli.parameters import DefaultSystemCommand, command
 from gridtune.cli.run import tell_tracked
 from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError
@@ -52,33 +52,19 @@ _GUESSED = {
 }
 
 
-@click.command(cls=DefaultSystemCommand)
-@click.argument("log")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The run's seed.")
-@click.option(
-    "--repeats",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="Repeat the run N times with submissions shaken, by 60 seconds or as --shake says, and print each "
-    "metric's interval.",
-)
-@track_options
-@PLUGINS
-@click.option("--out", type=FILE, help="Write the schedule: .parquet or .csv (Batsim, evalys).")
-@click.option("--plot", type=FILE, help="Draw use and queue length (.png, .svg, .pdf).")
-@click.option("--gantt", type=FILE, help="Draw who ran where (.png, .svg, .pdf).")
-@JSON
+@command(cls=DefaultSystemCommand)
 def simulate(
     log: str,
-    seed: int,
-    repeats: int | None,
-    track: bool,
-    tracking_uri: str | None,
-    plugins: tuple[Path, ...],
-    out: Path | None,
-    plot: Path | None,
-    gantt: Path | None,
-    as_json: bool,
+    *,
+    seed: int = 0,
+    repeats: int | None = None,
+    track: bool = False,
+    tracking_uri: str | None = None,
+    plugin: Sequence[Path] = (),
+    out: Path | None = None,
+    plot: Path | None = None,
+    gantt: Path | None = None,
+    as_json: bool = False,
     **options: Any,
 ) -> None:
     """Replay LOG on a machine and print how its jobs fared.
@@ -97,6 +83,18 @@ def simulate(
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
       gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
+
+    Parameters
+    ----------
+    repeats
+        Repeat the run N times with shaken submissions, by 60 seconds or as in --shake, and print the interval
+        of each metric.
+    out
+        File of the schedule: .parquet or .csv (Batsim, evalys).
+    plot
+        Figure of use and queue length (.png, .svg, .pdf).
+    gantt
+        Figure of the jobs on the processors (.png, .svg, .pdf).
     """
     from gridtune.core.cells import content_id
     from gridtune.core.system import default_system
@@ -104,10 +102,10 @@ def simulate(
     for option, path in {"out": out, "plot": plot, "gantt": gantt}.items():
         if path is not None:
             _check_file(option, path)
-    if plugins:
+    if plugin:
         from gridtune.core.user_code.plugins import load_plugins
 
-        load_plugins(plugins)
+        load_plugins(plugin)
     system = default_system()
     parameters = {"trace": log, **{name: value for name, value in options.items() if value is not None}}
     outcome, seconds, spreads = _run(system, parameters, seed, repeats)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.options import command
+from gridtune.cli.parameters import command
 from gridtune.cli.tables import new_table, print_json, print_lines, wide_console
 from gridtune.study import advice, fitting
 

@@ -17,26 +17,23 @@ from typing import TYPE_CHECKING
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import JSON, complete_sweeps, read_place
+from gridtune.cli.parameters import command, read_place
 from gridtune.cli.tables import new_table, print_json
 from gridtune.errors import TrackingError
-from gridtune.network import skip_proxy_for_this_machine
+from gridtune.storage import skip_proxy_for_this_machine
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gridtune.study.status import SweepStatus
 
-__all__ = ["check_port", "repair", "status", "ui"]
+__all__ = ["place_of", "status", "ui"]
 
 _WATCH_SECONDS = 2.0
 
 
-@click.command()
-@click.argument("sweep", required=False, metavar="[FOLDER|URL|SPACE]", shell_complete=complete_sweeps)
-@click.option("--watch", is_flag=True, help="Look again every few seconds until nothing runs.")
-@JSON
-def status(sweep: str | None, watch: bool, as_json: bool) -> None:
+@command()
+def status(sweep: str | None = None, *, watch: bool = False, as_json: bool = False) -> None:
     """Show the state of a sweep: cells done, failed and left, its driver, the best configuration so far.
 
     Give its folder, its URL, its search space or its name; without any, all sweeps in results/ are listed,
@@ -52,6 +49,11 @@ def status(sweep: str | None, watch: bool, as_json: bool) -> None:
       gridtune status search_spaces/quickstart.yaml --json
       gridtune status s3://bucket/my_space
       gridtune status results/my_space/shards
+
+    Parameters
+    ----------
+    watch
+        Look again every few seconds until nothing runs.
     """
     from gridtune.study.status import sweep_status
     from gridtune.sweep.journal.journal import RESULTS
@@ -59,7 +61,7 @@ def status(sweep: str | None, watch: bool, as_json: bool) -> None:
 
     if watch and as_json:
         raise click.UsageError("--watch and --json exclude each other.")
-    place = RESULTS if sweep is None else _place(sweep)
+    place = RESULTS if sweep is None else place_of(sweep)
     several = sweep is None or (not has_sweep(place) and bool(sweeps_in(place)))
 
     def look() -> list[SweepStatus]:
@@ -75,36 +77,7 @@ def status(sweep: str | None, watch: bool, as_json: bool) -> None:
         sys.exit(EXIT_FAILED_CELLS)
 
 
-@click.command()
-@click.argument("sweep", metavar="SWEEP", shell_complete=complete_sweeps)
-def repair(sweep: str) -> None:
-    """Set the broken lines of a sweep's journal aside, so that their cells are run again.
-
-    A line that a failing disk or a hand has altered stops the sweep that meets it. All such lines are moved
-    to `journal.faulty`, beside the journal, and each is named here with its cell.
-
-    \b
-    Examples:
-      gridtune results repair results/my_space
-    """
-    from gridtune.errors import SweepError
-    from gridtune.sweep.journal.journal import JOURNAL_NAME, repair_journal
-
-    place = _place(sweep)
-    if isinstance(place, str):
-        hint = "copy journal.jsonl here, repair the copy, and put it back"
-        raise SweepError("a journal at a URL is repaired in a copy", path=place, hint=hint)
-    faults, aside = repair_journal(place / JOURNAL_NAME)
-    for fault in faults:
-        click.echo(fault)
-    if faults:
-        lines = "line is" if len(faults) == 1 else "lines are"
-        click.echo(f"{len(faults):,} {lines} in {aside} now; the same sweep command runs their cells again")
-    else:
-        click.echo(f"{place / JOURNAL_NAME}: every line is as it was written; nothing is changed")
-
-
-def _place(text: str) -> str | Path:
+def place_of(text: str) -> str | Path:
     """Return the folder or URL of a sweep, of a search space or of a sweep's name in results/."""
     from gridtune.errors import SweepError
     from gridtune.registry import name_hint
@@ -262,16 +235,18 @@ _SETTINGS = {
 }
 
 
-@click.command()
-@click.argument("experiment", required=False, metavar="[SPACE]")
-@click.option("--tracking-uri", help="The store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=5000, show_default=True, type=click.IntRange(1, 65535), help="Port.")
-@click.option("--no-browser", is_flag=True, help="Print the address, open no browser.")
-def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, no_browser: bool) -> None:
+@command()
+def ui(
+    experiment: str | None = None,
+    *,
+    tracking_uri: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 5000,
+    no_browser: bool = False,
+) -> None:
     """Open the MLflow UI on the store that sweeps here are tracked in; end it with Ctrl-C.
 
-    It opens on the ranking of the latest sweep, or of the latest sweep of the search space named SPACE.
+    It opens on the ranking of the latest sweep, or of the latest sweep of the search space named EXPERIMENT.
 
     \b
     Examples:
@@ -280,6 +255,15 @@ def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, n
       gridtune ui --port 5001 --no-browser
       gridtune ui --tracking-uri sqlite:////data/project/mlflow.db
       gridtune ui --host 0.0.0.0      (for other computers: no password protects it)
+
+    Parameters
+    ----------
+    host
+        Address to listen on.
+    port
+        Port to listen on.
+    no_browser
+        Print the address, open no browser.
     """
     from gridtune.errors import without_secrets
     from gridtune.tracking.store import tracking_uri as resolve
@@ -328,7 +312,7 @@ def _command(uri: str, host: str, port: int) -> list[str]:
         raise TrackingError(
             there, path=database, hint="run a sweep here first, or say where the store is by --tracking-uri"
         )
-    check_port(host, port)
+    _check_port(host, port)
     artefacts = artifact_root(uri) or Path.cwd() / "mlartifacts"
     return [
         *(sys.executable, "-m", "mlflow", "server"),
@@ -341,7 +325,7 @@ def _command(uri: str, host: str, port: int) -> list[str]:
     ]
 
 
-def check_port(host: str, port: int) -> None:
+def _check_port(host: str, port: int) -> None:
     """Refuse a port that no server can listen on.
 
     Raises

@@ -1,4 +1,4 @@
-"""`gridtune sweep` and `gridtune results merge`: run a search space, estimate it, join its shards."""
+"""`gridtune init` and `gridtune sweep`: write a search space for a log; run or estimate one."""
 
 from __future__ import annotations
 
@@ -6,103 +6,192 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import (
-    JSON,
-    NO_TRACKING,
-    QUIET,
-    TRACKING_URI,
-    WORKERS,
-    complete_settings,
-    complete_spaces,
-    read_place,
-    read_settings,
-)
+from gridtune.cli.parameters import check_new, command, read_settings
 from gridtune.cli.tables import print_json
 
 if TYPE_CHECKING:
     from gridtune.core.cells import Cell, CellResult
+    from gridtune.core.system import SuggestedSpace, System
     from gridtune.study.run import Output
     from gridtune.sweep.space.plan import PlannedSpace
     from gridtune.sweep.space.schema import SearchSpace
+    from gridtune.workload.workload import Workload
 
-__all__ = ["merge", "sweep"]
+__all__ = ["init", "sweep"]
 
 #: States of cells that `--retry all` runs again.
 _RETRIED = frozenset({"failed", "timed_out", "lost"})
+#: Cells that a dry run shows.
+_SHOWN = 5
 
 
-@click.command()
-@click.argument(
-    "space", type=click.Path(path_type=Path), metavar="SPACE.yaml", shell_complete=complete_spaces
-)
-@click.option("--address", help="A running Ray cluster to join. [default: RAY_ADDRESS, else a local one]")
-@WORKERS
-@click.option(
-    "--executor",
-    type=click.Choice(["auto", "inline", "ray"]),
-    help="Where cells run: inline (in this process), ray (in workers), or auto: in this process while all of "
-    "them are a few seconds of work. [default: the space's, else auto]",
-)
-@TRACKING_URI
-@NO_TRACKING
-@click.option(
-    "--out",
-    "directory",
-    type=read_place,
-    metavar="FOLDER",
-    help="Where journal, tables and plots go: a folder, or a URL such as s3://bucket/run. "
-    "[default: results/NAME]",
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_settings,
-    help="Override a value of the space, or narrow a dimension to it; see above.",
-)
-@click.option("--objective", metavar="METRIC", help="Rank by this metric instead of the space's.")
-@click.option(
-    "--retry",
-    multiple=True,
-    type=click.Choice(["failed", "timed_out", "lost", "all"]),
-    help="Run cells again that ended so; may be given several times.",
-)
-@click.option("--retry-failed", is_flag=True, hidden=True, help="The same as --retry all.")
-@click.option(
-    "--shard",
-    metavar="K/N",
-    help="Run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N.",
-)
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Check the space, count its cells, those that are done and those that are missing; run nothing.",
-)
-@QUIET
-@JSON
+@command()
+def init(
+    log: str,
+    *,
+    processors: int | None = None,
+    system: str | None = None,
+    slurm: Path | None = None,
+    fit: Path | None = None,
+    name: str | None = None,
+    out: Path | None = None,
+    force: bool = False,
+) -> None:
+    """Write a search space for LOG, to be run as it is or to be edited.
+
+    LOG is a file or a name that `gridtune traces list` shows. Policies and replicates are chosen to suit it:
+    windows if it is long enough, rules that need walltimes only if it has some. If the log does not say how
+    large the machine is, that is asked for; where nobody can answer, give --processors.
+
+    \b
+    Examples:
+      gridtune init my_log.swf.gz
+      gridtune init my_log.swf.gz --processors 512 --out study.yaml
+      gridtune init kth-sp2 --system shutdown
+      gridtune init sacct.txt --slurm /etc/slurm --fit results/fit-sacct/fit.yaml
+
+    Parameters
+    ----------
+    system
+        The system to search; by default that of `gridtune simulate`.
+    slurm
+        Search the settings of the slurm.conf in this folder; the baseline is the present configuration.
+    fit
+        With --slurm: file of fitted settings, as `gridtune slurm fit` writes it.
+    name
+        Name of the study; by default that of the log.
+    out
+        The file; by default NAME.yaml, in search_spaces/ if there is such a folder.
+    """
+    from gridtune.core.remarks import doubts, remark_lines
+    from gridtune.core.system import default_system, get_system
+    from gridtune.sweep.journal.disk import check_writable
+    from gridtune.sweep.space.starter import space_name, starter_text
+
+    if slurm is not None and (system or processors):
+        raise click.UsageError("--slurm takes neither --system nor --processors: slurm.conf says both.")
+    if fit is not None and slurm is None:
+        raise click.UsageError("--fit goes with --slurm: it is how that cluster works.")
+    if slurm is not None:
+        from gridtune.slurm.effective import Effective
+        from gridtune.slurm.study import SYSTEM, suggest_study
+
+        works = Effective() if fit is None else Effective.read(fit)
+        system = SYSTEM
+    searched = default_system() if system is None else get_system(system)
+    name = name or space_name(log)
+    out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
+    check_new(out, force=force)
+    check_writable(out.parent)
+    workload = _read(log)
+    if slurm is None:
+        starter, size = _starter(searched, workload, processors)
+    else:
+        starter, size = suggest_study(slurm, workload, works), None
+    # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
+    given = Path(log).expanduser()
+    trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log
+    text = starter_text(searched, starter, workload, name=name, trace=trace, path=str(out))
+    cells, configurations = _checked(text, out, workload)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    made_of = f"{configurations} configurations with {cells // configurations} replicates each"
+    click.echo(f"{out}: {cells:,} cells, {made_of}, on {len(workload):,} jobs")
+    if size is not None:
+        notes = doubts(workload.contents, size, stated=workload.machine_processors is not None)
+        for line in remark_lines(notes):
+            click.echo(line, err=True)
+    click.echo(f"next: gridtune sweep {out}")
+
+
+def _read(log: str) -> Workload:
+    """Return the jobs of a log, or of a folder or an archive of logs that each hold a day."""
+    from gridtune.workload.catalogue import resolve_trace
+    from gridtune.workload.files import WorkloadReference, is_archive
+
+    file = resolve_trace(log)
+    return WorkloadReference(log, days=file.is_dir() or is_archive(file)).read()
+
+
+def _starter(system: System, workload: Workload, processors: int | None) -> tuple[SuggestedSpace, int | None]:
+    """Return what the system proposes, and the machine's size where it is known."""
+    from gridtune.errors import SweepError
+
+    size = processors or workload.machine_processors
+    starter = system.suggest_space(workload, size)
+    if starter is None:
+        raise SweepError(
+            f"the system {system.name} proposes no search space for a log",
+            hint=f"copy one of those that `gridtune list spaces {system.name}` shows",
+        )
+    if size is not None or not starter.needs_size:
+        return starter, size
+    size = _ask_for_size(workload)
+    asked = system.suggest_space(workload, size)
+    assert asked is not None
+    return asked, size
+
+
+def _ask_for_size(workload: Workload) -> int:
+    from gridtune.errors import SweepError
+
+    columns = (workload.columns.get(name) for name in ("requested_processors", "allocated_processors"))
+    widest = max(1, *(int(column.max()) for column in columns if column is not None and len(column)))
+    if not _someone_answers():
+        raise SweepError(
+            "the log does not say how large the machine is",
+            path=workload.source,
+            hint=f"give --processors N; the widest job has {widest:,}",
+        )
+    question = f"How many processors has the machine? (the log does not say; its widest job has {widest:,})"
+    return int(click.prompt(question, type=click.IntRange(min=widest), err=True))
+
+
+def _someone_answers() -> bool:
+    return sys.stdin.isatty()
+
+
+def _checked(text: str, out: Path, workload: Workload) -> tuple[int, int]:
+    """Return how many cells and configurations the text comes to, checked as before a sweep."""
+    from gridtune.errors import GridtuneError, SweepError
+    from gridtune.sweep.run import space_cells
+    from gridtune.sweep.space.schema import parse_space
+
+    space = parse_space(text, path=out)
+    try:
+        cells = space_cells(space)
+    except GridtuneError as fault:
+        # The file that the fault names is not there yet: it is the log that does not suit the system.
+        raise SweepError(fault.message, path=workload.source, hint=fault.hint) from None
+    return len(cells), len({cell.configuration_id for cell in cells})
+
+
+@command()
 def sweep(
     space: Path,
-    tracking_uri: str | None,
-    no_tracking: bool,
-    settings: tuple[str, ...],
-    objective: str | None,
-    retry: tuple[str, ...],
-    retry_failed: bool,
-    shard: str | None,
-    dry_run: bool,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+    executor: Literal["auto", "inline", "ray"] | None = None,
+    tracking: bool = True,
+    tracking_uri: str | None = None,
+    directory: str | Path | None = None,
+    settings: Sequence[str] = (),
+    objective: str | None = None,
+    retry: Sequence[Literal["failed", "timed_out", "lost", "all"]] = (),
+    shard: str | None = None,
+    dry_run: bool = False,
+    quiet: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Run the cells of a search space; rank the configurations, draw them, track them in MLflow.
 
@@ -129,6 +218,17 @@ def sweep(
       baseline.NAME, replicates.seeds, .windows, .shakes, .amount: get the value
 
     Every key of a search space is explained in docs/search_spaces.md.
+
+    Parameters
+    ----------
+    settings
+        Override a value of the space, or narrow a dimension to it; see above.
+    retry
+        Run cells again that ended so.
+    shard
+        K/N: run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N.
+    dry_run
+        Check the space, count its cells, those that are done and those that are missing; run nothing.
     """
     from gridtune.sweep.space.overriding import override
     from gridtune.sweep.space.plan import plan_space
@@ -136,14 +236,15 @@ def sweep(
     plan = plan_space(space)
     if settings or objective is not None:
         plan = override(plan, read_settings(settings, "--set"), objective=objective)
-    directory: str | Path | None = options["directory"]
-    again = _RETRIED if retry_failed or "all" in retry else frozenset(retry)
+    again = _RETRIED if "all" in retry else frozenset(retry)
     if dry_run:
         if shard is not None:
             raise click.UsageError("--dry-run counts the cells of the whole space: leave --shard out.")
-        _print_plan(plan, directory, retry=again, workers=options["workers"], as_json=as_json)
+        _print_plan(plan, directory, retry=again, workers=workers, as_json=as_json)
         return
-    options |= {"retry_failed": again, "output": "json" if as_json else "quiet" if quiet else "screen"}
+    options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
+    options |= {"directory": directory, "retry_failed": again}
+    options |= {"output": "json" if as_json else "quiet" if quiet else "screen"}
     if shard is not None:
         if tracking_uri is not None:
             raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune results merge.")
@@ -154,7 +255,7 @@ def sweep(
     began = time.monotonic()
     answer = None
     if not isinstance(directory, str):
-        answer = finished_answer(plan, directory, tracking=not no_tracking, uri=tracking_uri)
+        answer = finished_answer(plan, directory, tracking=tracking, uri=tracking_uri)
     if answer is not None:
         screen, content = answer
         if as_json:
@@ -164,8 +265,7 @@ def sweep(
         return
     from gridtune.study import run_sweep
 
-    options |= {"tracking": not no_tracking, "tracking_uri": tracking_uri}
-    study = run_sweep(plan, **options)
+    study = run_sweep(plan, tracking=tracking, tracking_uri=tracking_uri, **options)
     if as_json:
         print_json(study.as_dict())
     if not study.complete:
@@ -191,10 +291,6 @@ def _run_shard(plan: PlannedSpace, text: str, *, output: Output, **options: Any)
         sys.exit(EXIT_FAILED_CELLS)
 
 
-#: Cells that are shown.
-_SHOWN = 5
-
-
 def _print_plan(
     plan: PlannedSpace,
     folder: str | Path | None,
@@ -218,9 +314,9 @@ def _print_plan(
     as_json
         Print one JSON object.
     """
-    from gridtune.sweep import default_directory, read_journal
-    from gridtune.sweep.journal.journal import JOURNAL_NAME
+    from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
     from gridtune.sweep.remote.results import has_sweep, view_sweep
+    from gridtune.sweep.run import default_directory
 
     space = plan.space
     count = plan.count
@@ -337,67 +433,3 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
         values = len(space.dimensions[stopping.resource].grid or ())
         steps = f"for one after another of {values} values of {stopping.resource}"
     return f"{heading}, {steps}; most are stopped early"
-
-
-@click.command()
-@click.argument("folders", nargs=-1, required=True, type=read_place, metavar="FOLDER…")
-@click.option(
-    "--out",
-    "directory",
-    required=True,
-    type=read_place,
-    metavar="FOLDER",
-    help="The folder of the whole sweep, or a URL.",
-)
-@TRACKING_URI
-@NO_TRACKING
-@QUIET
-@JSON
-def merge(
-    folders: tuple[str | Path, ...],
-    directory: str | Path,
-    tracking_uri: str | None,
-    no_tracking: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    """Put the shards of a sweep together: one journal, and results, ranking and report of the whole.
-
-    FOLDER is a shard's, or one that shards are in; or the URL of either. The tables are those of the
-    undivided sweep. Shards and cells that are missing are named, and no report is made without them; two
-    different results of one cell are an error.
-
-    \b
-    Examples:
-      gridtune sweep my_space.yaml --shard 1/2
-      gridtune sweep my_space.yaml --shard 2/2
-      gridtune results merge results/my_space/shards --out results/my_space
-      gridtune results merge s3://bucket/my_space/shards --out s3://bucket/my_space
-    """
-    from gridtune.study.run import merge_shards
-
-    merged = merge_shards(
-        folders,
-        directory,
-        tracking=not no_tracking,
-        tracking_uri=tracking_uri,
-        output="json" if as_json else "quiet" if quiet else "screen",
-    )
-    if merged.study is not None:
-        if as_json:
-            print_json(merged.study.as_dict())
-        sys.exit(0 if merged.study.complete else EXIT_FAILED_CELLS)
-    if as_json:
-        print_json({"cells": merged.cells, "missing": merged.missing, "shards": merged.shards})
-    shards = ""
-    if merged.shards:
-        shards = (
-            f", those of shard{'s' if len(merged.shards) > 1 else ''} {', '.join(merged.shards)} among them"
-        )
-    click.echo(
-        f"{merged.missing:,} of {merged.cells:,} cells are missing{shards}; the rest is in {directory}\n"
-        f"  `gridtune sweep {merged.source or 'SPACE'} --out {directory}` runs what is missing here,\n"
-        "  or merge again with the other folders",
-        err=True,
-    )
-    sys.exit(EXIT_FAILED_CELLS)

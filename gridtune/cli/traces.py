@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 import warnings
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import FILE, JSON, check_new
-from gridtune.cli.tables import catalogue_tables, print_json, print_tables, statistics_tables, workflow_tables
+from gridtune.cli.parameters import check_new, command
+from gridtune.cli.tables import new_table, print_json, print_tables
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from gridtune.workload.catalogue import CatalogueEntry
+    from gridtune.workload.describe import WorkloadStatistics
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
@@ -39,9 +44,8 @@ def traces() -> None:
     """
 
 
-@traces.command("list")
-@JSON
-def list_traces(as_json: bool) -> None:
+@command(group=traces, name="list")
+def list_traces(*, as_json: bool = False) -> None:
     """List bundled traces, public logs, generators and formats.
 
     The column "here" says whether a public log is on this machine: in the cache, or in the folder that
@@ -61,22 +65,17 @@ def list_traces(as_json: bool) -> None:
     if as_json:
         print_json(listing, indent=2)
         return
-    print_tables(catalogue_tables(listing))
+    print_tables(_catalogue_tables(listing))
 
 
-_FORMAT = click.option("--format", "format_name", help="What the file is, such as sacct, pbs or csv.")
-
-
-@traces.command()
-@click.argument("trace")
-@_FORMAT
-@click.option(
-    "--processors", type=click.IntRange(1), help="The machine's size, if the log's is missing or wrong."
-)
-@click.option("--plot", type=FILE, help="Draw a page of plots: .png, .svg, .pdf.")
-@JSON
+@command(group=traces)
 def describe(
-    trace: str, format_name: str | None, processors: int | None, plot: Path | None, as_json: bool
+    trace: str,
+    *,
+    format_name: str | None = None,
+    processors: int | None = None,
+    plot: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Describe a TRACE: sizes, times, load, arrivals, users, and what is missing.
 
@@ -88,6 +87,11 @@ def describe(
       gridtune traces describe kth-sp2
       gridtune traces describe logs/mine.swf.gz --processors 512 --plot mine.png
       gridtune traces describe Montage_100.dax.xml.gz
+
+    Parameters
+    ----------
+    plot
+        Draw a page of plots: .png, .svg, .pdf.
     """
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
@@ -107,17 +111,13 @@ def describe(
     if as_json:
         print_json(dataclasses.asdict(statistics), indent=2)
         return
-    print_tables(statistics_tables(statistics))
+    print_tables(_statistics_tables(statistics))
     if plot is not None:
         click.echo(f"plots: {plot}")
 
 
-@traces.command()
-@click.argument("source")
-@click.argument("target", type=FILE)
-@_FORMAT
-@click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
-def convert(source: str, target: Path, format_name: str | None, force: bool) -> None:
+@command(group=traces)
+def convert(source: str, target: Path, *, format_name: str | None = None, force: bool = False) -> None:
     """Write the SOURCE trace to TARGET in the format of its suffix.
 
     `gridtune traces list` shows the formats and their suffixes; .gz or .xz may follow. The jobs stay as they
@@ -136,13 +136,15 @@ def convert(source: str, target: Path, format_name: str | None, force: bool) -> 
     click.echo(f"{target}: {len(workload):,} jobs")
 
 
-@traces.command()
-@click.argument("name")
-@click.argument("target", type=FILE, required=False)
-@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--show", is_flag=True, help="Explain the generator and its parameters, and exit.")
-@click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
-def generate(name: str, target: Path | None, parameters: tuple[str, ...], show: bool, force: bool) -> None:
+@command(group=traces)
+def generate(
+    name: str,
+    target: Path | None = None,
+    parameters: Sequence[str] = (),
+    *,
+    show: bool = False,
+    force: bool = False,
+) -> None:
     """Generate a synthetic workload with the generator NAME and write it to TARGET.
 
     jobs=N and seed=N set its length and its seed (10000 and 1 by default); the same values give the same
@@ -153,6 +155,11 @@ def generate(name: str, target: Path | None, parameters: tuple[str, ...], show: 
       gridtune traces generate lublin --show
       gridtune traces generate lublin my.swf.gz jobs=20000 seed=7 processors=512 load=0.9
       gridtune traces generate poisson mm1.swf jobs=100000 processors=1 load=0.7
+
+    Parameters
+    ----------
+    show
+        Explain the generator and its parameters, and exit.
     """
     from gridtune.workload.generators import GENERATORS, generate_workload, parse_parameters
 
@@ -173,12 +180,10 @@ def generate(name: str, target: Path | None, parameters: tuple[str, ...], show: 
     click.echo(f"{target}: {len(workload):,} jobs, content {workload.checksum[:16]}")
 
 
-@traces.command()
-@click.argument("name")
-@click.option("--mirror", help="A folder or URL that holds the file, instead of where it is published.")
-@click.option("--sha256", help="The expected checksum, where the catalogue has none.")
-@click.option("--unverified", is_flag=True, help="Accept a log that the catalogue has no checksum for.")
-def fetch(name: str, mirror: str | None, sha256: str | None, unverified: bool) -> None:
+@command(group=traces)
+def fetch(
+    name: str, *, mirror: str | None = None, sha256: str | None = None, unverified: bool = False
+) -> None:
     """Download the public log NAME into the cache and check its SHA-256.
 
     The cache is $GRIDTUNE_CACHE_DIR, else gridtune/traces in your cache folder.
@@ -188,6 +193,15 @@ def fetch(name: str, mirror: str | None, sha256: str | None, unverified: bool) -
       gridtune traces fetch kth-sp2
       gridtune traces fetch ctc-sp2-reconstructed --mirror ~/logs
       gridtune traces fetch sdsc-sp2 --unverified
+
+    Parameters
+    ----------
+    mirror
+        Folder or URL of the file, instead of the place where it is published.
+    sha256
+        The expected checksum, if the catalogue has none.
+    unverified
+        Accept a log without a checksum in the catalogue.
     """
     from gridtune.workload.catalogue import ARCHIVE_CITATION, file_checksum, find_log
     from gridtune.workload.catalogue import fetch as fetch_log
@@ -212,7 +226,7 @@ def _describe_workflow(path: Path, as_json: bool) -> None:
     if as_json:
         print_json(description, indent=2)
         return
-    print_tables(workflow_tables(description))
+    print_tables(_workflow_tables(description))
 
 
 def _read(trace: str, format_name: str | None) -> Workload:
@@ -234,36 +248,22 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
     return {**dataclasses.asdict(entry), "path": path}
 
 
-@traces.command("import")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.argument("target", type=FILE)
-@click.option("--format", "format_name", help="What SOURCE is, such as sacct, pbs or csv, if nothing tells.")
-@click.option("--columns", help="What a table's columns are, such as submit=Submitted,processors=Cores.")
-@click.option("--timezone", help="The zone of SOURCE's times, such as Europe/Berlin.  [default: UTC]")
-@click.option("--processors", type=click.IntRange(1), help="The machine's size.")
-@click.option(
-    "--requested",
-    is_flag=True,
-    help="Take the processors that jobs asked for.  [default: those they got, where they are known]",
-)
-@click.option(
-    "--slurm-conf",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The slurm.conf of the machine: gives its size and that of each partition.",
-)
-@click.option(
-    "--gres-conf",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The machine's gres.conf: how many GPUs its nodes have.  [default: that beside slurm.conf]",
-)
-@click.option(
-    "--accounts",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="What `sacctmgr dump` wrote: accounts, users and shares are kept in TARGET's header.",
-)
-@click.option("--anonymise", is_flag=True, help="Take out who was who.")
-@click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
-def _import(sources: tuple[str, ...], target: Path, format_name: str | None, **options: Any) -> None:
+@command(group=traces, name="import")
+def _import(
+    sources: Sequence[str],
+    target: Path,
+    *,
+    format_name: str | None = None,
+    columns: str | None = None,
+    timezone: str | None = None,
+    processors: int | None = None,
+    requested: bool = False,
+    slurm_conf: Path | None = None,
+    gres_conf: Path | None = None,
+    accounts: Path | None = None,
+    anonymise: bool = False,
+    force: bool = False,
+) -> None:
     """Read the records of a resource manager and write TARGET, which every command reads.
 
     SOURCE is the output of Slurm's "sacct --allusers --parsable2 --format=ALL" (or fewer columns, or --json),
@@ -276,23 +276,41 @@ def _import(sources: tuple[str, ...], target: Path, format_name: str | None, **o
       gridtune traces import sacct.txt cluster.parquet --slurm-conf slurm.conf --timezone Europe/Paris
       gridtune traces import jobs.csv cluster.parquet --columns submit=Submitted,processors=Cores
       gridtune traces import "accounting/202405*" may.parquet --format pbs --processors 4096 --anonymise
+
+    Parameters
+    ----------
+    columns
+        Meaning of a table's columns, such as submit=Submitted,processors=Cores.
+    timezone
+        The zone of SOURCE's times, such as Europe/Berlin; by default UTC.
+    requested
+        Read the requested processors; by default the allocated ones, where they are known.
+    slurm_conf
+        The slurm.conf of the machine: gives its size and that of each partition.
+    gres_conf
+        The gres.conf of the machine, for the GPUs of its nodes; by default that beside slurm.conf.
+    accounts
+        Output of `sacctmgr dump`: accounts, users and shares are kept in TARGET's header.
+    anonymise
+        Remove names of users and groups.
     """
     from gridtune.workload import write_workload
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.cleaning import anonymised
     from gridtune.workload.files import read_dumps
 
-    check_new(target, force=options["force"])
-    given = {name: options[name] for name in ("columns", "timezone", "requested") if options[name]}
+    check_new(target, force=force)
+    given = {"columns": columns, "timezone": timezone, "requested": requested}
+    given = {name: value for name, value in given.items() if value}
     files = [resolve_trace(name) for source in sources for name in _matching(source)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        workload = read_dumps(files, format=format_name, **given)
-        workload = _with_machine(workload, options["slurm_conf"], options["gres_conf"])
-        if options["processors"] is not None:
-            workload = replace(workload, machine_processors=options["processors"])
-        workload = _with_accounts(workload, options["accounts"])
-        if options["anonymise"]:
+        workload: Workload = read_dumps(files, format=format_name, **given)  # type: ignore[arg-type]
+        workload = _with_machine(workload, slurm_conf, gres_conf)
+        if processors is not None:
+            workload = replace(workload, machine_processors=processors)
+        workload = _with_accounts(workload, accounts)
+        if anonymise:
             workload = anonymised(workload)
         write_workload(workload, target)
     _print_report(workload, target, [str(warning.message) for warning in caught])
@@ -371,3 +389,132 @@ def _print_report(workload: Workload, target: Path, troubles: list[str]) -> None
         click.echo("  note: no job has a walltime: orders and backfilling cannot tell jobs apart")
     for trouble in troubles:
         click.echo(f"  warning: {trouble}", err=True)
+
+
+def _facts_table(title: str, facts: Mapping[str, str]) -> Table:
+    """Return a table without a head that has a name and a text in each row."""
+    table = new_table(title, "", "", rows=facts.items())
+    table.show_header = False
+    return table
+
+
+def _catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
+    """Return tables of the bundled traces, the public logs, the generators and the formats."""
+    logs = []
+    for log in listing["logs"]:
+        if log["path"]:
+            here = "yes"
+        elif log["url"] is None:
+            here = "no: --mirror"
+        else:
+            here = "no" if log["sha256"] else "no: unverified"
+        what = f"{log['title']}\n[dim]{log['caveat']}[/dim]"
+        logs.append((log["name"], f"{log['jobs']:,}", f"{log['processors']:,}", here, what))
+    formats = [(name, values["suffix"], values["summary"]) for name, values in listing["formats"].items()]
+    return [
+        new_table("Bundled traces", "name", "file", rows=listing["bundled"].items()),
+        new_table(
+            "Public logs: gridtune traces fetch NAME",
+            *("name", "jobs", "processors", "here", "what"),
+            right=("jobs", "processors"),
+            rows=logs,
+        ),
+        new_table(
+            "Generators: gridtune traces generate NAME --show",
+            *("name", "what"),
+            rows=listing["generators"].items(),
+        ),
+        new_table("Formats", "name", "suffix", "holds", rows=formats),
+    ]
+
+
+def _statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
+    """Return tables of a workload's figures, spreads and gaps."""
+    return [_figures(statistics), _spreads(statistics), _hours(statistics)]
+
+
+def _figures(statistics: WorkloadStatistics) -> Table:
+    machine = "unknown" if statistics.processors is None else f"{statistics.processors:,} processors"
+    rows = {
+        "jobs": f"{statistics.jobs:,}",
+        "users, groups": f"{_count(statistics.users)}, {_count(statistics.groups)}",
+        "queues, partitions": f"{_count(statistics.queues)}, {_count(statistics.partitions)}",
+        "machine": machine,
+        "submissions": f"{statistics.first_submit or '?'} to {statistics.last_submit or '?'}",
+        "span": f"{statistics.span_seconds / 86_400:,.1f} days",
+        "work": f"{statistics.area_processor_seconds / 3600:,.0f} processor-hours",
+        "offered load": _number(statistics.offered_load, 3),
+        "recorded utilisation": _number(statistics.recorded_utilisation, 3),
+        "serial jobs": _percent(statistics.serial_share),
+        "sizes 2, 4, 8, …": _percent(statistics.power_of_two_share),
+        "at their limit": _percent(statistics.at_limit_share),
+        "of the busiest user": _percent(statistics.busiest_user_share),
+        "to be cleaned": f"{statistics.zero_run_time:,} with run time 0, "
+        f"{statistics.wider_than_machine:,} wider than the machine, {statistics.unsorted:,} out of order",
+        "missing": ", ".join(
+            f"{field} ({'all' if count == statistics.jobs else f'{count:,}'})"
+            for field, count in statistics.unknown.items()
+        )
+        or "nothing",
+        "content": statistics.checksum,
+    }
+    return _facts_table(statistics.name, rows)
+
+
+def _spreads(statistics: WorkloadStatistics) -> Table:
+    columns = ("mean", "min", "10 %", "25 %", "median", "75 %", "90 %", "99 %", "max")
+    table = new_table("Spread over the jobs", "", "jobs", *columns, right=("jobs", *columns))
+    rows = (
+        ("run time, s", statistics.run_time, 0),
+        ("requested time, s", statistics.requested_time, 0),
+        ("run / requested time", statistics.estimate_accuracy, 3),
+        ("processors", statistics.size, 0),
+        ("between submissions, s", statistics.inter_arrival, 0),
+        ("recorded wait, s", statistics.wait_time, 0),
+    )
+    for name, spread, digits in rows:
+        count, mean, *values = astuple(spread)
+        numbers = (_number(mean, max(digits, 1)), *(_number(value, digits) for value in values))
+        table.add_row(name, *((f"{count:,}", *numbers) if count else ("none",)))
+    return table
+
+
+def _hours(statistics: WorkloadStatistics) -> Table:
+    table = new_table(f"Submissions by hour ({statistics.clock})", "hour", "share", "", right=("share",))
+    most = max(statistics.arrivals_by_hour)
+    for hour, share in enumerate(statistics.arrivals_by_hour):
+        table.add_row(f"{hour:02d}", f"{100 * share:.1f} %", "█" * round(40 * share / most))
+    return table
+
+
+def _workflow_tables(description: Mapping[str, Any]) -> list[Table]:
+    """Return tables of a workflow's figures and of its kinds of tasks."""
+    levels = ", ".join(f"{tasks:,}" for tasks in description["levels"])
+    rows = {
+        "tasks, edges": f"{description['tasks']:,}, {description['edges']:,}",
+        "levels": f"{len(description['levels'])}: {levels} tasks",
+        "work": f"{description['work_processor_seconds'] / 3600:,.1f} processor-hours",
+        "longest path": f"{description['critical_path_seconds']:,.1f} s",
+        "widest task": f"{description['widest_task']:,} processors",
+        "sent between tasks": f"{description['bytes_sent'] / 1e9:,.3f} GB",
+        "to be cleaned": ", ".join(f"{count:,} by {rule}" for rule, count in description["cleaning"].items()),
+        "content": description["content"],
+    }
+    columns = ("tasks", "processors", "mean, s", "least, s", "most, s")
+    kinds = new_table("Kinds of tasks", "kind", *columns, right=columns)
+    for kind in description["kinds"]:
+        times = [_number(kind["run_time"][name], 1) for name in ("mean", "least", "most")]
+        kinds.add_row(kind["kind"], f"{kind['tasks']:,}", f"{kind['processors']:,}", *times)
+    return [_facts_table(description["name"], rows), kinds]
+
+
+def _count(count: int) -> str:
+    return f"{count:,}" if count else "unknown"
+
+
+def _number(value: float, digits: int) -> str:
+    return "unknown" if math.isnan(value) else f"{value:,.{digits}f}"
+
+
+def _percent(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{100 * value:.1f} %"

@@ -19,7 +19,8 @@ Four things numba does not do by itself:
   inlined (`inline="always"`).
 - It names each compiled function by its number in the process that compiles it, so machine code of two
   processes can hold two functions of one name. Loaded together, both are the one loaded first: `np.argsort`
-  of 16 numbers used the comparison of `array.sort` and returned them unsorted. Numbers are random here.
+  of 16 numbers used the comparison of `array.sort` and returned them unsorted. Numbers are random here:
+  `_adapt_numba` has all that changes numba for the whole process.
 """
 
 from __future__ import annotations
@@ -63,10 +64,8 @@ __all__ = [
     "handles_within",
     "kernel",
     "record_at",
-    "record_of",
     "reference",
     "section",
-    "source_stamp",
     "telling_of_compilation",
 ]
 
@@ -75,12 +74,8 @@ __all__ = [
 _FORMAT = 3
 
 
-# Each from the operating system, so that a forked process does not repeat its parent's.
-FunctionIdentity._unique_ids = iter(lambda: secrets.randbits(63), None)
-
-
 @cache
-def source_stamp(module: str) -> str:
+def _source_stamp(module: str) -> str:
     """Return a digest of the sources of a module and of all it imports from its own package and gridtune.
 
     Imports that are indented do not count: they run later or for type checkers, and no kernel needs them.
@@ -121,8 +116,18 @@ class _PluginLocator(UserWideCacheLocator):
         return ""
 
 
-# It also serves functions that a plug-in lets numba cache by itself.
-CacheImpl._locator_classes.insert(0, _PluginLocator)
+def _adapt_numba() -> None:
+    """Change numba in this process: random names of functions, and a place for machine code of plug-ins.
+
+    Neither fits into our kernels alone. Their machine code holds copies of numba's own helpers, and another
+    caller in the process may have named these before. A plug-in's `@njit(cache=True)` is cached by numba.
+    """
+    # Each from the operating system, so that a forked process does not repeat its parent's.
+    FunctionIdentity._unique_ids = iter(lambda: secrets.randbits(63), None)
+    CacheImpl._locator_classes.insert(0, _PluginLocator)
+
+
+_adapt_numba()
 
 
 def _caches(dispatcher: Any) -> bool:
@@ -242,7 +247,7 @@ def kernel(
     def compile_with_cache(function: Callable[..., Any]) -> Any:
         dispatcher = _Kernel(function, options, apart)
         if _caches(dispatcher) and module_source(function.__module__) is not None:
-            stamp = (_FORMAT, source_stamp(function.__module__))
+            stamp = (_FORMAT, _source_stamp(function.__module__))
             index = dispatcher._cache._cache_file
             index._source_stamp = stamp
             # Compared before the rest of an index is read: an old one may name classes that are gone.
@@ -292,7 +297,7 @@ def callback(signature: Any, function: Callable[..., Any], content: Hashable | N
     all that it takes from elsewhere, such as the bytecode of a user's function; None if that cannot be told,
     and nothing is kept.
     """
-    stamp = source_stamp(function.__module__)
+    stamp = _source_stamp(function.__module__)
     checksum = hashlib.sha256(repr((_FORMAT, stamp, function.__qualname__, content)).encode()).hexdigest()
     compiled = _Callback(function, signature, checksum)
     if content is not None:
@@ -433,7 +438,7 @@ def reference(typing_context: Any, value: Any) -> Any:
 
 @intrinsic
 def dereference(typing_context: Any, pointer: Any) -> Any:
-    """Return the value that a `reference` points to; what is not used of it is not read."""
+    """Return the value that a `reference` points to; its unused parts are not read."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(arguments[0])
@@ -482,7 +487,7 @@ def _checked_section(array, start, length):
 
 
 @intrinsic
-def record_of(typing_context: Any, pointer: Any) -> Any:
+def _record_of(typing_context: Any, pointer: Any) -> Any:
     """Return the record that a pointer points to, such as a bare column of one: a reference, no copy."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -493,14 +498,14 @@ def record_of(typing_context: Any, pointer: Any) -> Any:
 
 @kernel(inline="always")
 def _bare_record(column, place):
-    return record_of(_shifted(address(column), place))
+    return _record_of(_shifted(address(column), place))
 
 
 @kernel(inline="always")
 def _checked_record(column, place):
     if not 0 <= place < column.size:
         raise IndexError("index is out of bounds")
-    return record_of(_shifted(column.data, place))
+    return _record_of(_shifted(column.data, place))
 
 
 #: Return the record at a place of a bare column of records.
@@ -561,7 +566,7 @@ def _dtype_of(array_type: Any) -> np.dtype[Any]:
 
 @intrinsic
 def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first: Any) -> Any:
-    """Return a NamedTuple: of the values, then of bare columns, whose handles stand from `first` on.
+    """Return a NamedTuple: of the values, then of bare columns with the handles from `first` on.
 
     The annotations of the class say what its columns hold: int64 of an `IntArray`.
     """

@@ -1,48 +1,80 @@
-"""Experiments of a publication that a system can run again, and its claims.
+"""Publications as data: published numbers, experiments, claims, tables, figures and deviations.
 
-A `Reproduction` is data. `gridtune reproduce` runs its experiments, reads our numbers from their results,
-holds them against the published ones and says of each claim whether it was reproduced.
+Each publication is a YAML file of a system, which `read_reproduction` checks. `gridtune reproduce` runs its
+experiments, compares our numbers with the published ones and reaches a verdict on each claim.
+
+A list item with `for: {name: [values]}` stands for one item per value, or per combination of values. In its
+texts `{name}` is replaced by the value; a text that is nothing else becomes the value itself, of any type.
+With `each`, the items are those below it. `values` at the top gives names to the whole file.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import Any, Literal
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field
+from functools import cache
+from itertools import product, zip_longest
+from pathlib import Path
+from string import Formatter
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from gridtune.errors import SweepError
 
 __all__ = [
     "Claim",
     "Criterion",
     "Deviation",
     "Experiment",
-    "GeneratedLog",
     "Log",
+    "Panel",
     "PaperFigure",
     "PaperTable",
     "PublishedFigure",
     "Reading",
     "Recorded",
-    "Relation",
     "Reproduction",
+    "Series",
     "TableRow",
+    "read_reproduction",
 ]
 
-#: What a number is: one configuration's, or its comparison with another on the same replicates.
-Relation = Literal["value", "difference", "ratio", "change"]
+_STRICT = ConfigDict(extra="forbid")
+#: Makes one published number of several.
+_STATISTICS: dict[str, Callable[..., float]] = {
+    "mean": statistics.mean,
+    "median": statistics.median,
+    "min": min,
+}
 
 
-@dataclass(frozen=True)
+def _merged(parts: Any) -> Any:
+    """Return mappings that are listed as one; later ones win."""
+    if not isinstance(parts, list):
+        return parts
+    return {name: value for part in parts for name, value in part.items()}
+
+
+#: Parameters and their values; a file may list several mappings, which are merged.
+_Selection = Annotated[Mapping[str, Any], BeforeValidator(_merged)]
+
+
+@dataclass(frozen=True, config=_STRICT)
 class PublishedFigure:
-    """A number that a publication reports, to be held against ours.
+    """A number that a publication reports.
 
     Attributes
     ----------
     source
         Where it is printed: the publication, with table, figure or equation.
     quantity
-        What was measured, in words.
+        The measured quantity, in words.
     value
         The number, in `unit`.
     unit
@@ -55,44 +87,24 @@ class PublishedFigure:
     unit: str
 
 
-@dataclass(frozen=True)
-class GeneratedLog:
-    """A log that a registered generator makes, as `generate_workload` does.
-
-    Attributes
-    ----------
-    generator
-        Its name.
-    jobs, seed
-        How many jobs, and the seed.
-    parameters
-        The model's own.
-    """
-
-    generator: str
-    jobs: int
-    seed: int
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Log:
-    """A log of an experiment, and what stands in for it where it is not on the machine.
+    """A log of an experiment.
 
     Attributes
     ----------
     real
-        The log's name or file name: what `--full` needs.
+        The log's name or file name: `--full` needs it.
     stand_in
-        What `--quick` reads where there is no such log: a trace that comes with gridtune, or one to generate;
-        None where `--quick` does without.
+        The log that `--quick` reads if the real one is missing: a trace that comes with gridtune, or the
+        arguments of `generate_workload`; None if nothing stands in.
     """
 
     real: str
-    stand_in: str | GeneratedLog | None = None
+    stand_in: str | Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Experiment:
     """A search space that a reproduction runs.
 
@@ -101,9 +113,9 @@ class Experiment:
     space
         The space, as `gridtune sweep` takes it.
     settings
-        What of it the reproduction needs, as `gridtune sweep --set` takes it: name to values.
+        The part of it that the reproduction needs, as `gridtune sweep --set` takes it: name to values.
     quick
-        What `--quick` narrows it to, likewise; None where `--quick` leaves the experiment out.
+        The part that `--quick` runs, likewise; None if `--quick` leaves the experiment out.
     logs
         Traces that the space names, to the logs that are read.
     """
@@ -114,7 +126,7 @@ class Experiment:
     logs: Mapping[str, Log] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Reading:
     """Reading of one of our numbers from an experiment's results: a mean over replicates.
 
@@ -128,14 +140,14 @@ class Reading:
         Parameters of the one configuration; None for a parameter that is not set. `workload` is the label of
         the workload: without it, the replicates of all workloads count.
     against
-        What is different for the configuration it is compared with.
+        Parameters that differ in the configuration it is compared with.
     relation
         "value": the metric's mean. "difference", "ratio", "change" (%): of the mean to that of `against`, on
         the same replicates.
     reference
         The metric that it is compared with, if that is another.
     factor
-        What the number is multiplied by, to have the published unit.
+        Factor from the metric's unit to the published one.
     part
         Where the metric and the reference are notes that list a number for each batch or the like: the mean
         of those from the first place to before the second (None: to the end) is read.
@@ -143,15 +155,15 @@ class Reading:
 
     experiment: str
     metric: str
-    where: Mapping[str, Any]
-    against: Mapping[str, Any] = field(default_factory=dict)
-    relation: Relation = "value"
+    where: _Selection
+    against: _Selection = field(default_factory=dict)
+    relation: Literal["value", "difference", "ratio", "change"] = "value"
     reference: str = ""
     factor: float = 1.0
     part: tuple[int, int | None] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Recorded:
     """One of our numbers from an earlier run, too long or of another kind to be run again with the rest.
 
@@ -160,7 +172,7 @@ class Recorded:
     value, low, high
         The number, with its 95 % interval where it has one.
     command
-        What made it.
+        The command that made it.
     """
 
     value: float
@@ -169,20 +181,20 @@ class Recorded:
     high: float = math.nan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Criterion:
     """Criterion of a claim: one of our numbers is near the published one, or within limits.
 
     Attributes
     ----------
     text
-        What the number is.
+        Name of the number, in words.
     ours
         Where it comes from.
     published
-        The published number: the name of one of the system's figures, or the number where the text states it.
+        The published number.
     within
-        How far ours may be from the published one, as a part of it.
+        Largest distance of ours from the published one, as a part of it.
     at_least, at_most
         Limits instead. Ours holds if its whole 95 % interval does.
     unit
@@ -191,7 +203,7 @@ class Criterion:
 
     text: str
     ours: Reading | Recorded
-    published: str | float | None = None
+    published: float | None = None
     within: float | None = None
     at_least: float | None = None
     at_most: float | None = None
@@ -205,9 +217,9 @@ class Criterion:
             raise ValueError(f"{self.text!r} needs a published number to be near to")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Claim:
-    """Something that a publication says, and how to see whether it holds here.
+    """A statement of a publication, with the criteria by which it holds here.
 
     Attributes
     ----------
@@ -216,9 +228,9 @@ class Claim:
     source
         Where it stands in the publication.
     criteria
-        What must hold. All of them: reproduced; some: partly; none, and some surely not: not reproduced.
+        All hold: reproduced; some: partly; none, and some surely fail: not reproduced.
     remark
-        What a reader must know besides; no numbers, for those are measured.
+        Explanation for a reader; no numbers, for those are measured.
     """
 
     text: str
@@ -227,7 +239,7 @@ class Claim:
     remark: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class TableRow:
     """A row of a published table, or one of ours beside it (without published numbers).
 
@@ -236,34 +248,26 @@ class TableRow:
     label
         Its head.
     cells
-        By column the published number and ours, either of them None where there is none. The published one is
-        the name of one of the system's published figures, or a number made of several.
+        By column the published number and ours, either of them None where there is none.
     """
 
     label: str
-    cells: Sequence[tuple[str | float | None, Reading | Recorded | None]]
-
-    @classmethod
-    def of(
-        cls,
-        label: str,
-        ours: Iterable[Reading | Recorded | None],
-        published: Iterable[str | float | None] = (),
-    ) -> TableRow:
-        """Return the row with these numbers by column; the side that ends first has none in the others."""
-        return cls(label, list(zip_longest(published, ours)))
+    cells: Sequence[tuple[float | None, Reading | Recorded | None]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class PaperTable:
     """A published table, with ours in the same rows and columns.
+
+    In a file a column is its head, or a mapping of `head` and of fields of a `Reading`; a row has a `label`,
+    the other fields (`ours`: one mapping, or a list by column) and the `published` numbers by column.
 
     Attributes
     ----------
     title
-        What it shows.
+        Its subject.
     source
-        Which table it is.
+        The table of the publication.
     columns
         Heads of the columns, with units.
     rows
@@ -276,22 +280,95 @@ class PaperTable:
     rows: Sequence[TableRow]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
+class Series:
+    """Configurations of an experiment that one line, set of points or set of bars of a figure stands for.
+
+    Attributes
+    ----------
+    label
+        Its name in the legend.
+    where
+        Parameters that they share, as in a `Reading`.
+    """
+
+    label: str
+    where: _Selection = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Panel:
+    """A coordinate system of a figure, with the same series as the others.
+
+    Attributes
+    ----------
+    y, y_label
+        A metric (its mean over replicates with its 95 % interval), a note that lists numbers (its means over
+        replicates by place), or a column of `table`; and the axis's label.
+    x, x_label
+        A parameter or metric beside a metric; a column beside a column; "" for the place in a note or table.
+    over
+        The metric or note by which `y` is divided.
+    kind
+        "lines", "points", "bars", "shares" (the share of the rows whose `y` is no larger), or "bins" (median
+        and quartiles of `y` in classes of `x` that begin at `bins`).
+    where
+        Parameters that the configurations have in this panel, beside those of the series.
+    table, joined
+        The table of a cell's run that holds the columns: of all replicates one after the other, or, if not
+        `joined`, of the first.
+    rows
+        Columns and the value that the rows of the table to be drawn have.
+    largest
+        A column and a number: only the rows with so many largest values, at most a fifth of all, are drawn.
+    x_factor, y_factor
+        Factors from the units of the values to those of the labels.
+    sum_up, mean_of
+        True to draw the cumulative sum of `y`; the number of places to average over.
+    logarithmic
+        The axes with a logarithmic scale: "x", "y", "xy" or "".
+    title
+        The panel's title.
+    """
+
+    y: str
+    x: str = ""
+    x_label: str = ""
+    y_label: str = ""
+    over: str = ""
+    kind: Literal["lines", "points", "bars", "shares", "bins"] = "lines"
+    where: _Selection = field(default_factory=dict)
+    table: str = ""
+    joined: bool = False
+    rows: Mapping[str, Any] = field(default_factory=dict)
+    largest: tuple[str, int] | None = None
+    bins: Sequence[float] = ()
+    x_factor: float = 1.0
+    y_factor: float = 1.0
+    sum_up: bool = False
+    mean_of: int = 1
+    logarithmic: Literal["", "x", "y", "xy"] = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, config=_STRICT)
 class PaperFigure:
     """A published figure and ours.
 
     Attributes
     ----------
     title
-        What it shows.
+        Its subject.
     source
-        Which figure it is.
+        The figure of the publication.
     experiment
-        The experiment whose report has ours.
+        The experiment that ours is drawn from: also if its search space is swept by itself.
     file
         Its name in the report's `plots/`.
     published
-        What the published one shows, in words.
+        Description of the published one.
+    series, panels
+        Our figure.
     """
 
     title: str
@@ -299,26 +376,28 @@ class PaperFigure:
     experiment: str
     file: str
     published: str
+    series: Sequence[Series] = ()
+    panels: Sequence[Panel] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Deviation:
-    """A difference between a publication and what is done here.
+    """A difference between a publication and this reproduction.
 
     Attributes
     ----------
     element
-        What the publication does, in a few words; unique in its reproduction.
+        The published method, in a few words; unique in its reproduction.
     source
         Where it stands in the publication.
     here
-        What is done here instead.
+        The method here.
     reason
         Why.
     code
-        What of the code says so, with its value, so that a test can tell when the deviation is out of date: a
+        Code that the deviation rests on, with its value, so that a test can tell when it is out of date: a
         parameter of the system with its default, `module:name` with its value (True for a function or class
-        that must be there), or `search_spaces/FILE.yaml:key.key` with what stands there (None: nothing).
+        that must be there), or `search_spaces/FILE.yaml:key.key` with its value there (None: nothing).
     """
 
     element: str
@@ -328,26 +407,28 @@ class Deviation:
     code: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Reproduction:
     """The experiments of a publication (or of several on the same) with their claims, tables and figures.
 
     Attributes
     ----------
     title
-        What it is about.
+        Its subject.
     publications
         The publications, as one cites them.
     data
-        On what the publications measured, and on what we do.
+        The data of the publications, and ours.
     experiments
-        What is run, by a short name.
+        The experiments, by a short name.
     claims, tables, figures
-        What is compared.
-    documents
-        Further tables: experiment and name of a Markdown file that the system's own report of it writes.
+        Comparisons with the publications.
     deviations
-        All that is done in another way than in the publications.
+        All differences from the publications.
+    published
+        The published numbers, by a short name.
+    name
+        Its name for `gridtune reproduce`.
     """
 
     title: str
@@ -357,5 +438,179 @@ class Reproduction:
     claims: Sequence[Claim]
     tables: Sequence[PaperTable] = ()
     figures: Sequence[PaperFigure] = ()
-    documents: Sequence[tuple[str, str]] = ()
     deviations: Sequence[Deviation] = ()
+    published: Mapping[str, PublishedFigure] = field(default_factory=dict)
+    name: str = ""
+
+
+@cache
+def read_reproduction(path: Path) -> Reproduction:
+    """Return the reproduction that a YAML file declares.
+
+    Raises
+    ------
+    SweepError
+        If the file cannot be read or has a fault; the error names the field.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        written = yaml.load(path.read_text(encoding="utf-8"), loader)
+        return TypeAdapter(Reproduction).validate_python(_resolved(_with_values(written)))
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        raise SweepError(first["msg"], path=path, field=".".join(map(str, first["loc"]))) from None
+    except _FieldError as fault:
+        raise SweepError(fault.message, path=path, field=fault.field) from None
+    except (yaml.YAMLError, OSError) as fault:
+        raise SweepError(f"cannot be read: {fault}", path=path) from None
+
+
+class _FieldError(Exception):
+    """A fault that is found before the fields are validated."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.message, self.field = message, field
+
+
+@contextmanager
+def _within(place: str) -> Iterator[None]:
+    """Name the field in which something is missing or has another form."""
+    try:
+        yield
+    except KeyError as fault:
+        raise _FieldError(f"there is no {fault.args[0]!r}", place) from None
+    except (AttributeError, TypeError, ValueError) as fault:
+        raise _FieldError(str(fault), place) from None
+
+
+def _with_values(written: Any) -> Any:
+    """Return the content of a file with the names that its `values` give filled in."""
+    with _within(""):
+        names: dict[str, Any] = {}
+        for name, value in written.pop("values", {}).items():
+            names[name] = _expanded(value, names, f"values.{name}")
+        return _expanded(written, names)
+
+
+def _expanded(node: Any, names: Mapping[str, Any], place: str = "") -> Any:
+    """Return a part of a file with its repetitions written out and its texts filled in."""
+    if isinstance(node, str):
+        with _within(place):
+            return _filled(node, names)
+    if isinstance(node, list):
+        return [
+            item for number, part in enumerate(node) for item in _repeated(part, names, f"{place}.{number}")
+        ]
+    if isinstance(node, dict):
+        return {
+            _expanded(name, names, place): _expanded(part, names, f"{place}.{name}".strip("."))
+            for name, part in node.items()
+        }
+    return node
+
+
+def _repeated(part: Any, names: Mapping[str, Any], place: str) -> Iterator[Any]:
+    if not isinstance(part, dict) or "for" not in part:
+        yield _expanded(part, names, place)
+        return
+    loops = _expanded(part["for"], names, place)
+    item = part.get("each", {name: value for name, value in part.items() if name != "for"})
+    items = item if isinstance(item, list) else [item]
+    for values in product(*loops.values()):
+        yield from _expanded(items, {**names, **dict(zip(loops, values, strict=True))}, place)
+
+
+def _filled(text: str, names: Mapping[str, Any]) -> Any:
+    pieces = list(Formatter().parse(text))
+    if len(pieces) == 1 and pieces[0][1] and pieces[0][0] == pieces[0][2] == "":
+        return Formatter().get_field(pieces[0][1], (), names)[0]
+    return Formatter().vformat(text, (), names)
+
+
+def _resolved(content: Any) -> dict[str, Any]:
+    """Return the fields of a `Reproduction`: names of numbers are replaced, tables have readings in cells."""
+    with _within(""):
+        published: dict[str, PublishedFigure] = {}
+        for place, table in enumerate(content.get("published", ())):
+            with _within(f"published.{place}"):
+                published |= _published_numbers(**table)
+        for place, claim in enumerate(content["claims"]):
+            for number, criterion in enumerate(claim["criteria"]):
+                with _within(f"claims.{place}.criteria.{number}.published"):
+                    printed = criterion.get("published")
+                    if isinstance(printed, str):
+                        criterion["unit"] = published[printed].unit
+                    criterion["published"] = _number(printed, published)
+        tables = []
+        for place, table in enumerate(content.get("tables", ())):
+            with _within(f"tables.{place}"):
+                tables.append(_table(table, published))
+        return {**content, "published": published, "tables": tables}
+
+
+def _published_numbers(
+    source: str,
+    columns: Mapping[str, Sequence[str]],
+    rows: Mapping[str, Sequence[float | None]],
+    separator: str = " ",
+) -> dict[str, PublishedFigure]:
+    """Return the numbers of a published table by name.
+
+    Parameters
+    ----------
+    source
+        The table.
+    columns
+        Name to quantity and unit.
+    rows
+        Name to the numbers by column, None for what is not printed.
+    separator
+        Stands between a row's and a column's name in the name of their number.
+    """
+    return {
+        f"{row}{separator}{column}": PublishedFigure(source, f"{quantity}: {row}", value, unit)
+        for row, values in rows.items()
+        for (column, (quantity, unit)), value in zip(columns.items(), values, strict=True)
+        if value is not None
+    }
+
+
+def _number(printed: Any, published: Mapping[str, PublishedFigure]) -> float | None:
+    """Return a published number: as it is, by its name, or made of several that are named."""
+    if isinstance(printed, str):
+        return published[printed].value
+    if not isinstance(printed, dict):
+        return printed
+    statistic = _STATISTICS[printed.get("statistic", "mean")]
+    first, *other = (
+        statistic([published[name].value for name in ([side] if isinstance(side, str) else side)])
+        for side in (printed["of"], printed.get("to"))
+        if side is not None
+    )
+    if not other:
+        return float(first)
+    ratio = first / other[0]
+    return float((ratio - 1) * 100 if printed["relation"] == "change" else ratio)
+
+
+def _table(table: Mapping[str, Any], published: Mapping[str, PublishedFigure]) -> dict[str, Any]:
+    columns = [{"head": column} if isinstance(column, str) else column for column in table["columns"]]
+    rows = []
+    for row in table["rows"]:
+        ours = row.get("ours")
+        parts = ours if isinstance(ours, list) else [ours] * len(columns)
+        numbers = [_number(printed, published) for printed in row.get("published", ())]
+        readings = [_reading(column, part) for column, part in zip(columns, parts, strict=True)]
+        rows.append({"label": row["label"], "cells": list(zip_longest(numbers, readings))})
+    return {**table, "columns": [column["head"] for column in columns], "rows": rows}
+
+
+def _reading(column: Mapping[str, Any], row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the fields of a cell's reading: those of its column and of its row, which has precedence."""
+    if row is None:
+        return None
+    both = {name: value for name, value in {**column, **row}.items() if name != "head"}
+    for name in {"where", "against"} & both.keys():
+        both[name] = {**_merged(column.get(name, {})), **_merged(row.get(name, {}))}
+    return both

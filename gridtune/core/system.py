@@ -226,8 +226,8 @@ class System(ABC):
         Metrics that a verdict looks at beside the objectives, to say who pays for the best configuration.
     search_spaces
         Folder of the search spaces that come with the system, or None.
-    published
-        Figures that publications report, by a short name.
+    papers
+        YAML files of publications whose experiments can be run again (`gridtune.core.reproduction`).
     environments
         Gymnasium environments by the name they get after `gridtune/`, such as `Shutdown-v0`.
     trainings
@@ -248,7 +248,7 @@ class System(ABC):
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     watched_metrics: ClassVar[tuple[str, ...]] = ()
     search_spaces: ClassVar[Path | None] = None
-    published: ClassVar[Mapping[str, PublishedFigure]] = {}
+    papers: ClassVar[tuple[Path, ...]] = ()
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
     trainings: ClassVar[Mapping[str, str]] = {}
     needs_ray: ClassVar[bool] = False
@@ -256,8 +256,16 @@ class System(ABC):
 
     @property
     def reproductions(self) -> Mapping[str, Reproduction]:
-        """Experiments of publications to run again, by the name that `gridtune reproduce` takes."""
-        return {}
+        """The content of `papers`, by the name that `gridtune reproduce` takes."""
+        from gridtune.core.reproduction import read_reproduction  # noqa: PLC0415 (for papers alone)
+
+        return {paper.name: paper for paper in map(read_reproduction, self.papers)}
+
+    @property
+    def published(self) -> Mapping[str, PublishedFigure]:
+        """Numbers that the publications report, by a short name."""
+        papers = self.reproductions.values()
+        return {name: number for paper in papers for name, number in paper.published.items()}
 
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the references of the workloads that a cell with these parameters reads: by default none."""

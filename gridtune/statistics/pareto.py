@@ -1,4 +1,4 @@
-"""Quality of Pareto fronts: hypervolume, and distance to a reference front.
+"""Quality of Pareto fronts: hypervolume.
 
 Objectives are minimised. Fronts are compared on one scale, which belongs to the comparison, not to a front:
 in `Scale.of(fronts)`, 0 is the least value and 1 the greatest of each objective over all points of the fronts
@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.types import BoolArray, FloatArray
 
-__all__ = ["REFERENCE", "Scale", "hypervolume", "igd_plus", "merge_fronts", "nondominated"]
+__all__ = ["REFERENCE", "Scale", "hypervolume", "nondominated"]
 
 
 #: The reference point in each normalised objective: above 1, so that the ends of a front count too.
@@ -90,34 +90,6 @@ def hypervolume(front: npt.ArrayLike, scale: Scale, *, reference: float = REFERE
     return float(moocore.hypervolume(points, ref=np.full(points.shape[1], float(reference))))
 
 
-def igd_plus(front: npt.ArrayLike, true_front: npt.ArrayLike, scale: Scale) -> float:
-    """Return the mean distance from each point of a true front to the nearest point of a front; 0 is best.
-
-    Only the coordinates in which the front's point is worse count.
-
-    Parameters
-    ----------
-    front, true_front
-        Shape (points, objectives).
-    scale
-        The scale of the comparison.
-
-    Returns
-    -------
-    float
-        Normalised; NaN if one of the fronts has no points.
-
-    References
-    ----------
-    H. Ishibuchi, H. Masuda, Y. Tanigaki, Y. Nojima, "Modified distance calculation in generational distance
-    and inverted generational distance", EMO 2015.
-    """
-    points, truth = scale.apply(front), scale.apply(true_front)
-    if len(points) == 0 or len(truth) == 0:
-        return float("nan")
-    return float(moocore.igd_plus(points, ref=truth))
-
-
 def nondominated(points: npt.ArrayLike) -> BoolArray:
     """Return which points no other point dominates; equal points are kept together.
 
@@ -128,30 +100,6 @@ def nondominated(points: npt.ArrayLike) -> BoolArray:
     """
     costs = np.asarray(points, dtype=np.float64)
     return np.asarray(moocore.is_nondominated(costs, keep_weakly=True), dtype=np.bool_)
-
-
-def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[FloatArray, IntArray]:
-    """Return the points that no point of any front dominates, and the front of each.
-
-    A point that several fronts have is listed for each of them.
-
-    Parameters
-    ----------
-    fronts
-        Shape (points, 2) each.
-
-    Returns
-    -------
-    points, owner
-        Shape (n, 2) by ascending first objective, and (n,), int64.
-    """
-    points = [_finite(front) for front in fronts]
-    owner = np.repeat(np.arange(len(points)), [len(front) for front in points])
-    merged = np.concatenate([front.reshape(-1, 2) for front in points])
-    order = np.lexsort((owner, merged[:, 1], merged[:, 0]))
-    merged, owner = merged[order], owner[order]
-    best = nondominated(merged)
-    return merged[best], owner[best]
 
 
 def _finite(front: npt.ArrayLike) -> FloatArray:

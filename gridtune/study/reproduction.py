@@ -11,23 +11,23 @@ from typing import Any
 import yaml
 
 from gridtune.core.cells import content_id
-from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reading, Reproduction
+from gridtune.core.reproduction import Experiment, PaperTable, Reading, Reproduction
 from gridtune.core.sources import software_versions
 from gridtune.core.system import SYSTEMS, System, get_system, system_names
 from gridtune.errors import SweepError, TraceError
 from gridtune.registry import name_hint
-from gridtune.report.reproduction import (
-    REPRODUCTION_PAGE,
-    DrawnFigure,
+from gridtune.report.reproduction.page import REPRODUCTION_PAGE, write_reproduction_page
+from gridtune.report.reproduction.verdicts import (
+    VERDICTS_FILE,
+    Estimate,
     Reproduced,
+    Results,
     TableNumbers,
     TraceUse,
+    estimate,
     judge,
     read_reproduced,
-    write_reproduction_page,
 )
-from gridtune.report.reproduction.results import VERDICTS_FILE
-from gridtune.report.reproduction.verdicts import Estimate, Results, estimate
 from gridtune.study.run import Output, run_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.space.overriding import trimmed_space
@@ -114,14 +114,14 @@ def reproduce(
     name
         One of `reproduction_names()`.
     full
-        Whether to run the whole experiments with the real logs, instead of parts with what logs there are.
+        True to run the whole experiments on the real logs; False to run parts on the logs that are here.
     folder
         Where everything goes; by default `results/reproduce-NAME-quick` or `-full`.
     workers
         As in `run_sweep`.
     tracking, tracking_uri
-        Whether to track the sweeps, the verdicts and the page in MLflow, and the store: one that is given
-        is tracked in.
+        True to track the sweeps, the verdicts and the page in MLflow, and the store; a store alone is
+        enough.
     output
         As in `run_sweep`.
     say
@@ -210,15 +210,15 @@ class _Logs:
                 self._remarks[replaced[trace]] = f"stands in for {log.real}, which is not on this machine"
         return replaced
 
-    def _stand_in(self, trace: str, log: str | GeneratedLog) -> str:
+    def _stand_in(self, trace: str, log: str | Mapping[str, Any]) -> str:
         if isinstance(log, str):
             return log
         path = self._folder / f"{trace}-stand-in.swf.gz"
         if not path.is_file():
-            self._say(f"generating {path} with {log.generator}")
+            self._say(f"generating {path} with {log['generator']}")
             path.parent.mkdir(parents=True, exist_ok=True)
-            workload = generate_workload(log.generator, jobs=log.jobs, seed=log.seed, **log.parameters)
-            write_workload(workload, path)
+            options = dict(log)
+            write_workload(generate_workload(options.pop("generator"), **options), path)
         # The space lies in a folder beside that of the traces.
         return f"../{_TRACES}/{path.name}"
 
@@ -267,36 +267,25 @@ def _written(
             for trace, checksum in sorted(traces.items())
         ],
         versions=software_versions(),
-        claims=[judge(claim, results, system.published) for claim in reproduction.claims],
-        tables=[
-            numbers for table in reproduction.tables if (numbers := _numbers(table, system, results)).rows
-        ],
+        claims=[judge(claim, results) for claim in reproduction.claims],
+        tables=[numbers for table in reproduction.tables if (numbers := _numbers(table, results)).rows],
     )
-    drawn = []
-    for figure in reproduction.figures:
-        path = home / figure.experiment / "plots" / figure.file
-        drawn.append(DrawnFigure(figure, path if path.is_file() else None))
+    files = {figure.file: home / figure.experiment / "plots" / figure.file for figure in reproduction.figures}
+    images = {name: path for name, path in files.items() if path.is_file()}
     texts = {key: path.read_text(encoding="utf-8") for key, path in spaces.items()}
-    files = {f"{key}/{file}": home / key / file for key, file in reproduction.documents}
-    documents = {label: path.read_text(encoding="utf-8") for label, path in files.items() if path.is_file()}
-    page = write_reproduction_page(
-        *(reproduced, drawn, documents, texts, home / REPRODUCTION_PAGE), deviations=reproduction.deviations
-    )
+    page = write_reproduction_page(reproduced, reproduction, images, texts, home / REPRODUCTION_PAGE)
     return _Reproducing(reproduced, page, reproduced.write(home))
 
 
-def _numbers(table: PaperTable, system: System, results: Results) -> TableNumbers:
+def _numbers(table: PaperTable, results: Results) -> TableNumbers:
     """Return the numbers of a table, without the rows of which neither side has any."""
     rows: list[tuple[str, list[tuple[float | None, Estimate | None]]]] = []
     experiments: dict[str, None] = {}
     for row in table.rows:
-        cells: list[tuple[float | None, Estimate | None]] = []
-        for figure, ours in row.cells:
-            published = system.published[figure].value if isinstance(figure, str) else figure
-            if isinstance(ours, Reading):
-                experiments[ours.experiment] = None
-            here = None if ours is None else estimate(ours, results)
-            cells.append((None if published is None else float(published), here))
+        experiments |= {ours.experiment: None for _, ours in row.cells if isinstance(ours, Reading)}
+        cells = [
+            (published, None if ours is None else estimate(ours, results)) for published, ours in row.cells
+        ]
         if any(pair != (None, None) for pair in cells):
             rows.append((row.label, cells))
     return TableNumbers(table.title, table.source, list(table.columns), rows, list(experiments))

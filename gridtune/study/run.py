@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridtune.errors import GridtuneWarning, SweepError, without_secrets
-from gridtune.report.facts import FACTS_FILE, SweepFacts
+from gridtune.report.facts import FACTS_FILE, SweepFacts, list_derived
 from gridtune.report.schedules import write_schedules
-from gridtune.report.summary import Summary, list_derived, summarise
+from gridtune.report.summary import Summary, summarise
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
 from gridtune.study.report import (
@@ -71,15 +71,22 @@ def run_sweep(
     Parameters
     ----------
     space
-        As in `gridtune.sweep.run_space`. In a mapping, values of parameters may also be `Workload` objects,
-        and functions where a queue order is wanted.
+        A path to a YAML file, a mapping of the same keys, or a space. In a mapping, values of parameters may
+        also be `Workload` objects, and functions where a queue order is wanted.
+    address
+        A running Ray cluster to join; by default RAY_ADDRESS, else a local one that ends with the sweep.
+    workers
+        Cells at once; by default that of the space, else as many as there are processors.
     directory
-        As in `gridtune.sweep.run_space`; or a URL such as `s3://bucket/run`, where the journal is stored as
-        the sweep goes on, and tables and figures at its end.
-    address, workers, retry_failed, executor
-        As in `gridtune.sweep.run_space`.
+        Folder of journal and results, by default `results/NAME`; or a URL such as `s3://bucket/run`, where
+        the journal is stored during the sweep, and tables and figures at its end.
+    retry_failed
+        Run cells again that failed, timed out or were lost; or only those of some of these states.
+    executor
+        Place of the cells: "inline" (this process), "ray" (workers) or "auto" (this process for a few seconds
+        of work, else Ray); by default that of the space. Results do not depend on it.
     tracking
-        Whether to track in MLflow.
+        Track in MLflow.
     tracking_uri
         The tracking store; by default that of `MLFLOW_TRACKING_URI`, else SQLite (`mlflow.db`) in the
         working directory.
@@ -110,6 +117,7 @@ def run_sweep(
         folder = folder or default_directory(plan.space)
         if objects is not None:
             objects.write()
+        _check_folder(plan.space, folder)
         console = report_console() if output in {"screen", "progress"} else None
         tracker = make_tracker(tracking_uri, console) if tracking else None
 
@@ -192,7 +200,6 @@ def _run(
     show: Callable[[Study], None],
     **options: Any,
 ) -> Study:
-    _check_folder(plan.space, options["directory"])
     writer = FactsWriter()
     status = "FAILED"
     with _observed(progress, remote, writer, *([tracker] if tracker else [])) as observed:

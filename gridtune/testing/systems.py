@@ -1,4 +1,4 @@
-"""`SystemConformance`: what every system must do."""
+"""`SystemConformance`: the rules of every system."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from gridtune.sweep.space.starter import starter_text
 from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload
 
-__all__ = ["SystemConformance", "configurations", "named_numbers", "selected", "value_in_code"]
+__all__ = ["SystemConformance", "readings_of", "value_in_code"]
 
 
 def value_in_code(system: System, place: str) -> Any:
@@ -67,7 +67,7 @@ def value_in_code(system: System, place: str) -> Any:
     return True if callable(value) else value
 
 
-def configurations(experiment: Experiment, system: System) -> list[tuple[str, dict[str, Any]]]:
+def _configurations(experiment: Experiment, system: System) -> list[tuple[str, dict[str, Any]]]:
     """Return label of the workload and parameters of each configuration of the whole experiment."""
     plan = trimmed_space(experiment, quick=False)
     every = [
@@ -81,7 +81,7 @@ def configurations(experiment: Experiment, system: System) -> list[tuple[str, di
     return every
 
 
-def selected(where: Mapping[str, Any], every: list[tuple[str, dict[str, Any]]]) -> list[str]:
+def _selected(where: Mapping[str, Any], every: list[tuple[str, dict[str, Any]]]) -> list[str]:
     """Return the workload's label of each configuration that a reading selects."""
     return [
         label
@@ -92,12 +92,18 @@ def selected(where: Mapping[str, Any], every: list[tuple[str, dict[str, Any]]]) 
     ]
 
 
-def named_numbers(reproduction: Reproduction) -> Iterator[tuple[object, object]]:
-    """Yield where each of our numbers comes from, with the published one's name."""
-    for claim in reproduction.claims:
-        yield from ((criterion.ours, criterion.published) for criterion in claim.criteria)
-    for table in reproduction.tables:
-        yield from ((ours, published) for row in table.rows for published, ours in row.cells)
+def readings_of(reproduction: Reproduction) -> Iterator[Reading]:
+    """Yield the readings of all claims and tables."""
+    numbers = [criterion.ours for claim in reproduction.claims for criterion in claim.criteria]
+    cells = [ours for table in reproduction.tables for row in table.rows for _, ours in row.cells]
+    yield from (ours for ours in [*numbers, *cells] if isinstance(ours, Reading))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a YAML file has it: tuples are lists."""
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -270,7 +276,7 @@ class SystemConformance:
             assert math.isfinite(figure.value), name
 
     def test_reproductions_name_what_there_is(self) -> None:
-        """Spaces can be trimmed as said; experiments, metrics and published figures have these names."""
+        """Spaces can be trimmed as declared; experiments and metrics have these names."""
         for reproduction in self.subject.reproductions.values():
             for experiment in reproduction.experiments.values():
                 for quick in (False, True):
@@ -278,28 +284,29 @@ class SystemConformance:
                         trimmed_space(experiment, quick=quick).system.name.partition("/")[0]
                         == self.subject.name
                     )
-            for ours, published in named_numbers(reproduction):
-                if isinstance(ours, Reading):
-                    assert ours.experiment in reproduction.experiments, ours
-                    if ours.part is None:
-                        read = {ours.metric, ours.reference or ours.metric}
-                        assert read <= self.subject.metrics.keys(), ours
-                    names = {*ours.where, *ours.against} - {"workload"}
-                    assert names <= self.subject.Parameters.model_fields.keys(), ours
-                assert not isinstance(published, str) or published in self.subject.published, published
+            for ours in readings_of(reproduction):
+                assert ours.experiment in reproduction.experiments, ours
+                if ours.part is None:
+                    read = {ours.metric, ours.reference or ours.metric}
+                    assert read <= self.subject.metrics.keys(), ours
+                names = {*ours.where, *ours.against} - {"workload"}
+                assert names <= self.subject.Parameters.model_fields.keys(), ours
             assert {figure.experiment for figure in reproduction.figures} <= reproduction.experiments.keys()
-            assert {experiment for experiment, _ in reproduction.documents} <= reproduction.experiments.keys()
             spaces = {
-                name: configurations(experiment, self.subject)
+                name: _configurations(experiment, self.subject)
                 for name, experiment in reproduction.experiments.items()
             }
-            for ours, _ in named_numbers(reproduction):
-                if isinstance(ours, Reading):
-                    for where in (ours.where, {**ours.where, **ours.against}):
-                        labels = selected(where, spaces[ours.experiment])
-                        # One configuration of a workload, and not none.
-                        assert labels, (ours, where)
-                        assert len(set(labels)) == len(labels), (ours, where)
+            for ours in readings_of(reproduction):
+                for where in (ours.where, {**ours.where, **ours.against}):
+                    labels = _selected(where, spaces[ours.experiment])
+                    # One configuration of a workload, and not none.
+                    assert labels, (ours, where)
+                    assert len(set(labels)) == len(labels), (ours, where)
+            for figure in reproduction.figures:
+                for series in figure.series:
+                    chosen = [{**series.where, **panel.where} for panel in figure.panels]
+                    drawn = [_selected(one, spaces[figure.experiment]) for one in chosen]
+                    assert any(drawn), (figure.title, series)
             for table in reproduction.tables:
                 assert {len(row.cells) for row in table.rows} == {len(table.columns)}, table.title
 
@@ -311,7 +318,7 @@ class SystemConformance:
             for deviation in reproduction.deviations:
                 assert deviation.code, deviation.element
                 for place, value in deviation.code.items():
-                    assert value_in_code(self.subject, place) == value, (deviation.element, place)
+                    assert _plain(value_in_code(self.subject, place)) == value, (deviation.element, place)
 
     def test_search_spaces_are_its_own(self) -> None:
         """Each search space that comes with it loads, and searches it."""

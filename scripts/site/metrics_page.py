@@ -1,4 +1,4 @@
-"""The page of reference with the metrics of every system and their sources, from the systems' descriptions."""
+"""The page of reference with the metrics and their sources, from the descriptions in the systems."""
 
 from __future__ import annotations
 

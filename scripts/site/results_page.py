@@ -1,31 +1,36 @@
-"""Write the page of each paper, and the published claims on the page of results, from verdicts.
+"""Write the pages of papers, their table on the page of results, and the draft's sentence on claims.
 
     python scripts/site/results_page.py docs/results.md
 
 `studies/reproductions/` beside the page holds copies of the `verdicts.json` that `gridtune reproduce` writes.
-Each gets a Markdown page beside it, with the figures that are in `images/`. The page of results is written by
-hand except for the part between the marks `BEGIN` and `END`.
+Each gets a Markdown page beside it, with the figures that are in `images/`. The page of results gets a table
+of the papers between the marks `BEGIN` and `END`; `paper/paper.md` gets its sentence on the claims.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gridtune.core.reproduction import PaperFigure
 from gridtune.report.labels import markdown_table
-from gridtune.report.reproduction.markdown import made_text, reproduction_markdown, tally_text
-from gridtune.report.reproduction.results import Reproduced, read_reproduced
+from gridtune.report.reproduction.page import made_text, reproduction_markdown, tally_text
+from gridtune.report.reproduction.verdicts import ClaimVerdict, Reproduced, read_reproduced
 from gridtune.study.reproduction import find_reproduction
 
-__all__ = ["BEGIN", "END", "claims_markdown", "fill_results", "paper_pages"]
+__all__ = ["BEGIN", "DRAFT", "END", "fill_draft", "fill_results", "paper_pages", "papers_table"]
 
 _WRITTEN = "<!-- written by `python scripts/site/results_page.py docs/results.md`: do not edit -->\n"
 BEGIN = _WRITTEN
 END = "<!-- end of the written part -->\n"
 #: Where the verdicts lie, from the page's folder.
 _FOLDER = Path("studies") / "reproductions"
+#: The draft of a paper on gridtune, from the page's folder.
+DRAFT = Path("paper") / "paper.md"
+_DRAFT = re.compile(r"Of \d+ claims in \d+ sets of experiments[^.]+\.")
 
 
 def _read(docs: Path) -> list[Reproduced]:
@@ -53,7 +58,7 @@ def paper_pages(docs: Path) -> Mapping[Path, str]:
 
 
 def fill_results(path: Path) -> str:
-    """Return the page with the part between its marks written again.
+    """Return the page of results with the part between its marks written again.
 
     Raises
     ------
@@ -62,28 +67,32 @@ def fill_results(path: Path) -> str:
     """
     before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{claims_markdown(_read(path.parent))}{END}{after}"
+    return f"{before}{BEGIN}\n{papers_table(_read(path.parent))}\n{END}{after}"
 
 
-def claims_markdown(reproductions: Iterable[Reproduced]) -> str:
-    """Return a section for each reproduction: how it was made, and its claims with their verdicts."""
-    return "".join(line for reproduced in reproductions for line in _section(reproduced))
+def papers_table(reproductions: Iterable[Reproduced]) -> str:
+    """Return a row for each reproduction: its paper's page, its claims by verdict, and its command."""
+    rows = [
+        [
+            f"[{reproduced.title}](studies/reproductions/{reproduced.name}.md)",
+            tally_text(reproduced),
+            made_text(reproduced),
+        ]
+        for reproduced in reproductions
+    ]
+    return markdown_table(["paper", "claims", "made by"], rows, left=3)
 
 
-def _section(reproduced: Reproduced) -> Iterator[str]:
-    yield f"### {reproduced.title}\n\n"
-    yield f"**{tally_text(reproduced)}** ([all numbers, tables, figures and deviations]"
-    yield f"(studies/reproductions/{reproduced.name}.md); {made_text(reproduced)}).\n\n"
-    rows = []
-    for claim in reproduced.claims:
-        holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
-        cells = (
-            f"{claim.text} ({claim.source})",
-            f"**{claim.verdict}**",
-            f"{holds} of {len(claim.criteria)}",
-        )
-        rows.append([cell.replace("|", r"\|") for cell in cells])
-    yield markdown_table(["claim", "verdict", "criteria that hold"], rows, left=3) + "\n"
+def fill_draft(path: Path, docs: Path) -> str:
+    """Return the draft with its sentence on the claims written again."""
+    papers = _read(docs)
+    counts = Counter(claim.verdict for paper in papers for claim in paper.claims)
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
+    sentence = f"Of {sum(counts.values())} claims in {len(papers)} sets of experiments: {told}."
+    draft, found = _DRAFT.subn(sentence, path.read_text(encoding="utf-8"))
+    if found != 1:
+        raise ValueError(f"{path} needs one sentence that reads 'Of N claims in N sets of experiments: ….'")
+    return draft
 
 
 if __name__ == "__main__":
@@ -91,3 +100,5 @@ if __name__ == "__main__":
     page.write_text(fill_results(page), encoding="utf-8")
     for file, text in paper_pages(page.parent).items():
         file.write_text(text, encoding="utf-8")
+    draft = page.parent / DRAFT
+    draft.write_text(fill_draft(draft, page.parent), encoding="utf-8")

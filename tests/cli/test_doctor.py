@@ -23,10 +23,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "GRIDTUNE_TRACE_DIR"):
         monkeypatch.delenv(name, raising=False)
-    # Whoever runs the tests may have a UI open.
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(doctor, "_UI_PORT", free.getsockname()[1])
 
 
 def examined(
@@ -64,7 +60,6 @@ def test_a_sound_installation_is_well(capsys: pytest.CaptureFixture[str]) -> Non
         "kernels",
         "Ray",
         "tracking",
-        "ports",
         "logs",
     ]
     assert list(findings) == checks
@@ -167,18 +162,11 @@ def test_a_file_that_is_no_store_and_a_server_that_is_away(
     assert "no longer writes to folders" in text(findings["tracking"])
 
 
-def test_ports_addresses_and_folders(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_addresses_and_folders(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRIDTUNE_TRACE_DIR", "/nowhere/at/all")
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        monkeypatch.setattr(doctor, "_UI_PORT", taken.getsockname()[1])
-        code, findings = examined(capsys)
+    code, findings = examined(capsys)
     assert code == 1
-    assert "is in use" in text(findings["ports"])
     assert "sweeps join the cluster at ray://head:10001" in findings["Ray"][0]["message"]
     assert "GRIDTUNE_TRACE_DIR=/nowhere/at/all is no folder" in text(findings["logs"])
 

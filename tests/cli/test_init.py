@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.cli.main import main
-from gridtune.sweep import load_space, read_journal, space_cells
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import space_cells
+from gridtune.sweep.space.plan import load_space
 from tests.cli.folders import finished_sweep
 
 
@@ -96,9 +98,9 @@ def test_a_machine_of_unknown_size_is_refused_or_asked_for(
     assert init("a.swf", "--processors", 4, "--out", "b.yaml") == 2
     assert not Path("b.yaml").exists()
     # On a terminal.
-    from gridtune.cli.init import init as command  # noqa: PLC0415
+    from gridtune.cli.sweep import init as command  # noqa: PLC0415
 
-    monkeypatch.setattr("gridtune.cli.init._someone_answers", lambda: True)
+    monkeypatch.setattr("gridtune.cli.sweep._someone_answers", lambda: True)
     asked = CliRunner().invoke(command, ["a.swf", "--force"], input="3\n16\n", catch_exceptions=False)
     assert "its widest job has 6" in asked.output
     assert load_space("a.yaml").fixed["processors"] == 16

@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
-from gridtune.sweep import Journal, PlannedSpace, load_space, read_journal, run_space, space_cells
+from gridtune.sweep.journal.journal import Journal, read_journal
+from gridtune.sweep.run import run_space, space_cells
+from gridtune.sweep.space.plan import PlannedSpace, load_space
 from tests.cli.folders import finished_sweep
 from tests.sweep.spaces import toy_space
 
@@ -52,7 +54,6 @@ def test_a_dry_run_says_what_is_done_and_how_long_the_rest_takes(
     assert content["seconds_left"] == pytest.approx(8 * 30 / 2)
     assert plan(capsys, space, "--retry", "failed")["missing"] == 9
     assert plan(capsys, space, "--retry", "all")["missing"] == 10
-    assert plan(capsys, space, "--retry-failed")["missing"] == 10
     assert plan(capsys, space, "--out", tmp_path / "elsewhere")["missing"] == 16
     assert sweep(space, "--dry-run", "--workers", 2) == 0
     text = capsys.readouterr().out
@@ -79,7 +80,6 @@ def test_what_is_overridden_is_what_runs(space: Path, capsys: pytest.CaptureFixt
         (["--retry", "failed"], {"failed"}),
         (["--retry", "lost", "--retry", "timed_out"], {"lost", "timed_out"}),
         (["--retry", "all"], {"failed", "timed_out", "lost"}),
-        (["--retry-failed"], {"failed", "timed_out", "lost"}),
     ],
 )
 def test_the_states_to_retry_and_the_objective_reach_the_sweep(

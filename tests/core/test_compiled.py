@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.core.compiled import source_stamp
+from gridtune.core.compiled import _source_stamp
 from gridtune.core.sources import import_closure, module_source
 from gridtune.systems.dispatch.simulator import replay
 
@@ -32,8 +32,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def stamp(module: str) -> str:
     module_source.cache_clear()
-    source_stamp.cache_clear()
-    return source_stamp(module)
+    _source_stamp.cache_clear()
+    return _source_stamp(module)
 
 
 def test_a_stamp_tells_an_edit_of_a_module_and_of_what_it_imports(package: Path) -> None:
@@ -186,21 +186,35 @@ def order(numbers):
 """
 
 
-def test_machine_code_of_two_processes_does_not_share_names(package: Path) -> None:
-    """Both sorts have a helper `partition` of the same types, used from 16 numbers on."""
+#: What numba does by itself: the names of functions are numbered in each process.
+NUMBERED = """
+from itertools import count
+from numba.core.bytecode import FunctionIdentity
+FunctionIdentity._unique_ids = count(1)
+"""
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_machine_code_of_two_processes_does_not_share_names(package: Path, numbered: bool) -> None:
+    """Both sorts have a helper `partition` of the same types, used from 16 numbers on.
+
+    With numba's own names the helpers collide, and the numbers come back unsorted.
+    """
     (package / "sorts.py").write_text(SORTS)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(package.parent), "PYTHONPATH": str(package.parent)}
     numbers = "np.array([*range(7), 8, 7, *range(9, 16)])"
+    names = NUMBERED if numbered else ""
     for call in ("order(numbers)", "sort(numbers)", "sort(numbers.copy()); print(*order(numbers))"):
-        code = f"import numpy as np; from stamped.sorts import *; numbers = {numbers}; {call}"
+        code = f"import numpy as np; from stamped.sorts import *\n{names}\nnumbers = {numbers}; {call}"
         command = [sys.executable, "-B", "-c", code]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(i) for i in (*range(7), 8, 7, *range(9, 16))]
+    expected = [str(i) for i in (*range(7), 8, 7, *range(9, 16))]
+    assert (done.stdout.split() == expected) is not numbered
 
 
 def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
     index = replay.next_decision._cache._cache_file._source_stamp
-    assert index[-1] == source_stamp(replay.__name__)
+    assert index[-1] == _source_stamp(replay.__name__)
     modules = import_closure([replay.__name__], module_source, late=False)
     assert {"gridtune.core.compiled", "gridtune.systems.dispatch.simulator.site"} <= modules.keys()
     assert not [name for name in modules if ".systems." in name and ".systems.dispatch" not in name]

@@ -24,9 +24,10 @@ from gridtune.cli.main import main
 from gridtune.cli.parameters import read_settings
 from gridtune.errors import GridtuneError
 from gridtune.study.status import sweep_status
-from gridtune.sweep.journal.journal import read_journal, read_proposals, record_line
+from gridtune.sweep.journal.journal import _record_line, read_journal, read_proposals
 from gridtune.sweep.run import space_cells
 from gridtune.systems.responsive.learners.training import load_policy
+from gridtune.systems.shutdown.simulator.platform import read_platform
 from gridtune.workload import read_workload, read_workloads
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.files import WorkloadReference, read_days
@@ -116,6 +117,7 @@ def readers(folder: Path) -> dict[str, Reader]:
         Reader(
             "accounts", [text.encode() for text in samples.ACCOUNTS], _reads("a.cfg", read_slurm_accounts)
         ),
+        Reader("platform", [samples.PLATFORM.encode()], _reads("p.xml", read_platform)),
         Reader("arrays", [samples.arrays(folder)], _reads("q.npz", load_policy)),
         *(
             Reader(f"workflow {kind}", [text.encode()], _reads(f"w.{kind}", _workflow))
@@ -288,7 +290,7 @@ def _vary_journal(rng: random.Random, records: list[Any]) -> bytes:
     lines = []
     for record in mutated_values(rng, records):
         try:
-            lines.append(record_line(record))
+            lines.append(_record_line(record))
         except (ValueError, TypeError, AttributeError):
             lines.append(json.dumps(record).encode() + b"\n")
     return b"".join(lines)

@@ -30,6 +30,7 @@ __all__ = [
     "EXPRESSIONS",
     "GRES_CONF",
     "PBS",
+    "PLATFORM",
     "SACCT",
     "SETTINGS",
     "SLURM_CONF",
@@ -82,7 +83,18 @@ User - 'ann':DefaultAccount='physics':Fairshare=7
 """,
     "sacctmgr -i add account name=physics Fairshare=40\nadd user ann DefaultAccount=physics\n",
 )
-
+PLATFORM = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="AS0" routing="Full">
+<host id="master_host" speed="100.0Mf"/>
+<host id="node1" speed="1.0Mf, 1.0Mf, 0.1Mf, 0.1Mf" core="12">
+ <prop id="watt_per_state" value="95.0:190.0, 9.0:9.0, 100.0:101.0, 120.0:125.0"/>
+ <prop id="sleep_pstates" value="1:2:3"/></host>
+<host id="node2" speed="1.0Mf, 1.0Mf, 0.1Mf, 0.1Mf" core="12">
+ <prop id="watt_per_state" value="95.0:190.0, 9.0:9.0, 100.0:101.0, 120.0:125.0"/>
+ <prop id="sleep_pstates" value="1:2:3"/></host>
+</zone></platform>
+"""
 WORKFLOWS = {
     "dax": DAX,
     "json": json.dumps(new_wfformat(), indent=1),

@@ -16,24 +16,23 @@ from gridtune.core.reproduction import (
     Claim,
     Criterion,
     PaperFigure,
-    PublishedFigure,
     Reading,
     Recorded,
-    TableRow,
+    Reproduction,
 )
 from gridtune.errors import SweepError
-from gridtune.report.reproduction import (
-    DrawnFigure,
+from gridtune.report.reproduction.page import write_reproduction_page
+from gridtune.report.reproduction.verdicts import (
+    Estimate,
     Reproduced,
     TableNumbers,
     TraceUse,
+    _reading_text,
+    _target_text,
+    estimate,
     judge,
     read_reproduced,
-    write_reproduction_page,
 )
-from gridtune.report.reproduction.verdicts import Estimate, _reading_text, _target_text, estimate
-
-FIGURES = {"wait": PublishedFigure("Table 1", "wait", 100.0, "s")}
 
 
 def cell(order: str, replicate: int, wait: float, **more: Any) -> CellResult:
@@ -129,12 +128,6 @@ def test_a_part_of_a_note_is_read_as_its_mean() -> None:
     assert _reading_text(replace(ours, part=(1, None))) == "waits: by_batch, from 2 on, of order=fcfs"
 
 
-def test_a_row_is_as_long_as_its_longer_side() -> None:
-    ours = [reading(), None]
-    assert TableRow.of("a", ours, ["wait"]).cells == [("wait", ours[0]), (None, None)]
-    assert TableRow.of("a", [], ["wait"]).cells == [("wait", None)]
-
-
 def test_a_reading_of_several_configurations_is_refused() -> None:
     with pytest.raises(SweepError, match="several configurations") as caught:
         estimate(Reading("waits", "wait_mean", {}), RESULTS)
@@ -170,8 +163,8 @@ def test_where_a_number_comes_from_is_said_in_one_line() -> None:
 def test_criteria(numbers: tuple[float, float, float], limits: dict[str, float], outcome: str) -> None:
     value, low, high = numbers
     ours = Recorded(value, "it", low, high)
-    criterion = Criterion("wait", ours, published="wait", **limits)
-    (judged,) = judge(Claim("c", "s", [criterion]), {}, FIGURES).criteria
+    criterion = Criterion("wait", ours, published=100, unit="s", **limits)
+    (judged,) = judge(Claim("c", "s", [criterion]), {}).criteria
     assert judged.outcome == outcome
     assert judged.published == 100.0
     assert judged.unit == "s"
@@ -209,7 +202,7 @@ OPEN = Criterion("d", reading("saf"), at_most=2)
     ],
 )
 def test_verdicts(criteria: list[Criterion], verdict: str) -> None:
-    assert judge(Claim("c", "s", criteria), RESULTS, FIGURES).verdict == verdict
+    assert judge(Claim("c", "s", criteria), RESULTS).verdict == verdict
 
 
 def test_a_criterion_needs_something_to_be_held_against() -> None:
@@ -223,9 +216,9 @@ def test_a_criterion_needs_something_to_be_held_against() -> None:
 
 def found() -> Reproduced:
     claims = [
-        judge(Claim("Waits <b> are short", "section 1", [HOLDS, UNSURE]), RESULTS, FIGURES),
-        judge(Claim("Others are long", "section 2", [FAILS], "they are not"), RESULTS, FIGURES),
-        judge(Claim("Nobody knows", "section 3", [OPEN]), RESULTS, FIGURES),
+        judge(Claim("Waits <b> are short", "section 1", [HOLDS, UNSURE]), RESULTS),
+        judge(Claim("Others are long", "section 2", [FAILS], "they are not"), RESULTS),
+        judge(Claim("Nobody knows", "section 3", [OPEN]), RESULTS),
     ]
     rows = [
         ("FCFS", [(100.0, Estimate(103.5, 102.0, 105.0, 8)), (None, None)]),
@@ -288,23 +281,22 @@ def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path) -> None:
     drawn = tmp_path / "curve.png"
     drawn.write_bytes(b"\x89PNG")
     figure = PaperFigure("A curve", "figure 1", "waits", "curve.png", "it rises")
-    figures = [DrawnFigure(figure, drawn), DrawnFigure(replace(figure, title="Another"), None)]
-    documents = {"waits/tables.md": "# Heads\n\n| a | b |\n| --- | ---: |\n| **x** | 1 |"}
+    another = replace(figure, title="Another", file="another.png")
+    declared = Reproduction("", [], "", {}, [], figures=[figure, another])
     path = tmp_path / "page.html"
-    write_reproduction_page(found(), figures, documents, {"waits": "name: waits"}, path)
+    images, spaces = {"curve.png": drawn}, {"waits": "name: waits"}
+    write_reproduction_page(found(), declared, images, spaces, path)
     text = path.read_text(encoding="utf-8")
     assert "default-src 'none'" in text
     assert "script-src 'none'" in text
     assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", text)
     assert "data:image/png;base64,iVBORw==" in text
     assert "Waits &lt;b&gt; are short" in text
-    for words in ("partly", "not reproduced", "undecided", "they are not", "figure 1", "too few results"):
+    assert "Another" not in text
+    for words in ("partly", "not reproduced", "undecided", "they are not", "figure 1", "A curve"):
         assert words in text
     for words in ("gridtune reproduce demo --quick", "1 without a result", "ab" * 32, "name: waits"):
         assert words in text
-    # A chart for the column that has published numbers beside ours, and none for the other.
-    assert text.count("<figure><figcaption>") == 1
-    assert text.count('<img alt="wait, s" src="data:image/png;base64,') == 1
     before = path.read_bytes()
-    write_reproduction_page(found(), figures, documents, {"waits": "name: waits"}, path)
+    write_reproduction_page(found(), declared, images, spaces, path)
     assert path.read_bytes() == before

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import MetricError
-from gridtune.statistics.pareto import Scale, hypervolume, igd_plus, merge_fronts
+from gridtune.statistics.pareto import Scale, hypervolume
 
 UNIT = Scale((0.0, 0.0), (1.0, 1.0))
 
@@ -45,20 +45,3 @@ def test_a_scale_needs_a_point() -> None:
         Scale.of([[1.0, 2.0]])
     with pytest.raises(MetricError, match="2 objectives, and points of 3"):
         UNIT.apply([[1.0, 2.0, 3.0]])
-
-
-def test_igd_plus_counts_only_what_is_worse() -> None:
-    """(0.3, 0.3) is 0.3 behind (0, 0.5) in the first and ahead in the second; to (0.5, 0) the other way."""
-    truth = [[0.0, 0.5], [0.5, 0.0]]
-    assert igd_plus([[0.3, 0.3]], truth, UNIT) == pytest.approx(0.3)
-    assert igd_plus([[0.0, 0.5], [0.5, 0.1]], truth, UNIT) == pytest.approx(0.05)
-    assert igd_plus([[0.0, 0.0]], truth, UNIT) == 0.0
-    assert np.isnan(igd_plus(np.empty((0, 2)), truth, UNIT))
-
-
-def test_fronts_are_merged_without_what_is_dominated() -> None:
-    fronts = [[[1, 9], [5, 5], [9, 2]], [[1, 9], [4, 5], [9, 3]], [[np.inf, np.inf], [10, 1]]]
-    points, owner = merge_fronts(fronts)
-    assert points.tolist() == [[1, 9], [1, 9], [4, 5], [9, 2], [10, 1]]
-    assert owner.tolist() == [0, 1, 1, 0, 2]
-    assert [len(part) for part in merge_fronts([[[np.inf, 1]], np.empty((0, 2))])] == [0, 0]

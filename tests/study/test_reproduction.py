@@ -15,7 +15,6 @@ from gridtune.core.reproduction import (
     Claim,
     Criterion,
     Experiment,
-    GeneratedLog,
     Log,
     PaperFigure,
     PaperTable,
@@ -46,7 +45,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reproduction:
         resources={"executor": "inline"},
     )
     Path("demo.yaml").write_text(yaml.safe_dump(space))
-    stand_in = GeneratedLog("lublin", jobs=60, seed=1, parameters={"processors": 32, "load": 0.9})
+    stand_in = {"generator": "lublin", "jobs": 60, "seed": 1, "processors": 32, "load": 0.9}
     shorter = Criterion(
         "wait of SJF, change to FCFS",
         Reading("orders", "wait_mean", SJF, FCFS, "change"),
@@ -71,7 +70,10 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reproduction:
                 "Waits",
                 "table 1",
                 ["wait, s"],
-                [TableRow.of("SJF", [waits(**SJF)]), TableRow.of("a rule not run", [waits(order="no rule")])],
+                [
+                    TableRow("SJF", [(None, waits(**SJF))]),
+                    TableRow("a rule not run", [(None, waits(order="no rule"))]),
+                ],
             )
         ],
         figures=[PaperFigure("Ranking", "figure 1", "orders", "ranking-bounded_slowdown_mean.png", "bars")],

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 import gridtune as gt
-from gridtune.cli.report import report
+from gridtune.cli.results import report
 from gridtune.core.system import Outcome, get_system
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.study.report import write_study
-from gridtune.sweep import Journal
+from gridtune.sweep.journal.journal import Journal
 from tests.cli.folders import finished_sweep, quickstart
 
 

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.cli.main import main
-from gridtune.cli.report import report
+from gridtune.cli.results import report
 from gridtune.cli.status import ui
 from gridtune.errors import SweepError, TrackingError
 from gridtune.study import Study, report_study, run_sweep
-from gridtune.sweep import Journal
+from gridtune.sweep.journal.journal import Journal
 from gridtune.tracking.store import connect
 
 from .synthetic import cell_results, study_folder, sweep_facts

@@ -151,7 +151,7 @@ def _failed(material: ReportMaterial) -> Iterator[str]:
     yield f'<section id="failed"><h2>Cells without a result</h2><p>{count_text(len(failed), "cell")}'
     if len(failed) > _MOST_FAILED:
         yield f"; the first {_MOST_FAILED} are listed, all are in results.parquet"
-    yield ". Run them again with <code>--retry-failed</code>.</p>"
+    yield ". Run them again with <code>--retry all</code>.</p>"
     for result in failed[:_MOST_FAILED]:
         label = configuration_label(result.configuration, sorted(result.configuration))
         error = (result.error or result.state).strip()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +19,10 @@ from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from gridtune.core.cells import CellResult
-
 __all__ = [
     "BOUND",
     "Cells",
-    "ConfigurationRow",
     "Stratum",
-    "by_configuration",
     "configuration_parameters",
     "gap_to_bound",
     "read_cells",
@@ -317,64 +312,6 @@ def baselines(
         # The baseline follows from the stratum: each configuration is its own.
         return np.arange(len(parameters))
     return np.array(_baseline_indices(list(parameters), wanted), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class ConfigurationRow:
-    """One configuration on one workload.
-
-    Attributes
-    ----------
-    workload
-        What the sweep calls it.
-    parameters
-        The configuration.
-    results
-        Its finished cells, a replicate each.
-    """
-
-    workload: str
-    parameters: Mapping[str, Any]
-    results: Sequence[CellResult]
-
-    @classmethod
-    def of(cls, results: Iterable[CellResult]) -> list[Self]:
-        """Return a row for each configuration with a finished cell, in the order of the sweep."""
-        return [cls(cells[0].workload, cells[0].configuration, cells) for cells in by_configuration(results)]
-
-    def __len__(self) -> int:
-        return len(self.results)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a parameter, of the configuration, its workload or the whole sweep."""
-        return self.results[0].parameters.get(name, default)
-
-    def values(self, metric: str) -> FloatArray:
-        """Return a metric of each replicate, NaN where it is not defined."""
-        return np.array([result.metrics.get(metric, np.nan) for result in self.results])
-
-    def mean(self, metric: str) -> float:
-        """Return a metric's mean over the replicates that have it; NaN of none."""
-        values = self._finite(metric)
-        return float(values.mean()) if len(values) else float("nan")
-
-    def spread(self, metric: str) -> float:
-        """Return a metric's standard deviation over the replicates that have it; NaN of fewer than two."""
-        values = self._finite(metric)
-        return float(values.std(ddof=1)) if len(values) > 1 else float("nan")
-
-    def _finite(self, metric: str) -> FloatArray:
-        values = self.values(metric)
-        return values[~np.isnan(values)]
-
-
-def by_configuration(results: Iterable[CellResult]) -> list[list[CellResult]]:
-    """Return the finished cells of each workload and configuration, in the order of the sweep."""
-    rows: dict[tuple[str, str], list[CellResult]] = {}
-    for result in results:
-        if result.state == "done":
-            rows.setdefault((result.workload, result.configuration_id), []).append(result)
-    return list(rows.values())
 
 
 def _baseline_indices(configurations: Sequence[Mapping[str, Any]], wanted: Mapping[str, Any]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The verdict of a claim: whether its criteria hold, by rules that are stated.
+"""Verdicts on claims, and the file of them.
 
 A criterion with limits holds if the whole 95 % interval of our number lies within them, and fails if the
 whole interval lies outside; else it is undecided. Without an interval, a number within them is undecided. A
@@ -13,32 +13,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BeforeValidator
 
-from gridtune.core.cells import CellResult
-from gridtune.core.reproduction import Claim, Criterion, PublishedFigure, Reading, Recorded
+from gridtune.core.cells import CellResult, finite_json
+from gridtune.core.reproduction import Claim, Criterion, Reading, Recorded
 from gridtune.errors import SweepError
+from gridtune.report.facts import read_stored, write_json
 from gridtune.report.labels import value_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 
 __all__ = [
+    "VERDICTS_FILE",
     "ClaimVerdict",
     "Estimate",
     "JudgedClaim",
     "JudgedCriterion",
-    "Judgement",
+    "Reproduced",
     "Results",
+    "TableNumbers",
+    "TraceUse",
     "estimate",
     "judge",
+    "read_reproduced",
 ]
 
 
-class Judgement(StrEnum):
+class _Judgement(StrEnum):
     """Outcome of a criterion."""
 
     HOLDS = "holds"
@@ -47,7 +53,7 @@ class Judgement(StrEnum):
     UNMEASURED = "not measured"
 
     @classmethod
-    def _missing_(cls, value: object) -> Judgement | None:
+    def _missing_(cls, value: object) -> _Judgement | None:
         # As files of earlier versions have it.
         return cls.UNDECIDED if value == "not sure" else None
 
@@ -73,9 +79,9 @@ class JudgedCriterion:
     Attributes
     ----------
     text, target
-        What the number is, and what it must be.
+        Name of the number, and the condition on it.
     outcome
-        Whether it is.
+        Outcome of the condition.
     ours
         The number; None if it was not measured.
     published
@@ -85,12 +91,12 @@ class JudgedCriterion:
     how
         Where ours comes from.
     recorded
-        Whether ours is of an earlier run.
+        True if ours is of an earlier run.
     """
 
     text: str
     target: str
-    outcome: Judgement
+    outcome: _Judgement
     ours: Estimate | None
     published: float | None
     unit: str
@@ -109,7 +115,7 @@ class JudgedClaim:
     criteria: Sequence[JudgedCriterion]
 
 
-def judge(claim: Claim, results: Results, figures: Mapping[str, PublishedFigure]) -> JudgedClaim:
+def judge(claim: Claim, results: Results) -> JudgedClaim:
     """Return the verdict of a claim.
 
     Parameters
@@ -118,19 +124,17 @@ def judge(claim: Claim, results: Results, figures: Mapping[str, PublishedFigure]
         The claim.
     results
         Experiment to its results.
-    figures
-        The system's published figures by name.
     """
-    criteria = [_outcome(criterion, results, figures) for criterion in claim.criteria]
+    criteria = [_outcome(criterion, results) for criterion in claim.criteria]
     outcomes = {criterion.outcome for criterion in criteria}
-    if outcomes == {Judgement.HOLDS}:
+    if outcomes == {_Judgement.HOLDS}:
         verdict = ClaimVerdict.REPRODUCED
-    elif Judgement.HOLDS in outcomes:
+    elif _Judgement.HOLDS in outcomes:
         verdict = ClaimVerdict.PARTLY
-    elif Judgement.FAILS in outcomes:
+    elif _Judgement.FAILS in outcomes:
         verdict = ClaimVerdict.NOT_REPRODUCED
     else:
-        unmeasured = outcomes == {Judgement.UNMEASURED}
+        unmeasured = outcomes == {_Judgement.UNMEASURED}
         verdict = ClaimVerdict.UNMEASURED if unmeasured else ClaimVerdict.UNDECIDED
     return JudgedClaim(claim.text, claim.source, claim.remark, verdict, criteria)
 
@@ -148,34 +152,26 @@ def _target_text(criterion: Criterion) -> str:
     return f"surely at least {low}" if low is not None else f"surely at most {high}"
 
 
-def _outcome(
-    criterion: Criterion, results: Results, figures: Mapping[str, PublishedFigure]
-) -> JudgedCriterion:
+def _outcome(criterion: Criterion, results: Results) -> JudgedCriterion:
     ours = estimate(criterion.ours, results)
-    published, unit = None, criterion.unit
-    if isinstance(criterion.published, str):
-        figure = figures[criterion.published]
-        published, unit = float(figure.value), figure.unit
-    elif criterion.published is not None:
-        published = float(criterion.published)
     return JudgedCriterion(
         text=criterion.text,
         target=_target_text(criterion),
-        outcome=_judged(criterion, ours, published),
+        outcome=_judged(criterion, ours),
         ours=ours,
-        published=published,
-        unit=unit,
+        published=criterion.published,
+        unit=criterion.unit,
         how=_reading_text(criterion.ours),
         recorded=isinstance(criterion.ours, Recorded),
     )
 
 
-def _judged(criterion: Criterion, ours: Estimate | None, published: float | None) -> Judgement:
+def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:
     if ours is None:
-        return Judgement.UNMEASURED
-    if criterion.within is not None and published is not None:
-        reach = abs(published) * criterion.within
-        low, high = published - reach, published + reach
+        return _Judgement.UNMEASURED
+    if criterion.within is not None and criterion.published is not None:
+        reach = abs(criterion.published) * criterion.within
+        low, high = criterion.published - reach, criterion.published + reach
     else:
         low = -math.inf if criterion.at_least is None else criterion.at_least
         high = math.inf if criterion.at_most is None else criterion.at_most
@@ -183,9 +179,9 @@ def _judged(criterion: Criterion, ours: Estimate | None, published: float | None
     # NaN ends compare as false: without an interval nothing is sure, and nothing reaches further.
     sure = criterion.within is not None or (low <= ours.low and ours.high <= high)
     if inside and sure:
-        return Judgement.HOLDS
+        return _Judgement.HOLDS
     reaches = ours.low <= high and ours.high >= low
-    return Judgement.UNDECIDED if inside or reaches else Judgement.FAILS
+    return _Judgement.UNDECIDED if inside or reaches else _Judgement.FAILS
 
 
 #: The results of each experiment that was run, by its name.
@@ -205,7 +201,7 @@ class Estimate:
     value, low, high
         The mean and its 95 % interval; NaN ends where there are fewer than two replicates.
     replicates
-        How many there are; 0 for a number of an earlier run.
+        Number of replicates; 0 for a number of an earlier run.
     """
 
     value: float
@@ -300,3 +296,109 @@ def _samples(
 def _scaled(number: Estimate, factor: float) -> Estimate:
     low, high = sorted((number.low * factor, number.high * factor))
     return Estimate(number.value * factor, low, high, number.replicates)
+
+
+#: The verdicts in a reproduction's folder.
+VERDICTS_FILE = "verdicts.json"
+_SCHEMA = "gridtune-reproduction-1"
+
+
+@dataclass(frozen=True)
+class TraceUse:
+    """A log that was read.
+
+    Attributes
+    ----------
+    name
+        As the space names it.
+    checksum
+        Its SHA-256.
+    remark
+        The log that it stands in for; "" for the log itself.
+    """
+
+    name: str
+    checksum: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class TableNumbers:
+    """A published table with ours.
+
+    Attributes
+    ----------
+    title, source, columns
+        As of the `PaperTable`.
+    rows
+        Label, and for each column the published number and ours; None for what there is not.
+    experiments
+        Where ours come from.
+    """
+
+    title: str
+    source: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[tuple[float | None, Estimate | None]]]]
+    experiments: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """Findings of a reproduction.
+
+    Attributes
+    ----------
+    name, title, publications, data
+        As of the `Reproduction`.
+    system, system_version
+        The system, and the version of its results.
+    full
+        True if the whole experiments were run.
+    command
+        The command that does so again.
+    commands
+        Experiment to the command that runs it by itself.
+    cells, missing
+        Experiment to its cells, and to those without a result.
+    traces
+        The logs that were read.
+    versions
+        Software to its version.
+    claims
+        Each claim with its verdict.
+    tables
+        The published tables with ours.
+    """
+
+    name: str
+    title: str
+    publications: Sequence[str]
+    data: str
+    system: str
+    system_version: str
+    full: bool
+    command: str
+    commands: Mapping[str, str]
+    cells: Mapping[str, int]
+    missing: Mapping[str, int]
+    traces: Sequence[TraceUse]
+    versions: Mapping[str, str]
+    claims: Sequence[JudgedClaim]
+    tables: Sequence[TableNumbers] = field(default_factory=list)
+
+    def write(self, folder: Path) -> Path:
+        """Write the verdicts into a folder and return their file; it is never there by half."""
+        return write_json(finite_json({"schema": _SCHEMA, **asdict(self)}), folder / VERDICTS_FILE)
+
+
+def read_reproduced(path: Path) -> Reproduced:
+    """Return what `Reproduced.write` wrote.
+
+    Raises
+    ------
+    SweepError
+        If the file is missing or not one of these.
+    """
+    other = f"holds no verdicts of this version of gridtune: give a {VERDICTS_FILE} of gridtune reproduce"
+    return read_stored(Reproduced, path, _SCHEMA, other)

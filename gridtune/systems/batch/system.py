@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from cachetools import LRUCache
@@ -31,9 +32,6 @@ from gridtune.core.system import (
 )
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.workload.workload import Workload
-
-if TYPE_CHECKING:
-    from gridtune.core.reproduction import Reproduction
 
 __all__ = ["BatchSystem"]
 
@@ -72,18 +70,12 @@ class BatchSystem(System):
         )
     }
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.batch.learners.ppo:BatchPPO"}
+    papers = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
         self._replays: LRUCache[Hashable, Schedule] = LRUCache(2)
         self._default_classes: LRUCache[str, Mapping[str, str]] = LRUCache(8)
-
-    @property
-    def reproductions(self) -> Mapping[str, Reproduction]:
-        """The papers on learned batch scheduling."""
-        from gridtune.systems.batch.reproduction import REPRODUCTIONS  # noqa: PLC0415 (for `reproduce` alone)
-
-        return REPRODUCTIONS
 
     def traces(self, parameters: BatchParameters) -> Iterable[str]:
         """Return the log, with the cleaning rules where they were set by name."""

@@ -13,7 +13,6 @@ from gridtune.core.remarks import WALLTIMES
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
-    FinishedSweep,
     Outcome,
     Streams,
     SuggestedSpace,
@@ -31,8 +30,6 @@ from gridtune.systems.dispatch.metrics import (
     measure_dispatch,
 )
 from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
-from gridtune.systems.dispatch.published import PUBLISHED
-from gridtune.systems.dispatch.reproduction import REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy
@@ -61,8 +58,7 @@ class DispatchSystem(System):
 
     metrics = DISPATCH_METRICS
     renamed_metrics = RENAMED_METRICS
-    published = PUBLISHED
-    reproductions = REPRODUCTIONS
+    papers = (Path(__file__).with_name("paper.yaml"),)
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.dispatch.learners.ppo:DispatchPPO"}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
         "Dispatch-v0": EnvironmentSpec(
@@ -137,12 +133,6 @@ class DispatchSystem(System):
             columns |= {name: getattr(outcome, name) for name in _OF_OUTCOMES}
             job_tables["jobs"] = pa.table(columns)
         return Outcome(measure_dispatch(jobs, machines, outcome, reference), notes, job_tables)
-
-    def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the publication's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.dispatch.report import write  # noqa: PLC0415 (matplotlib)
-
-        return write(sweep)
 
 
 def _reference(p: DispatchParameters) -> DispatchParameters:

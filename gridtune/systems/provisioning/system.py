@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
-from gridtune.core.reproduction import Reproduction
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
-    FinishedSweep,
     Outcome,
     Streams,
     SuggestedSpace,
@@ -28,7 +26,6 @@ from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RE
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import Plan
-from gridtune.systems.provisioning.reproduction import PUBLISHED, REPRODUCTIONS
 from gridtune.systems.provisioning.search.fronts import (
     Archive,
     front_hypervolume,
@@ -74,8 +71,7 @@ class ProvisioningSystem(System):
     }
     metrics = PROVISIONING_METRICS
     renamed_metrics = RENAMED_METRICS
-    published = PUBLISHED
-    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
+    papers = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:
         self._sites: LRUCache[Hashable, Site] = LRUCache(8)
@@ -209,12 +205,6 @@ class ProvisioningSystem(System):
         if (log, copies) not in self._sites:
             self._sites[log, copies] = build_site(raw, p)
         return self._sites[log, copies]
-
-    def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the publication's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.provisioning.report.figures import write  # noqa: PLC0415 (matplotlib)
-
-        return write(sweep)
 
 
 def _context(

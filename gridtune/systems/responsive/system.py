@@ -15,7 +15,6 @@ from cachetools import LRUCache
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
-    FinishedSweep,
     Outcome,
     Streams,
     SuggestedSpace,
@@ -33,7 +32,6 @@ from gridtune.systems.responsive.metrics import (
     measure_site,
 )
 from gridtune.systems.responsive.parameters import LEARNED, ResponsiveParameters
-from gridtune.systems.responsive.reproduction import PUBLISHED_FIGURES, REPRODUCTIONS
 from gridtune.systems.responsive.simulator.pool import learn_forecast
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
@@ -78,8 +76,7 @@ class ResponsiveSystem(System):
     Parameters: ClassVar[type[SystemParameters]] = ResponsiveParameters
     metrics = RESPONSIVE_METRICS
     renamed_metrics = RENAMED_METRICS
-    published = PUBLISHED_FIGURES
-    reproductions = REPRODUCTIONS
+    papers = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
@@ -199,13 +196,6 @@ class ResponsiveSystem(System):
             self._selections[key] = _select(raw, p)
         return self._selections[key]
 
-    def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the publications' tables next to ours, trade-offs, and the curves of their figures."""
-        from gridtune.systems.responsive.report.figures import write_curves, write_trade_offs  # noqa: PLC0415
-        from gridtune.systems.responsive.report.tables import write_tables  # noqa: PLC0415
-
-        return [*write_tables(sweep), *write_trade_offs(sweep), *write_curves(sweep)]
-
 
 def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
     workload, _ = clean(raw, parameters.rules)
@@ -310,12 +300,15 @@ def _tables(jobs: SiteJobs, outcome: SiteReplay, counted: slice) -> dict[str, pa
         "utilisation": outcome.utilisation,
         "counted": inside[job],
     }
+    wait = outcome.start - jobs.submit
     columns = {
         "submit": jobs.submit,
         "run": jobs.run,
         "vo": jobs.vo,
         "interactive": jobs.interactive == 1,
         "start": outcome.start,
+        "wait": wait,
+        "responsiveness": jobs.run / (jobs.run + wait),
         "counted": inside,
     }
     tables = {"jobs": pa.table(columns), "decisions": pa.table(decisions)}

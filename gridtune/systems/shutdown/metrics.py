@@ -18,11 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.core.system import Direction, Measure, RenamedMetric
-from gridtune.systems.shutdown.reproduction import PAPER
 from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.replay import DayRecord, DayResults
+from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
@@ -33,6 +32,12 @@ __all__ = [
     "measure_days",
 ]
 
+#: The publication.
+_PAPER = (
+    "Casagrande, Koslovski, Miers, Pillon and Gonzalez, “Don't hurry be green: scheduling servers shutdown "
+    "in grid computing with deep reinforcement learning”, International Journal of Grid and Utility "
+    "Computing 13, 2022, doi 10.1504/IJGUC.2022.128303"
+)
 Columns = dict[str, FloatArray | IntArray]
 
 
@@ -56,7 +61,7 @@ class _ShutdownMeasure(Measure):
 
 
 _SECONDS = 60.0
-_REPORTED = f"the authors' code of: {PAPER}"
+_REPORTED = f"the authors' code of: {_PAPER}"
 _WASTE = "P_idle·idle + P_on·switching on + P_off·switching off node-minutes"
 _TOTAL = "waste + energy of computing and of sleeping nodes"
 _SWITCHES = "nodes switched off + nodes switched on"
@@ -79,9 +84,9 @@ def _measure(
 
 
 def _measures() -> dict[str, _ShutdownMeasure]:
-    waste, cycles = f"{PAPER}, equation 4", f"{PAPER}, section 5.1, “on-off cycles per node”"
-    stretch, slowdown, delay = (f"{PAPER}, equation {number}" for number in (2, 9, 10))
-    reward, model = f"{PAPER}, equation 3", f"{PAPER}, section 3.3"
+    waste, cycles = f"{_PAPER}, equation 4", f"{_PAPER}, section 5.1, “on-off cycles per node”"
+    stretch, slowdown, delay = (f"{_PAPER}, equation {number}" for number in (2, 9, 10))
+    reward, model = f"{_PAPER}, equation 3", f"{_PAPER}, section 3.3"
     energy, switches = partial(_measure, "W·min"), partial(_measure, "switches", "min")
     jobs, ratio, wait = (
         partial(_measure, "jobs"),
@@ -140,16 +145,16 @@ def _measures() -> dict[str, _ShutdownMeasure]:
         ),
         "wait_mean": wait(
             "the day's mean wait of finished jobs",
-            f"{PAPER}, section 5.1, “Slowdown”",
+            f"{_PAPER}, section 5.1, “Slowdown”",
             "wait_minutes",
             _SECONDS,
         ),
         "slowdown_mean": ratio("min", "mean", "the day's mean (wait + run)/run of finished jobs", slowdown),
-        "qos_violations": jobs("min", "sum", f"jobs {_LATE}", f"{PAPER}, equation 5"),
+        "qos_violations": jobs("min", "sum", f"jobs {_LATE}", f"{_PAPER}, equation 5"),
         "qos_delay_mean": wait(late.format(_LATE), delay, "qos_delay_minutes", _SECONDS),
         "qos_violations_all": jobs("min", "sum", f"jobs {_LATE_ALL}"),
         "qos_delay_all_mean": wait(late.format(_LATE_ALL), column="qos_delay_all_minutes", factor=_SECONDS),
-        "utilisation": ratio("none", "mean", "busy core-minutes/(cores·minutes)", f"{PAPER}, table 1"),
+        "utilisation": ratio("none", "mean", "busy core-minutes/(cores·minutes)", f"{_PAPER}, table 1"),
         "score": ratio("max", "sum", "sum of the rewards of all minutes and days", reward),
         "score_per_day": ratio("max", "mean", "the sum of rewards", reward, "score"),
         "jobs": jobs("none", "sum", "jobs submitted by the end of the day"),
@@ -282,12 +287,8 @@ def _waits(days: Days, results: DayResults, platform: Platform, tau: float) -> C
     }
 
 
-#: The day whose nodes are in the table has more jobs than this share of the days.
-_BUSY_DAY = 0.8
-
-
 def day_tables(
-    days: Days, measures: Mapping[str, npt.NDArray[Any]], results: DayResults, record: DayRecord
+    days: Days, measures: Mapping[str, npt.NDArray[Any]], results: DayResults
 ) -> dict[str, pa.Table]:
     """Return tables by name; times in minutes.
 
@@ -295,23 +296,19 @@ def day_tables(
     -------
     dict
         `days`: the measures of each day. `jobs`: of each job its day, submission, start (null: never), time
-        since the previous submission of that day, cores, walltime and run time. With a record also `queue`:
-        for each queue length, how many minutes had it and how many nodes were reserved then; and `nodes`: the
-        states of each node on a busy day, in order.
+        since the previous submission of that day, cores, walltime, run time and slowdown.
     """
     columns = {name: column for name, column in measures.items() if name != "days"}
-    tables = {
+    return {
         "days": pa.table({"day": list(days.names), "group": days.group, **columns}),
         "jobs": _jobs(days, results),
     }
-    if len(record.minutes) > 0:
-        tables |= {"queue": _queue(record), "nodes": _nodes(days, record)}
-    return tables
 
 
 def _jobs(days: Days, results: DayResults) -> pa.Table:
     day = days.day_of_job
     gap = np.diff(days.submit, prepend=0)
+    run = np.minimum(days.run, days.walltime)
     opens = np.zeros(len(day), bool)
     opens[days.first[:-1][np.diff(days.first) > 0]] = True
     return pa.table(
@@ -323,48 +320,7 @@ def _jobs(days: Days, results: DayResults) -> pa.Table:
             "gap": pa.array(gap, mask=opens),
             "cores": days.cores,
             "walltime": days.walltime,
-            "run": np.minimum(days.run, days.walltime),
-        }
-    )
-
-
-def _queue(record: DayRecord) -> pa.Table:
-    """Return reservations by the queue length at the beginning of the minute."""
-    reserved = record.minutes["reserved"][:, 1:].ravel()
-    waiting = record.minutes["waiting"][:, :-1].ravel()
-    minutes = np.bincount(waiting)
-    lengths = np.flatnonzero(minutes)
-    sums = np.bincount(waiting, reserved)[lengths]
-    squares = np.bincount(waiting, reserved.astype(np.float64) ** 2)[lengths]
-    mean = sums / minutes[lengths]
-    deviation = np.sqrt(np.maximum(squares / minutes[lengths] - mean**2, 0))
-    return pa.table(
-        {
-            "waiting": lengths,
-            "minutes": minutes[lengths],
-            "reserved_mean": mean,
-            "reserved_deviation": deviation,
-        }
-    )
-
-
-def _nodes(days: Days, record: DayRecord) -> pa.Table:
-    """Return the states of each node on a day that is busier than most."""
-    order = np.argsort(np.diff(days.first), kind="stable")
-    day = int(order[int(_BUSY_DAY * (len(order) - 1))])
-    states = record.states[day, : days.minutes[day]]
-    changes = np.ones_like(states, dtype=bool)
-    changes[1:] = states[1:] != states[:-1]
-    node, start = np.nonzero(changes.T)
-    last = np.append(node[1:] != node[:-1], True)
-    end = np.where(last, len(states), np.append(start[1:], 0))
-    return pa.table(
-        {
-            "day": np.full(len(node), day),
-            "name": [days.names[day]] * len(node),
-            "node": node,
-            "state": states[start, node].astype(np.int64),
-            "start": start,
-            "end": end,
+            "run": run,
+            "slowdown": pa.array((results.start - days.submit + run) / run, mask=results.start < 0),
         }
     )

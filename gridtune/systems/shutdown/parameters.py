@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 
 from gridtune.core.system import Count, LogParameters, Window
 from gridtune.errors import GridtuneError
-from gridtune.systems.shutdown.simulator.platform import TRACES, Platform
+from gridtune.systems.shutdown.simulator.platform import TRACES, Platform, read_platform
+from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import USUAL_UNITS, WorkloadReference
 
 __all__ = ["CLUSTERS", "ShutdownParameters"]
@@ -50,7 +51,7 @@ class ShutdownParameters(LogParameters):
             *("speed",),
         ),
         "Cluster": (
-            *("nodes", "cores_per_node", "idle_watts", "computing_watts", "sleeping_watts"),
+            *("platform", "nodes", "cores_per_node", "idle_watts", "computing_watts", "sleeping_watts"),
             *("switching_off_watts", "switching_on_watts", "switch_off_minutes", "switch_on_minutes"),
             *("variant",),
         ),
@@ -91,7 +92,7 @@ class ShutdownParameters(LogParameters):
     )
     minutes: Count = Field(1440, description="length of a day, in minutes")
     time_unit: Annotated[float, Field(gt=0)] = Field(
-        USUAL_UNITS[0], description="seconds in the time unit of Batsim files"
+        USUAL_UNITS[0], description="seconds in the time unit of Batsim and platform files"
     )
     speed: Annotated[float, Field(gt=0)] = Field(
         USUAL_UNITS[1], description="Batsim files: flops that a processor computes per time unit"
@@ -145,6 +146,9 @@ class ShutdownParameters(LogParameters):
     cluster: Literal["taurus", "orion", "graphite", "econome"] = Field(
         "taurus", description="shape: 14 × 12, 4 × 12, 4 × 16 or 22 × 16 nodes × cores"
     )
+    platform: str | None = Field(
+        None, description="Batsim platform file with shape, power and switching times, instead of cluster"
+    )
     nodes: Count | None = Field(None, description="number of nodes")
     cores_per_node: Count | None = Field(None, description="cores of each node")
     idle_watts: Watts = Field(None, description="power of a node without work; default 95")
@@ -187,8 +191,10 @@ class ShutdownParameters(LogParameters):
         return self
 
     def cluster_model(self) -> Platform:
-        """Return the cluster: that of the name, with the parameters that are set."""
+        """Return the cluster: that of the platform file or the name, with the parameters that are set."""
         base = Platform(*CLUSTERS[self.cluster])
+        if self.platform is not None:
+            base = read_platform(resolve_trace(self.platform), time_unit=self.time_unit, step=60)
         values = {field: getattr(self, parameter) for parameter, field in _POWER.items()}
         power = {name: value for name, value in values.items() if value is not None}
         shape = (self.nodes or base.nodes, self.cores_per_node or base.cores_per_node)

@@ -10,11 +10,9 @@ import numpy as np
 from cachetools import LRUCache
 
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
-from gridtune.core.reproduction import PublishedFigure, Reproduction
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
     EnvironmentSpec,
-    FinishedSweep,
     Measure,
     Outcome,
     RenamedMetric,
@@ -33,12 +31,12 @@ from gridtune.systems.shutdown.metrics import (
     measure_days,
 )
 from gridtune.systems.shutdown.parameters import CLUSTERS, ShutdownParameters
-from gridtune.systems.shutdown.reproduction import REPRODUCTIONS, published_figures
 from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.training import find_policy, play_days
+from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
@@ -68,8 +66,7 @@ class ShutdownSystem(System):
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters
     metrics: ClassVar[Mapping[str, Measure]] = SHUTDOWN_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
-    published: ClassVar[Mapping[str, PublishedFigure]] = published_figures()
-    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
+    papers: ClassVar[tuple[Path, ...]] = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Days] = LRUCache(8)
@@ -79,10 +76,13 @@ class ShutdownSystem(System):
         return (str(parameters.reference),)
 
     def file_checksums(self, parameters: ShutdownParameters) -> Mapping[str, str]:
-        """Return the checksum of the trained policy."""
-        if parameters.checkpoint is None:
-            return {}
-        return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
+        """Return the checksums of the platform file and of the trained policy."""
+        files: dict[str, Path] = {}
+        if parameters.platform is not None:
+            files["platform"] = resolve_trace(parameters.platform)
+        if parameters.checkpoint is not None:
+            files["checkpoint"] = find_policy(parameters.checkpoint)
+        return file_checksums(files)
 
     def modelled_features(self, parameters: ShutdownParameters) -> Collection[str]:
         """Return what the simulator models: walltimes; where logs are days, they stand as partitions."""
@@ -130,7 +130,7 @@ class ShutdownSystem(System):
         days, log = self._days(parameters, load), load(*self.traces(parameters))
         whole = parameters.cut == "whole"
         p = parameters
-        results, record = replay(
+        results, _ = replay(
             days,
             platform,
             rule=_rule(p, days, platform, streams),
@@ -141,7 +141,6 @@ class ShutdownSystem(System):
             tau=parameters.tau,
             variant=parameters.variant,
             until_done=whole,
-            record=tables and not whole,
         )
         measures = measure_days(days, results, platform, tau=parameters.tau)
         metrics = combine_days(measures)
@@ -154,7 +153,7 @@ class ShutdownSystem(System):
             **kill_remarks(log.contents, killing=True),
             **lost_work(days.run, np.minimum(days.run, days.walltime), days.cores),
         }
-        return Outcome(metrics, notes, day_tables(days, measures, results, record) if tables else {})
+        return Outcome(metrics, notes, day_tables(days, measures, results) if tables else {})
 
     def _days(self, parameters: ShutdownParameters, load: WorkloadLoader) -> Days:
         """Return the selected days; the last few selections are cached, since a sweep's cells share them."""
@@ -164,12 +163,6 @@ class ShutdownSystem(System):
         if key not in self._selections:
             self._selections[key] = _select(workload, parameters)
         return self._selections[key]
-
-    def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the paper's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.shutdown.report import write_report  # noqa: PLC0415 (matplotlib)
-
-        return write_report(sweep)
 
 
 def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, streams: Streams) -> Any:

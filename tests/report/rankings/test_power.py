@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from gridtune.cli.report import report
+from gridtune.cli.results import report
 from gridtune.errors import MetricError
 from gridtune.report.rankings.cells import Cells, read_cells
 from gridtune.report.rankings.power import power_table, print_power

@@ -16,7 +16,7 @@ from gridtune.systems.shutdown.metrics import (
     measure_days,
 )
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.replay import MINUTE, DayRecord, DayResults
+from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.systems.shutdown.simulator.state import TOTALS
 from tests.systems.shutdown.simulator.twins import make_days
 
@@ -99,19 +99,11 @@ def test_renamed_metrics_exist():
     assert all(metric.source for metric in SHUTDOWN_METRICS.values())
 
 
-def test_the_queue_table_by_hand():
-    """Reservations count for the queue length at the beginning of their minute, the end of the one before."""
-    minutes = np.zeros((1, 5), MINUTE)
-    minutes["reserved"] = [9, 2, 4, 3, 5]
-    minutes["waiting"] = [0, 0, 1, 0, 7]
-    record = DayRecord(minutes, np.zeros((1, 5)), np.full((1, 5, 2), 2, np.int8))
+def test_the_table_of_jobs_by_hand():
     days = make_days([[(0, 1, 10, 8, 0), (3, 1, 10, 8, 0)]], 5)
     results = DayResults(*RESULTS[:-1], start=np.array([1, -1]))
-    tables = day_tables(days, {"score": np.array([0.0])}, results, record)
-    queue = tables["queue"].to_pydict()
-    assert queue["waiting"] == [0, 1]
-    assert queue["minutes"] == [3, 1]
-    assert queue["reserved_mean"] == pytest.approx([11 / 3, 3])
-    assert queue["reserved_deviation"] == pytest.approx([np.std([2, 4, 5]), 0], abs=1e-9)
+    tables = day_tables(days, {"score": np.array([0.0])}, results)
     assert tables["jobs"]["gap"].to_pylist() == [None, 3]
     assert tables["jobs"]["start"].to_pylist() == [1, None]
+    # Eight minutes of run time after one of waiting.
+    assert tables["jobs"]["slowdown"].to_pylist() == [pytest.approx(9 / 8), None]

@@ -1,12 +1,82 @@
-"""Clusters: which numbers are refused."""
+"""Platform files: what is read, and what is refused."""
 
 from __future__ import annotations
+
+import tarfile
 
 import pytest
 
 from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
-from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.platform import Platform, read_platform
+
+HOST = '<host id="{id}" speed="{speed}"{core}>{props}</host>'
+WATTS = '<prop id="watt_per_state" value="9:9,95.0:190.0,125.0:125.0,101.0:101.0"/>'
+SLEEP = '<prop id="sleep_pstates" value="0:3:2"/>'
+SPEED = "0.001f, 1000000.0f, 1.0f, 0.3333333333333333f"
+
+
+def write(path, hosts, zone="", speed=SPEED, core="", props=WATTS + SLEEP):
+    lines = [HOST.format(id="master_host", speed="1f", core="", props="")]
+    lines += [HOST.format(id=i, speed=speed, core=core, props=props) for i in range(hosts)]
+    path.write_text(f'<?xml version="1.0"?>\n<platform><zone>{zone}{"".join(lines)}</zone></platform>')
+    return path
+
+
+def test_cores_make_nodes(tmp_path):
+    file = write(tmp_path / "p.xml", 8, zone='<prop id="cores_per_node" value="4"/>')
+    assert read_platform(file, time_unit=60, step=60) == Platform(2, 4)
+
+
+def test_hosts_are_nodes_where_they_have_cores(tmp_path):
+    file = write(tmp_path / "p.xml", 3, core=' core="16"')
+    assert read_platform(file) == Platform(3, 16)
+
+
+def test_newer_files_write_wattage(tmp_path):
+    file = write(tmp_path / "p.xml", 1, props=WATTS.replace("watt_per", "wattage_per") + SLEEP)
+    assert read_platform(file) == Platform(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "time_unit", "off", "on"),
+    [
+        ("1f, 100Mf, 0.5f, 0.25f", 60, 4, 2),
+        ("1f, 1Gf, 0.01f, 0.005f", 1, 4, 2),  # seconds: 200 and 100 of them are 4 and 2 minutes begun
+        ("1f, 1e9f, 10f, 20f", 60, 1, 1),  # at least a minute
+    ],
+)
+def test_switching_takes_whole_minutes(tmp_path, speeds, time_unit, off, on):
+    power = read_platform(write(tmp_path / "p.xml", 1, speed=speeds), time_unit=time_unit, step=60).power
+    assert (power.switch_off_time, power.switch_on_time) == (off, on)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("<platform><zone>", "is not XML"),
+        ("<platform/>", "has no hosts"),
+        ('<platform><host id="0" speed="1f"/></platform>', "watt_per_state"),
+        (f'<platform><host id="0" speed="1f">{WATTS}</host></platform>', "sleep_pstates"),
+        (f'<platform><host id="0" speed="1f">{WATTS}{SLEEP}</host></platform>', "do not match"),
+        (f'<platform><host id="0" speed="x">{WATTS}{SLEEP}</host></platform>', "do not match"),
+        ('<platform><host id="0" speed="1f"/><host id="1" speed="2f"/></platform>', "hosts differ"),
+    ],
+)
+def test_what_is_no_platform_is_told(tmp_path, content, told):
+    file = tmp_path / "p.xml"
+    file.write_text(content)
+    with pytest.raises(SimulationError, match=told) as fault:
+        read_platform(file)
+    assert "p.xml" in str(fault.value)
+
+
+def test_uneven_nodes_are_refused(tmp_path):
+    file = write(tmp_path / "p.xml", 7, zone='<prop id="cores_per_node" value="4"/>')
+    with pytest.raises(SimulationError, match="7 cores do not make whole nodes of 4"):
+        read_platform(file)
+    with pytest.raises(SimulationError, match="cannot be read"):
+        read_platform(tmp_path / "none.xml")
 
 
 def test_numbers_are_checked():
@@ -16,3 +86,16 @@ def test_numbers_are_checked():
         Platform(power=NodePower(switch_on_time=0))
     with pytest.raises(SimulationError, match="at least 1"):
         Platform(0, 4)
+
+
+@pytest.mark.real_traces
+def test_the_authors_platform_is_the_default(trace_dir, tmp_path):
+    archive = trace_dir / "grid5000" / "taurus-days.tar.xz"
+    if not archive.exists():
+        pytest.skip("no Taurus days")
+    with tarfile.open(archive) as packed:
+        member = next(each for each in packed.getmembers() if each.name.endswith("platform.xml"))
+        content = packed.extractfile(member)
+        assert content is not None
+        (tmp_path / "platform.xml").write_bytes(content.read())
+    assert read_platform(tmp_path / "platform.xml", time_unit=60, step=60) == Platform()
