@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from cachetools import LRUCache
 
@@ -22,18 +23,13 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError
+from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
-from gridtune.systems.provisioning.planning.problem import Plan
-from gridtune.systems.provisioning.search.fronts import (
-    Archive,
-    front_hypervolume,
-    pilot_problem,
-    plan_scale,
-    select_plan,
-)
-from gridtune.systems.provisioning.simulator.site import Execution, Site
+from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
+from gridtune.systems.provisioning.search.fronts import Archive
+from gridtune.systems.provisioning.simulator.site import Execution, Site, SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.submission import (
     build_site,
@@ -42,7 +38,9 @@ from gridtune.systems.provisioning.submission import (
     plan_problem,
     run_search,
 )
+from gridtune.types import FloatArray
 from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.fields import LARGEST_TIME
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
 
@@ -50,6 +48,105 @@ __all__ = ["ProvisioningSystem"]
 
 #: Search results that each process caches: a replicate's cells are run one configuration after the other.
 _CACHED_RESULTS = 128
+
+
+def _plan_scale(problem: PlanProblem) -> Scale | None:
+    """Return the scale of a problem's costs, which does not depend on the search.
+
+    0 is a lower bound, 1 is more than a plan should cost: from the workflow's work (processor-seconds) and
+    critical path (seconds) to the allocation cost and three times the makespan of taking all slots. None
+    where that is no range: all slots are divisible, so that taking all of them costs no more than the bound;
+    or no plan is feasible.
+    """
+    workflow = problem.workflow
+    cost, makespan = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
+    ideal, farthest = (workflow.work, workflow.critical_path), (float(cost), 3.0 * float(makespan))
+    if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
+        return Scale(ideal, farthest)
+    return None
+
+
+def _front_hypervolume(costs: npt.ArrayLike, scale: Scale | None) -> float:
+    """Return the share of the scale's rectangle that the front dominates: 0 … 1; NaN without a scale.
+
+    Parameters
+    ----------
+    costs
+        Shape (plans, 2): allocation cost and makespan.
+    scale
+        Of `_plan_scale`.
+    """
+    return math.nan if scale is None else hypervolume(costs, scale, reference=1.0)
+
+
+def _select_plan(costs: FloatArray, alpha: float) -> int:
+    """Return the position of the plan with the least α · AC_nr + (1 − α) · SC_nr.
+
+    Both costs are normalised to [0, 1] over the front; where all are equal they count as 0. Ties go to the
+    least makespan, then to the least cost.
+
+    Parameters
+    ----------
+    costs
+        Shape (plans, 2): allocation cost and makespan of the non-dominated plans.
+    alpha
+        0: only the makespan counts; 1: only the cost.
+
+    Raises
+    ------
+    SimulationError
+        If there is no plan to choose from, or alpha is not in [0, 1].
+
+    References
+    ----------
+    Singh, Kesselman, Deelman, HPDC 2007, equations 7 and 8.
+    """
+    if not 0 <= alpha <= 1:
+        raise SimulationError(f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha")
+    if len(costs) == 0:
+        hint = "no set of slots that was tried holds the workflow: offer more slots, or a later horizon"
+        raise SimulationError("there is no feasible plan to choose from", hint=hint)
+    low, span = costs.min(axis=0), np.ptp(costs, axis=0)
+    normalised = np.divide(costs - low, span, out=np.zeros_like(costs), where=span > 0)
+    value = alpha * normalised[:, 0] + (1 - alpha) * normalised[:, 1]
+    return int(np.lexsort((costs[:, 0], costs[:, 1], value))[0])
+
+
+def _pilot_problem(
+    workflow: Workflow,
+    state: SiteState,
+    scheduler: str,
+    most: int,
+    *,
+    price: float = 1.0,
+    fixed: float = 0.0,
+) -> PlanProblem:
+    """Return the choice of a pilot job: each slot on offer is a whole job, and a plan takes one of them.
+
+    A job of some width requests the makespan that the scheduler reaches on so many processors, and its slot
+    is where the queue would start it now. It is paid for as a whole. Widths go from the widest task's to the
+    site's, each larger by about the same factor.
+
+    Parameters
+    ----------
+    workflow
+        What runs inside.
+    state
+        The site; it is not changed.
+    scheduler
+        Of `gridtune.systems.provisioning.planning.problem.SCHEDULERS`.
+    most
+        The most widths to try.
+    price, fixed
+        Of the job's processor-second, and of the job.
+    """
+    workflow.check_fits([state.processors])
+    widths = np.unique(np.geomspace(workflow.widest, state.processors, most).round().astype(np.int64))
+    alone = (PlanProblem(workflow, Slots.of(0, LARGEST_TIME, width), scheduler) for width in widths)
+    lengths = [max(1, math.ceil(problem.evaluate(np.ones((1, 1)))[0, 1])) for problem in alone]
+    starts = [state.earliest_start(*job) for job in zip(widths.tolist(), lengths, strict=True)]
+    jobs = Slots.of(starts, lengths, widths, price=price, fixed=fixed)
+    return PlanProblem(workflow, jobs, scheduler, now=state.now)
 
 
 class ProvisioningSystem(System):
@@ -162,7 +259,7 @@ class ProvisioningSystem(System):
         choice = problem
         if site is not None and parameters.search == "pilot":
             options = (parameters.scheduler, parameters.pilot_widths)
-            choice = pilot_problem(workflow, site.at(now), *options, price=price, fixed=fixed)
+            choice = _pilot_problem(workflow, site.at(now), *options, price=price, fixed=fixed)
         rng = streams("search")
         # Alpha only chooses from the front: cells that differ in nothing else share one search.
         settings = parameters.model_dump_json(exclude={"alpha"})
@@ -173,14 +270,14 @@ class ProvisioningSystem(System):
         front = self._results[key]
         metrics |= {
             "front": float(len(front)),
-            "hypervolume": front_hypervolume(front.costs, plan_scale(problem)),
+            "hypervolume": _front_hypervolume(front.costs, _plan_scale(problem)),
             "evaluations": float(front.evaluations),
             "feasible_plans": float(len(front.feasible_costs)),
         }
         notes["front"] = front.costs.tolist()
         if len(front) == 0:
             return Outcome({**metrics, **_compared(math.nan, math.nan, queue), "feasible": 0.0}, notes)
-        plan = choice.plan(front.plans[select_plan(front.costs, parameters.alpha)])
+        plan = choice.plan(front.plans[_select_plan(front.costs, parameters.alpha)])
         makespan, cost = plan.makespan, plan.allocation_cost
         if site is not None:
             execution = site.at(now).provision(plan)

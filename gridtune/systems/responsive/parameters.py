@@ -25,9 +25,9 @@ from gridtune.systems.responsive.learners.settings import (
     Method,
     Regressor,
 )
-from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.replay import Rule
 from gridtune.systems.responsive.simulator.site import Autoscaler
+from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["LEARNED", "LEARNING", "POOL_SETTINGS", "ResponsiveParameters"]

@@ -32,7 +32,6 @@ from gridtune.systems.responsive.metrics import (
     measure_site,
 )
 from gridtune.systems.responsive.parameters import LEARNED, ResponsiveParameters
-from gridtune.systems.responsive.simulator.pool import learn_forecast
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import (
@@ -44,6 +43,7 @@ from gridtune.systems.responsive.simulator.site import (
     group_vos,
     vo_of,
 )
+from gridtune.systems.responsive.simulator.stepping import learn_forecast
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload

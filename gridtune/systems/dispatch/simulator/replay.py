@@ -16,8 +16,7 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
-    any_up,
-    chance_in_time,
+    REMEMBERED,
     learn,
     most_tardy_job,
     new_broker_state,
@@ -71,6 +70,31 @@ RULES, ORDERS, SPEEDS = (
 )
 #: A learner predicts that a job ends in time from this probability on.
 PROBABLE = 0.5
+
+
+@kernel()
+def _any_up(site):
+    """Tell whether a machine is up."""
+    up = 0
+    for machine in range(site.state.machines):
+        if site.down[machine] == 0:
+            up += 1
+    return up > 0
+
+
+@kernel()
+def _chance_in_time(site, broker, job, predicted):
+    """Return the chance that a job placed now ends in time, if it is predicted to end in that many seconds.
+
+    The share of remembered jobs that would have: those whose seconds over predicted seconds was at most
+    what the deadline leaves this one, with one half added to either side (Krichevsky and Trofimov).
+    """
+    ratios = min(broker.learning.ratios, REMEMBERED)
+    allowed, in_time = (site.deadline[job] - site.state.now) / predicted, 0
+    for entry in range(ratios):
+        if broker.ratio[entry] <= allowed:
+            in_time += 1
+    return (in_time + 0.5) / (ratios + 1.0)
 
 
 @dataclass(frozen=True)
@@ -222,7 +246,7 @@ def _run_rule(site_arrays, broker_arrays, settings, assisted, chance, overruled)
         else:
             machine, follower, ending = _insertion(site, broker, job, rule)
             broker.predicted[job] = ending - now
-            chance[job] = chance_in_time(site, broker, job, broker.predicted[job])
+            chance[job] = _chance_in_time(site, broker, job, broker.predicted[job])
         place(site, job, machine, follower)
         if settings.repair_every > 0 and site.state.arrived % settings.repair_every == 0:
             _tabu_search(site, broker, settings.repair_steps)
@@ -240,7 +264,7 @@ def _assist(site, broker, job, machine):
         ending = predicted_finish(site, broker, other, job, NOBODY)
         likely = 0.0
         if site.down[other] == 0:
-            likely = chance_in_time(site, broker, job, ending - now)
+            likely = _chance_in_time(site, broker, job, ending - now)
         if other == machine:
             own = likely
         if likely > best or (likely == best and ending > latest):
@@ -273,7 +297,7 @@ def _select_simply(site, job, rule, draw):
     first = int(draw * machines)
     if rule == RANDOM:
         return first
-    up, best = any_up(site), NOBODY
+    up, best = _any_up(site), NOBODY
     for step in range(machines):
         machine = (first + step) % machines
         if up and site.down[machine] > 0:
@@ -293,7 +317,7 @@ def _insertion(site, broker, job, rule):
     tardiness, and its share of a processor's time for each job that it goes before.
     Machines that are down are left out while others are up.
     """
-    up, best, before = any_up(site), NOBODY, NOBODY
+    up, best, before = _any_up(site), NOBODY, NOBODY
     least, earliest = NEVER, NEVER
     for machine in range(site.state.machines):
         if up and site.down[machine] > 0:
@@ -342,7 +366,7 @@ def _tabu_search(site, broker, steps):
         Jobs that were moved.
     """
     late, barred_machine, barred_job = broker.late, broker.barred_machine, broker.barred_job
-    moved, up = 0, any_up(site)
+    moved, up = 0, _any_up(site)
     for machine in range(site.state.machines):
         late[machine] = queue_tardiness(site, broker, machine, NOBODY, NOBODY, NOBODY)
         barred_machine[machine] = 0

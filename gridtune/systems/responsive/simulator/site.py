@@ -11,7 +11,6 @@ import numpy as np
 
 from gridtune.arguments import require_fields
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.state import (
     DECISION,
     MEMORY,
@@ -23,7 +22,7 @@ from gridtune.systems.responsive.simulator.state import (
     Site,
     State,
 )
-from gridtune.systems.responsive.simulator.stepping import reset_site
+from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS, reset_site
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 

@@ -28,7 +28,6 @@ __all__ = [
     "Jobs",
     "Site",
     "State",
-    "book_pool",
     "class_estimate",
     "fairness_now",
     "fill_expected",
@@ -243,13 +242,6 @@ def pool_area(site):
     """Return the core-seconds of the pool since the first submission."""
     memory = site.state.memory[0]
     return memory.area + memory.pool * (memory.now - memory.booked)
-
-
-@kernel()
-def book_pool(site):
-    """Count the pool's core-seconds up to now; due before each change of its size."""
-    memory = site.state.memory[0]
-    memory.area, memory.booked = pool_area(site), memory.now
 
 
 @kernel()

@@ -21,7 +21,6 @@ __all__ = [
     "FEATURES",
     "MAX_CANDIDATES",
     "Arena",
-    "Cluster",
     "Jobs",
     "Model",
     "Variant",
@@ -128,7 +127,7 @@ class Jobs(NamedTuple):
     user: IntArray
 
 
-class Cluster(NamedTuple):
+class _Cluster(NamedTuple):
     """One cluster: its shape, records of its settings and single numbers, and bare columns of its state."""
 
     nodes: int
@@ -171,7 +170,7 @@ class Cluster(NamedTuple):
 
 
 #: The number of a cluster's columns.
-_WIDTH = len(Cluster._fields) - Cluster._fields.index("in_state")
+_WIDTH = len(_Cluster._fields) - _Cluster._fields.index("in_state")
 
 
 class Arena(NamedTuple):
@@ -238,7 +237,7 @@ def cluster_at(model, arena, index):
     """Return the cluster with that index in the batch; inlined, for a function returns copies of records."""
     settings, state, totals = model.settings[0], arena.states[index], arena.totals[index]
     values = (settings.nodes, settings.cores, settings, state, totals)
-    return columns_at(Cluster, values, arena.handles, index * _WIDTH)
+    return columns_at(_Cluster, values, arena.handles, index * _WIDTH)
 
 
 @kernel()
