@@ -175,10 +175,6 @@ class GangsSystem(System):
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(16)
 
-    def traces(self, parameters: _GangsParameters) -> Iterable[str]:
-        """Return the log, if there is one."""
-        return () if parameters.trace is None else (str(parameters.reference),)
-
     def modelled_features(self, parameters: _GangsParameters) -> Collection[str]:
         """Return GPUs; of a single partition, the partition."""
         return ("gpus",) if parameters.partition is None else ("gpus", "partitions")

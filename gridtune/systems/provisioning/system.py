@@ -175,10 +175,6 @@ class ProvisioningSystem(System):
         self._workflows: LRUCache[Hashable, Workflow] = LRUCache(8)
         self._results: LRUCache[Hashable, Archive] = LRUCache(_CACHED_RESULTS)
 
-    def traces(self, parameters: ProvisioningParameters) -> Iterable[str]:
-        """Return the site's log, if there is one."""
-        return () if parameters.trace is None else (str(parameters.reference),)
-
     def file_checksums(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
         """Return the checksum of the workflow's file, if there is one."""
         if parameters.workflow_is_generated:

@@ -27,7 +27,6 @@ from gridtune.systems.responsive.learners.training import learn_online, load_pol
 from gridtune.systems.responsive.metrics import (
     RENAMED_METRICS,
     RESPONSIVE_METRICS,
-    block_sums,
     counted_jobs,
     measure_site,
 )
@@ -80,10 +79,6 @@ class ResponsiveSystem(System):
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
-
-    def traces(self, parameters: ResponsiveParameters) -> Iterable[str]:
-        """Return the reference of the log, with its cleaning rules where some are named."""
-        return (str(parameters.reference),)
 
     def modelled_features(self, parameters: ResponsiveParameters) -> Collection[str]:
         """Return what the simulator models: a chosen partition."""
@@ -175,10 +170,6 @@ class ResponsiveSystem(System):
             wait_limit=parameters.wait_limit or math.inf,
         )
         counted = counted_jobs(len(jobs), parameters.left_out)
-        if parameters.blocks is not None:
-            notes["blocks"] = block_sums(
-                jobs, outcome, parameters.blocks, weight=parameters.weight, left_out=parameters.left_out
-            )
         if parameters.bound:
             most = model.largest if model.elastic else cores
             limit = responsiveness_bound(jobs, most, counted, metrics["responsiveness_mean"])
