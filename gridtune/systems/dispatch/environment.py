@@ -27,7 +27,7 @@ from gridtune.systems.dispatch.simulator.predicting import (
 from gridtune.systems.dispatch.simulator.replay import ORDERS, DispatchReplay
 from gridtune.systems.dispatch.simulator.site import (
     NOBODY,
-    Site,
+    MachineQueues,
     advance,
     follower_of,
     new_site,
@@ -245,7 +245,7 @@ class BrokerBatch:
 
     def outcome(self, index: int = 0) -> DispatchReplay:
         """Return the results of a broker's jobs, once all have ended."""
-        site = Site(*(column[index].copy() for column in self._sites))
+        site = MachineQueues(*(column[index].copy() for column in self._sites))
         n = site.machine.size
         return DispatchReplay.of(site, np.full(n, np.nan), np.zeros(n, np.bool_))
 

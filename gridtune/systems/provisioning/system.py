@@ -29,7 +29,7 @@ from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
 from gridtune.systems.provisioning.search.fronts import Archive
-from gridtune.systems.provisioning.simulator.site import Execution, Site, SiteState
+from gridtune.systems.provisioning.simulator.site import Execution, ReservationSite, SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.submission import (
     build_site,
@@ -171,7 +171,7 @@ class ProvisioningSystem(System):
     papers = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:
-        self._sites: LRUCache[Hashable, Site] = LRUCache(8)
+        self._sites: LRUCache[Hashable, ReservationSite] = LRUCache(8)
         self._workflows: LRUCache[Hashable, Workflow] = LRUCache(8)
         self._results: LRUCache[Hashable, Archive] = LRUCache(_CACHED_RESULTS)
 
@@ -218,7 +218,7 @@ class ProvisioningSystem(System):
             few = {"population": 4, "iterations": 2, "evaluations": None}
             search = "all" if p.search == "exact" else p.search
             small = p.model_copy(update={**few, "search": search, "slot_sites": (4, 4)})
-            site = Site(jobs, 3) if p.offers == "site" else None
+            site = ReservationSite(jobs, 3) if p.offers == "site" else None
             now, slots = draw_slots(small, site, rng, rng)
             makespan_bound(workflow, slots, now=now)
             if site is not None:
@@ -281,7 +281,7 @@ class ProvisioningSystem(System):
         metrics |= {**_compared(makespan, cost, queue), "slots_taken": float(plan.taken.sum())}
         return Outcome(metrics, notes, _tables(workflow, plan, front, queue) if tables else {})
 
-    def _workflow(self, parameters: ProvisioningParameters, site: Site | None) -> Workflow:
+    def _workflow(self, parameters: ProvisioningParameters, site: ReservationSite | None) -> Workflow:
         p = parameters
         if p.workflow == "random":
             return build_workflow(p, site)
@@ -290,7 +290,7 @@ class ProvisioningSystem(System):
             self._workflows[key] = build_workflow(p, site)
         return self._workflows[key]
 
-    def _site(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> Site:
+    def _site(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> ReservationSite:
         (reference,) = self.traces(parameters)
         raw, p = load(reference), parameters
         log = (raw.checksum, p.processors, p.clean, p.first)
@@ -301,7 +301,11 @@ class ProvisioningSystem(System):
 
 
 def _context(
-    parameters: ProvisioningParameters, site: Site | None, slots: Slots, workflow: Workflow, now: int
+    parameters: ProvisioningParameters,
+    site: ReservationSite | None,
+    slots: Slots,
+    workflow: Workflow,
+    now: int,
 ) -> dict[str, float]:
     """Return the metrics of a submission before any plan; bounds are undefined where there can be no plan."""
     load = utilisation = math.nan

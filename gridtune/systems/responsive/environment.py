@@ -23,7 +23,7 @@ from gridtune.systems.responsive.simulator.site import (
     new_site,
     vo_of,
 )
-from gridtune.systems.responsive.simulator.state import Site
+from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.systems.responsive.simulator.stepping import (
     advance_until_decision,
     request_size,
@@ -88,7 +88,7 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
     """
     for index in range(actions.shape[0]):
         jobs, state = one_of(sites.jobs, index), one_of(sites.state, index)
-        site = Site(jobs, sites.model, sites.shares, sites.sizes, sites.forecast, state)
+        site = GridSite(jobs, sites.model, sites.shares, sites.sizes, sites.forecast, state)
         observed.rewards[index] = 0.0
         if restart[index]:
             reset_site(site)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.dispatch.simulator.site import NOBODY, Site
+from gridtune.systems.dispatch.simulator.site import NOBODY, MachineQueues
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
@@ -78,7 +78,7 @@ class _BrokerState(NamedTuple):
     barred_job: IntArray
 
 
-def new_broker_state(site: Site, speeds: int, forget: float) -> _BrokerState:
+def new_broker_state(site: MachineQueues, speeds: int, forget: float) -> _BrokerState:
     """Return the state before the first job: every machine has the factor 1.
 
     Parameters

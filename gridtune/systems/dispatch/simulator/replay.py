@@ -28,7 +28,7 @@ from gridtune.systems.dispatch.simulator.site import (
     DUE_DATE,
     NEVER,
     NOBODY,
-    Site,
+    MachineQueues,
     advance,
     follower_of,
     new_site,
@@ -46,9 +46,9 @@ __all__ = [
     "SPEEDS",
     "Buffers",
     "DispatchReplay",
+    "DispatchRules",
     "Order",
     "Rule",
-    "Settings",
     "Speeds",
     "dispatch",
     "next_decision",
@@ -125,13 +125,13 @@ class DispatchReplay:
     moves: int
 
     @classmethod
-    def of(cls, site: Site, chance: FloatArray, overruled: BoolArray) -> DispatchReplay:
+    def of(cls, site: MachineQueues, chance: FloatArray, overruled: BoolArray) -> DispatchReplay:
         """Return the results of a site's jobs."""
         restarts, moves = int(site.state["restarts"]), int(site.state["moves"])
         return cls(site.machine, site.placed, site.start, site.finish, chance, overruled, restarts, moves)
 
 
-class Settings(NamedTuple):
+class DispatchRules(NamedTuple):
     """The settings of a compiled run.
 
     Attributes
@@ -216,7 +216,7 @@ def dispatch(
     by_cost = rule == "atc" or (shared and order == "atc")
     site = new_site(jobs, machines, shared=shared, lookahead=lookahead if by_cost else 0.0)
     broker = new_broker_state(site, SPEEDS[speeds], forget)
-    settings = Settings(RULES[rule], ORDERS[order], repair_every, repair_steps, rng.random(len(jobs)))
+    settings = DispatchRules(RULES[rule], ORDERS[order], repair_every, repair_steps, rng.random(len(jobs)))
     chance, overruled = np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_)
     _run_rule(site, broker, settings, assisted, chance, overruled)
     return DispatchReplay.of(site, chance, overruled)
@@ -448,7 +448,7 @@ class Buffers(NamedTuple):
         Shape (n,), int64: the second at which that row was written, -1 for never.
     """
 
-    settings: Settings
+    settings: DispatchRules
     learning_jobs: int
     clock: IntArray
     rows: FloatArray

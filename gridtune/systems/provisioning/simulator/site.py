@@ -1,4 +1,4 @@
-"""`Site`: a cluster that replays a log under conservative backfilling and offers its free slots.
+"""`ReservationSite`: a cluster that replays a log under conservative backfilling and offers its free slots.
 
 Where every job ends at its requested end, reservations never move, neither later nor earlier. A site's whole
 state is then its profile, the processors free from now on, updated job by job, and its free *windows* are
@@ -46,7 +46,7 @@ __all__ = [
     "DAY",
     "NEVER",
     "Execution",
-    "Site",
+    "ReservationSite",
     "SiteState",
 ]
 
@@ -316,7 +316,7 @@ class Execution:
     allocation_cost: float
 
 
-class Site:
+class ReservationSite:
     """A log replayed on a cluster where every job holds a reservation from its submission on.
 
     Jobs request their recorded run time, or more by a factor. They hold it to its end, and nothing is moved
@@ -396,7 +396,7 @@ class SiteState:
     """A site at an instant: the slots it offers, and the execution of a workflow submitted now.
 
     The state changes: `advance` submits the log's next jobs, and what is submitted or reserved stays. To try
-    an alternative, take another state from `Site.at`.
+    an alternative, take another state from `ReservationSite.at`.
 
     Attributes
     ----------

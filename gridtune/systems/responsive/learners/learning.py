@@ -29,7 +29,7 @@ from gridtune.systems.responsive.learners.runs import (
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.replay import EDF
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import Site
+from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 __all__ = [
@@ -248,7 +248,7 @@ class Sampler:
         return self._over
 
     @property
-    def site(self) -> Site:
+    def site(self) -> GridSite:
         """The site of the sweep, as far as its run has come."""
         return self._site
 
@@ -277,7 +277,7 @@ class Sampler:
         self._run_until(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
         return self._sarsa_samples()
 
-    def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[Site, LearnerState]:
+    def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[GridSite, LearnerState]:
         learner = new_learner_state(arrays, self._settings.inputs, logged)
         return new_site(self._jobs, self._model), learner
 

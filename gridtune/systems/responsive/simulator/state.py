@@ -25,9 +25,9 @@ from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
-    "Jobs",
-    "Site",
-    "State",
+    "GridSite",
+    "SiteArrays",
+    "SiteJobArrays",
     "class_estimate",
     "fairness_now",
     "fill_expected",
@@ -103,7 +103,7 @@ VO_CLASS = _record(float64=("log", "weight", "expected"))
 DECISION = _record(int64=("job", "time", "pool", "finished"), float64=("fairness", "utilisation"))
 
 
-class Jobs(NamedTuple):
+class SiteJobArrays(NamedTuple):
     """The jobs by submission; shape (n,) each, int64.
 
     Attributes
@@ -125,7 +125,7 @@ class Jobs(NamedTuple):
     user: IntArray
 
 
-class State(NamedTuple):
+class SiteArrays(NamedTuple):
     """The part of a site that changes: `n` jobs, `V` VOs, `m` pool sizes.
 
     Attributes
@@ -182,7 +182,7 @@ class State(NamedTuple):
     track: IntArray
 
 
-class Site(NamedTuple):
+class GridSite(NamedTuple):
     """A site at some instant.
 
     Attributes
@@ -201,12 +201,12 @@ class Site(NamedTuple):
         All that changes.
     """
 
-    jobs: Jobs
+    jobs: SiteJobArrays
     model: Records
     shares: FloatArray
     sizes: IntArray
     forecast: FloatArray
-    state: State
+    state: SiteArrays
 
 
 @kernel()

@@ -50,7 +50,7 @@ from gridtune.systems.shutdown.simulator.state import (
     SWITCHING_OFF,
     SWITCHING_ON,
     TOTALS,
-    Jobs,
+    DayJobs,
     Records,
     Variant,
     build_model,
@@ -270,7 +270,7 @@ def _lookahead_reservation(model, arena, jobs, guesses, rule, horizon):
     pressing = _pressing_jobs(cluster, jobs, rule)
     best = _best_reservation(cluster, jobs, rule)
     usual, pressed = _started(cluster, jobs, best, pressing)
-    known = Jobs(state.arrived, jobs.submit, guesses, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
+    known = DayJobs(state.arrived, jobs.submit, guesses, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
     cheapest, before = -1.0, usual
     for reserved in range(most_reserved(cluster, jobs), -1, -1):
         started, urgent = _started(cluster, jobs, reserved, pressing)

@@ -21,7 +21,7 @@ __all__ = [
     "FEATURES",
     "MAX_CANDIDATES",
     "Arena",
-    "Jobs",
+    "DayJobs",
     "Model",
     "Variant",
     "build_model",
@@ -98,7 +98,7 @@ class Model(NamedTuple):
     starts
         Offsets of a cluster's columns of integers in its row.
     columns
-        Shape (6n,), int64: the columns of `Jobs` of the n jobs of all days, one after the other.
+        Shape (6n,), int64: the columns of `DayJobs` of the n jobs of all days, one after the other.
     first
         Shape (days + 1,), int64: where each day's jobs begin.
     minutes
@@ -112,7 +112,7 @@ class Model(NamedTuple):
     minutes: IntArray
 
 
-class Jobs(NamedTuple):
+class DayJobs(NamedTuple):
     """The jobs of one day in order of submission; times in minutes.
 
     `run` is the run time if the job is not killed, `rank` its place by requested area (walltime × cores).
@@ -245,7 +245,7 @@ def jobs_of(model, day):
     """Return the jobs of a day."""
     start, total = model.first[day], model.first[-1]
     count = model.first[day + 1] - start
-    return Jobs(
+    return DayJobs(
         count,
         section(model.columns, start, count),
         section(model.columns, total + start, count),
