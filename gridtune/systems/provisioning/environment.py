@@ -105,7 +105,7 @@ class _Choices(NamedTuple):
     kept, decided
         Shape (count, slots): slots not dropped; slots kept or dropped for good.
     paid, used, until
-        Shape (count, slots): of the present plan, what it pays for each slot, the processor-seconds that
+        Shape (count, slots): of the present plan, the price it pays for each slot, the processor-seconds that
         tasks use of it, and the end of the last task in it.
     costs
         Shape (count, 2): cost and makespan of the present plan.

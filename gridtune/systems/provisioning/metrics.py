@@ -1,4 +1,4 @@
-"""Metrics of a workflow that ran on slots or through the queue: how long it took and what it cost.
+"""Metrics of a workflow that ran on slots or through the queue: its makespan and its cost.
 
 A service unit (SU) is one processor for one hour. Changes are relative to best effort: the same workflow
 submitted to the same queue at the same instant. At a price of 1, best effort has the least possible cost.

@@ -39,7 +39,7 @@ class Graph(NamedTuple):
     Attributes
     ----------
     processors
-        (n,): what each task holds.
+        (n,): processors of each task.
     run
         (n · S,): seconds of task i on site s at `i * S + s`.
     parents, parent, volume

@@ -197,7 +197,7 @@ class _Evaluation(NamedTuple):
 class PlanProblem:
     """A workflow, the slots on offer, and the scheduler that places the tasks on slots.
 
-    A plan is a row of bits, one for each slot: whether it is taken. Its two costs, both minimised, are the
+    A plan is a row of bits, one for each slot: 1 if it is taken. Its two costs, both minimised, are the
     allocation cost (what is paid) and the scheduling cost (the makespan). A plan on which the workflow cannot
     be scheduled has infinite costs.
 

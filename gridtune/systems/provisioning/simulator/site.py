@@ -297,7 +297,7 @@ DAY = 86_400
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """How a workflow was executed.
+    """The execution of a workflow.
 
     Attributes
     ----------

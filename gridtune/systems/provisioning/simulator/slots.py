@@ -51,9 +51,9 @@ class Slots:
     fixed
         Shape (n,), float64, ≥ 0: the fixed price of a slot.
     divisible
-        Shape (n,), bool: whether parts of it can be taken; otherwise all of it is paid for.
+        Shape (n,), bool: true if parts of it can be taken; otherwise all of it is paid for.
     extensible
-        Shape (n,), bool: whether it can be extended: its processors stay free after its end.
+        Shape (n,), bool: true if it can be extended: its processors stay free after its end.
 
     Raises
     ------
