@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 
 from gridtune.core.system import Measure, SystemParameters, Window
 from gridtune.errors import PolicyError
-from gridtune.systems.dispatch.environment import BrokerBatch
 from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
@@ -198,6 +197,7 @@ def _play(
     """
     import torch  # noqa: PLC0415
 
+    from gridtune.systems.dispatch.environment import BrokerBatch  # noqa: PLC0415 (gymnasium)
     from gridtune.training.acting import best_actions  # noqa: PLC0415 (torch)
 
     count = len(episodes)
