@@ -28,7 +28,7 @@ from gridtune.systems.provisioning.planning.problem import SCHEDULERS, PlanProbl
 from gridtune.systems.provisioning.search.fronts import heuristic_plans, non_dominated
 from gridtune.systems.provisioning.search.genetic import Memetic, Moga, Nsga2, Nsga3, RandomSearch
 from gridtune.systems.provisioning.simulator.site import ReservationSite
-from gridtune.systems.provisioning.submission import _poisson_slots
+from gridtune.systems.provisioning.simulator.slots import poisson_slots
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 
 NODES, WEEK = 430, 604_800
@@ -91,7 +91,7 @@ def ctc_site(copied: float = 0.0) -> ReservationSite | None:
 
 def slots_problem(seed: int, scheduler: str = "heft", until: int = 30_000) -> PlanProblem:
     """Return the paper's first experiment: four sites, some 124 slots, 100 tasks of 100 s."""
-    slots = _poisson_slots(np.random.default_rng([1, seed]), until=until)
+    slots = poisson_slots(np.random.default_rng([1, seed]), until=until)
     workflow = generate_workflow(
         run_time=100, processors=1, max_processors=10, communication=1, rng=np.random.default_rng([2, seed])
     )

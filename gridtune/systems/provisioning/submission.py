@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from gridtune.errors import SimulationError
@@ -12,51 +10,13 @@ from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_
 from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans
 from gridtune.systems.provisioning.search.genetic import Memetic, Moga, RandomSearch, Search
 from gridtune.systems.provisioning.simulator.site import ReservationSite
-from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
 from gridtune.workload.workload import Workload
 
 __all__ = ["build_site", "build_workflow", "draw_problems", "draw_slots", "plan_problem", "run_search"]
-
-
-def _poisson_slots(
-    rng: np.random.Generator,
-    *,
-    processors: Sequence[int] = (10, 20, 30, 40),
-    length: float = 1000.0,
-    gap: float = 1000.0,
-    until: int = 30_000,
-) -> Slots:
-    """Return slots of several sites, none of them divisible or extensible, by site and start.
-
-    On each site the first slot starts at 0, and the others after exponential gaps; lengths are exponential
-    too. Both are rounded up to whole seconds. Processors of a slot are uniform from 1 to those of its site.
-
-    Parameters
-    ----------
-    rng
-        The source of random numbers.
-    processors
-        The processors of each site.
-    length, gap
-        Means, seconds.
-    until
-        No slot starts later, seconds.
-    """
-    if not (length > 0 and gap > 0 and until >= 0 and len(processors) and min(processors) > 0):
-        parameters = f"{processors=}, {length=}, {gap=}, {until=}"
-        raise SimulationError(f"slots need sites with processors and times above 0, but got {parameters}")
-    columns = []
-    for site, most in enumerate(processors):
-        start = 0
-        while start <= until:
-            duration = max(1, int(np.ceil(rng.exponential(length))))
-            columns.append((site, start, duration, int(rng.integers(1, most, endpoint=True))))
-            start += max(1, int(np.ceil(rng.exponential(gap))))
-    sites, starts, durations, widths = np.array(columns, np.int64).T
-    return Slots.of(starts, durations, widths, site=sites)
 
 
 def build_site(raw: Workload, parameters: ProvisioningParameters) -> ReservationSite:
@@ -111,7 +71,7 @@ def draw_slots(
     if site is not None:
         now = int((p.earliest + (p.latest - p.earliest) * instants.random()) * site.span)
         return now, site.at(now).slots(price=p.slot_price[0], fixed=p.slot_fixed_price[0])
-    slots = _poisson_slots(
+    slots = poisson_slots(
         rng, processors=p.slot_sites, length=p.slot_length, gap=p.slot_gap, until=p.slot_until
     )
     return 0, slots.priced(p.slot_price, p.slot_fixed_price)

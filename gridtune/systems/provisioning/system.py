@@ -28,7 +28,7 @@ from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RE
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
-from gridtune.systems.provisioning.search.fronts import Archive
+from gridtune.systems.provisioning.search.fronts import Archive, select_plan
 from gridtune.systems.provisioning.simulator.site import Execution, ReservationSite, SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.submission import (
@@ -38,7 +38,6 @@ from gridtune.systems.provisioning.submission import (
     plan_problem,
     run_search,
 )
-from gridtune.types import FloatArray
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.fields import LARGEST_TIME
 from gridtune.workload.workflows import Workflow, generate_workflow
@@ -77,39 +76,6 @@ def _front_hypervolume(costs: npt.ArrayLike, scale: Scale | None) -> float:
         Of `_plan_scale`.
     """
     return math.nan if scale is None else hypervolume(costs, scale, reference=1.0)
-
-
-def _select_plan(costs: FloatArray, alpha: float) -> int:
-    """Return the position of the plan with the least α · AC_nr + (1 − α) · SC_nr.
-
-    Both costs are normalised to [0, 1] over the front; where all are equal they count as 0. Ties go to the
-    least makespan, then to the least cost.
-
-    Parameters
-    ----------
-    costs
-        Shape (plans, 2): allocation cost and makespan of the non-dominated plans.
-    alpha
-        0: only the makespan counts; 1: only the cost.
-
-    Raises
-    ------
-    SimulationError
-        If there is no plan to choose from, or alpha is not in [0, 1].
-
-    References
-    ----------
-    Singh, Kesselman, Deelman, HPDC 2007, equations 7 and 8.
-    """
-    if not 0 <= alpha <= 1:
-        raise SimulationError(f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha")
-    if len(costs) == 0:
-        hint = "no set of slots that was tried holds the workflow: offer more slots, or a later horizon"
-        raise SimulationError("there is no feasible plan to choose from", hint=hint)
-    low, span = costs.min(axis=0), np.ptp(costs, axis=0)
-    normalised = np.divide(costs - low, span, out=np.zeros_like(costs), where=span > 0)
-    value = alpha * normalised[:, 0] + (1 - alpha) * normalised[:, 1]
-    return int(np.lexsort((costs[:, 0], costs[:, 1], value))[0])
 
 
 def _pilot_problem(
@@ -273,7 +239,7 @@ class ProvisioningSystem(System):
         notes["front"] = front.costs.tolist()
         if len(front) == 0:
             return Outcome({**metrics, **_compared(math.nan, math.nan, queue), "feasible": 0.0}, notes)
-        plan = choice.plan(front.plans[_select_plan(front.costs, parameters.alpha)])
+        plan = choice.plan(front.plans[select_plan(front.costs, parameters.alpha)])
         makespan, cost = plan.makespan, plan.allocation_cost
         if site is not None:
             execution = site.at(now).provision(plan)

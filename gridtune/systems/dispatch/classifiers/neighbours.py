@@ -69,7 +69,7 @@ def stump_shares(
     neighbours: Sequence[int | None],
     categorical: Sequence[int] = (),
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return the function of `stump_predictor` for several weights and numbers of neighbours.
+    """Return a function that predicts for several weights and numbers of neighbours at once.
 
     Its result has shape (w, s, q, classes). Neighbours are found once for all weights.
     """

@@ -321,7 +321,7 @@ def place(work, graph, slots, task, floor, cross):
     Parameters
     ----------
     work, graph, slots
-        The plan so far; `find_ready` has been called for the task.
+        The plan so far; the time at which the task is ready is known.
     task
         Its number.
     floor

@@ -20,6 +20,7 @@ from gridtune.workload.fields import LARGEST_TIME
 
 __all__ = [
     "Slots",
+    "poisson_slots",
 ]
 
 _DTYPES: Mapping[str, type] = {
@@ -138,3 +139,41 @@ class Slots:
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name, for a table."""
         return {name: getattr(self, name) for name in _DTYPES}
+
+
+def poisson_slots(
+    rng: np.random.Generator,
+    *,
+    processors: Sequence[int] = (10, 20, 30, 40),
+    length: float = 1000.0,
+    gap: float = 1000.0,
+    until: int = 30_000,
+) -> Slots:
+    """Return slots of several sites, none of them divisible or extensible, by site and start.
+
+    On each site the first slot starts at 0, and the others after exponential gaps; lengths are exponential
+    too. Both are rounded up to whole seconds. Processors of a slot are uniform from 1 to those of its site.
+
+    Parameters
+    ----------
+    rng
+        The source of random numbers.
+    processors
+        The processors of each site.
+    length, gap
+        Means, seconds.
+    until
+        No slot starts later, seconds.
+    """
+    if not (length > 0 and gap > 0 and until >= 0 and len(processors) and min(processors) > 0):
+        parameters = f"{processors=}, {length=}, {gap=}, {until=}"
+        raise SimulationError(f"slots need sites with processors and times above 0, but got {parameters}")
+    columns = []
+    for site, most in enumerate(processors):
+        start = 0
+        while start <= until:
+            duration = max(1, int(np.ceil(rng.exponential(length))))
+            columns.append((site, start, duration, int(rng.integers(1, most, endpoint=True))))
+            start += max(1, int(np.ceil(rng.exponential(gap))))
+    sites, starts, durations, widths = np.array(columns, np.int64).T
+    return Slots.of(starts, durations, widths, site=sites)

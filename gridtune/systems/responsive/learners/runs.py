@@ -479,7 +479,7 @@ def run_and_weigh(site, learner, rule, branches, weight, rng, out):
     branches, weight
         Number of candidates to record, drawn uniformly, and λ.
     out
-        The arrays of `Urgencies`, with room for as many candidates of each decision: filled in.
+        The arrays of `_Urgencies`, with room for as many candidates of each decision: filled in.
     """
     first, phi, value = out
     memory = site.state.memory[0]

@@ -17,6 +17,7 @@ from gridtune.systems.provisioning.search.fronts import (
     enumerate_front,
     heuristic_plans,
     non_dominated,
+    select_plan,
 )
 from gridtune.systems.provisioning.search.genetic import (
     Memetic,
@@ -27,7 +28,7 @@ from gridtune.systems.provisioning.search.genetic import (
     _shared_fitness,
 )
 from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.systems.provisioning.system import _front_hypervolume, _plan_scale, _select_plan
+from gridtune.systems.provisioning.system import _front_hypervolume, _plan_scale
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
 
@@ -123,15 +124,15 @@ def test_crowding_distances_by_hand() -> None:
 
 def test_the_trade_off_chooses_from_the_front() -> None:
     costs = np.array([[10.0, 900], [12, 500], [20, 400], [30, 390]])
-    assert [_select_plan(costs, alpha) for alpha in (0, 0.3, 1)] == [3, 2, 0]
+    assert [select_plan(costs, alpha) for alpha in (0, 0.3, 1)] == [3, 2, 0]
     # 0.5: sums of 0.5, 0.158, 0.260, 0.5.
-    assert _select_plan(costs, 0.5) == 1
-    assert _select_plan(np.array([[0.0, 10], [10, 0]]), 0.5) == 1  # a tie goes to the least makespan
-    assert _select_plan(np.array([[10.0, 7], [20, 7]]), 0.0) == 0  # all alike in makespan: the cheapest
+    assert select_plan(costs, 0.5) == 1
+    assert select_plan(np.array([[0.0, 10], [10, 0]]), 0.5) == 1  # a tie goes to the least makespan
+    assert select_plan(np.array([[10.0, 7], [20, 7]]), 0.0) == 0  # all alike in makespan: the cheapest
     with pytest.raises(SimulationError, match=r"between 0 and 1, but got 1\.5"):
-        _select_plan(costs, 1.5)
+        select_plan(costs, 1.5)
     with pytest.raises(SimulationError, match="no feasible plan"):
-        _select_plan(np.empty((0, 2)), 0.5)
+        select_plan(np.empty((0, 2)), 0.5)
 
 
 def test_the_exact_front_is_what_every_plan_says() -> None:

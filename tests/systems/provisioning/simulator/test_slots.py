@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.systems.provisioning.submission import _poisson_slots
+from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
 
 
 def test_columns_and_costs():
@@ -50,7 +49,7 @@ def test_what_a_slot_may_not_be(name, value, message):
 
 
 def test_random_slots_have_the_asked_means():
-    many = [_poisson_slots(np.random.default_rng(seed)) for seed in range(60)]
+    many = [poisson_slots(np.random.default_rng(seed)) for seed in range(60)]
     assert np.mean([len(slots) for slots in many]) == pytest.approx(124, rel=0.05)
     assert np.mean(np.concatenate([slots.duration for slots in many])) == pytest.approx(1000, rel=0.03)
     for site, most in enumerate((10, 20, 30, 40)):
@@ -66,4 +65,4 @@ def test_random_slots_have_the_asked_means():
 
 def test_random_slots_need_sites():
     with pytest.raises(SimulationError, match="slots need sites with processors"):
-        _poisson_slots(np.random.default_rng(0), processors=())
+        poisson_slots(np.random.default_rng(0), processors=())
