@@ -11,7 +11,7 @@ from typing import Any
 
 from gridtune.gymnasium_registration import register_environments as _register_environments
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public names and the modules they live in; `__all__`, `__getattr__` and the docs come from this table.
 _PUBLIC = {
@@ -37,13 +37,13 @@ _PUBLIC = {
     "evaluate": "gridtune.batch.metrics",
     "fit": "gridtune.study.fitting",
     "generate_workload": "gridtune.workload.generators",
-    "load_space": "gridtune.sweep",
+    "load_space": "gridtune.sweep.space.plan",
     "metric": "gridtune.batch.metrics",
     "predictor": "gridtune.batch.predictors",
     "queue_order": "gridtune.batch.policies",
     "read_workload": "gridtune.workload",
     "report_study": "gridtune.study",
-    "run_cell": "gridtune.sweep",
+    "run_cell": "gridtune.sweep.execution.runner",
     "register_system": "gridtune.core.system",
     "shaken_metrics": "gridtune.batch.shaking",
     "simulate": "gridtune.batch.replay",

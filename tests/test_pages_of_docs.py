@@ -1,9 +1,7 @@
-"""The pages of metrics and results: what is written into them, and that they are up to date."""
+"""The pages of metrics, papers and results: their content, and that the committed ones are up to date."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,24 +41,6 @@ def test_a_row_says_unit_direction_formula_and_source() -> None:
     assert "| `turns` | turns | – | number of turns | gridtune |\n" in text
     assert "wait_max" not in text
     assert text.endswith(f"## Sources\n\n1. {WORK}\n2. Other, Book 2001\n\n")
-
-
-def test_only_the_part_of_metrics_between_the_marks_is_written() -> None:
-    page = f"before\n{metrics_page.BEGIN}old\n{metrics_page.END}after\n"
-    filled = metrics_page.fill_page(page, {})
-    assert filled == f"before\n{metrics_page.BEGIN}\n## Sources\n\n\n{metrics_page.END}after\n"
-    assert metrics_page.fill_page(filled, {}) == filled
-
-
-def test_the_page_of_metrics_is_up_to_date(repository: Path, tmp_path: Path) -> None:
-    # In a process of its own: other tests register systems and metrics.
-    committed = repository / "docs" / "metrics.md"
-    fresh = tmp_path / "metrics.md"
-    shutil.copy(committed, fresh)
-    command = [sys.executable, str(SITE / "metrics_page.py"), str(fresh)]
-    subprocess.run(command, check=True, cwd=repository)
-    hint = "write it again: python scripts/site/metrics_page.py docs/metrics.md"
-    assert committed.read_text(encoding="utf-8") == fresh.read_text(encoding="utf-8"), hint
 
 
 def test_a_claim_has_its_verdict_on_the_page_of_results() -> None:

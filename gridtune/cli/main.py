@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import shlex
 import signal
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 import click
 
 from gridtune import __version__
-from gridtune.errors import GridtuneError, GridtuneWarning
+from gridtune.errors import GridtuneError, GridtuneWarning, without_secrets
 from gridtune.registry import is_ours, name_hint
 
 __all__ = ["EXIT_FAILED_CELLS", "RENAMED", "cli", "main"]
@@ -74,6 +75,19 @@ RENAMED = {
     **{name: ("policy", name) for name in ("choose", "score", "predict")},
     **{name: ("slurm", name) for name in ("fit", "whatif", "waits")},
 }
+#: Options with another spelling now, by command; of one with "" only the value is left. They work until 0.3.
+_RENAMED_OPTIONS = {
+    ("list", "--system"): "",
+    ("sweep", "--retry-failed"): "--retry=all",
+    ("train", "--track"): "",
+    ("train", "--no-track"): "--no-tracking",
+}
+#: Options that are gone, by command: what to do instead.
+_REMOVED_OPTIONS = {
+    ("sweep", "--schedules"): "`gridtune results rerun CELL --out FILE` writes the schedule of any cell",
+    ("report", "--together"): "compare the p-values in the tables' .csv files with 5 % divided by the number "
+    "of tables",
+}
 
 
 class _LazyGroup(click.Group):
@@ -96,6 +110,11 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command; an old name gives the new one, an unknown one an error."""
+        present = _present_options(args)
+        if present != args and not ctx.resilient_parsing:
+            old, new = (without_secrets(shlex.join(["gridtune", *words])) for words in (args, present))
+            click.echo(f"warning: `{old}` is `{new}` now; the old option works until version 0.3", err=True)
+        args = present
         if args and args[0] in RENAMED:
             old, *rest = args
             args = [*RENAMED[old], *rest]
@@ -112,6 +131,16 @@ class _LazyGroup(click.Group):
         for group, commands in _GROUPS.items():
             with formatter.section(group):
                 formatter.write_dl([(name.ljust(width), line) for name, (_, line) in commands.items()])
+
+
+def _present_options(args: Sequence[str]) -> list[str]:
+    """Return the arguments of a command with the present spelling of its options."""
+    present = list(args[:1])
+    for argument in args[1:]:
+        option, _, value = argument.partition("=")
+        now = _RENAMED_OPTIONS.get((args[0], option))
+        present += [argument] if now is None else [part for part in (now, value) if part]
+    return present
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -195,11 +224,15 @@ def _usage_error(fault: click.ClickException) -> str:
     """Return what is wrong with the arguments, and how the command is called; of a bare group, its help."""
     if isinstance(fault, click.exceptions.NoArgsIsHelpError):
         return fault.format_message()
+    context = fault.ctx if isinstance(fault, click.UsageError) else None
+    if context is not None and isinstance(fault, click.NoSuchOption):
+        instead = _REMOVED_OPTIONS.get((context.info_name or "", fault.option_name))
+        if instead is not None:
+            return f"error: the option {fault.option_name} was removed: {instead}"
     # The choices, which click lists line by line, are in the usage, too.
     message = fault.format_message().partition(". Choose from:")[0].strip()
     message = message.removesuffix(".").replace(". (Did", " (did")
     text = f"error: {message[:1].lower()}{message[1:]}"
-    context = fault.ctx if isinstance(fault, click.UsageError) else None
     if context is None:
         return text
     usage = " ".join(context.get_usage().removeprefix("Usage: ").split())

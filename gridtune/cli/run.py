@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gridtune.core.system import System
-    from gridtune.report.reproduction import Reproduced
+    from gridtune.report.reproduction.verdicts import Reproduced
     from gridtune.sweep.execution.runner import CellRun
     from gridtune.tune.training import Trained
 

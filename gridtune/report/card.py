@@ -6,47 +6,30 @@ The terminal, the page, MLflow, `export` and `--json` show the same card.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gridtune.report.answers import Answer, answers_of, listed
-from gridtune.report.labels import count_text, interval_text, number_text, percent_text, row_parameters
+from gridtune.report.answers import Answer, listed
+from gridtune.report.labels import count_text, interval_text, number_text, percent_text
 from gridtune.report.rankings.bounds import Bound
-from gridtune.report.rankings.cells import Stratum, read_cells
-from gridtune.report.rankings.combined import Front, rank_overall
-from gridtune.report.rankings.power import POWER
 from gridtune.report.rankings.ranking import (
     LEVEL,
     SEED,
-    Ranking,
-    Row,
-    Verdict,
-    plain,
-    same_configuration,
 )
 from gridtune.report.tables import MARKS
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.resampling import joint_paired_p_values
-from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
-from gridtune.sweep.space.constraints import Kept
 from gridtune.types import BoolArray, FloatArray
 
-if TYPE_CHECKING:
-    from gridtune.report.summary import Summary
+__all__ = ["Card", "Change", "compare_rows", "print_cards"]
 
-__all__ = ["Card", "Change", "Compared", "card_of", "cards_of", "compare_rows", "print_cards"]
-
-#: Configurations that are compared with the best one, and names that a line lists.
-_COMPARED, _LISTED = 50, 6
 #: What is worse by less than this in the mean, and not shown to be worse, is not named.
 _NAMED_FROM = 0.05
 
@@ -215,210 +198,8 @@ def _amount(value: float | None, unit: str) -> str:
     return f"{number_text(value)} {unit}".rstrip()
 
 
-def cards_of(summary: Summary) -> list[Card]:
-    """Return a sweep's cards: by objective, over all strata first where there are several.
-
-    Those of the first objective are whole, the others are answers alone.
-    """
-    cards = []
-    for number, (objective, ranking) in enumerate(summary.rankings.items()):
-        over_all = [summary.overall[objective]] if objective in summary.overall else []
-        for shown in (*over_all, ranking):
-            for answer in answers_of(shown, ranking):
-                whole = number == 0 and answer.row is not None
-                cards.append(card_of(summary, answer, shown) if whole else Card(answer))
-    return cards
-
-
-def card_of(summary: Summary, answer: Answer, ranking: Ranking) -> Card:
-    """Return the whole card of an answer about a row of this ranking."""
-    row, overall = answer.row, ranking.head.overall
-    assert row is not None
-    front = next((one for one in summary.fronts if one.stratum == answer.stratum), None)
-    # The same configuration on each stratum: its row, its stratum and the others' rows.
-    single = next(iter(summary.rankings.values())) if overall else ranking
-    places = [
-        (other, stratum)
-        for stratum in summary.cells.strata
-        if overall or stratum.name == answer.stratum
-        for other in single.strata[stratum.name]
-        if same_configuration(row, other) and (overall or other is row)
-    ]
-    changes = [
-        change
-        for other, stratum in places
-        for change in _changes(summary, stratum, other["configuration_id"], len(places))
-    ]
-    rows = ranking.strata["" if overall else answer.stratum]
-    next_ones = [one for one in rows if one["rank"] is not None and one is not row][:_COMPARED]
-    bounds: Sequence[Bound] = ()
-    settle: list[str] = []
-    if overall:
-        worse = _worse_overall(summary, row, next_ones, ranking)
-    else:
-        ((_, stratum),) = places
-        worse = _worse(stratum, row, next_ones, ranking)
-        bounds = summary.bounds.get(row["configuration_id"], ())
-        settle = _to_settle(stratum, row, rows, ranking, bounds)
-    workloads = {other.get("workload", stratum.name) for other, stratum in places}
-    return Card(
-        answer,
-        bounds=bounds,
-        passed_over=_passed_over(summary, row, rows, ranking),
-        changes=changes,
-        ties=[ranking.label(one) for one in next_ones if one not in worse],
-        compared=len(next_ones),
-        front=[] if front is None else _members(front, ranking),
-        not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
-        to_settle=settle,
-    )
-
-
-def _changes(summary: Summary, stratum: Stratum, key: str, families: int) -> Iterator[Change]:
-    """Yield the effects of a configuration on a stratum; all `families` of strata share the error."""
-    place = stratum.place[key]
-    base = int(stratum.bases[place])
-    if base in (-1, place):
-        return
-    known = [name for name in summary.measures if f"metric.{name}" in summary.cells.table.column_names]
-    samples = {name: stratum.samples(name, [key, stratum.ids[base]]) for name in known}
-    samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
-    if not samples:
-        return
-    values, other = np.array(list(samples.values())).transpose(1, 0, 2)
-    compared = compare_rows(
-        values, other, stratum.correlation(values, other), comparisons=len(samples) * families
-    )
-    conditions = summary.classes.get(str(stratum.key.get("workload")), {})
-    for index, metric in enumerate(samples):
-        measure = summary.measures[metric]
-        paired = np.isfinite(values[index]) & np.isfinite(other[index])
-        mean, baseline = values[index][paired].mean(), other[index][paired].mean()
-        adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
-        yield Change(
-            metric=metric,
-            unit="" if measure.unit == "1" else measure.unit,
-            jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
-            workload=stratum.name,
-            baseline=plain(baseline),
-            mean=plain(mean),
-            relative=plain(compared.relative[index]),
-            low=plain(compared.low[index]),
-            high=plain(compared.high[index]),
-            p_value=plain(compared.p_value[index]),
-            effect=("worse" if adverse else "better") if compared.shown[index] else "not sure",
-            adverse=adverse,
-        )
-
-
-def _worse(stratum: Stratum, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
-    """Return those of the other configurations that are shown to be worse than one."""
-    if not others:
-        return []
-    ids = [one["configuration_id"] for one in (row, *others)]
-    values = stratum.samples(ranking.head.objective, ids)
-    first, second = values[1:], np.broadcast_to(values[:1], values[1:].shape)
-    compared = compare_rows(first, second, stratum.correlation(first, second))
-    worse = compared.shown & (ranking.head.sign * compared.relative > 0)
-    return [one for one, is_worse in zip(others, worse, strict=True) if is_worse]
-
-
-def _worse_overall(summary: Summary, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
-    """Return the same over all strata: the others are ranked again with the one as their baseline."""
-    if not others:
-        return []
-    cells = summary.cells
-    single = next(iter(summary.rankings.values()))
-    ids = [
-        other["configuration_id"]
-        for other in single.rows
-        if any(same_configuration(one, other) for one in (row, *others))
-    ]
-    part = cells.table.filter(pc.is_in(cells.table["configuration_id"], pa.array(ids, pa.string())))
-    again = read_cells(part, row_parameters(row), cells.group_by)
-    compared = rank_overall(again, replace(ranking.head, overall=False))
-    every = [] if compared is None else compared.rows
-    worse = [row_parameters(one) for one in every if one["verdict"] == Verdict.WORSE]
-    return [one for one in others if row_parameters(one) in worse]
-
-
-def _passed_over(summary: Summary, row: Row, rows: Sequence[Row], ranking: Ranking) -> list[str]:
-    """Return configurations that have a better mean and do not keep every bound, the best first."""
-    by, sign = "relative" if ranking.head.overall else "mean", ranking.head.sign
-    if not ranking.head.subject_to or row[by] is None:
-        return []
-    better = [
-        one
-        for one in rows
-        if one[by] is not None and one["subject_to"] != Kept.YES and sign * (one[by] - row[by]) < 0
-    ]
-    better.sort(key=lambda one: sign * one[by])
-    texts = []
-    for one in better[:_LISTED]:
-        broken = [
-            bound for bound in summary.bounds.get(one["configuration_id"], ()) if bound.state != Kept.YES
-        ]
-        reasons = "; ".join(bound.text for bound in broken) or f"bounds {one['subject_to']}"
-        texts.append(f"{ranking.label(one)} ({percent_text(one['relative'])}): {reasons}")
-    more = len(better) - _LISTED
-    return [*texts, *([f"and {more} more"] if more > 0 else [])]
-
-
-def _members(front: Front, ranking: Ranking) -> list[str]:
-    """Return the members of a front by name, with their values."""
-    members = [
-        f"{ranking.label(parts[0])} ("
-        + ", ".join(front.value_text(float(value)) for value in front.points[place])
-        + ")"
-        for place, parts in enumerate(front.rows[: front.size])
-    ]
-    names = ", ".join(head.objective for head in front.heads)
-    if len(members) == 1:
-        return [f"{members[0]} is best in all of {names}"]
-    return [f"{len(members)} of {len(front.rows)} by {names}: {listed(members)}"]
-
-
-def _to_settle(
-    stratum: Stratum, row: Row, rows: Sequence[Row], ranking: Ranking, bounds: Sequence[Bound]
-) -> list[str]:
-    """Return how many replicates would settle a verdict that is not sure, and bounds that are not."""
-    place = stratum.place[row["configuration_id"]]
-    base = int(stratum.bases[place])
-    if base in (-1, place):
-        return []
-    noun, fewest = ranking.head.replicate, fewest_replicates(1 - LEVEL)
-    if row["pairs"] < fewest:
-        return [f"at least {fewest} {noun}s; {row['pairs']} cannot show any difference"]
-    pair = [stratum.ids[place], stratum.ids[base]]
-    texts: list[str] = []
-    if row["verdict"] == Verdict.UNSURE:
-        first, second = stratum.samples(ranking.head.objective, pair)[:, None]
-        spread = PairedSpread.of(first, second, correlation=row["correlation"] or 0.0)
-        tested = sum(one["p_value"] is not None for one in rows)
-        texts += _needed(ranking.head.objective, spread, noun, comparisons=max(1, tested))
-    for bound in bounds:
-        constraint = bound.constraint
-        if bound.state == Kept.UNSETTLED and constraint.of_baseline and bound.value is not None:
-            first, second = stratum.samples(constraint.metric, pair)[:, None]
-            spread = PairedSpread.of(first, second, correlation=stratum.correlation(first, second) or 0.0)
-            texts += _needed(str(constraint), spread, noun, beside=constraint.bound - 1)
-    return texts
-
-
-def _needed(
-    name: str, spread: PairedSpread, noun: str, *, comparisons: int = 1, beside: float = 0.0
-) -> Iterator[str]:
-    """Yield how many replicates would show that a mean is on its side of a bound, if that is finite."""
-    effect = spread.effect - spread.on_scale(beside)
-    (needed,) = replicates_needed(
-        effect, spread.deviation, level=1 - LEVEL, power=POWER, comparisons=comparisons
-    )
-    if math.isfinite(needed):
-        yield f"{name}: about {int(needed):,} {noun}s like these {int(spread.pairs[0])}"
-
-
 @dataclass(frozen=True)
-class Compared:
+class _Compared:
     """Paired comparisons of many rows: differences, intervals, p-values together, and which are shown."""
 
     relative: FloatArray
@@ -430,7 +211,7 @@ class Compared:
 
 def compare_rows(
     first: FloatArray, second: FloatArray, correlation: float | None, comparisons: int = 1
-) -> Compared:
+) -> _Compared:
     """Compare rows pair by pair: a difference is shown where its interval and the joint test exclude chance.
 
     Parameters
@@ -451,4 +232,4 @@ def compare_rows(
     families = max(1, comparisons // len(first))
     p_value = np.minimum(1.0, p_value * families)
     shown = (p_value <= 1 - LEVEL) & ((low > 0) | (high < 0))
-    return Compared(np.atleast_1d(paired.relative), low, high, p_value, shown)
+    return _Compared(np.atleast_1d(paired.relative), low, high, p_value, shown)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
@@ -25,7 +26,7 @@ from gridtune.report.labels import (
 )
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
-from gridtune.sweep.journal.earlier import Renaming
+from gridtune.sweep.journal.results import Renaming
 from gridtune.sweep.space.constraints import Constraint, constraints_of
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import SearchSpace, parse_space
@@ -33,7 +34,16 @@ from gridtune.sweep.space.schema import SearchSpace, parse_space
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FACTS_FILE", "ObjectiveFacts", "SweepFacts", "has_configuration", "read_stored", "write_json"]
+__all__ = [
+    "DERIVED_FILE",
+    "FACTS_FILE",
+    "ObjectiveFacts",
+    "SweepFacts",
+    "has_configuration",
+    "list_derived",
+    "read_stored",
+    "write_json",
+]
 
 #: The file in a sweep's folder.
 FACTS_FILE = "sweep.json"
@@ -363,3 +373,50 @@ def has_configuration(table: pa.Table, parameters: Mapping[str, Any]) -> bool:
 
 def _unit(unit: str) -> str:
     return "" if unit == "1" else unit
+
+
+#: The list in a sweep's folder.
+DERIVED_FILE = "derived.json"
+
+
+def list_derived(folder: Path, written: Iterable[Path], *, remove_others: bool = False) -> list[Path]:
+    """List files that were written into a sweep's folder as derived from its cells.
+
+    A sweep whose space has changed writes other tables and figures than before. Only what is on the list is
+    ever removed: the journal, the facts and whatever a person has put into the folder are not on it.
+
+    Parameters
+    ----------
+    folder
+        The sweep's folder.
+    written
+        Files in it.
+    remove_others
+        Remove the files on the list that were not written again, and folders left empty by it.
+
+    Returns
+    -------
+    list of Path
+        The files that were removed.
+    """
+    names = {path.relative_to(folder).as_posix() for path in written}
+    try:
+        listed = set(map(str, json.loads((folder / DERIVED_FILE).read_text(encoding="utf-8"))["files"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        # Without a list nothing is known to be derived, and so nothing is removed.
+        listed = set()
+    removed = []
+    for name in sorted(listed - names) if remove_others else ():
+        path = folder / name
+        if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
+            continue
+        path.unlink()
+        removed.append(path)
+        for parent in path.parents:
+            if parent == folder:
+                break
+            # A folder that still holds something refuses.
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+    write_json({"files": sorted(names if remove_others else listed | names)}, folder / DERIVED_FILE)
+    return removed

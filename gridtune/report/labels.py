@@ -21,7 +21,6 @@ __all__ = [
     "markdown_table",
     "number_text",
     "parameter_names",
-    "row_label",
     "row_parameters",
     "value_text",
     "varying_parameters",
@@ -103,11 +102,6 @@ def row_parameters(row: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in row.items()
         if name.startswith(PARAMETER_PREFIX)
     }
-
-
-def row_label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
-    """Write the configuration of a row in one short line, as `configuration_label` does."""
-    return configuration_label(row_parameters(row), varying)
 
 
 def number_text(value: float | None, digits: int = 4) -> str:

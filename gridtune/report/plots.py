@@ -17,7 +17,7 @@ from gridtune.report.labels import is_logarithmic, percent_text
 from gridtune.report.rankings.combined import Front
 from gridtune.report.rankings.ranking import Ranking, RankingHead, Verdict, has_values, shown_rows
 
-__all__ = ["plot_fronts", "plot_ranking", "scale_axis"]
+__all__ = ["plot_fronts", "plot_ranking"]
 
 #: More configurations than these make a figure that nobody can read; the best are drawn.
 _MOST_RANKED = 40
@@ -115,7 +115,7 @@ def _interval_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], keys: tuple[s
 
 def _mean_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: RankingHead) -> None:
     _interval_panel(axes, rows, ("mean", "ci_low", "ci_high"))
-    scale_axis(axes, "x", [row["mean"] for row in rows])
+    _scale_axis(axes, "x", [row["mean"] for row in rows])
     axes.set_xlabel(head.axis)
     axes.set_title(f"mean and 95 % interval; {head.better} is better")
 
@@ -159,7 +159,7 @@ def _legend(drawing: Figure, axes: Any, order: Sequence[str], **look: Any) -> No
 _RELATIVE = ("relative", "relative_low", "relative_high")
 
 
-def scale_axis(axes: Axes, which: str, values: Iterable[float | None]) -> None:
+def _scale_axis(axes: Axes, which: str, values: Iterable[float | None]) -> None:
     """Make an "x" or "y" axis logarithmic where its values need it, and write its ticks as plain numbers."""
     axis = getattr(axes, f"{which}axis")
     if is_logarithmic(values):
@@ -219,4 +219,4 @@ def _panel(axes: Axes, front: Front, across: int, up: int) -> None:
         head = front.heads[number]
         unit = f"{head.objective}, difference to the baseline (%)" if front.overall else head.axis
         axes.set(**{f"{which}label": f"{unit}; {head.better} is better"})
-        scale_axis(axes, which, [] if front.overall else values[:, number])
+        _scale_axis(axes, which, [] if front.overall else values[:, number])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,8 +18,9 @@ from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.core.system import Measure, System, get_system, system_names
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues
-from gridtune.report.card import Card, cards_of
-from gridtune.report.facts import SweepFacts, has_configuration, write_json
+from gridtune.report.answers import Answer, answer_of, answers_of, listed
+from gridtune.report.card import Card, Change, compare_rows
+from gridtune.report.facts import SweepFacts, has_configuration
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     file_text,
@@ -30,18 +31,32 @@ from gridtune.report.labels import (
     value_text,
     varying_parameters,
 )
-from gridtune.report.rankings.bounds import Bounds, constrained, constrained_overall, judge_constraints
-from gridtune.report.rankings.cells import Cells, configuration_parameters, read_cells
+from gridtune.report.rankings.bounds import Bound, Bounds, constrain
+from gridtune.report.rankings.cells import Cells, Stratum, configuration_parameters, read_cells
 from gridtune.report.rankings.combined import Front, front_table, fronts_of, rank_overall
-from gridtune.report.rankings.ranking import Ranking, has_values, rank, without_verdicts
+from gridtune.report.rankings.power import POWER
+from gridtune.report.rankings.ranking import (
+    LEVEL,
+    Ranking,
+    Row,
+    Verdict,
+    has_values,
+    plain,
+    rank,
+    same_configuration,
+)
 from gridtune.report.tables import ranking_markdown, table_csv
+from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
+from gridtune.sweep.space.constraints import Kept
 
-__all__ = ["DERIVED_FILE", "Best", "Summary", "list_derived", "summarise", "write_report"]
+__all__ = ["Best", "Summary", "summarise", "write_report"]
 
 #: The metric that each class of jobs is judged by.
 _OF_CLASS = "wait_mean"
 #: Fronts of this many strata are drawn at most.
 _MOST_FRONTS = 8
+#: Configurations that are compared with the best one, and names that a line lists.
+_COMPARED, _LISTED = 50, 6
 
 
 @dataclass(frozen=True)
@@ -116,7 +131,11 @@ class Summary:
     @cached_property
     def cards(self) -> list[Card]:
         """The verdicts: by objective, over all strata first where there are several."""
-        return cards_of(self)
+        return _cards_of(self)
+
+    def card(self, ranking: Ranking, row: Row) -> Card:
+        """Return the whole card about one row of a ranking."""
+        return _card_of(self, answer_of(ranking, self.rankings[ranking.head.objective], row), ranking)
 
     @cached_property
     def fronts(self) -> list[Front]:
@@ -179,12 +198,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
     constraints = facts.constraints
     bounds: Bounds = {}
     if constraints and rankings:
-        bounds = judge_constraints(cells, constraints)
-        rankings = {name: constrained(ranking, bounds, constraints) for name, ranking in rankings.items()}
-        overall = {
-            name: constrained_overall(ranking, rankings[name], constraints)
-            for name, ranking in overall.items()
-        }
+        bounds, rankings, overall = constrain(cells, constraints, rankings, overall)
     notes: dict[str, list[Mapping[str, Any]]] = {}
     for result in results:
         notes.setdefault(result.workload, []).append(result.notes)
@@ -234,10 +248,22 @@ def _ranked(
     for one in measured:
         ranking = rank(cells, objective=one.metric, direction=one.direction, unit=one.unit, warnings=warnings)
         over_all = rank_overall(cells, ranking.head)
-        rankings[one.metric] = without_verdicts(ranking) if facts.is_race else ranking
+        rankings[one.metric] = _without_verdicts(ranking) if facts.is_race else ranking
         if over_all is not None:
-            overall[one.metric] = without_verdicts(over_all) if facts.is_race else over_all
+            overall[one.metric] = _without_verdicts(over_all) if facts.is_race else over_all
     return cells, rankings, overall
+
+
+def _without_verdicts(ranking: Ranking) -> Ranking:
+    """Return a race's ranking: no test here allows for configurations that stopped by their results."""
+
+    def unsure(row: Row) -> Row:
+        tested = row["p_value"] is not None
+        return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
+
+    return ranking.with_rows(
+        ranking.head, {name: list(map(unsure, rows)) for name, rows in ranking.strata.items()}
+    )
 
 
 def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict[str, Measure]:
@@ -302,6 +328,208 @@ def _conditions(table: pa.Table, baseline: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _cards_of(summary: Summary) -> list[Card]:
+    """Return a sweep's cards: by objective, over all strata first where there are several.
+
+    Those of the first objective are whole, the others are answers alone.
+    """
+    cards = []
+    for number, (objective, ranking) in enumerate(summary.rankings.items()):
+        over_all = [summary.overall[objective]] if objective in summary.overall else []
+        for shown in (*over_all, ranking):
+            for answer in answers_of(shown, ranking):
+                whole = number == 0 and answer.row is not None
+                cards.append(_card_of(summary, answer, shown) if whole else Card(answer))
+    return cards
+
+
+def _card_of(summary: Summary, answer: Answer, ranking: Ranking) -> Card:
+    """Return the whole card of an answer about a row of this ranking."""
+    row, overall = answer.row, ranking.head.overall
+    assert row is not None
+    front = next((one for one in summary.fronts if one.stratum == answer.stratum), None)
+    # The same configuration on each stratum: its row, its stratum and the others' rows.
+    single = next(iter(summary.rankings.values())) if overall else ranking
+    places = [
+        (other, stratum)
+        for stratum in summary.cells.strata
+        if overall or stratum.name == answer.stratum
+        for other in single.strata[stratum.name]
+        if same_configuration(row, other) and (overall or other is row)
+    ]
+    changes = [
+        change
+        for other, stratum in places
+        for change in _changes(summary, stratum, other["configuration_id"], len(places))
+    ]
+    rows = ranking.strata["" if overall else answer.stratum]
+    next_ones = [one for one in rows if one["rank"] is not None and one is not row][:_COMPARED]
+    bounds: Sequence[Bound] = ()
+    settle: list[str] = []
+    if overall:
+        worse = _worse_overall(summary, row, next_ones, ranking)
+    else:
+        ((_, stratum),) = places
+        worse = _worse(stratum, row, next_ones, ranking)
+        bounds = summary.bounds.get(row["configuration_id"], ())
+        settle = _to_settle(stratum, row, rows, ranking, bounds)
+    workloads = {other.get("workload", stratum.name) for other, stratum in places}
+    return Card(
+        answer,
+        bounds=bounds,
+        passed_over=_passed_over(summary, row, rows, ranking),
+        changes=changes,
+        ties=[ranking.label(one) for one in next_ones if one not in worse],
+        compared=len(next_ones),
+        front=[] if front is None else _members(front, ranking),
+        not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
+        to_settle=settle,
+    )
+
+
+def _changes(summary: Summary, stratum: Stratum, key: str, families: int) -> Iterator[Change]:
+    """Yield the effects of a configuration on a stratum; all `families` of strata share the error."""
+    place = stratum.place[key]
+    base = int(stratum.bases[place])
+    if base in (-1, place):
+        return
+    known = [name for name in summary.measures if f"metric.{name}" in summary.cells.table.column_names]
+    samples = {name: stratum.samples(name, [key, stratum.ids[base]]) for name in known}
+    samples = {name: pair for name, pair in samples.items() if np.isfinite(pair).all(axis=0).any()}
+    if not samples:
+        return
+    values, other = np.array(list(samples.values())).transpose(1, 0, 2)
+    compared = compare_rows(
+        values, other, stratum.correlation(values, other), comparisons=len(samples) * families
+    )
+    conditions = summary.classes.get(str(stratum.key.get("workload")), {})
+    for index, metric in enumerate(samples):
+        measure = summary.measures[metric]
+        paired = np.isfinite(values[index]) & np.isfinite(other[index])
+        mean, baseline = values[index][paired].mean(), other[index][paired].mean()
+        adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
+        yield Change(
+            metric=metric,
+            unit="" if measure.unit == "1" else measure.unit,
+            jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
+            workload=stratum.name,
+            baseline=plain(baseline),
+            mean=plain(mean),
+            relative=plain(compared.relative[index]),
+            low=plain(compared.low[index]),
+            high=plain(compared.high[index]),
+            p_value=plain(compared.p_value[index]),
+            effect=("worse" if adverse else "better") if compared.shown[index] else "not sure",
+            adverse=adverse,
+        )
+
+
+def _worse(stratum: Stratum, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
+    """Return those of the other configurations that are shown to be worse than one."""
+    if not others:
+        return []
+    ids = [one["configuration_id"] for one in (row, *others)]
+    values = stratum.samples(ranking.head.objective, ids)
+    first, second = values[1:], np.broadcast_to(values[:1], values[1:].shape)
+    compared = compare_rows(first, second, stratum.correlation(first, second))
+    worse = compared.shown & (ranking.head.sign * compared.relative > 0)
+    return [one for one, is_worse in zip(others, worse, strict=True) if is_worse]
+
+
+def _worse_overall(summary: Summary, row: Row, others: Sequence[Row], ranking: Ranking) -> list[Row]:
+    """Return the same over all strata: the others are ranked again with the one as their baseline."""
+    if not others:
+        return []
+    cells = summary.cells
+    single = next(iter(summary.rankings.values()))
+    ids = [
+        other["configuration_id"]
+        for other in single.rows
+        if any(same_configuration(one, other) for one in (row, *others))
+    ]
+    part = cells.table.filter(pc.is_in(cells.table["configuration_id"], pa.array(ids, pa.string())))
+    again = read_cells(part, row_parameters(row), cells.group_by)
+    compared = rank_overall(again, replace(ranking.head, overall=False))
+    every = [] if compared is None else compared.rows
+    worse = [row_parameters(one) for one in every if one["verdict"] == Verdict.WORSE]
+    return [one for one in others if row_parameters(one) in worse]
+
+
+def _passed_over(summary: Summary, row: Row, rows: Sequence[Row], ranking: Ranking) -> list[str]:
+    """Return configurations that have a better mean and do not keep every bound, the best first."""
+    by, sign = "relative" if ranking.head.overall else "mean", ranking.head.sign
+    if not ranking.head.subject_to or row[by] is None:
+        return []
+    better = [
+        one
+        for one in rows
+        if one[by] is not None and one["subject_to"] != Kept.YES and sign * (one[by] - row[by]) < 0
+    ]
+    better.sort(key=lambda one: sign * one[by])
+    texts = []
+    for one in better[:_LISTED]:
+        broken = [
+            bound for bound in summary.bounds.get(one["configuration_id"], ()) if bound.state != Kept.YES
+        ]
+        reasons = "; ".join(bound.text for bound in broken) or f"bounds {one['subject_to']}"
+        texts.append(f"{ranking.label(one)} ({percent_text(one['relative'])}): {reasons}")
+    more = len(better) - _LISTED
+    return [*texts, *([f"and {more} more"] if more > 0 else [])]
+
+
+def _members(front: Front, ranking: Ranking) -> list[str]:
+    """Return the members of a front by name, with their values."""
+    members = [
+        f"{ranking.label(parts[0])} ("
+        + ", ".join(front.value_text(float(value)) for value in front.points[place])
+        + ")"
+        for place, parts in enumerate(front.rows[: front.size])
+    ]
+    names = ", ".join(head.objective for head in front.heads)
+    if len(members) == 1:
+        return [f"{members[0]} is best in all of {names}"]
+    return [f"{len(members)} of {len(front.rows)} by {names}: {listed(members)}"]
+
+
+def _to_settle(
+    stratum: Stratum, row: Row, rows: Sequence[Row], ranking: Ranking, bounds: Sequence[Bound]
+) -> list[str]:
+    """Return how many replicates would settle a verdict that is not sure, and bounds that are not."""
+    place = stratum.place[row["configuration_id"]]
+    base = int(stratum.bases[place])
+    if base in (-1, place):
+        return []
+    noun, fewest = ranking.head.replicate, fewest_replicates(1 - LEVEL)
+    if row["pairs"] < fewest:
+        return [f"at least {fewest} {noun}s; {row['pairs']} cannot show any difference"]
+    pair = [stratum.ids[place], stratum.ids[base]]
+    texts: list[str] = []
+    if row["verdict"] == Verdict.UNSURE:
+        first, second = stratum.samples(ranking.head.objective, pair)[:, None]
+        spread = PairedSpread.of(first, second, correlation=row["correlation"] or 0.0)
+        tested = sum(one["p_value"] is not None for one in rows)
+        texts += _needed(ranking.head.objective, spread, noun, comparisons=max(1, tested))
+    for bound in bounds:
+        constraint = bound.constraint
+        if bound.state == Kept.UNSETTLED and constraint.of_baseline and bound.value is not None:
+            first, second = stratum.samples(constraint.metric, pair)[:, None]
+            spread = PairedSpread.of(first, second, correlation=stratum.correlation(first, second) or 0.0)
+            texts += _needed(str(constraint), spread, noun, beside=constraint.bound - 1)
+    return texts
+
+
+def _needed(
+    name: str, spread: PairedSpread, noun: str, *, comparisons: int = 1, beside: float = 0.0
+) -> Iterator[str]:
+    """Yield how many replicates would show that a mean is on its side of a bound, if that is finite."""
+    effect = spread.effect - spread.on_scale(beside)
+    (needed,) = replicates_needed(
+        effect, spread.deviation, level=1 - LEVEL, power=POWER, comparisons=comparisons
+    )
+    if math.isfinite(needed):
+        yield f"{name}: about {int(needed):,} {noun}s like these {int(spread.pairs[0])}"
+
+
 def write_report(summary: Summary, directory: Path) -> list[Path]:
     """Write the tables and figures of a sweep into its folder.
 
@@ -339,50 +567,3 @@ def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
     for name, ranking in summary.tables:
         if has_values(ranking.rows):
             yield plot_ranking(ranking, directory / f"{name}.png")
-
-
-#: The list in a sweep's folder.
-DERIVED_FILE = "derived.json"
-
-
-def list_derived(folder: Path, written: Iterable[Path], *, remove_others: bool = False) -> list[Path]:
-    """List files that were written into a sweep's folder as derived from its cells.
-
-    A sweep whose space has changed writes other tables and figures than before. Only what is on the list is
-    ever removed: the journal, the facts and whatever a person has put into the folder are not on it.
-
-    Parameters
-    ----------
-    folder
-        The sweep's folder.
-    written
-        Files in it.
-    remove_others
-        Remove the files on the list that were not written again, and folders left empty by it.
-
-    Returns
-    -------
-    list of Path
-        The files that were removed.
-    """
-    names = {path.relative_to(folder).as_posix() for path in written}
-    try:
-        listed = set(map(str, json.loads((folder / DERIVED_FILE).read_text(encoding="utf-8"))["files"]))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        # Without a list nothing is known to be derived, and so nothing is removed.
-        listed = set()
-    removed = []
-    for name in sorted(listed - names) if remove_others else ():
-        path = folder / name
-        if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
-            continue
-        path.unlink()
-        removed.append(path)
-        for parent in path.parents:
-            if parent == folder:
-                break
-            # A folder that still holds something refuses.
-            with contextlib.suppress(OSError):
-                parent.rmdir()
-    write_json({"files": sorted(names if remove_others else listed | names)}, folder / DERIVED_FILE)
-    return removed

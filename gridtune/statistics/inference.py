@@ -11,7 +11,6 @@ more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,31 +36,15 @@ __all__ = [
 ]
 
 
-#: Statistics that are a weighted sum of the sorted sample.
-Statistic = Literal["mean", "median", "iqm"]
 #: Numbers in a block, which keeps it near 64 MiB.
 _BLOCK = 8_000_000
-
-
-def _weights_of(statistic: Statistic, n: int) -> FloatArray:
-    """Return the weights, shape (n,), with which a statistic sums a sorted sample of n values."""
-    if statistic == "mean":
-        return np.full(n, 1.0 / n)
-    rank = np.arange(n)
-    if statistic == "iqm":
-        # Where n is not a multiple of four, the two values on the borders of the middle half count in part.
-        inside = np.minimum(rank + 1, 0.75 * n) - np.maximum(rank, 0.25 * n)
-        return np.clip(inside, 0, None) / (n / 2)
-    if statistic == "median":
-        return np.where((rank == (n - 1) // 2) | (rank == n // 2), 1.0 if n % 2 else 0.5, 0.0)
-    raise MetricError(f"no such statistic: {statistic!r}", hint=f"one of {', '.join(get_args(Statistic))}")
 
 
 @dataclass(frozen=True)
 class _Resampling:
     """Bootstrap resampling: other indices for each sample size, the same for all samples of a size.
 
-    A resample with replacement is a row of weights over the sorted sample, and the resamples of a thousand
+    A resample with replacement is a row of weights over the sample, and the resamples of a thousand
     configurations are one matrix product. As with the random numbers of simulations, common parts cancel in a
     comparison.
 
@@ -84,33 +67,29 @@ class _Resampling:
             raise MetricError(f"`resamples >= 1` must hold, but got {resamples}")
         return cls(int(rng.integers(2**63)), resamples)
 
-    def distribution(self, order_weights: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return the statistic of every resample.
+    def means(self, rows: FloatArray) -> FloatArray:
+        """Return the mean of every resample.
 
         Parameters
         ----------
-        order_weights
-            Shape (n,): the statistic's weights on a sorted sample.
-        columns
-            Shape (rows, n): samples, each sorted (any order will do for the mean).
+        rows
+            Shape (rows, n): samples.
 
         Returns
         -------
         numpy.ndarray
             Shape (rows, resamples).
         """
-        n = len(order_weights)
+        n = rows.shape[1]
         rng = np.random.default_rng([self.seed, n])
         step = max(1, _BLOCK // (4 * n))
         blocks = []
         for first in range(0, self.resamples, step):
             count = min(step, self.resamples - first)
-            # Sorted positions of a sorted sample: the k-th smallest drawn gets the k-th weight.
-            drawn = np.sort(rng.integers(n, size=(count, n)), axis=1)
-            cells = drawn + np.arange(count)[:, None] * n
-            spread = np.broadcast_to(order_weights, (count, n)).ravel()
-            weights = np.bincount(cells.ravel(), weights=spread, minlength=count * n).reshape(count, n)
-            blocks.append(columns @ weights.T)
+            cells = rng.integers(n, size=(count, n)) + np.arange(count)[:, None] * n
+            shares = np.full(count * n, 1.0 / n)
+            weights = np.bincount(cells.ravel(), weights=shares, minlength=count * n).reshape(count, n)
+            blocks.append(rows @ weights.T)
         return np.concatenate(blocks, axis=1)
 
     def rows_at_once(self) -> int:
@@ -198,7 +177,11 @@ def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
     values = Samples.of(samples)
     result = np.full(len(values.rows), np.nan)
     for n, index in values.by_size(len(result)):
-        result[index] = np.sort(values.present(index, n), axis=1) @ _weights_of("iqm", n)
+        rank = np.arange(n)
+        # Where n is not a multiple of four, the two values on the borders of the middle half count in part.
+        inside = np.minimum(rank + 1, 0.75 * n) - np.maximum(rank, 0.25 * n)
+        weights = np.clip(inside, 0, None) / (n / 2)
+        result[index] = np.sort(values.present(index, n), axis=1) @ weights
     return values.shaped(result)
 
 
@@ -206,13 +189,13 @@ def bootstrap_interval(
     samples: npt.ArrayLike,
     *,
     rng: np.random.Generator,
-    statistic: Statistic = "mean",
     confidence: float = 0.95,
     resamples: int = 10_000,
 ) -> Interval:
-    """Return a bootstrap confidence interval of a statistic along the last axis.
+    """Return a bootstrap confidence interval of the mean along the last axis.
 
-    It is the expanded percentile interval (`_expanded_ends`); `scipy.stats.bootstrap` has others.
+    It is the expanded percentile interval (`_expanded_ends`). For others, and other statistics, see
+    `scipy.stats.bootstrap`.
 
     Parameters
     ----------
@@ -221,8 +204,6 @@ def bootstrap_interval(
     rng
         The seed of the resampling is drawn from it, with one draw. The interval of a sample does not depend
         on the other samples of the array.
-    statistic
-        "mean", "median" or "iqm" (interquartile mean).
     confidence
         Nominal coverage, between 0 and 1.
     resamples
@@ -237,7 +218,7 @@ def bootstrap_interval(
     Raises
     ------
     MetricError
-        For an infinite sample, an unknown statistic, or a confidence outside (0, 1).
+        For an infinite sample or a confidence outside (0, 1).
     """
     check_confidence(confidence)
     values = Samples.of(samples)
@@ -245,11 +226,10 @@ def bootstrap_interval(
     low = np.full(len(values.rows), np.nan)
     high = low.copy()
     for n, index in values.by_size(resampling.rows_at_once()):
-        weights = _weights_of(statistic, n)
         if n < 2:
             continue
         ordered = np.sort(values.present(index, n), axis=1)
-        drawn = resampling.distribution(weights, ordered)
+        drawn = resampling.means(ordered)
         low[index], high[index] = _expanded_ends(drawn, n=n, confidence=confidence)
         _close_on_constant(low, high, index, ordered)
     return Interval(values.shaped(low), values.shaped(high))
@@ -305,8 +285,7 @@ def paired_difference(
         below, above = reach(differences - mean[index, None], confidence)
         low[index], high[index] = mean[index] - below, mean[index] + above
         _close_on_constant(low, high, index, differences)
-        weights = _weights_of("mean", n)
-        drawn, drawn_base = (resampling.distribution(weights, rows) for rows in (differences, base))
+        drawn, drawn_base = (resampling.means(rows) for rows in (differences, base))
         bootstrap = _expanded_ends(_over(drawn, drawn_base), n=n, confidence=confidence)
         closed = _ratio_ends(differences, base, confidence)
         relative_low[index] = np.fmin(bootstrap[0], closed[0])

@@ -24,7 +24,6 @@ __all__ = [
     "PairedSpread",
     "fewest_replicates",
     "replicates_needed",
-    "t_test_power",
 ]
 
 #: More replicates than this are not counted.
@@ -105,7 +104,7 @@ def fewest_replicates(level: float = 0.05) -> int:
     return math.ceil(math.log2(2 / level))
 
 
-def t_test_power(
+def _t_test_power(
     n: npt.ArrayLike, effect: npt.ArrayLike, deviation: npt.ArrayLike, *, level: float = 0.05
 ) -> FloatArray:
     """Return the power of the two-sided paired t test, by the noncentral t distribution.
@@ -160,7 +159,7 @@ def replicates_needed(
     Parameters
     ----------
     effect, deviation, level
-        As in `t_test_power`.
+        As in `_t_test_power`.
     power
         Probability of finding the effect.
     comparisons
@@ -182,7 +181,7 @@ def replicates_needed(
     high = np.full(effect.shape, MOST_REPLICATES + 1, dtype=np.int64)
     while (low < high).any():
         middle = (low + high) // 2
-        enough = t_test_power(middle, effect, deviation, level=level / comparisons) >= power
+        enough = _t_test_power(middle, effect, deviation, level=level / comparisons) >= power
         # Without deviation or effect, any number of pairs is enough, or none is.
         high = np.where(enough | (deviation == 0) & (effect != 0), middle, high)
         low = np.where(high == middle, low, np.minimum(middle + 1, high))

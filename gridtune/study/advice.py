@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gridtune.slurm.effective import Effective
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
 from gridtune.workload.files import workload_of
-from gridtune.workload.formats.accounting.jobs import ALLOCATED_TO_REQUESTED
+from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
 
 __all__ = ["Waits", "WhatIf", "waits", "whatif"]
@@ -292,13 +292,7 @@ class Waits:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the prediction in JSON's types."""
-        return {
-            "now": self.now,
-            "running": self.running,
-            "held": dict(self.held),
-            "pending": list(self.pending),
-            "not_modelled": list(self.not_modelled),
-        }
+        return asdict(self)
 
     def _repr_html_(self) -> str:
         return plain_table(*self.table())

@@ -13,8 +13,7 @@ from gridtune.batch.policies.queue_order import ROLLOUT
 from gridtune.core.system import SuggestedSpace, default_system, starter_windows
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
-from gridtune.report.answers import answer_of
-from gridtune.report.card import Card, card_of
+from gridtune.report.card import Card
 from gridtune.report.labels import configuration_label
 from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.summary import Summary, summarise
@@ -321,7 +320,7 @@ def _best(stored: StoredSweep) -> tuple[Card, Mapping[str, Any], int, int]:
     parameters = next(
         one.configuration for one in stored.results if one.configuration_id == best["configuration_id"]
     )
-    card = card_of(summary, answer_of(ranking, ranking, best), ranking)
+    card = summary.card(ranking, best)
     return card, parameters, rank, len(rows)
 
 
@@ -342,7 +341,7 @@ def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any])
         part.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
     summary, ranking = _findings(read_sweep(part.folder))
     row = next(row for row in ranking.rows if not row["is_baseline"])
-    return card_of(summary, answer_of(ranking, ranking, row), ranking)
+    return summary.card(ranking, row)
 
 
 def _findings(stored: StoredSweep) -> tuple[Summary, Ranking]:

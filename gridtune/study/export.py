@@ -12,10 +12,8 @@ import gridtune
 from gridtune.core.cells import finite_json
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
-from gridtune.report.answers import answer_of
-from gridtune.report.card import Card, card_of
 from gridtune.report.labels import PARAMETER_PREFIX
-from gridtune.report.rankings.ranking import LEVEL
+from gridtune.report.rankings.ranking import LEVEL, Ranking, Row
 from gridtune.report.summary import Summary, summarise
 from gridtune.study.stored import StoredSweep
 from gridtune.tracking.content import git_state
@@ -62,7 +60,7 @@ def exported_configuration(
     goal = facts.objectives[0]
     if goal.metric not in summary.rankings:
         raise SweepError("no cell has a result", path=sweep.directory)
-    stratum, rows = _stratum(summary, goal.metric, workload)
+    stratum, ranking, rows = _stratum(summary, goal.metric, workload)
     ranked = [row for row in rows if row["rank"] is not None]
     if not ranked:
         raise SweepError(f"no configuration on {stratum} has a result for every replicate")
@@ -95,32 +93,29 @@ def exported_configuration(
             "replicates": row["n"],
         },
         "baseline": against,
-        "card": _card(summary, goal.metric, row).as_dict(),
+        "card": summary.card(ranking, row).as_dict(),
         "remarks": list(summary.remarks),
         "provenance": _provenance(sweep, row),
     }
     return dict(finite_json(content))
 
 
-def _card(summary: Summary, metric: str, row: Mapping[str, Any]) -> Card:
-    """Return the card of a row of a ranking, whatever its rank."""
-    ranking = summary.rankings[metric] if row["configuration_id"] is not None else summary.overall[metric]
-    return card_of(summary, answer_of(ranking, summary.rankings[metric], row), ranking)
-
-
-def _stratum(summary: Summary, metric: str, workload: str | None) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    groups = summary.rankings[metric].strata
+def _stratum(summary: Summary, metric: str, workload: str | None) -> tuple[str, Ranking, Sequence[Row]]:
+    """Return a stratum in words, with its ranking and its rows there."""
+    ranking = summary.rankings[metric]
+    groups = ranking.strata
     if workload is not None:
         if workload not in groups:
             hint = name_hint(workload, groups)
             raise SweepError(f"the ranking has no workload {workload!r}", hint=hint)
-        return workload, groups[workload]
+        return workload, ranking, groups[workload]
     if len(groups) == 1:
-        return next(iter(groups.items()))
+        return next(iter(groups)), ranking, ranking.rows
     if metric not in summary.overall:
         hint = f"name one with --workload: {', '.join(groups)}"
         raise SweepError("the sweep has several workloads and no ranking over all of them", hint=hint)
-    return f"all of {', '.join(groups)}", summary.overall[metric].rows
+    overall = summary.overall[metric]
+    return f"all of {', '.join(groups)}", overall, overall.rows
 
 
 def _parameters(sweep: StoredSweep, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.files import workload_of
 from gridtune.workload.workload import Workload
 
-__all__ = ["Gain", "Rating", "block_sums", "delay_of", "predict", "rate_predictors", "resampled_blocks"]
+__all__ = ["Rating", "block_sums", "delay_of", "predict", "rate_predictors", "resampled_blocks"]
 
 #: UNICEF by what jobs are expected to run: by the mean, and by whether they end early alone. Its score falls
 #: with 1 / walltime, whose mean grows by 9 times the chance to end before a tenth; 4 was better on the first
@@ -43,7 +43,7 @@ _BLOCK = 14 * 86_400
 _RESAMPLES = 4_000
 
 
-class Gain(NamedTuple):
+class _Gain(NamedTuple):
     """The change of `delay_index` to UNICEF by walltimes, and that of UNICEF by run times.
 
     `low` and `high` are the 95 % interval of the first: a bootstrap over blocks of two weeks, the same for
@@ -85,7 +85,7 @@ class Rating:
     surest: float
     bins: tuple[FloatArray, FloatArray, IntArray]
     error: float
-    gains: dict[str, Gain]
+    gains: dict[str, _Gain]
 
     def share(self, order: str) -> float:
         """Return the share of the clairvoyant gain that the predictor captures; below 0 for a loss."""
@@ -213,13 +213,13 @@ def rate_predictors(
     return ratings
 
 
-def _gain(base: FloatArray, own: FloatArray, clairvoyant: FloatArray) -> Gain:
+def _gain(base: FloatArray, own: FloatArray, clairvoyant: FloatArray) -> _Gain:
     """Return the gain of a policy, and of one that knows, by their sums over blocks."""
     drawn = resampled_blocks(len(base))
     ratios = delay_of(own[drawn])[:, -1] / delay_of(base[drawn])[:, -1] - 1
     low, high = np.quantile(ratios, [0.025, 0.975]) if len(base) > 1 else (np.nan, np.nan)
     change, best = (float(delay_of(one)[-1] / delay_of(base)[-1] - 1) for one in (own, clairvoyant))
-    return Gain(change, best, float(low), float(high))
+    return _Gain(change, best, float(low), float(high))
 
 
 class _Recorder(Predictor):

@@ -13,21 +13,22 @@ import pyarrow.csv as pa_csv
 from gridtune.core.system import get_system
 from gridtune.errors import SweepError
 from gridtune.report.card import print_cards
-from gridtune.report.facts import FACTS_FILE
+from gridtune.report.facts import FACTS_FILE, list_derived
 from gridtune.report.labels import file_text
-from gridtune.report.page import PAGE_FILE, trial_order, write_page
+from gridtune.report.page.content import trial_order
+from gridtune.report.page.page import PAGE_FILE, write_page
 from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.reproduction import draw_figures
+from gridtune.report.reproduction.figures import draw_figures
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
-from gridtune.report.summary import list_derived, summarise, write_report
+from gridtune.report.summary import summarise, write_report
 from gridtune.report.tables import print_ranking
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.execution.runner import error_text
 from gridtune.sweep.journal.disk import check_writable, is_full
-from gridtune.sweep.journal.earlier import find_other_code
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal, read_proposals
+from gridtune.sweep.journal.results import find_other_code
 from gridtune.sweep.remote.results import Place
 from gridtune.sweep.run import RESULTS_NAME
 

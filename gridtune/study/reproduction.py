@@ -16,17 +16,18 @@ from gridtune.core.sources import software_versions
 from gridtune.core.system import SYSTEMS, System, get_system, system_names
 from gridtune.errors import SweepError, TraceError
 from gridtune.registry import name_hint
-from gridtune.report.reproduction import (
-    REPRODUCTION_PAGE,
+from gridtune.report.reproduction.page import REPRODUCTION_PAGE, write_reproduction_page
+from gridtune.report.reproduction.verdicts import (
     VERDICTS_FILE,
+    Estimate,
     Reproduced,
+    Results,
     TableNumbers,
     TraceUse,
+    estimate,
     judge,
     read_reproduced,
-    write_reproduction_page,
 )
-from gridtune.report.reproduction.verdicts import Estimate, Results, estimate
 from gridtune.study.run import Output, run_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.space.overriding import trimmed_space

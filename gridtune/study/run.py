@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridtune.errors import GridtuneWarning, SweepError, without_secrets
-from gridtune.report.facts import FACTS_FILE, SweepFacts
+from gridtune.report.facts import FACTS_FILE, SweepFacts, list_derived
 from gridtune.report.schedules import write_schedules
-from gridtune.report.summary import Summary, list_derived, summarise
+from gridtune.report.summary import Summary, summarise
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
 from gridtune.study.report import (
@@ -117,6 +117,7 @@ def run_sweep(
         folder = folder or default_directory(plan.space)
         if objects is not None:
             objects.write()
+        _check_folder(plan.space, folder)
         console = report_console() if output in {"screen", "progress"} else None
         tracker = make_tracker(tracking_uri, console) if tracking else None
 
@@ -199,7 +200,6 @@ def _run(
     show: Callable[[Study], None],
     **options: Any,
 ) -> Study:
-    _check_folder(plan.space, options["directory"])
     writer = FactsWriter()
     status = "FAILED"
     with _observed(progress, remote, writer, *([tracker] if tracker else [])) as observed:

@@ -8,12 +8,14 @@ remote runners are RLlib's.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 import torch
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.ppo.ppo import PPO, PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
@@ -41,8 +43,27 @@ from gridtune.training.ppo import (
 
 __all__ = ["NetworkModule", "RolloutLearner", "RolloutPPO", "RolloutRunner", "network_of", "ppo_config"]
 
-#: Key of the settings in the learner's configuration.
-_SETTINGS = "gridtune_ppo"
+#: RLlib's field of each setting that it has a field for.
+_FIELDS = {
+    "epochs": "num_epochs",
+    "gamma": "gamma",
+    "lam": "lambda_",
+    "clip": "clip_param",
+    "value_weight": "vf_loss_coeff",
+    "entropy_weight": "entropy_coeff",
+    "learning_rate": "lr",
+    "gradient_norm": "grad_clip",
+}
+#: The other settings, which are in `learner_config_dict` by their own names.
+_OTHERS = sorted({setting.name for setting in fields(PPOSettings)} - _FIELDS.keys())
+#: Further fields that are free, of those that RLlib's methods below set.
+_FREE = {
+    *("observation_space", "action_space", "env_config", "rl_module_spec", "learner_config_dict"),
+    *("num_env_runners", "num_envs_per_env_runner", "num_gpus_per_learner", "local_gpu_idx"),
+    *("num_cpus_per_env_runner", "num_gpus_per_env_runner", "custom_resources_per_env_runner"),
+    *("num_cpus_per_learner", "sample_timeout_s", "restart_failed_sub_environments"),
+}
+_METHODS = ("environment", "env_runners", "learners", "training", "evaluation")
 #: Key in the environments' configuration: the function that makes a vector environment.
 _MAKE_ENV = "make_env"
 #: Key in a module's configuration: the arguments of `make_network`.
@@ -198,6 +219,17 @@ class RolloutLearner(PPOTorchLearner):
 class RolloutPPO(PPO):
     """RLlib's PPO over rollouts."""
 
+    def setup(self, config: Any) -> None:
+        """Check the configuration and create runners and learner.
+
+        Raises
+        ------
+        PolicyError
+            If a field is set that this algorithm does not read.
+        """
+        _check_fields(config)
+        super().setup(config)
+
     def set_state(self, state: dict[str, Any]) -> None:
         """Set a checkpoint's state; runners have its weights when this returns."""
         super().set_state(state)
@@ -231,7 +263,8 @@ def ppo_config(
     network, sequence, frames
         See `gridtune.training.networks.make_network`. The settings' seed draws the weights.
     settings
-        By default the paper's.
+        By default the paper's. Each is in RLlib's field of that meaning, such as `lr` or `lambda_`, and may
+        be changed there; those without a field are in `learner_config_dict`.
     environments
         Number of environments of each runner.
     runners
@@ -250,29 +283,45 @@ def ppo_config(
         "seed": settings.seed,
     }
     probe.close()
-    config = PPOConfig(algo_class=RolloutPPO)
+    config = _base_config()
     spaces = {"observation_space": probe.single_observation_space, "action_space": probe.single_action_space}
-    config.environment(None, **spaces, env_config={_MAKE_ENV: make_env})
-    config.env_runners(
-        env_runner_cls=RolloutRunner,
-        num_env_runners=runners,
-        num_envs_per_env_runner=environments,
-        batch_mode="complete_episodes",
-    )
+    config.environment(**spaces, env_config={_MAKE_ENV: make_env})
+    config.env_runners(num_env_runners=runners, num_envs_per_env_runner=environments)
     config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, **spaces, model_config={_NETWORK: model}))
-    config.learners(
-        learner_class=RolloutLearner,
-        learner_config_dict={_SETTINGS: asdict(settings)},
-        num_learners=0,
-        num_gpus_per_learner=gpus,
-    )
-    config.training(
-        use_kl_loss=False,
-        # The batch is what the runners return at one call; the settings say how it is cut.
-        train_batch_size_per_learner=1,
-        minibatch_size=1,
-    )
+    others = {name: getattr(settings, name) for name in _OTHERS}
+    config.learners(learner_config_dict=others, num_gpus_per_learner=gpus)
+    for name, field in _FIELDS.items():
+        setattr(config, field, getattr(settings, name))
+    return config
+
+
+def _base_config() -> PPOConfig:
+    """Return the configuration without settings, network and environment."""
+    config = PPOConfig(algo_class=RolloutPPO)
+    config.env_runners(env_runner_cls=RolloutRunner, batch_mode="complete_episodes")
+    config.learners(learner_class=RolloutLearner, num_learners=0)
+    # The batch is what the runners return at one call; `minibatches` says how it is cut.
+    config.training(use_kl_loss=False, train_batch_size_per_learner=1, minibatch_size=1)
     return config.framework("torch").debugging(log_level="ERROR")
+
+
+def _check_fields(config: Any) -> None:
+    """Refuse a field that would be ignored, and settings out of range."""
+    base = _base_config()
+    methods = [getattr(kind, name) for kind in (PPOConfig, AlgorithmConfig) for name in _METHODS]
+    names = {name for method in methods for name in inspect.signature(method).parameters}
+    # RLlib's seed is of global random numbers, which nothing here draws from.
+    refused = (names | {"seed"}) - _FREE - set(_FIELDS.values())
+    for attribute, value in vars(base).items():
+        name, given = attribute.lstrip("_"), getattr(config, attribute)
+        if name in refused and given != value:
+            raise PolicyError(
+                f"is not read by PPO over rollouts, but got {given!r}",
+                field=name,
+                hint=f"leave it out; it reads {', '.join(_FIELDS.values())}, and in learner_config_dict "
+                f"{', '.join(_OTHERS)}",
+            )
+    _settings_of(config)
 
 
 def network_of(algorithm: Any) -> ActorCritic:
@@ -286,4 +335,15 @@ def network_of(algorithm: Any) -> ActorCritic:
 
 
 def _settings_of(config: Any) -> PPOSettings:
-    return PPOSettings(**config.learner_config_dict[_SETTINGS])
+    """Return the settings in the fields of a configuration."""
+    others = config.learner_config_dict
+    if sorted(others) != _OTHERS:
+        raise PolicyError(
+            f"must have {', '.join(_OTHERS)}, but got {', '.join(sorted(others))}",
+            field="learner_config_dict",
+        )
+    values = {name: getattr(config, field) for name, field in _FIELDS.items()}
+    for name, field in _FIELDS.items():
+        if not isinstance(values[name], int | float) and (name, values[name]) != ("gradient_norm", None):
+            raise PolicyError(f"must be a number, but got {values[name]!r}", field=field)
+    return PPOSettings(**values, **others)

@@ -14,9 +14,11 @@ import os
 import re
 import shutil
 import sysconfig
+import tomllib
 import urllib.parse
 import urllib.request
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -24,8 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gridtune.errors import TraceError
-from gridtune.network import network_reason
-from gridtune.storage import Storage, as_local, draft_of, is_url
+from gridtune.storage import Storage, as_local, draft_of, is_url, network_reason
 
 __all__ = [
     "CATALOGUE",
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-ARCHIVE = "https://www.cs.huji.ac.il/labs/parallel/workload"
+_ARCHIVE = "https://www.cs.huji.ac.il/labs/parallel/workload"
 
 #: To be cited with every log of the Parallel Workloads Archive, as it asks.
 ARCHIVE_CITATION = (
@@ -63,14 +64,14 @@ class CatalogueEntry:
         The file as published.
     processors, jobs
         Machine size and number of jobs in the file.
-    url
-        Where it is published; None if nowhere.
-    sha256
-        Of the file as published; None where we have not had the file.
     thanks
         The people that the archive asks to acknowledge.
     caveat
         Limits of its use.
+    url
+        The address at which it is published, if any.
+    sha256
+        Of the file as published; None where we have not had the file.
     """
 
     name: str
@@ -78,101 +79,25 @@ class CatalogueEntry:
     file_name: str
     processors: int
     jobs: int
-    url: str | None
-    sha256: str | None
     thanks: str
     caveat: str
+    url: str | None = None
+    sha256: str | None = None
 
 
-def _archive(path: str, sha256: str | None = None, **facts: Any) -> CatalogueEntry:
-    """Return a log of the Parallel Workloads Archive."""
-    name = path.rpartition("/")[2]
-    return CatalogueEntry(file_name=name, url=f"{ARCHIVE}/{path}", sha256=sha256, **facts)
+def _catalogue() -> Mapping[str, CatalogueEntry]:
+    written = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    entries = {}
+    for name, facts in written.items():
+        path = facts.pop("path", None)
+        if path is not None:
+            facts |= {"file_name": path.rpartition("/")[2], "url": f"{_ARCHIVE}/{path}"}
+        entries[name] = CatalogueEntry(name=name, **facts)
+    return MappingProxyType(entries)
 
-
-_ENTRIES = (
-    _archive(
-        "l_kth_sp2/KTH-SP2-1996-2.1-cln.swf.gz",
-        name="kth-sp2",
-        title="IBM SP2, Royal Institute of Technology, Stockholm, 1996–97",
-        processors=100,
-        jobs=28_476,
-        sha256="3e152f201fd2e96808a735bced6ea6eb0bb07fdc447689cafb0750d87b264c0b",
-        thanks="Lars Malinowsky",
-        caveat="scheduled by EASY; the original waits are recorded",
-    ),
-    _archive(
-        "l_nasa_ipsc/NASA-iPSC-1993-3.1-cln.swf.gz",
-        name="nasa-ipsc",
-        title="Intel iPSC/860, NASA Ames, 1993",
-        processors=128,
-        jobs=18_239,
-        sha256="5589ae9b2fb78e3bf92de097497cf33a91607de1ad54563e43533f7827597f29",
-        thanks="Bill Nitzberg",
-        caveat="submit times are start times, so it hardly queues; no requested times",
-    ),
-    _archive(
-        "l_lcg/LCG-2005-1.swf.gz",
-        name="lcg-2005",
-        title="LHC Computing Grid, 170 sites, 2005",
-        processors=24_515,
-        jobs=188_041,
-        sha256="cda5d512febf84a3e07b3ad7b9481f8a0ba0f4c6e10f5d639aae73d2587448d9",
-        thanks="Hui Li",
-        caveat="serial jobs of a grid, not of one machine: choose a partition (site); no waits recorded",
-    ),
-    CatalogueEntry(
-        name="ctc-sp2-reconstructed",
-        title="IBM SP2, Cornell Theory Center, 1996–97, reconstructed",
-        file_name="CTC-SP2-1996-reconstructed.swf.gz",
-        url=None,
-        processors=338,
-        jobs=77_199,
-        sha256="995201fde1a7c35a653bf3010b763fd7fcc5627a4e793c9006120c2bb68f8c39",
-        thanks="Dan Dwyer and Steve Hotovy",
-        caveat="rebuilt from simulation outputs: waits, status and groups are lost, run times cut to the "
-        "request; 338 processors by its header, 430 by other accounts; call it reconstructed",
-    ),
-    _archive(
-        "l_ctc_sp2/CTC-SP2-1996-3.1-cln.swf.gz",
-        name="ctc-sp2",
-        title="IBM SP2, Cornell Theory Center, 1996–97",
-        processors=338,
-        jobs=77_222,
-        thanks="Dan Dwyer and Steve Hotovy",
-        caveat="338 of 512 nodes, by the archive's analysis; some accounts say 430",
-    ),
-    _archive(
-        "l_sdsc_sp2/SDSC-SP2-1998-4.2-cln.swf.gz",
-        name="sdsc-sp2",
-        title="IBM SP2, San Diego Supercomputer Center, 1998–2000",
-        processors=128,
-        jobs=59_715,
-        thanks="Victor Hazlewood",
-        caveat="utilisation is lower in the first third; completed and failed jobs are hard to tell apart",
-    ),
-    _archive(
-        "l_hpc2n/HPC2N-2002-2.2-cln.swf.gz",
-        name="hpc2n",
-        title="Linux cluster Seth, High-Performance Computing Center North, 2002–06",
-        processors=240,
-        jobs=202_871,
-        thanks="Ake Sandgren and Michael Jack",
-        caveat="one user submitted more than half of the original log",
-    ),
-    _archive(
-        "l_anl_int/ANL-Intrepid-2009-1.swf.gz",
-        name="anl-intrepid",
-        title="Blue Gene/P Intrepid, Argonne National Laboratory, 2009",
-        processors=163_840,
-        jobs=68_936,
-        thanks="Susan Coghlan, Narayan Desai and Wei Tang",
-        caveat="allocated in partitions of 256 cores and more",
-    ),
-)
 
 #: The public logs by name.
-CATALOGUE = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+CATALOGUE = _catalogue()
 
 
 def find_log(name: str) -> CatalogueEntry:

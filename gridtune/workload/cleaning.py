@@ -145,12 +145,19 @@ def cleaning_rule(function: RuleFunction) -> RuleFunction:
 
     A package announces its rules by entry points of the group `gridtune.cleaning_rules`.
     """
-    name = function.__name__
+    return _register(function.__name__, function)
+
+
+def _register(name: str, function: RuleFunction) -> RuleFunction:
     summary = (function.__doc__ or "").strip().split("\n")[0]
     if not summary:
         raise WorkloadError(f"the cleaning rule {name!r} needs a docstring that says what it does")
     _RULES.register(name, CleaningRule(name, function, summary))
     return function
+
+
+def _own_rule(function: RuleFunction) -> RuleFunction:
+    return _register(function.__name__.removeprefix("_"), function)
 
 
 def cleaning_rules() -> dict[str, CleaningRule]:
@@ -221,8 +228,8 @@ def _setting(
     _RULES.register(name, CleaningRule(name, lambda jobs: _put(jobs, field, *values(jobs)), summary))
 
 
-@cleaning_rule
-def sort_submits(jobs: Jobs) -> tuple[Jobs, int]:
+@_own_rule
+def _sort_submits(jobs: Jobs) -> tuple[Jobs, int]:
     """Put jobs in order of submission, ties as they stood; counts jobs that came earlier than one before."""
     submit = jobs.columns["submit_time"]
     touched = int((submit < np.maximum.accumulate(submit)).sum())
@@ -236,8 +243,8 @@ _dropping(
 )
 
 
-@cleaning_rule
-def missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
+@_own_rule
+def _missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
     """Give jobs without a walltime the log's largest walltime or, if no job has one, its largest run time.
 
     All get the same limit, at least 1 s, so that it says nothing about the single job. A walltime of 0
@@ -289,8 +296,8 @@ _dropping(
 )
 
 
-@cleaning_rule
-def unknown_negative_times(jobs: Jobs) -> tuple[Jobs, int]:
+@_own_rule
+def _unknown_negative_times(jobs: Jobs) -> tuple[Jobs, int]:
     """Take run and requested times below -1, which reading refuses, as unknown."""
     touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
     for name in ("run_time", "requested_time"):
@@ -300,8 +307,8 @@ def unknown_negative_times(jobs: Jobs) -> tuple[Jobs, int]:
     return jobs, int(touched.sum())
 
 
-@cleaning_rule
-def round_fractions(jobs: Jobs) -> tuple[Jobs, int]:
+@_own_rule
+def _round_fractions(jobs: Jobs) -> tuple[Jobs, int]:
     """Round fractions in whole-number fields, which reading refuses, to the nearest, half to even."""
     touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
     columns = dict(jobs.columns)
@@ -351,8 +358,8 @@ _dropping(
 )
 
 
-@cleaning_rule
-def start_at_zero(jobs: Jobs) -> tuple[Jobs, int]:
+@_own_rule
+def _start_at_zero(jobs: Jobs) -> tuple[Jobs, int]:
     """Move the log's clock so that the first submission is at 0."""
     submit = jobs.columns["submit_time"]
     if len(submit) == 0 or submit.min() == 0:

@@ -70,7 +70,7 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class LogLoad:
-    """What the jobs of a log that started ask of its machine.
+    """The demand of a log's started jobs on its machine.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The figures of a workload: what to look at before trusting a study that uses it."""
+"""The figures of a workload, to look at before trusting a study that uses it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from gridtune.workload.workload import Workload
 __all__ = [
     "Quantiles",
     "WorkloadStatistics",
-    "busy_processor_seconds",
     "describe_workload",
     "local_clock",
     "offered_load",
@@ -117,8 +116,8 @@ class WorkloadStatistics:
         Shares of submissions in hours 0–23 and on Monday–Sunday, by `clock`; weekdays are empty where
         the source gives no date.
     unknown
-        For each field that some jobs lack: how many lack it; `processors` where a job has neither
-        requested nor allocated ones (its work is reckoned with 1, as in simulations).
+        The number of jobs that lack a field, by field; `processors` where a job has neither requested
+        nor allocated ones (its work is reckoned with 1, as in simulations).
     """
 
     name: str
@@ -179,7 +178,8 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
     clock, hour, weekday = local_clock(workload)
     dated = start_instant(workload) is not None
     accuracy = _estimate_accuracy(workload)
-    user = workload.user[workload.user != UNKNOWN]
+    _, jobs_of_users = np.unique(workload.user[workload.user != UNKNOWN], return_counts=True)
+    busiest = float(jobs_of_users.max() / jobs_of_users.sum()) if len(jobs_of_users) else math.nan
     return WorkloadStatistics(
         name=workload.name,
         checksum=workload.checksum,
@@ -205,7 +205,7 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         serial_share=_share(sized == 1),
         power_of_two_share=_share((sized > 1) & (sized & (sized - 1) == 0)),
         at_limit_share=_share(accuracy >= 1.0),
-        busiest_user_share=_busiest(user),
+        busiest_user_share=busiest,
         zero_run_time=int((run == 0).sum()),
         wider_than_machine=0 if machine is None else int((size > machine).sum()),
         unsorted=int((np.diff(submit) < 0).sum()),
@@ -223,32 +223,6 @@ def offered_load(workload: Workload, *, processors: int | None = None) -> float:
     machine = processors if processors is not None else workload.machine_processors
     span = int(np.ptp(workload.submit_time)) if len(workload) else 0
     return _area(workload) / (machine * span) if machine and span else math.nan
-
-
-def busy_processor_seconds(start: IntArray, run_time: IntArray, size: IntArray, edges: IntArray) -> IntArray:
-    """Return the processor-seconds that jobs use between consecutive instants, exact in integers.
-
-    Parameters
-    ----------
-    start, run_time, size
-        Shape (n,): when each job starts, how long it runs (seconds) and on how many processors.
-    edges
-        Shape (k + 1,), ascending, seconds.
-
-    Returns
-    -------
-    ndarray
-        Shape (k,).
-    """
-    total = np.zeros(len(edges), dtype=np.int64)
-    for instants, sign in ((start, 1), (start + run_time, -1)):
-        order = np.argsort(instants)
-        since = instants[order] - edges[0]
-        weight = np.concatenate([[0], np.cumsum(size[order])])
-        moment = np.concatenate([[0], np.cumsum(size[order] * since)])
-        before = np.searchsorted(since, edges - edges[0], side="right")
-        total += sign * (weight[before] * (edges - edges[0]) - moment[before])
-    return np.diff(total)
 
 
 def local_clock(workload: Workload) -> tuple[str, IntArray, IntArray]:
@@ -328,10 +302,6 @@ def _recorded_utilisation(workload: Workload, machine: int | None) -> float:
 def _estimate_accuracy(workload: Workload) -> FloatArray:
     estimated = (workload.requested_time > 0) & (workload.run_time >= 0)
     return np.asarray(workload.run_time[estimated] / workload.requested_time[estimated])
-
-
-def _busiest(users: IntArray) -> float:
-    return float(np.unique(users, return_counts=True)[1].max() / len(users)) if len(users) else math.nan
 
 
 def _size_known(workload: Workload) -> BoolArray:

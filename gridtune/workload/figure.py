@@ -20,7 +20,6 @@ from gridtune.errors import WorkloadError
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.describe import (
     WorkloadStatistics,
-    busy_processor_seconds,
     describe_workload,
     local_clock,
     start_instant,
@@ -209,7 +208,7 @@ def _load(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> Non
     waited = workload.wait_time[ran]
     label = "in use, as recorded" if (waited >= 0).any() else "in use, if nothing waited"
     start = submit + np.maximum(waited, 0)
-    used = busy_processor_seconds(start, run, size, edges) / scale
+    used = _busy_processor_seconds(start, run, size, edges) / scale
     axis.stairs(used, instants, color=_ORANGE, lw=1.6, baseline=None, label=label)
     if statistics.processors:
         axis.axhline(1.0, color="black", lw=0.8, ls=":")
@@ -218,6 +217,32 @@ def _load(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> Non
     axis.set_title(f"Load per {_width_name(edges)}")
     axis.margins(x=0)
     axis.legend(frameon=False, loc="upper right", ncols=2, fontsize=9)
+
+
+def _busy_processor_seconds(start: IntArray, run_time: IntArray, size: IntArray, edges: IntArray) -> IntArray:
+    """Return the processor-seconds that jobs use between consecutive instants, exact in integers.
+
+    Parameters
+    ----------
+    start, run_time, size
+        Shape (n,): each job's start and run time in seconds, and its processors.
+    edges
+        Shape (k + 1,), ascending, seconds.
+
+    Returns
+    -------
+    ndarray
+        Shape (k,).
+    """
+    total = np.zeros(len(edges), dtype=np.int64)
+    for instants, sign in ((start, 1), (start + run_time, -1)):
+        order = np.argsort(instants)
+        since = instants[order] - edges[0]
+        weight = np.concatenate([[0], np.cumsum(size[order])])
+        moment = np.concatenate([[0], np.cumsum(size[order] * since)])
+        before = np.searchsorted(since, edges - edges[0], side="right")
+        total += sign * (weight[before] * (edges - edges[0]) - moment[before])
+    return np.diff(total)
 
 
 def _distributions(axis: Axes, workload: Workload) -> None:

@@ -320,7 +320,7 @@ class Workload:
     def scale_run_time(self, factor: float) -> Workload:
         """Return the log with run and requested times multiplied by `factor`.
 
-        Rounded half to even; what was positive stays at least 1 s, zero and unknown stay as they are.
+        Rounded half to even. Positive times stay at least 1 s; zero and unknown ones stay as they are.
         """
         _check_factor(factor)
         columns = {}

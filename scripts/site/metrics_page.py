@@ -1,25 +1,14 @@
-"""Write the tables of the page of metrics, from the descriptions that systems give.
-
-    python scripts/site/metrics_page.py docs/metrics.md
-
-The page is written by hand except for the part between the marks `BEGIN` and `END`, which lists the metrics
-of every installed system and their sources.
-"""
+"""The page of reference with the metrics and their sources, from the descriptions in the systems."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from pathlib import Path
 
 from gridtune.core.system import SYSTEMS, Measure, System
 
-__all__ = ["BEGIN", "END", "fill_page", "metrics_tables"]
-
-BEGIN = "<!-- written by `python scripts/site/metrics_page.py docs/metrics.md`: do not edit -->\n"
-END = "<!-- end of the written part -->\n"
+__all__ = ["metrics_tables"]
 
 _BETTER = {"min": "less", "max": "more", "none": "–"}
 _STATISTIC = re.compile(r"(.+)_(mean|median|p90|p95|p99|max)")
@@ -30,21 +19,14 @@ _CITATION = re.compile(r"(.+\b(?:19|20)\d\d(?:, doi \S+?)?|.+”)(?:,? (.+))?")
 _CODE_OF = "the authors' code of: "
 
 
-def fill_page(page: str, systems: Mapping[str, System] = SYSTEMS) -> str:
-    """Return a page with the tables between its marks written again."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{metrics_tables(systems)}{END}{after}"
-
-
-def metrics_tables(systems: Mapping[str, System]) -> str:
+def metrics_tables(systems: Mapping[str, System] = SYSTEMS) -> str:
     """Return the metrics of systems, sorted by name, and their sources, in Markdown."""
     # The order of entry points differs between installations.
     systems = dict(sorted(systems.items()))
     cited = [metric.source for system in systems.values() for metric in system.metrics.values()]
     publications = dict.fromkeys(publication for source in cited for publication, _ in _citations(source))
     numbers = {publication: number for number, publication in enumerate(publications, start=1)}
-    parts: list[str] = []
+    parts = ["# Metrics of the systems\n"]
     for name, system in systems.items():
         parts += [f"\n## Metrics of `{name}`\n\n", *_table(system.metrics, numbers)]
     parts.append("\n## Sources\n\n")
@@ -90,8 +72,3 @@ def _row(name: str, formula: str, metric: Measure, described: bool, numbers: Map
     cells = [f"`{name}`", metric.unit, _BETTER[metric.direction], formula, *words]
     cells.append(", ".join(citations) or "gridtune")
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
-
-
-if __name__ == "__main__":
-    file = Path(sys.argv[1])
-    file.write_text(fill_page(file.read_text(encoding="utf-8")), encoding="utf-8")

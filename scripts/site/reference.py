@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 from messages import messages_page
+from metrics_page import metrics_tables
 from observations import observation_of
 from space_keys import space_keys
 
@@ -45,6 +46,7 @@ def pages() -> dict[str, str]:
         "formats": _formats(),
         "search_space": space_keys(),
         "messages": messages_page(),
+        "metrics": metrics_tables(),
     }
     return {f"reference/{name}.md": text for name, text in made.items()}
 

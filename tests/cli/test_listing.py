@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.batch.policies import queue_order_names
-from gridtune.cli.main import RENAMED, cli
+from gridtune.cli.main import RENAMED, cli, main
 from gridtune.core.system import get_system, system_names
 
 
@@ -172,3 +172,41 @@ def test_an_old_name_works_and_gives_the_new_one(old: str, new: str) -> None:
         shown = CliRunner().invoke(cli, [*new.split(), "--help"])
         assert result.stdout.partition("Options:")[2] == shown.stdout.partition("Options:")[2]
     assert old not in cli.list_commands(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("list metrics --system shutdown", "list metrics shutdown"),
+        ("list metrics --system=shutdown", "list metrics shutdown"),
+        ("sweep --retry-failed --help", "sweep --retry=all --help"),
+        ("train --track --help", "train --help"),
+        ("train --no-track --help", "train --no-tracking --help"),
+    ],
+)
+def test_an_old_option_works_and_gives_the_new_one(old: str, new: str) -> None:
+    result = CliRunner().invoke(cli, old.split())
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        f"warning: `gridtune {old}` is `gridtune {new}` now; the old option works until version 0.3"
+    ]
+    assert result.stdout == CliRunner().invoke(cli, new.split()).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ("sweep space.yaml --schedules 3", "gridtune results rerun CELL --out FILE"),
+        ("report results/a --together", "5 % divided by the number of tables"),
+    ],
+)
+def test_a_removed_option_is_refused_in_one_line(
+    words: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: the option --")
+    assert "was removed" in line
+    assert instead in line

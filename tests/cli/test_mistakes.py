@@ -69,7 +69,7 @@ MISTAKES = [
         "gridtune sweep [OPTIONS] SPACE.yaml; see gridtune sweep --help",
     ),
     ("sweep nowhere.yaml", "nowhere.yaml: no such file", "…"),
-    ("sweep mine.yml", "mine.yml: no such file", "its folder has …mine.yaml…"),
+    ("sweep mine.yml", "mine.yml: no such file", "did you mean 'mine.yaml'?"),
     (
         "sweep notes.swf",
         "notes.swf: a search space is a mapping of keys, but got str",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.report.summary import DERIVED_FILE, list_derived
+from gridtune.report.facts import DERIVED_FILE, list_derived
 from gridtune.report.tables import report_console
 from gridtune.study import print_study, report_study, run_sweep
 from gridtune.sweep.journal.journal import Journal

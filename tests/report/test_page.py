@@ -20,8 +20,8 @@ from gridtune.core.cells import CellResult
 from gridtune.core.sources import code_checksums
 from gridtune.core.system import get_system
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.page import write_page
 from gridtune.report.page.content import page_content, page_json
+from gridtune.report.page.page import write_page
 from gridtune.report.schedules import ReportMaterial
 from gridtune.report.summary import summarise
 from gridtune.study import report_study, run_sweep

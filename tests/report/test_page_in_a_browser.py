@@ -14,7 +14,7 @@ import pytest
 
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.page import write_page
+from gridtune.report.page.page import write_page
 from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import summarise
 from gridtune.sweep.journal.results import results_table

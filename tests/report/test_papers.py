@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from gridtune.core.cells import CellResult
 from gridtune.core.reproduction import Panel, PaperFigure, Reading, Series, read_reproduction
 from gridtune.errors import SweepError
-from gridtune.report.reproduction import draw_figures
-from gridtune.report.reproduction.figures import _of_metrics, _points, _selected
+from gridtune.report.reproduction.figures import _of_metrics, _points, _selected, draw_figures
 from tests.report.test_reproduction import cell
 
 PAPER = """

@@ -21,15 +21,18 @@ from gridtune.core.reproduction import (
     Reproduction,
 )
 from gridtune.errors import SweepError
-from gridtune.report.reproduction import (
+from gridtune.report.reproduction.page import write_reproduction_page
+from gridtune.report.reproduction.verdicts import (
+    Estimate,
     Reproduced,
     TableNumbers,
     TraceUse,
+    _reading_text,
+    _target_text,
+    estimate,
     judge,
     read_reproduced,
-    write_reproduction_page,
 )
-from gridtune.report.reproduction.verdicts import Estimate, _reading_text, _target_text, estimate
 
 
 def cell(order: str, replicate: int, wait: float, **more: Any) -> CellResult:

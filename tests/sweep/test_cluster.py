@@ -11,10 +11,9 @@ import pytest
 
 from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
-from gridtune.sweep import plan_space
 from gridtune.sweep.execution import cluster, runner
-from gridtune.sweep.execution.cluster import free_ports, ray_session
-from gridtune.sweep.execution.crew import Crew
+from gridtune.sweep.execution.cluster import Crew, free_ports, ray_session
+from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import toy_space
 
 
@@ -178,7 +177,7 @@ def test_a_worker_that_fits_nowhere_is_refused(
 
 
 def test_a_crew_follows_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridtune.sweep.execution.crew._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("gridtune.sweep.execution.cluster._LOOK_SECONDS", 0.0)
     sizes = iter([2, 2, 6, 0, 3])
     crew = Crew(5, CellResources(), lambda: [{"CPU": next(sizes)}])
     assert (crew.workers, crew.room) == (2, 2)
@@ -241,3 +240,20 @@ def test_a_cluster_that_lets_nobody_in_is_told(monkeypatch: pytest.MonkeyPatch) 
         session.wait()
     over.set()
     session._thread.join()
+
+
+def test_a_cluster_that_refuses_the_token_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*, address: str) -> None:
+        raise RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing or incorrect")
+
+    # Tests before may have left a Ray for those after.
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray._raylet.GcsClient", refuse)
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        head.listen()
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        session = cluster.RaySession(address, workers=1, needs=CellResources())
+        with pytest.raises(SweepError, match="refuses this command") as refusal:
+            session.wait()
+    assert "RAY_AUTH_TOKEN" in str(refusal.value.hint)

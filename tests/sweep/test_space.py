@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import SpaceError
-from gridtune.sweep import load_space, plan_space, space_cells
+from gridtune.sweep.run import space_cells
 from gridtune.sweep.space.documents import read_yaml
+from gridtune.sweep.space.plan import load_space, plan_space
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
 from tests.sweep.spaces import TOY
 
@@ -177,7 +178,7 @@ def test_what_is_no_space_at_all(text: str, words: str) -> None:
 
 def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
     (tmp_path / "quickstart.yaml").write_text(SOUND)
-    with pytest.raises(SpaceError, match=r"its folder has quickstart\.yaml"):
+    with pytest.raises(SpaceError, match=r"did you mean 'quickstart\.yaml'"):
         read_space(tmp_path / "quikstart.yaml")
 
 

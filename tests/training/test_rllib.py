@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 
 from benchmarks.comparators.torch_loop import TorchLoop
+from gridtune.errors import PolicyError
 from gridtune.training.networks import make_network
 from gridtune.training.ppo import PPOSettings
 from gridtune.training.rllib import network_of, ppo_config
@@ -25,9 +28,9 @@ def config_of(runners=0):
     return ppo_config(make_task, "recurrent", SETTINGS, environments=4, runners=runners, sequence=12)
 
 
-def trained_by_hand(updates):
-    network = make_network("recurrent", 3, 2, sequence=12, seed=SETTINGS.seed)
-    loop = TorchLoop(make_task(4), network, SETTINGS)
+def trained_by_hand(updates, settings=SETTINGS):
+    network = make_network("recurrent", 3, 2, sequence=12, seed=settings.seed)
+    loop = TorchLoop(make_task(4), network, settings)
     returns = [loop.update() for _ in range(updates)]
     return network, returns
 
@@ -53,6 +56,42 @@ def test_rllib_trains_the_same_weights_and_goes_on_from_a_checkpoint(cluster, tm
     resumed.train()
     expect_equal(network_of(resumed), trained_by_hand(3)[0])
     resumed.stop()
+
+
+def test_fields_of_rllib_are_the_settings(cluster) -> None:
+    config = config_of()
+    assert (config.lr, config.lambda_, config.clip_param, config.num_epochs) == (3e-3, 0.95, 0.2, 4)
+    config.training(lr=0.01, lambda_=0.5, gamma=0.8, clip_param=0.1, num_epochs=2, grad_clip=0.5)
+    config.training(vf_loss_coeff=0.3, entropy_coeff=0.02)
+    config.learners(learner_config_dict={**config.learner_config_dict, "minibatches": 3})
+    algorithm = config.build_algo()
+    algorithm.train()
+    changed = replace(SETTINGS, learning_rate=0.01, lam=0.5, gamma=0.8, clip=0.1, epochs=2, gradient_norm=0.5)
+    changed = replace(changed, value_weight=0.3, entropy_weight=0.02, minibatches=3)
+    expect_equal(network_of(algorithm), trained_by_hand(1, changed)[0])
+    algorithm.stop()
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "field"),
+    [
+        ("environment", {"env": "CartPole-v1"}, "env"),
+        ("learners", {"num_learners": 2}, "num_learners"),
+        ("debugging", {"seed": 1}, "seed"),
+        ("training", {"train_batch_size_per_learner": 64}, "train_batch_size_per_learner"),
+        ("training", {"use_kl_loss": True}, "use_kl_loss"),
+        ("training", {"lr": [[0, 0.1], [1000, 0.01]]}, "lr"),
+        ("training", {"gamma": 1.5}, "gamma"),
+        ("env_runners", {"explore": False}, "explore"),
+        ("evaluation", {"evaluation_interval": 1}, "evaluation_interval"),
+        ("learners", {"learner_config_dict": {"decays": 1}}, "learner_config_dict"),
+    ],
+)
+def test_a_field_that_would_be_ignored_is_refused(cluster, method, options, field) -> None:
+    config = config_of()
+    getattr(config, method)(**options)
+    with pytest.raises(PolicyError, match=f"field {field}"):
+        config.build_algo()
 
 
 @pytest.mark.slow

@@ -18,12 +18,11 @@ from gridtune.errors import WorkloadError
 from gridtune.workload import Workload
 from gridtune.workload.describe import (
     Quantiles,
-    busy_processor_seconds,
     describe_workload,
     local_clock,
     offered_load,
 )
-from gridtune.workload.figure import plot_workload
+from gridtune.workload.figure import _busy_processor_seconds, plot_workload
 from gridtune.workload.generators import generate_workload
 
 
@@ -142,7 +141,7 @@ def test_busy_time_against_a_count_of_seconds(jobs: list[tuple[int, int, int]], 
         for second in range(begin, begin + length):
             busy[second] = busy.get(second, 0) + width
     expected = [sum(busy[second] for second in range(a, b)) for a, b in itertools.pairwise(bounds)]
-    assert busy_processor_seconds(start, run, size, bounds).tolist() == expected
+    assert _busy_processor_seconds(start, run, size, bounds).tolist() == expected
 
 
 @pytest.mark.parametrize(

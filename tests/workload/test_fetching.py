@@ -79,7 +79,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pooch.core.time.sleep", lambda _: None)
 
     def entry(name: str, file: str, sha256: str | None) -> CatalogueEntry:
-        return CatalogueEntry(name, name, file, 4, 1, None, sha256, "nobody", "made up")
+        return CatalogueEntry(name, name, file, 4, 1, "nobody", "made up", None, sha256)
 
     toys = {"toy": entry("toy", FILE, SUM), "secret": entry("secret", "Secret-1.swf.gz", None)}
     monkeypatch.setattr(catalogue, "CATALOGUE", MappingProxyType({**CATALOGUE, **toys}))

@@ -16,7 +16,7 @@ from scipy import stats
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.generators import generate_workload
-from gridtune.workload.generators.draws import Cycle, draw_estimates, modal_estimates, stream, zipf
+from gridtune.workload.generators.draws import Cycle, _modal_estimates, draw_estimates, stream, zipf
 from gridtune.workload.generators.lublin import POPULATIONS
 
 Law = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
@@ -167,7 +167,7 @@ def test_users_follow_zipf() -> None:
 
 def test_modal_estimates_have_the_published_popularity() -> None:
     """Where every job fits, the shares are exactly the model's; the maximum leads."""
-    estimates = modal_estimates(stream(1, "e"), np.ones(100_000, dtype=np.int64), 172_800)
+    estimates = _modal_estimates(stream(1, "e"), np.ones(100_000, dtype=np.int64), 172_800)
     values, counts = np.unique(estimates, return_counts=True)
     rest = [14.0491 * np.exp(-0.177531 * rank) + 0.462513 for rank in range(2, 21)]
     expected = np.sort([89.0 - sum(rest), *rest]) / 89.0
@@ -180,7 +180,7 @@ def test_modal_estimates_have_the_published_popularity() -> None:
 def test_modal_estimates_fit_and_tell_no_more() -> None:
     rng = np.random.default_rng(1)
     run = np.minimum(np.exp(rng.normal(7, 2.5, 20_000)).astype(np.int64) + 1, 172_800)
-    estimates = modal_estimates(stream(1, "e"), run, 172_800)
+    estimates = _modal_estimates(stream(1, "e"), run, 172_800)
     assert (estimates >= run).all()
     # Among the shortest jobs an estimate says nothing about the run time.
     short = run < 300
@@ -191,7 +191,7 @@ def test_no_estimate_is_shorter_than_the_longest_run_time() -> None:
     with pytest.raises(
         WorkloadError, match="the longest run time is 601 s, above the longest estimate 600 s"
     ):
-        modal_estimates(stream(1, "e"), np.array([5, 601]), 600)
+        _modal_estimates(stream(1, "e"), np.array([5, 601]), 600)
 
 
 def test_other_estimates() -> None:

@@ -13,7 +13,7 @@ from gridtune.report.rankings.cells import Cells
 from gridtune.report.rankings.ranking import Ranking, Row, plain, same_configuration
 from gridtune.sweep.space.constraints import Constraint, Kept
 
-__all__ = ["Bound", "Bounds", "constrained", "constrained_overall", "judge_constraints"]
+__all__ = ["Bound", "Bounds", "constrain"]
 
 #: The column of a ranking with the state of all constraints together.
 _SUBJECT_TO = "subject_to"
@@ -65,8 +65,16 @@ class Bound:
 Bounds = Mapping[str, Sequence[Bound]]
 
 
-def judge_constraints(cells: Cells, constraints: Iterable[Constraint]) -> Bounds:
-    """Return for each configuration whether it keeps each constraint.
+def constrain(
+    cells: Cells,
+    constraints: Sequence[Constraint],
+    rankings: Mapping[str, Ranking],
+    overall: Mapping[str, Ranking],
+) -> tuple[Bounds, dict[str, Ranking], dict[str, Ranking]]:
+    """Judge constraints, and put the configurations that keep every one of them first.
+
+    Unsettled ones follow; those that violate one come last and have no rank. The column `subject_to` has the
+    state; over all strata a constraint must be kept in each of them.
 
     Parameters
     ----------
@@ -75,7 +83,24 @@ def judge_constraints(cells: Cells, constraints: Iterable[Constraint]) -> Bounds
         constraint is not settled.
     constraints
         The constraints.
+    rankings, overall
+        Objective to its ranking, within each stratum and over all of them.
+
+    Returns
+    -------
+    tuple
+        The judged constraints of each configuration, and both kinds of rankings.
     """
+    bounds = _judged(cells, constraints)
+    states = {key: Kept.worst(bound.state for bound in judged) for key, judged in bounds.items()}
+    within = {name: _constrained(ranking, states, constraints) for name, ranking in rankings.items()}
+    over_all = {
+        name: _constrained_overall(ranking, within[name], constraints) for name, ranking in overall.items()
+    }
+    return bounds, within, over_all
+
+
+def _judged(cells: Cells, constraints: Iterable[Constraint]) -> Bounds:
     bounds: dict[str, list[Bound]] = {key: [] for stratum in cells.strata for key in stratum.ids}
     for constraint in constraints:
         for stratum in cells.strata:
@@ -94,29 +119,11 @@ def judge_constraints(cells: Cells, constraints: Iterable[Constraint]) -> Bounds
     return bounds
 
 
-def constrained(ranking: Ranking, bounds: Bounds, constraints: Sequence[Constraint]) -> Ranking:
-    """Return a ranking with the configurations that keep every constraint first.
-
-    Unsettled ones follow; those that violate one come last and have no rank. The column `subject_to` has the
-    state.
-    """
-    states = {key: Kept.worst(bound.state for bound in judged) for key, judged in bounds.items()}
+def _constrained(ranking: Ranking, states: Mapping[str, Kept], constraints: Sequence[Constraint]) -> Ranking:
     return _reordered(ranking, lambda row: states[row["configuration_id"]], constraints)
 
 
-def constrained_overall(overall: Ranking, ranking: Ranking, constraints: Sequence[Constraint]) -> Ranking:
-    """Return a ranking over all strata, in which a constraint must be kept in each of them.
-
-    Parameters
-    ----------
-    overall
-        The ranking over all strata.
-    ranking
-        The constrained one within each.
-    constraints
-        The constraints.
-    """
-
+def _constrained_overall(overall: Ranking, ranking: Ranking, constraints: Sequence[Constraint]) -> Ranking:
     def worst(row: Row) -> Kept:
         same = (other for other in ranking.rows if same_configuration(row, other))
         return Kept.worst(Kept(other[_SUBJECT_TO]) for other in same)

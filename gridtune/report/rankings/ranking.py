@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.errors import MetricError
-from gridtune.report.labels import PARAMETER_PREFIX, row_label, row_parameters, varying_parameters
+from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, row_parameters, varying_parameters
 from gridtune.report.rankings.cells import Cells, Stratum, gap_to_bound
 from gridtune.statistics.inference import interquartile_mean, paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
@@ -41,7 +41,6 @@ __all__ = [
     "same_configuration",
     "shown_rows",
     "verdict_text",
-    "without_verdicts",
 ]
 
 #: A configuration's row in a ranking: column to value, None where there is none.
@@ -197,7 +196,7 @@ class Ranking:
 
     def label(self, row: Mapping[str, Any]) -> str:
         """Return the configuration of a row in one short line."""
-        return row_label(row, self.varying)
+        return configuration_label(row_parameters(row), self.varying)
 
 
 def rank(
@@ -261,18 +260,6 @@ def rank(
         for stratum in cells.strata
     }
     return Ranking.of(head, cells.fields, ranked)
-
-
-def without_verdicts(ranking: Ranking) -> Ranking:
-    """Return a race's ranking: no test here allows for configurations that stopped by their results."""
-
-    def unsure(row: Row) -> Row:
-        tested = row["p_value"] is not None
-        return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
-
-    return ranking.with_rows(
-        ranking.head, {name: list(map(unsure, rows)) for name, rows in ranking.strata.items()}
-    )
 
 
 def has_values(rows: Iterable[Mapping[str, Any]]) -> bool:

@@ -34,7 +34,6 @@ __all__ = [
     "Estimate",
     "JudgedClaim",
     "JudgedCriterion",
-    "Judgement",
     "Reproduced",
     "Results",
     "TableNumbers",
@@ -45,7 +44,7 @@ __all__ = [
 ]
 
 
-class Judgement(StrEnum):
+class _Judgement(StrEnum):
     """Outcome of a criterion."""
 
     HOLDS = "holds"
@@ -54,7 +53,7 @@ class Judgement(StrEnum):
     UNMEASURED = "not measured"
 
     @classmethod
-    def _missing_(cls, value: object) -> Judgement | None:
+    def _missing_(cls, value: object) -> _Judgement | None:
         # As files of earlier versions have it.
         return cls.UNDECIDED if value == "not sure" else None
 
@@ -97,7 +96,7 @@ class JudgedCriterion:
 
     text: str
     target: str
-    outcome: Judgement
+    outcome: _Judgement
     ours: Estimate | None
     published: float | None
     unit: str
@@ -128,14 +127,14 @@ def judge(claim: Claim, results: Results) -> JudgedClaim:
     """
     criteria = [_outcome(criterion, results) for criterion in claim.criteria]
     outcomes = {criterion.outcome for criterion in criteria}
-    if outcomes == {Judgement.HOLDS}:
+    if outcomes == {_Judgement.HOLDS}:
         verdict = ClaimVerdict.REPRODUCED
-    elif Judgement.HOLDS in outcomes:
+    elif _Judgement.HOLDS in outcomes:
         verdict = ClaimVerdict.PARTLY
-    elif Judgement.FAILS in outcomes:
+    elif _Judgement.FAILS in outcomes:
         verdict = ClaimVerdict.NOT_REPRODUCED
     else:
-        unmeasured = outcomes == {Judgement.UNMEASURED}
+        unmeasured = outcomes == {_Judgement.UNMEASURED}
         verdict = ClaimVerdict.UNMEASURED if unmeasured else ClaimVerdict.UNDECIDED
     return JudgedClaim(claim.text, claim.source, claim.remark, verdict, criteria)
 
@@ -167,9 +166,9 @@ def _outcome(criterion: Criterion, results: Results) -> JudgedCriterion:
     )
 
 
-def _judged(criterion: Criterion, ours: Estimate | None) -> Judgement:
+def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:
     if ours is None:
-        return Judgement.UNMEASURED
+        return _Judgement.UNMEASURED
     if criterion.within is not None and criterion.published is not None:
         reach = abs(criterion.published) * criterion.within
         low, high = criterion.published - reach, criterion.published + reach
@@ -180,9 +179,9 @@ def _judged(criterion: Criterion, ours: Estimate | None) -> Judgement:
     # NaN ends compare as false: without an interval nothing is sure, and nothing reaches further.
     sure = criterion.within is not None or (low <= ours.low and ours.high <= high)
     if inside and sure:
-        return Judgement.HOLDS
+        return _Judgement.HOLDS
     reaches = ours.low <= high and ours.high >= low
-    return Judgement.UNDECIDED if inside or reaches else Judgement.FAILS
+    return _Judgement.UNDECIDED if inside or reaches else _Judgement.FAILS
 
 
 #: The results of each experiment that was run, by its name.

@@ -1,4 +1,4 @@
-"""Adaptive searches, whose course depends on results alone and not on the speed of workers.
+"""Adaptive searches: their course depends on results alone and not on the speed of workers.
 
 A number of *slots*, the strategy's `parallel`, take turns. Each has a trial; at its turn the result of the
 trial's step is given to the scheduler, and what the scheduler decides takes effect: the trial goes on, is
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,11 @@ from gridtune.core.cells import Cell, CellResult, canonical_json, content_id
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
-from gridtune.sweep.search.schedulers import (
-    TIME,
-    SearchTrial,
-    new_scheduler,
-    proposals_at_once,
-    step_times,
-)
+from gridtune.sweep.search.schedulers import TIME, SearchTrial, new_scheduler, proposals_at_once, step_times
 from gridtune.sweep.space.constraints import constraints_of
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import HISTORY, with_segment
 
 __all__ = ["AdaptiveQueue"]
@@ -84,8 +78,8 @@ class _LockstepSearch:
         self._constraints = constraints_of(space.subject_to)
         self._windows = space.replicates.windows is not None
         self._proposer = Proposer(dimensions, options, directions, self._key, len(self._constraints))
-        own = [entry for entry in recorded if entry.get("search") == self._id]
-        self._recorded = {entry["number"]: entry for entry in own}
+        self._id = _search_id(space, directions)
+        self._recorded = {entry["number"]: entry for entry in recorded if entry.get("search") == self._id}
         self._record = record or (lambda proposals: None)
         self._proposals = 0
         self._exhausted = False
@@ -98,27 +92,6 @@ class _LockstepSearch:
         for slot in range(len(self._slots)):
             self._slots[slot] = self._next_trial()
         self.advance()
-
-    @cached_property
-    def _id(self) -> str:
-        """The id of the search: proposals of a search with another id say nothing about this one.
-
-        The number of trials is left out: a search with more of them begins with the same.
-        """
-        space, options = self._planner.space, self._options
-        return content_id(
-            {
-                "strategy": {space.strategy.kind: options.model_dump(mode="json", exclude={"trials"})},
-                "dimensions": {
-                    name: dimension.model_dump(mode="json", exclude_none=True)
-                    for name, dimension in space.dimensions.items()
-                },
-                "objective": [self.metrics, list(self.directions)],
-                "replicates": space.replicates.model_dump(mode="json"),
-                "baseline": space.baseline,
-                **({"subject_to": space.subject_to} if space.subject_to else {}),
-            }
-        )
 
     # What the rest of a sweep asks.
 
@@ -403,6 +376,28 @@ class _LockstepSearch:
         return SearchTrial("baseline", number, point, [self._planner.cells([point])], False, "RUNNING")
 
 
+def _search_id(space: SearchSpace, directions: Sequence[str]) -> str:
+    """Return the id of a search: proposals of a search with another id say nothing about this one.
+
+    The number of trials is left out: a search with more of them begins with the same.
+    """
+    strategy = space.strategy.adaptive
+    assert strategy is not None
+    return content_id(
+        {
+            "strategy": {space.strategy.kind: strategy.model_dump(mode="json", exclude={"trials"})},
+            "dimensions": {
+                name: dimension.model_dump(mode="json", exclude_none=True)
+                for name, dimension in space.dimensions.items()
+            },
+            "objective": [[objective.metric for objective in space.objective], list(directions)],
+            "replicates": space.replicates.model_dump(mode="json"),
+            "baseline": space.baseline,
+            **({"subject_to": space.subject_to} if space.subject_to else {}),
+        }
+    )
+
+
 class AdaptiveQueue(BlockQueue):
     """Deals out the cells of a `_LockstepSearch`, those of each step as soon as the search has come to it.
 
@@ -417,7 +412,7 @@ class AdaptiveQueue(BlockQueue):
     record
         Takes new proposals, before their cells run.
     workers
-        Workers at once; what is proposed does not depend on it.
+        Workers at once; proposals do not depend on it.
     timeout
         Seconds a cell may take, or None.
     """

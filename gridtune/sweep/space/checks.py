@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from gridtune.batch.metrics.classes import CLASS_NAMES, split_name
+from gridtune.batch.metrics.classes import CLASS_NAMES, check_class, split_name
 from gridtune.core.cells import refusal_hint, refusal_text
 from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.core.user_code.checksums import refresh_checksums
 from gridtune.core.user_code.plugins import load_plugins
-from gridtune.errors import GridtuneError, SpaceError, SweepError
+from gridtune.errors import GridtuneError, MetricError, SpaceError, SweepError
 from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.documents import YamlPath as Place
 from gridtune.sweep.space.points import in_order
@@ -51,6 +51,11 @@ def check_space(space: SearchSpace) -> System:
 
 def _check_metrics(space: SearchSpace, system: System) -> None:
     """Refuse objectives and constraints on metrics or classes of jobs that there are not."""
+    for name, condition in space.classes.items():
+        try:
+            check_class(name, condition)
+        except MetricError as fault:
+            raise space.fault(fault.message, "classes", name, hint=fault.hint) from None
     classes = list(space.fixed.get("classes") or CLASS_NAMES)
     for metric, at in space.metrics.items():
         place = (*at, "metric") if at[0] == "objective" else at
@@ -237,7 +242,7 @@ def _check_sampler(space: SearchSpace) -> None:
     if options is None:
         return
     sampler, place = SAMPLERS[options.sampler], ("strategy", space.strategy.kind)
-    missing = [name for name in sampler.needs if find_spec(name) is None]
+    missing = [name for name in sampler.needs if importlib.util.find_spec(name) is None]
     if missing:
         raise space.fault(
             f"the sampler {options.sampler} needs {' and '.join(missing)}, which is not installed",

@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from gridtune.batch.metrics.classes import split_name
 from gridtune.core.cells import Replicate
@@ -47,8 +41,6 @@ __all__ = [
     "spaces_here",
 ]
 
-#: Files of a folder that a message lists.
-_LISTED = 24
 #: Whole numbers up to which an `integer` dimension may be spelt out by a grid.
 _LARGEST_ENUMERATION = 10_000
 
@@ -419,7 +411,7 @@ def read_space(path: str | Path) -> SearchSpace:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         there = sorted(file.name for file in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
-        hint = f"its folder has {', '.join(there[:_LISTED])}" if there else None
+        hint = name_hint(path.name, there) if there else None
         raise SpaceError("no such file", path=path, hint=hint) from None
     except IsADirectoryError:
         hint = "give one of its .yaml files; gridtune report FOLDER shows results that are there"

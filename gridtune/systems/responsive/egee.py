@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gridtune.types import FloatArray, IntArray
+from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import check_range, fit_scale, stream, zipf
-from gridtune.workload.generators.registry import generator
 from gridtune.workload.generators.sessions import office_week
 
 __all__ = ["TARGET_SHARES", "egee"]

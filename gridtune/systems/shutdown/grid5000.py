@@ -21,8 +21,8 @@ from scipy.special import ndtr
 from gridtune.errors import WorkloadError
 from gridtune.systems.shutdown.simulator.platform import TRACES, Trace
 from gridtune.types import FloatArray, IntArray
+from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import Cycle, check_range, stream, zipf
-from gridtune.workload.generators.registry import generator
 
 __all__ = ["grid5000"]
 

@@ -22,8 +22,7 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, SWF_FIELDS, UNKNOWN
-from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.json_text import JsonText
+from gridtune.workload.formats.compression import JsonText, LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
 from gridtune.workload.formats.table import number_column
 from gridtune.workload.workload import Workload
@@ -56,7 +55,7 @@ def _read(stream: LogStream, time_unit: float = 1, speed: float | None = None) -
     if not lists or not isinstance(document.get("profiles"), dict):
         message = "is not a Batsim workload: it needs a list 'jobs' and an object 'profiles'"
         raise WorkloadError(message, path=stream.path)
-    reader = _Reader(text, Fraction(time_unit), None if speed is None else Fraction(speed))
+    reader = _BatsimReader(text, Fraction(time_unit), None if speed is None else Fraction(speed))
     return reader.read()
 
 
@@ -64,7 +63,7 @@ def _refuse_constant(text: str) -> None:
     raise ValueError(f"{text} is not a number")
 
 
-class _Reader:
+class _BatsimReader:
     def __init__(self, text: JsonText, time_unit: Fraction, speed: Fraction | None) -> None:
         self.document: Mapping[str, Any] = text.document
         self.line_of, self.fault = text.line_of, text.fault

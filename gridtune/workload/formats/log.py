@@ -24,7 +24,7 @@ from gridtune.workload.formats.compression import LogStream, split_compression
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
-    from gridtune.workload.formats.accounting.records import Records
+    from gridtune.workload.formats.records import Records
 
 __all__ = [
     "Format",
@@ -104,7 +104,7 @@ class RawLog:
 def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()) -> Workload:
     """Return the workload, or raise the error that names the line and field of the first faulty job.
 
-    Rules are applied first: what they take care of is no fault.
+    Rules are applied first, so values that they correct are no fault.
     """
     jobs = len(raw.columns["submit_time"])
     if jobs == 0:
@@ -188,13 +188,13 @@ def _checked(added: Format) -> Format:
 #: The formats that come with gridtune.
 _OWN = {
     "swf": "gridtune.workload.formats.swf:SWF",
-    "gwf": "gridtune.workload.formats.gwf:GWF",
+    "gwf": "gridtune.workload.formats.swf:GWF",
     "batsim": "gridtune.workload.formats.batsim:BATSIM",
-    "parquet": "gridtune.workload.formats.parquet:PARQUET",
-    "csv": "gridtune.workload.formats.csv:CSV",
-    "sacct": "gridtune.workload.formats.accounting.sacct:SACCT",
-    "pbs": "gridtune.workload.formats.accounting.pbs:PBS",
-    "lsf": "gridtune.workload.formats.accounting.lsf:LSF",
+    "parquet": "gridtune.workload.formats.job_tables:PARQUET",
+    "csv": "gridtune.workload.formats.job_tables:CSV",
+    "sacct": "gridtune.workload.formats.sacct:SACCT",
+    "pbs": "gridtune.workload.formats.event_logs:PBS",
+    "lsf": "gridtune.workload.formats.event_logs:LSF",
 }
 #: All formats by name, those that come with gridtune before those that other packages announce.
 FORMATS: Registry[Format] = Registry(

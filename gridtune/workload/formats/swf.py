@@ -1,22 +1,31 @@
-"""SWF, the Standard Workload Format 2.2 of the Parallel Workloads Archive.
+"""The text formats of the archives: the Standard Workload Format 2.2 and the Grid Workloads Archive's GWF.
 
-Eighteen whole numbers a line (average CPU time may have a fraction), header comments after `;`. Some logs
-have further fields at the ends of lines: they are passed over, and the header says so.
+**SWF** has eighteen whole numbers a line (average CPU time may have a fraction) and header comments
+after `;`. Some logs have further fields at the ends of lines: they are passed over and named in the header.
 
-Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html
+**GWF** has twenty-nine fields a line and comments after `#`. The first sixteen are SWF's; users, groups,
+executables, queues and partitions may be names, which get numbers in order of their first appearance and
+are in the header as SWF's `Partition: 12 rl.ac.uk` is. The other thirteen (sites, job structure, network,
+disk, platform, virtual organisation, project) have no place in a `Workload`.
+
+Sources: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html;
+http://gwa.ewi.tudelft.nl/grid-workload-format/
 """
 
 from __future__ import annotations
 
 from typing import BinaryIO
 
-from gridtune.workload.fields import MORE_FIELDS, SWF_FIELDS
+import numpy as np
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.fields import FIELDS, MORE_FIELDS, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
 from gridtune.workload.formats.table import TableLayout, parse_table, write_table
 from gridtune.workload.workload import Workload
 
-__all__ = ["SWF"]
+__all__ = ["GWF", "SWF"]
 
 #: Bytes in which the first job is looked for.
 _HEAD = 1 << 18
@@ -24,7 +33,7 @@ _HEAD = 1 << 18
 _COMMENT = b";"
 
 
-def _read(stream: LogStream) -> RawLog:
+def _read_swf(stream: LogStream) -> RawLog:
     surplus = _surplus(stream)
     layout = TableLayout(fields=(*SWF_FIELDS, *[None] * surplus), comment=_COMMENT)
     last = len(SWF_FIELDS) + surplus
@@ -41,12 +50,64 @@ def _surplus(stream: LogStream) -> int:
     return 0
 
 
-def _write(workload: Workload, file: BinaryIO) -> None:
+def _write_swf(workload: Workload, file: BinaryIO) -> None:
     write_table(file, workload, [workload.column(name) for name in SWF_FIELDS], ";")
 
 
-def _cannot_hold(workload: Workload) -> list[str]:
+def _cannot_hold_swf(workload: Workload) -> list[str]:
     return [name for name in MORE_FIELDS if name in workload.columns]
 
 
-SWF = Format("swf", ".swf", _read, _write, "its eighteen fields and the header", _cannot_hold)
+SWF = Format("swf", ".swf", _read_swf, _write_swf, "its eighteen fields and the header", _cannot_hold_swf)
+
+
+_SHARED, _WIDTH = 16, 29
+_LABELS = frozenset({"user", "group", "executable", "queue", "partition"})
+#: Columns that can become the partition or the group, by the format's own names, with their positions.
+_PARTITIONS = {"PartitionID": 15, "OrigSiteID": 16, "LastRunSiteID": 17}
+_GROUPS = {"GroupID": 12, "VOID": 27, "ProjectID": 28}
+
+
+def _read_gwf(stream: LogStream, partition_from: str = "PartitionID", group_from: str = "GroupID") -> RawLog:
+    """Read GWF; `partition_from` and `group_from` say which column becomes partition and group."""
+    fields = _fields(partition_from, group_from)
+    table = parse_table(stream, TableLayout(fields=fields, comment=b"#;", labels=_LABELS))
+    names = {
+        name.capitalize(): tuple(f"{number} {label}" for number, label in enumerate(labels, start=1))
+        for name, labels in sorted(table.labels.items())
+    }
+    return table.log(stream.path, names)
+
+
+def _fields(partition_from: str, group_from: str) -> tuple[str | None, ...]:
+    fields: list[str | None] = [*SWF_FIELDS[:_SHARED], *[None] * (_WIDTH - _SHARED)]
+    for field, source, positions in (
+        ("partition", partition_from, _PARTITIONS),
+        ("group", group_from, _GROUPS),
+    ):
+        if source not in positions:
+            raise WorkloadError(f"{field}_from must be one of {tuple(positions)}, but got {source!r}")
+        fields[fields.index(field)] = None
+        fields[positions[source]] = field
+    return tuple(fields)
+
+
+def _write_gwf(workload: Workload, file: BinaryIO) -> None:
+    columns = [workload.column(name) for name in SWF_FIELDS[:_SHARED]]
+    nothing = np.broadcast_to(np.int64(UNKNOWN), len(workload))
+    columns += [nothing] * (_WIDTH - _SHARED)
+    write_table(file, workload, columns, "#")
+
+
+def _cannot_hold_gwf(workload: Workload) -> list[str]:
+    return [name for name in FIELDS[_SHARED:] if (workload.column(name) != UNKNOWN).any()]
+
+
+GWF = Format(
+    "gwf",
+    ".gwf",
+    _read_gwf,
+    _write_gwf,
+    "every field but preceding_job and think_time; the header",
+    _cannot_hold_gwf,
+)

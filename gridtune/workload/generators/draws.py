@@ -36,7 +36,6 @@ __all__ = [
     "check_range",
     "draw_estimates",
     "fit_scale",
-    "modal_estimates",
     "stream",
     "zipf",
 ]
@@ -148,7 +147,7 @@ ESTIMATE_MODELS = ("modal", "factor", "exact")
 _ROUND_MINUTES = (60, 15, 120, 30, 720, 240, 10, 1440, 5, 360, 180, 20, 600, 480, 1080, 300, 2160, 45, 900)
 
 
-def modal_estimates(rng: np.random.Generator, run_time: IntArray, maximum: int) -> IntArray:
+def _modal_estimates(rng: np.random.Generator, run_time: IntArray, maximum: int) -> IntArray:
     """Return modal estimates that are never shorter than the run times.
 
     Popularity of rank x = 2..20 is 14.0491 exp(−0.177531 x) + 0.462513 per cent and that of rank 1, here
@@ -156,20 +155,6 @@ def modal_estimates(rng: np.random.Generator, run_time: IntArray, maximum: int) 
     spread over hundreds of values, are shared out in proportion. Values of that histogram go to the
     jobs at random among those that fit, shortest values first; where too few fit, the next longer
     value takes the rest.
-
-    Parameters
-    ----------
-    rng
-        Source of the random numbers.
-    run_time
-        Shape (n,), seconds.
-    maximum
-        The longest allowed estimate, seconds; no run time may exceed it.
-
-    Returns
-    -------
-    ndarray
-        Shape (n,), seconds.
     """
     if len(run_time) and int(run_time.max()) > maximum:
         raise WorkloadError(
@@ -210,12 +195,12 @@ def _apportion(shares: FloatArray, count: int) -> IntArray:
 
 
 def draw_estimates(
-    model: str, rng: np.random.Generator, run_time: IntArray, *, maximum: int, factor: float
+    model: str, rng: np.random.Generator, run_time: IntArray, *, maximum: int, factor: float = 0.0
 ) -> IntArray:
     """Return requested times by the named model.
 
     `modal`
-        See `modal_estimates`.
+        Round values with the popularity that they have in logs [1]_, none shorter than the run time.
     `factor`
         Run time times a number uniform in [1, factor + 1], rounded up: the f-model of [3]_ (module's
         references), here because much published work uses it.
@@ -226,13 +211,17 @@ def draw_estimates(
     ----------
     model
         One of `ESTIMATE_MODELS`.
-    rng, run_time, maximum
-        As for `modal_estimates`; `maximum` matters to `modal` alone.
+    rng
+        Source of the random numbers.
+    run_time
+        Shape (n,), seconds.
+    maximum
+        The longest estimate of `modal`, seconds; no run time may exceed it.
     factor
         The f of the f-model, at least 0.
     """
     if model == "modal":
-        return modal_estimates(rng, run_time, maximum)
+        return _modal_estimates(rng, run_time, maximum)
     if model == "exact":
         return run_time.copy()
     if model == "factor":

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.types import FloatArray, IntArray
+from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import (
     DAY,
     Cycle,
@@ -27,9 +28,8 @@ from gridtune.workload.generators.draws import (
     stream,
     zipf,
 )
-from gridtune.workload.generators.registry import generator
 
-__all__ = ["POPULATIONS", "Population", "lublin"]
+__all__ = ["POPULATIONS"]
 
 
 #: Natural logarithms of the longest run time (45 h) and the longest gap in even time (5 days), seconds.
@@ -42,7 +42,7 @@ _FIRST_SLOT = 11
 
 
 @dataclass(frozen=True)
-class Population:
+class _Population:
     """The published parameters of one kind of jobs.
 
     Attributes
@@ -93,17 +93,17 @@ class Population:
 #: Batch and interactive jobs as fitted apart, and all jobs as fitted together (machine of 128 processors).
 POPULATIONS = MappingProxyType(
     {
-        "batch": Population(
+        "batch": _Population(
             0.2927, 0.6686, 1.2, 2.0, 0.0, 0.875,
             (6.57, 639.1), (0.823, 0.0156), -0.003, 0.6986,
             6.0415, 0.8531, 1.0519, 6.1271, 5.2740,
         ),
-        "interactive": Population(
+        "interactive": _Population(
             0.1541, 0.625, 1.0, 2.5, 1.5, 0.705,
             (3.8351, 7.073), (0.6605, 0.6856), -0.0118, 0.9156,
             6.5510, 0.6621, 0.9797, 8.9186, 3.6680,
         ),
-        "all": Population(
+        "all": _Population(
             0.244, 0.576, 0.8, 2.5, 0.0, 0.86,
             (4.2, 312.0), (0.94, 0.03), -0.0054, 0.78,
             10.2303, 0.4871, 1.0225, 8.1737, 3.9631,
@@ -113,7 +113,7 @@ POPULATIONS = MappingProxyType(
 
 
 @generator("lublin")
-def lublin(
+def _lublin(
     *,
     jobs: int,
     seed: int,
@@ -229,7 +229,7 @@ def _hyper_gamma(
     return values
 
 
-def _sizes(model: Population, processors: int, count: int, rng: np.random.Generator) -> IntArray:
+def _sizes(model: _Population, processors: int, count: int, rng: np.random.Generator) -> IntArray:
     """Return processors per job: serial, a power of two, or any number, by a two-stage uniform law."""
     high = log2(processors) - model.high_below_machine
     medium = high - model.medium_below_high
@@ -244,7 +244,7 @@ def _sizes(model: Population, processors: int, count: int, rng: np.random.Genera
     return np.where(kind <= model.serial, 1, np.minimum(parallel, processors))
 
 
-def _run_times(model: Population, size: IntArray, rng: np.random.Generator) -> IntArray:
+def _run_times(model: _Population, size: IntArray, rng: np.random.Generator) -> IntArray:
     """Return run times in seconds: e to a hyper-gamma number whose mixture depends on the size."""
     first = np.clip(model.mix_slope * size + model.mix_base, 0.0, 1.0)
     logarithm = _hyper_gamma(rng, first, model.run_time_shapes, model.run_time_scales, MAX_LOG_RUN_TIME)

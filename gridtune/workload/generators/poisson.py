@@ -11,10 +11,8 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.types import IntArray
+from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import check_range, stream
-from gridtune.workload.generators.registry import generator
-
-__all__ = ["poisson"]
 
 #: Distributions of the run time: M/M/c and M/D/c.
 _SERVICES = ("exponential", "deterministic")
@@ -24,7 +22,7 @@ SHORTEST_MEAN = 100.0
 
 
 @generator("poisson")
-def poisson(
+def _poisson(
     *,
     jobs: int,
     seed: int,

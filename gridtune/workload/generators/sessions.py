@@ -20,18 +20,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import (
     DAY,
     Cycle,
     check_range,
+    draw_estimates,
     fit_scale,
-    modal_estimates,
     stream,
     zipf,
 )
-from gridtune.workload.generators.registry import generator
 
-__all__ = ["office_week", "sessions"]
+__all__ = ["office_week"]
 
 
 #: Different programs that each user runs.
@@ -77,7 +77,7 @@ class _Layout:
 
 
 @generator("sessions")
-def sessions(
+def _sessions(
     *,
     jobs: int,
     seed: int,
@@ -133,7 +133,7 @@ def sessions(
         Arrival rate at night and at weekends as a share of that of a workday's peak.
     longest_run_time
         The longest time that may be requested, seconds. A batch has one requested time, by
-        `modal_estimates`; jobs that would run longer end with it and have status 0.
+        `draw_estimates`; jobs that would run longer end with it and have status 0.
     """
     check_range("processors", processors, 2, 2**24)
     if load is not None:
@@ -235,7 +235,8 @@ def _times(
     drift = np.exp(BATCH_SPREAD * stream(seed, "batch time").standard_normal(len(typical)))
     batch_time = typical * drift
     expected = np.clip(np.ceil(batch_time), 1, longest).astype(np.int64)
-    requested = modal_estimates(stream(seed, "estimate"), expected, longest)[layout.batch]
+    estimates = draw_estimates("modal", stream(seed, "estimate"), expected, maximum=longest)
+    requested = estimates[layout.batch]
     noise = np.exp(similarity * stream(seed, "run time").standard_normal(len(layout.batch)))
     wanted = np.maximum(np.rint(batch_time[layout.batch] * noise), 1.0)
     cut = wanted > requested

@@ -36,11 +36,11 @@ from gridtune.errors import WorkloadError
 from gridtune.workload.fields import LARGEST_WIDTH
 from gridtune.workload.formats.compression import (
     DEFAULT_MAX_BYTES,
+    JsonText,
     LogStream,
     open_log,
     split_compression,
 )
-from gridtune.workload.formats.json_text import JsonText
 from gridtune.workload.workflows.workflow import Workflow
 
 __all__ = ["WORKFLOW_RULES", "WORKFLOW_SUFFIXES", "describe_workflow", "holds_workflow", "read_workflow"]
@@ -169,7 +169,7 @@ class _Task:
     writes: dict[str, float] = field(default_factory=dict)
 
 
-class _Reader:
+class _WorkflowReader:
     """The tasks and edges of a file, and the cleaning rules that it is read with."""
 
     def __init__(self, stream: LogStream, rules: Iterable[str]) -> None:
@@ -244,7 +244,7 @@ class _Element:
         return [element for element in self.within if element.tag == tag]
 
 
-class _DaxReader(_Reader):
+class _DaxReader(_WorkflowReader):
     def read(self) -> None:
         root = self._root()
         if root.tag != "adag":
@@ -342,7 +342,7 @@ class _DaxReader(_Reader):
         return number
 
 
-class _WfFormatReader(_Reader):
+class _WfFormatReader(_WorkflowReader):
     def __init__(self, stream: LogStream, rules: Iterable[str]) -> None:
         super().__init__(stream, rules)
         self.json = JsonText(stream)

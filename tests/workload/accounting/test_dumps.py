@@ -16,8 +16,8 @@ from gridtune.core.remarks import log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.workload import read_workload, write_workload
 from gridtune.workload.files import read_dumps
-from gridtune.workload.formats.accounting import sacct
-from gridtune.workload.formats.accounting.sacct import _Lines, _Reader
+from gridtune.workload.formats import sacct
+from gridtune.workload.formats.sacct import _DumpReader, _Lines
 from tests.workload.accounting.test_sacct import NAMES, job, read
 
 
@@ -235,7 +235,7 @@ def test_lines_are_the_same_in_blocks_of_any_size(text, monkeypatch):
 def test_lines_split_all_at_once_are_those_split_one_by_one(records, trailing):
     end = "|" if trailing else ""
     text = "\n".join(line + end for line in [NAMES, *records])
-    reader = _Reader(_Lines(text.encode()), 0, Path("dump"))
+    reader = _DumpReader(_Lines(text.encode()), 0, Path("dump"))
     rows, lines, faults, at = [], [], [], 1
     while at < len(reader.lines):
         used = 1

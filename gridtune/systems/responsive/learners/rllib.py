@@ -261,9 +261,8 @@ class ESNQConfig(AlgorithmConfig):
         learner: Mapping[str, Any] | LearnerSettings | Any = NotProvided,
         weight: Any = NotProvided,
         learning_seed: Any = NotProvided,
-        **options: Any,
     ) -> ESNQConfig:
-        """Set how to learn.
+        """Set the learner; RLlib's own options, such as `lr`, mean nothing to it and are refused.
 
         Parameters
         ----------
@@ -273,10 +272,7 @@ class ESNQConfig(AlgorithmConfig):
             λ of the reward.
         learning_seed
             The seed of networks and sweeps, of up to 62 bits; by default that of `debugging`, of 32 bits.
-        **options
-            RLlib's own options.
         """
-        super().training(**options)
         if learner is not NotProvided:
             settings = learner.to_dict() if isinstance(learner, LearnerSettings) else dict(learner)
             self.learner = {**self.learner, **settings}

@@ -1,12 +1,11 @@
-"""Workloads from the records of resource managers: what their columns say of jobs."""
+"""Workloads from the records of resource managers: the quantities of jobs in their columns."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
@@ -17,21 +16,8 @@ from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
-from gridtune.workload.formats.accounting.records import Records, Texts, quantities_of
-from gridtune.workload.formats.accounting.values import (
-    GPU,
-    UNKNOWN_TEXTS,
-    clock_seconds,
-    count_in,
-    duration_seconds,
-    gpus_in,
-    kilobytes,
-    leading_number,
-    moment_seconds,
-    resources_in,
-    whole_number,
-)
 from gridtune.workload.formats.log import RawLog
+from gridtune.workload.formats.records import ATTEMPTS, RUNNING, Records, Texts, quantities_of
 
 __all__ = ["ALLOCATED_TO_REQUESTED", "LOOKED_AT", "log_of_records"]
 
@@ -40,12 +26,6 @@ _T = TypeVar("_T")
 
 #: The header's key for how many times as many processors jobs got as they asked for, where these differ.
 ALLOCATED_TO_REQUESTED = "AllocatedToRequested"
-
-#: States of jobs that had not ended.
-_RUNNING = ("RUNNING", "PENDING", "SUSPENDED")
-
-#: States of attempts at a job that another followed.
-_ATTEMPTS = ("REQUEUED", "PREEMPTED")
 
 #: Quantities of which one tells a job's processors.
 _COUNTING_PROCESSORS = frozenset(
@@ -58,24 +38,26 @@ _STATUS = {
     **dict.fromkeys(("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL"), 0),
     **dict.fromkeys(("DEADLINE", "LAUNCH_FAILED"), 0),
     **dict.fromkeys(("CANCELLED", "REVOKED"), 5),
-    **dict.fromkeys(_ATTEMPTS, 2),
+    **dict.fromkeys(ATTEMPTS, 2),
 }
 
 
-#: What the columns of a table may say that no field of a job holds, by the fact of `LogContents` that it is:
-#: names of columns, in small letters, and what their values look like where they say it.
+#: Facts of `LogContents` that no field of a job holds: the name of a column, in small letters, that may hold
+#: each, and the form of the values that do.
 _BESIDE = (
-    ("reservations", ("reservation",), r"\S"),
-    ("licences", ("licenses",), r"\S"),
-    ("licences", ("alloctres", "reqtres"), r"license/"),
-    ("preemption", ("state",), r"(?i)^(PREEMPTED|REQUEUED)"),
-    ("dependencies", ("submitline",), r" (--dependency|-d)[ =]"),
-    ("node_wishes", ("submitline",), r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
-    ("nice", ("submitline",), r" --nice"),
-    ("deadlines", ("submitline",), r" --(begin|deadline)[ =]"),
+    ("reservations", "reservation", r"\S"),
+    ("licences", "licenses", r"\S"),
+    ("licences", "alloctres", r"license/"),
+    ("licences", "reqtres", r"license/"),
+    ("preemption", "state", r"(?i)^(PREEMPTED|REQUEUED)"),
+    ("dependencies", "submitline", r" (--dependency|-d)[ =]"),
+    ("node_wishes", "submitline", r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
+    ("nice", "submitline", r" --nice"),
+    ("deadlines", "submitline", r" --(begin|deadline)[ =]"),
 )
+_NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
 #: Columns that are looked at beside those of quantities, in small letters.
-LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(*(names for _, names, _ in _BESIDE)))
+LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _ in _BESIDE))
 
 _COMPONENT = re.compile(r"(\d+)\+\d+")
 #: How the components of a heterogeneous job make up one.
@@ -97,7 +79,7 @@ def log_of_records(
     timezone
         The zone of times without an offset, such as `Europe/Berlin`; UTC by default.
     requested
-        Whether jobs have the processors that they asked for; by default, those they got, where that is known.
+        Take the processors that jobs asked for; by default, those they got, where that is known.
 
     Raises
     ------
@@ -118,41 +100,175 @@ def log_of_records(
     except (KeyError, ValueError, OSError):
         hint = "a name of the time zone database, such as Europe/Berlin"
         raise WorkloadError(f"there is no time zone {timezone!r}", field="timezone", hint=hint) from None
-    return _Jobs(_once(records, chosen), chosen, zone).log(requested)
+    return _AccountedJobs(records.once(chosen), chosen, zone).log(requested)
 
 
-def _once(records: Records, chosen: Mapping[str, str]) -> Records:
-    """Return the rows without jobs that are recorded twice, as in dumps that overlap: the last counts.
+# The values that resource managers write. Each function takes a text without blanks around it that is not
+# empty; a text that it cannot read is a `ValueError` that names what is accepted.
 
-    A row of a job that had not ended yet gives way to one that has.
+#: What stands where there is no value.
+_UNKNOWN_TEXTS = frozenset(
+    {"", "unknown", "none", "n/a", "na", "nan", "nat", "null", "(null)", "-", "invalid"}
+)
+
+#: Limits that are none.
+_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
+
+#: Digits of a count that is believed.
+_DIGITS = 9
+
+_DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?")
+_SPELT_DAYS = re.compile(r" days? \+?(?=\d+:\d+:\d+)")
+#: Seconds since 1970 up to the last day but one of the year 9999.
+_LAST_MOMENT = 253_402_214_400
+#: From here on, a time is in milliseconds since 1970.
+_MILLISECONDS = 10**11
+_DOTTED = re.compile(r"(\d\d)\.(\d\d)\.(\d{4})((?:[T ].*)?)")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_MEMORY = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGTP]?)i?B?([cn]?)", re.IGNORECASE)
+#: How a trackable resource of a kind of _GPU begins.
+_GPU = "gres/gpu:"
+_KILO = {"": 0, "K": 0, "M": 1, "G": 2, "T": 3, "P": 4}
+
+
+def _whole_number(text: str) -> int:
+    """Return a whole number; a fraction, such as a share of a processor, is rounded up."""
+    if re.fullmatch(r"[+-]?\d{1,18}", text):
+        return int(text)
+    # sacct abbreviates counts: 1.5K, 2M.
+    suffixed = re.fullmatch(r"(\d+(?:\.\d*)?)([KMG])", text, re.IGNORECASE)
+    if suffixed:
+        return round(float(suffixed[1]) * 1000 ** "KMG".index(suffixed[2].upper()) * 1000)
+    if not _NUMBER.fullmatch(text) or abs(float(text)) > 2**53:
+        raise ValueError("is not a number")
+    return -int(-float(text) // 1)
+
+
+def _duration_seconds(text: str, unit: int = 1) -> int | None:
+    """Return a duration in seconds, rounded to whole ones; None for no limit.
+
+    Parameters
+    ----------
+    text
+        `D-HH:MM:SS`, `HH:MM:SS` or `MM:SS`, each with or without a fraction; `D-HH`, `D-HH:MM`; `2 days
+        01:00:00`; or a plain number of units.
+    unit
+        Seconds in the unit of a plain number: 60 for minutes.
     """
-    if not records.key or len(records) == 0:
-        return records
-    own = [chosen[quantity] for quantity in records.key if quantity in chosen]
-    own += [name for name in records.columns if name.lower() == "cluster"]
-    job = np.zeros(len(records), np.int64)
-    for name in own:
-        texts = records.columns[name]
-        # Numbers stay small: those of the pairs that there are.
-        _, job = np.unique(job * len(texts.values) + texts.codes, return_inverse=True)
-    ended = np.zeros(len(records), np.bool_)
-    if "state" in chosen:
-        texts = records.columns[chosen["state"]]
-        states = texts.values.to_pylist()
-        # An attempt is no older record of the one that followed.
-        attempt = np.array([state.startswith(_ATTEMPTS) for state in states], np.bool_)[texts.codes]
-        _, job = np.unique(2 * job + attempt, return_inverse=True)
-        ended = ~np.array([state.startswith(_RUNNING) for state in states], np.bool_)[texts.codes]
-    if job.max() + 1 == len(records):
-        return records
-    order = np.lexsort((np.arange(len(records)), ended, job))
-    last = np.append(np.diff(job[order]) != 0, True)
-    kept = np.sort(order[last])
-    notes = {**records.notes, "records of jobs that are there already": len(records) - len(kept)}
-    return replace(records.take(kept), notes=notes)
+    if text.lower() in _UNLIMITED:
+        return None
+    if _NUMBER.fullmatch(text):
+        if abs(float(text)) > 2**53:
+            raise ValueError("is beyond the largest time, 2**53 seconds")
+        return round(float(text) * unit)
+    match = _DURATION.fullmatch(_SPELT_DAYS.sub("-", text))
+    if match is None:
+        raise ValueError("is no duration: D-HH:MM:SS, HH:MM:SS, MM:SS or a number")
+    days, first, second, third, fraction = match.groups()
+    parts = [int(part) for part in (first, second, third) if part is not None]
+    if days is None:
+        # Without days the last part is seconds: MM:SS; with days the first is hours: D-HH:MM.
+        parts = [0] * (3 - len(parts)) + parts
+    else:
+        parts += [0] * (3 - len(parts))
+    hours, minutes, seconds = parts
+    whole = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    return whole + round(float(f"0.{fraction or 0}"))
 
 
-class _Jobs:
+def _moment_seconds(text: str, zone: tzinfo) -> int:
+    """Return an instant in seconds since 1970, rounded down.
+
+    Parameters
+    ----------
+    text
+        ISO 8601 with a date and a time, such as `2024-05-01T13:00:00`, with a blank for the `T`, a fraction
+        or an offset; `01.05.2024 13:00:00`; or a number of seconds or, from 10^11 on, of milliseconds.
+    zone
+        The zone of times without an offset. Where clocks are set back, an hour that comes twice is taken the
+        first time.
+    """
+    if _NUMBER.fullmatch(text):
+        seconds = float(text) if abs(float(text)) < _MILLISECONDS else float(text) / 1000
+        if abs(seconds) > _LAST_MOMENT:
+            raise ValueError("is no time: it is beyond the year 9999")
+        return int(seconds // 1)
+    dotted = _DOTTED.fullmatch(text)
+    try:
+        moment = datetime.fromisoformat(f"{dotted[3]}-{dotted[2]}-{dotted[1]}{dotted[4]}" if dotted else text)
+    except ValueError:
+        raise ValueError("is no time: 2024-05-01T13:00:00, or seconds since 1970") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=zone)
+    return int(moment.timestamp() // 1)
+
+
+def _clock_seconds(values: Any, zone: tzinfo) -> IntArray:
+    """Return the instants of texts that are all of the form `2024-05-01T13:00:00`, as `_moment_seconds` does.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If one of them is no time.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+
+    seconds: IntArray = values.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
+    if zone is UTC:
+        return seconds
+    # Clocks are set at full quarters of an hour.
+    quarters, of = np.unique(seconds // 900, return_inverse=True)
+    beside = [
+        datetime.fromtimestamp(900 * quarter, UTC).replace(tzinfo=zone).utcoffset()
+        for quarter in quarters.tolist()
+    ]
+    offsets = np.array(
+        [0 if offset is None else offset // timedelta(seconds=1) for offset in beside], np.int64
+    )
+    return seconds - offsets[of]
+
+
+def _kilobytes(text: str) -> tuple[int, str]:
+    """Return memory in _kilobytes, and what it is of: "c" a processor, "n" a node, "" the whole job.
+
+    Without a suffix a number counts megabytes, as Slurm's and most tables' do.
+    """
+    match = _MEMORY.fullmatch(text)
+    power = _KILO[match[2].upper()] if match and match[2] else 1
+    if match is None or float(match[1]) * 1024**power > 2**53:
+        raise ValueError("is no amount of memory: 4000M, 2800Mc (a processor), 4Gn (a node)")
+    return round(float(match[1]) * 1024**power), match[3].lower()
+
+
+def _resources_in(text: str) -> dict[str, str]:
+    """Return trackable resources by name, from `cpu=12,mem=33600M,node=1,gres/gpu:v100=2`."""
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    if not all(equals for _, equals, _ in pairs):
+        raise ValueError("is no list of resources: cpu=12,mem=33600M,node=1")
+    return {name.lower(): value for name, _, value in pairs}
+
+
+def _count_in(resources: dict[str, str], name: str) -> int:
+    """Return how many of a trackable resource there are; `UNKNOWN` where it is not said."""
+    text = resources.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else UNKNOWN
+
+
+def _gpus_in(resources: dict[str, str]) -> int:
+    """Return the GPUs among trackable resources; `UNKNOWN` where there are none of any kind."""
+    total = _count_in(resources, "gres/gpu")
+    if total != UNKNOWN or not resources:
+        return total
+    return sum(max(_count_in(resources, name), 0) for name in resources if name.startswith(_GPU))
+
+
+def _leading_number(text: str) -> int | None:
+    """Return the number that a text begins with, of fifteen digits at most; None without one."""
+    digits = text[: len(text) - len(text.lstrip("0123456789"))]
+    return int(digits) if digits and len(digits) <= 15 else None
+
+
+class _AccountedJobs:
     def __init__(self, records: Records, chosen: Mapping[str, str], zone: tzinfo) -> None:
         self.records, self.chosen, self.zone = records, chosen, zone
         self.notes: Counter[str] = Counter(records.notes)
@@ -174,7 +290,7 @@ class _Jobs:
         for field in NAMED_FIELDS:
             texts = self._named(field)
             if any(texts.values.to_pylist()):
-                columns[field], names[field] = _numbered(texts)
+                columns[field], names[field] = texts.numbered()
         header = self._header(origin, columns, requested)
         used = self._used(columns)
         columns, rows = self._with_components_joined(columns)
@@ -199,7 +315,7 @@ class _Jobs:
         texts = self._texts("name" if field == "executable" else field)
         if field == "gpu_type" and not any(texts.values.to_pylist()):
             types = (
-                {name.partition(":")[2] for name in asked if name.startswith(GPU)}
+                {name.partition(":")[2] for name in asked if name.startswith(_GPU)}
                 for asked in self.asked.values
             )
             return Texts(self.asked.codes, _strings("+".join(sorted(names)) for names in types))
@@ -215,7 +331,7 @@ class _Jobs:
             return Texts(np.zeros(len(self.records), np.int64), _strings([""]))
         codes, values = self.records.columns[column]
         values = compute.utf8_trim_whitespace(values)
-        unknown = compute.is_in(compute.utf8_lower(values), value_set=pa.array(sorted(UNKNOWN_TEXTS)))
+        unknown = compute.is_in(compute.utf8_lower(values), value_set=pa.array(sorted(_UNKNOWN_TEXTS)))
         return Texts(codes, compute.if_else(unknown, "", values))
 
     def _read(self, quantity: str, read: Callable[[str], _T], texts: Texts | None = None) -> list[_T | None]:
@@ -234,7 +350,7 @@ class _Jobs:
     def _numbers(
         self,
         quantity: str,
-        read: Callable[[str], int | None] = whole_number,
+        read: Callable[[str], int | None] = _whole_number,
         shape: str = r"^\d{1,10}$",
         many: Callable[[Any], IntArray] | None = None,
     ) -> IntArray:
@@ -270,9 +386,9 @@ class _Jobs:
     def _moments(self, quantity: str) -> IntArray:
         return self._numbers(
             quantity,
-            lambda text: moment_seconds(text, self.zone),
+            lambda text: _moment_seconds(text, self.zone),
             r"^(19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d$",
-            lambda values: clock_seconds(values, self.zone),
+            lambda values: _clock_seconds(values, self.zone),
         )
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
@@ -284,17 +400,17 @@ class _Jobs:
             raise self.records.fault(row, self.chosen["submit"], "the job has no time of submission")
         origin = int(submit.min()) if len(submit) else 0
         start, end = moments["start"], moments["end"]
-        run = self._numbers("elapsed", duration_seconds)
+        run = self._numbers("elapsed", _duration_seconds)
         between = np.where((start != UNKNOWN) & (end != UNKNOWN), end - start, UNKNOWN)
         run = np.where(run == UNKNOWN, between, run)
         never, running = self._never_started(start, run), self._unfinished(end)
-        wait = np.where(start != UNKNOWN, start - submit, self._numbers("wait", duration_seconds))
+        wait = np.where(start != UNKNOWN, start - submit, self._numbers("wait", _duration_seconds))
         wait = np.where(never & (end != UNKNOWN), end - submit, wait)
         self.notes["jobs that never started"] += int(never.sum())
         self.notes["jobs that had not ended"] += int((running & ~never).sum())
-        limit = self._numbers("limit", duration_seconds)
+        limit = self._numbers("limit", _duration_seconds)
         # No text is so shaped: minutes are read one by one.
-        minutes = self._numbers("limit_minutes", lambda text: duration_seconds(text, 60), shape="^$")
+        minutes = self._numbers("limit_minutes", lambda text: _duration_seconds(text, 60), shape="^$")
         limit = np.where(limit == UNKNOWN, minutes, limit)
         columns = {
             "submit_time": submit - origin,
@@ -313,7 +429,7 @@ class _Jobs:
     def _unfinished(self, end: IntArray) -> BoolArray:
         """Return which jobs had not ended when the log was written."""
         # Tables without an end, such as durations alone, say nothing of it.
-        return self._in_state(*_RUNNING) & (end == UNKNOWN) & ("end" in self.chosen)
+        return self._in_state(*RUNNING) & (end == UNKNOWN) & ("end" in self.chosen)
 
     def _never_started(self, start: IntArray, run: IntArray) -> BoolArray:
         """Return which jobs ended, or waited, without having started."""
@@ -324,7 +440,7 @@ class _Jobs:
 
     def _job_numbers(self) -> IntArray:
         """Return the number that each id begins with, or ends with as in job_17; else that of the row."""
-        numbers = self._numbers("job", leading_number, r"^\d{1,15}$")
+        numbers = self._numbers("job", _leading_number, r"^\d{1,15}$")
         nameless = numbers == UNKNOWN
         if nameless.any():
             codes, values = self._texts("job")
@@ -378,7 +494,7 @@ class _Jobs:
 
     def _resources(self, quantity: str) -> _Resources:
         texts = self._texts(quantity)
-        return _Resources(texts.codes, [found or {} for found in self._read(quantity, resources_in, texts)])
+        return _Resources(texts.codes, [found or {} for found in self._read(quantity, _resources_in, texts)])
 
     def _memory(self, processors: IntArray, nodes: IntArray) -> IntArray:
         """Return the memory asked for, kilobytes for each processor."""
@@ -391,7 +507,7 @@ class _Jobs:
         return np.where(kilobytes < 0, UNKNOWN, np.rint(kilobytes * share)).astype(np.int64)
 
     def _amounts(self, texts: Texts) -> tuple[AnyArray, AnyArray]:
-        amounts = [amount or (UNKNOWN, "") for amount in self._read("memory", kilobytes, texts)]
+        amounts = [amount or (UNKNOWN, "") for amount in self._read("memory", _kilobytes, texts)]
         sizes, of = zip(*amounts, strict=True) if amounts else ((), ())
         return np.array(sizes, np.int64)[texts.codes], np.array(of, "U1")[texts.codes]
 
@@ -404,10 +520,10 @@ class _Jobs:
     def _header(
         self, origin: int, columns: Mapping[str, IntArray], requested: bool
     ) -> dict[str, tuple[str, ...]]:
-        """Return what is odd, what no field holds, and when the log began."""
-        self.notes["attempts that were requeued or preempted"] += int(self._in_state(*_ATTEMPTS).sum())
-        if "jobid" in self.by_name:
-            arrays = self._matching(self.records.columns[self.by_name["jobid"]], r"\[")
+        """Return the oddities of the log, the facts that no field holds, and its first instant."""
+        self.notes["attempts that were requeued or preempted"] += int(self._in_state(*ATTEMPTS).sum())
+        if ids := self._raw("jobid"):
+            arrays = ids.matching(r"\[")
             self.notes["records of arrays not yet split into tasks"] += int(arrays.sum())
         got, wanted = columns["allocated_processors"], self.wanted
         known = (wanted > 0) & (got > 0)
@@ -429,38 +545,31 @@ class _Jobs:
             header |= {"UnixStartTime": (str(origin),), "StartTime": (moment.isoformat(),)}
         return header
 
-    @staticmethod
-    def _matching(texts: Texts, pattern: str) -> BoolArray:
-        from pyarrow import compute  # noqa: PLC0415 - tables of numbers do without
-
-        mask: BoolArray = compute.match_substring_regex(texts.values, pattern).to_numpy(zero_copy_only=False)
-        return mask[texts.codes]
+    def _raw(self, name: str) -> Texts | None:
+        """Return the column of a name in small letters as it stands in the table, if there is one."""
+        return self.records.columns[self.by_name[name]] if name in self.by_name else None
 
     def _facts(self) -> dict[str, int]:
         """Return in how many jobs the table says what no field holds, by the name of the fact."""
         masks: dict[str, BoolArray] = {}
-        for fact, names, pattern in _BESIDE:
-            for name in names:
-                if name in self.by_name:
-                    texts = self.records.columns[self.by_name[name]]
-                    said = self._matching(texts, pattern) & ~self._matching(
-                        texts, r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
-                    )
-                    masks[fact] = masks[fact] | said if fact in masks else said
-        if "priority" in self.by_name and len(self.records.columns[self.by_name["priority"]].values) > 1:
-            masks["priorities"] = self._matching(self.records.columns[self.by_name["priority"]], r"\S")
+        for fact, name, pattern in _BESIDE:
+            if texts := self._raw(name):
+                said = texts.matching(pattern) & ~texts.matching(_NOTHING)
+                masks[fact] = masks.get(fact, False) | said
+        if (priorities := self._raw("priority")) and len(priorities.values) > 1:
+            masks["priorities"] = priorities.matching(r"\S")
         return {fact: int(mask.sum()) for fact, mask in masks.items() if mask.any()}
 
     def _with_components_joined(self, columns: dict[str, IntArray]) -> tuple[dict[str, IntArray], IntArray]:
         """Return the columns with the components of a heterogeneous job as one job, and the rows kept."""
         rows = np.arange(len(self.records))
-        if "jobid" not in self.by_name:
+        ids = self._raw("jobid")
+        if ids is None:
             return columns, rows
-        codes, values = self.records.columns[self.by_name["jobid"]]
-        part = self._matching(Texts(codes, values), r"^\s*\d+\+\d+\s*$")
+        part = ids.matching(r"^\s*\d+\+\d+\s*$")
         groups: dict[tuple[str, int], list[int]] = {}
         for row in np.flatnonzero(part).tolist():
-            match = _COMPONENT.fullmatch(values[codes[row]].as_py().strip())
+            match = _COMPONENT.fullmatch(ids.values[ids.codes[row]].as_py().strip())
             assert match is not None
             groups.setdefault((match[1], int(columns["submit_time"][row])), []).append(row)
         several = [members for members in groups.values() if len(members) > 1]
@@ -499,12 +608,12 @@ class _Resources(NamedTuple):
 
     def amount(self, name: str) -> IntArray:
         """Return how many of a resource each row has."""
-        return np.array([count_in(resources, name) for resources in self.values], np.int64)[self.codes]
+        return np.array([_count_in(resources, name) for resources in self.values], np.int64)[self.codes]
 
     @property
     def gpus(self) -> IntArray:
         """The GPUs of each row."""
-        return np.array([gpus_in(resources) for resources in self.values], np.int64)[self.codes]
+        return np.array([_gpus_in(resources) for resources in self.values], np.int64)[self.codes]
 
 
 def _on_clock(moments: IntArray, origin: int) -> IntArray:
@@ -513,17 +622,3 @@ def _on_clock(moments: IntArray, origin: int) -> IntArray:
 
 def _first_known(first: IntArray, second: IntArray) -> IntArray:
     return np.where(first > 0, first, second)
-
-
-def _numbered(texts: Texts) -> tuple[IntArray, dict[int, str]]:
-    """Return numbers for names, in order of their first appearance, and the names; -1 for none.
-
-    Where every name is a number already, it stays what it is.
-    """
-    values = texts.values.to_pylist()
-    distinct = list(dict.fromkeys(text for text in values if text))
-    if all(text.isdecimal() and len(text) <= 18 for text in distinct):
-        return np.array([int(text) if text else UNKNOWN for text in values], np.int64)[texts.codes], {}
-    number = {text: position for position, text in enumerate(distinct, start=1)}
-    numbers = np.array([number.get(text, UNKNOWN) for text in values], np.int64)[texts.codes]
-    return numbers, {position: text for text, position in number.items()}

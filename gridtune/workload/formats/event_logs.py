@@ -1,9 +1,13 @@
-"""PBS: the accounting logs of PBS, OpenPBS and Torque, an event a line.
+"""Accounting logs of PBS and LSF, a record a line.
 
-A job is read from the record of its end. Jobs that were deleted before they started, or had not ended, are
-counted in the header, under `Import`.
+**PBS**: the logs of PBS, OpenPBS and Torque, an event a line. A job is read from the record of its end. Jobs
+that were deleted before they started, or had not ended, are counted in the header, under `Import`.
 
-Source: the PBS Professional Administrator's Guide, "Accounting"; Torque's "Job logging"
+**LSF**: `lsb.acct` of IBM Spectrum LSF. The records of finished jobs are read up to the command; others are
+passed over. LSF records the slots of a job, host by host, and no limit on its run time.
+
+Sources: the PBS Professional Administrator's Guide, "Accounting"; Torque's "Job logging"; IBM Spectrum LSF
+10.1, "lsb.acct", record JOB_FINISH
 """
 
 from __future__ import annotations
@@ -14,20 +18,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.formats.accounting.jobs import log_of_records
-from gridtune.workload.formats.accounting.records import Records, Texts
+from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
+from gridtune.workload.formats.records import Records, Texts
 from gridtune.workload.formats.table import decoded
 
-__all__ = ["PBS"]
-
+__all__ = ["LSF", "PBS"]
 
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(\w+);([^;]*);(.*)", re.DOTALL)
 # A key begins where a word does: otherwise a long word without a sign takes time by the square of its length.
 _PAIR = re.compile(r'(?<![\w.-])([\w.-]+)=("[^"]*"|\S*)')
 
-#: A record's own names to the columns of `gridtune.workload.formats.accounting.records`.
+#: A record's own names to the columns of `gridtune.workload.formats.records`.
 _COLUMNS = {
     "qtime": "submit",
     "etime": "eligible",
@@ -61,7 +64,7 @@ def _events(text: str, path: Path) -> Iterator[tuple[int, str, str, dict[str, st
         yield number, kind, job, {key: value.strip('"') for key, value in _PAIR.findall(message)}
 
 
-def _row(job: str, attributes: dict[str, str], line: int, path: Path) -> dict[str, str]:
+def _pbs_row(job: str, attributes: dict[str, str], line: int, path: Path) -> dict[str, str]:
     row = {column: attributes[name] for name, column in _COLUMNS.items() if name in attributes}
     if "ctime" in attributes:
         # The time at which the job was made; qtime is when it came into its last queue.
@@ -117,19 +120,19 @@ def _places(place: str) -> int:
     return total
 
 
-def _read(stream: LogStream, requested: bool = False) -> RawLog:
+def _read_pbs(stream: LogStream, requested: bool = False) -> RawLog:
     """Read a log; `requested` says that jobs have the processors they asked for, not those they got."""
-    return log_of_records(_records(stream), requested=requested)
+    return log_of_records(_records_pbs(stream), requested=requested)
 
 
-def _records(stream: LogStream) -> Records:
+def _records_pbs(stream: LogStream) -> Records:
     """Read the jobs that ended; those deleted before they started, or still running, are counted."""
     rows, lines = [], []
     running: set[str] = set()
     notes: Counter[str] = Counter()
     for number, kind, job, attributes in _events(decoded(stream.read()), stream.path):
         if kind == "E":
-            rows.append(_row(job, attributes, number, stream.path))
+            rows.append(_pbs_row(job, attributes, number, stream.path))
             lines.append(number)
             running.discard(job)
         elif kind == "S":
@@ -145,16 +148,91 @@ def _records(stream: LogStream) -> Records:
     return Records(stream.path, columns, lines, dict(notes), key=("job", "submit", "start"))
 
 
-def _recognises(start: bytes) -> bool:
+def _recognises_pbs(start: bytes) -> bool:
     return bool(_LINE.match(decoded(start).lstrip("\ufeff").split("\n", 1)[0].rstrip("\r")))
 
 
 PBS = Format(
     "pbs",
     ".pbs",
-    _read,
+    _read_pbs,
     None,
     "accounting of PBS and Torque: read only",
-    recognises=_recognises,
-    records=_records,
+    recognises=_recognises_pbs,
+    records=_records_pbs,
+)
+
+
+_WORD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
+_FIRST = re.compile(r'"JOB_FINISH" "[\d.]+" \d+ \d+ ')
+
+#: The fields up to the lists of hosts, by the columns of `gridtune.workload.formats.records`;
+#: "" is passed over.
+_FIELDS = (
+    "", "", "end", "jobid", "", "", "reqcpus", "submit", "", "", "start", "user", "queue", "", "", "", "", "",
+    "", "", "", "",
+)  # fmt: skip
+_STATES = {"64": "COMPLETED", "32": "FAILED"}
+_MOMENTS = ("submit", "start", "end")
+
+
+def _lsf_row(words: list[str]) -> dict[str, str]:
+    """Return the columns of a record."""
+    row = {name: word for name, word in zip(_FIELDS, words, strict=False) if name}
+    at = len(_FIELDS)
+    # A list of hosts is preceded by its length: the hosts asked for, then those that ran the job.
+    at += 1 + int(words[at])
+    hosts = words[at + 1 : at + 1 + int(words[at])]
+    at += 1 + len(hosts)
+    row["state"], row["jobname"] = _STATES.get(words[at], ""), words[at + 2]
+    # Of many slots on a host the log may say the number alone: 4*host.
+    times = [re.fullmatch(r"(\d{1,9})\*(.+)", host) for host in hosts]
+    row["alloccpus"] = str(sum(int(match[1]) if match else 1 for match in times))
+    row["allocnodes"] = str(
+        len({match[2] if match else host for match, host in zip(times, hosts, strict=True)})
+    )
+    if row["start"] == "0":
+        row["nodelist"] = "None assigned"
+    return row | {name: "" for name in _MOMENTS if row[name] == "0"}
+
+
+def _records_lsf(stream: LogStream) -> Records:
+    rows, lines, others = [], [], 0
+    for number, line in enumerate(decoded(stream.read()).split("\n"), start=1):
+        if not line.strip():
+            continue
+        if not line.startswith('"JOB_FINISH"'):
+            others += 1
+            continue
+        words = [
+            match[1].replace('""', '"') if match[2] is None else match[2] for match in _WORD.finditer(line)
+        ]
+        try:
+            rows.append(_lsf_row(words))
+        except (ValueError, IndexError):
+            message = f"is no whole record of a finished job: {line[:40]!r}…"
+            hint = "the file may be cut off; take the line out to read the rest"
+            raise WorkloadError(message, path=stream.path, line=number, hint=hint) from None
+        lines.append(number)
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: Texts.of([row.get(name, "") for row in rows]) for name in names}
+    if not rows:
+        raise WorkloadError("holds no job that finished", path=stream.path)
+    notes = {"records of other events": others}
+    return Records(Path(stream.path), columns, lines, notes, key=("job", "submit", "end"))
+
+
+def _read_lsf(stream: LogStream, requested: bool = False) -> RawLog:
+    """Read a log; `requested` says that jobs have the slots they asked for, not those they got."""
+    return log_of_records(_records_lsf(stream), requested=requested)
+
+
+LSF = Format(
+    "lsf",
+    ".acct",
+    _read_lsf,
+    None,
+    "accounting of LSF, lsb.acct: read only",
+    recognises=lambda start: _FIRST.match(decoded(start).lstrip("\ufeff")) is not None,
+    records=_records_lsf,
 )

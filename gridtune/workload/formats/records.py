@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,10 +13,17 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.registry import name_hint, nearest_name
-from gridtune.types import IntArray
-from gridtune.workload.fields import FIELDS
+from gridtune.types import BoolArray, IntArray
+from gridtune.workload.fields import FIELDS, UNKNOWN
 
-__all__ = ["Records", "Texts", "check_names", "quantities_of"]
+__all__ = ["ATTEMPTS", "RUNNING", "Records", "Texts", "check_names", "quantities_of"]
+
+
+#: States of jobs that had not ended.
+RUNNING = ("RUNNING", "PENDING", "SUSPENDED")
+
+#: States of attempts at a job that another followed.
+ATTEMPTS = ("REQUEUED", "PREEMPTED")
 
 
 class Texts(NamedTuple):
@@ -44,6 +52,26 @@ class Texts(NamedTuple):
     def take(self, rows: IntArray) -> Texts:
         """Return the texts of some rows."""
         return Texts.of(self.values.take(self.codes[rows]))
+
+    def matching(self, pattern: str) -> BoolArray:
+        """Return the rows whose texts contain a match of a regular expression."""
+        from pyarrow import compute  # noqa: PLC0415 - tables of numbers do without
+
+        mask: BoolArray = compute.match_substring_regex(self.values, pattern).to_numpy(zero_copy_only=False)
+        return mask[self.codes]
+
+    def numbered(self) -> tuple[IntArray, dict[int, str]]:
+        """Return numbers for names, in order of their first appearance, and the names; -1 for none.
+
+        Where every name is a number already, it stays what it is.
+        """
+        values = self.values.to_pylist()
+        distinct = list(dict.fromkeys(text for text in values if text))
+        if all(text.isdecimal() and len(text) <= 18 for text in distinct):
+            return np.array([int(text) if text else UNKNOWN for text in values], np.int64)[self.codes], {}
+        number = {text: position for position, text in enumerate(distinct, start=1)}
+        numbers = np.array([number.get(text, UNKNOWN) for text in values], np.int64)[self.codes]
+        return numbers, {position: text for text, position in number.items()}
 
 
 @dataclass(frozen=True)
@@ -86,6 +114,36 @@ class Records:
         begins = tuple((int(np.searchsorted(rows, first)), path) for first, path in self.begins)
         return replace(self, columns=columns, lines=lines, begins=begins)
 
+    def once(self, chosen: Mapping[str, str]) -> Records:
+        """Return the rows without jobs that are recorded twice, as in dumps that overlap: the last counts.
+
+        A row of a job that had not ended yet gives way to one that has.
+        """
+        if not self.key or len(self) == 0:
+            return self
+        own = [chosen[quantity] for quantity in self.key if quantity in chosen]
+        own += [name for name in self.columns if name.lower() == "cluster"]
+        job = np.zeros(len(self), np.int64)
+        for name in own:
+            texts = self.columns[name]
+            # Numbers stay small: those of the pairs that there are.
+            _, job = np.unique(job * len(texts.values) + texts.codes, return_inverse=True)
+        ended = np.zeros(len(self), np.bool_)
+        if "state" in chosen:
+            texts = self.columns[chosen["state"]]
+            states = texts.values.to_pylist()
+            # An attempt is no older record of the one that followed.
+            attempt = np.array([state.startswith(ATTEMPTS) for state in states], np.bool_)[texts.codes]
+            _, job = np.unique(2 * job + attempt, return_inverse=True)
+            ended = ~np.array([state.startswith(RUNNING) for state in states], np.bool_)[texts.codes]
+        if job.max() + 1 == len(self):
+            return self
+        order = np.lexsort((np.arange(len(self)), ended, job))
+        last = np.append(np.diff(job[order]) != 0, True)
+        kept = np.sort(order[last])
+        notes = {**self.notes, "records of jobs that are there already": len(self) - len(kept)}
+        return replace(self.take(kept), notes=notes)
+
     def fault(self, row: int, column: str, message: str, hint: str | None = None) -> WorkloadError:
         """Return the error that names file, line and column."""
         line = None if self.lines is None else self.lines[row]
@@ -108,23 +166,19 @@ class Records:
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
-        """Return the rows of several files, one after the other; what a file has no column for is empty."""
+        """Return the rows of several files, one after the other; columns that a file lacks are empty."""
         import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
 
         if len(parts) == 1:
             return parts[0]
         column_of: dict[str, str] = {}
         parts = [part._named_as(column_of) for part in parts]
-        names = dict.fromkeys(name for part in parts for name in part.columns)
-        columns = {}
-        for name in names:
-            pieces = [
-                part.columns[name].values.take(part.columns[name].codes)
-                if name in part.columns
-                else pa.repeat("", len(part))
-                for part in parts
-            ]
-            columns[name] = Texts.of(pa.chunked_array(pieces, pa.string()))
+        tables = [
+            pa.table({name: texts.values.take(texts.codes) for name, texts in part.columns.items()})
+            for part in parts
+        ]
+        table = pa.concat_tables(tables, promote_options="default")
+        columns = {name: Texts.of(table.column(name).fill_null("")) for name in table.column_names}
         notes: Counter[str] = Counter()
         for part in parts:
             notes.update(part.notes)
@@ -139,81 +193,10 @@ class Records:
         return cls(parts[0].path, columns, lines, dict(notes), parts[0].key, tuple(unread), places)
 
 
-#: What can be read from a table, and the names of columns that hold it, in small letters: sacct's, and those
-#: of published tables. Times and durations in any form that `accounting` reads.
-_NAMES = {
-    # When it was submitted.
-    "submit": ("submit", "submit_time", "submitted", "submission_time", "creation_time", "timestamp"),
-    # The job's number or name.
-    "job": ("jobidraw", "jobid", "job_id", "id"),
-    # When its dependencies were done.
-    "eligible": ("eligible", "eligible_time"),
-    # When it started.
-    "start": ("start", "start_time", "scheduled_time", "started"),
-    # When it ended.
-    "end": ("end", "end_time", "deletion_time", "ended"),
-    # How long it ran: D-HH:MM:SS or seconds.
-    "elapsed": ("elapsedraw", "elapsed", "run_time", "runtime", "duration", "run"),
-    # How long it waited: D-HH:MM:SS or seconds.
-    "wait": ("wait_time", "queue_wait", "wait"),
-    # Its walltime: D-HH:MM:SS or seconds.
-    "limit": ("timelimit", "wallclock_req", "walltime", "requested_time", "time_limit"),
-    # Its walltime: D-HH:MM:SS or minutes.
-    "limit_minutes": ("timelimitraw", "wall_limit"),
-    # Processors asked for.
-    "processors": (
-        "reqcpus",
-        "processors_req",
-        "requested_processors",
-        "num_cpus",
-        "ncpus_req",
-        "cpus",
-        "cores",
-        "num_cores",
-        "procs",
-        "processors",
-    ),
-    # Thousandths of processors asked for.
-    "milliprocessors": ("cpu_milli",),
-    # Processors it got.
-    "allocated": ("alloccpus", "ncpus", "processors_used", "allocated_processors"),
-    # Nodes asked for.
-    "nodes": ("reqnodes", "nodes_req", "requested_nodes", "nodes", "num_nodes"),
-    # Nodes it got.
-    "allocated_nodes": ("allocnodes", "nnodes", "nodes_used", "allocated_nodes"),
-    # Memory asked for: 4000M, 2800Mc for a processor, 4Gn for a node.
-    "memory": ("reqmem", "mem_req", "memory_mib", "requested_memory"),
-    # Trackable resources asked for: cpu=12,mem=33600M,gres/gpu=2.
-    "resources": ("reqtres",),
-    # Trackable resources it got.
-    "allocated_resources": ("alloctres",),
-    # GPUs asked for.
-    "gpus": ("gpus_req", "num_gpu", "num_gpus", "requested_gpus"),
-    # Thousandths of each GPU.
-    "gpu_share": ("gpu_milli",),
-    # The type of GPU asked for.
-    "gpu_type": ("gpu_spec", "gpu_type"),
-    # Its user.
-    "user": ("user", "username", "user_id", "uid"),
-    # Its group.
-    "group": ("group", "groupname", "gid"),
-    # The account charged.
-    "account": ("account",),
-    # Its partition.
-    "partition": ("partition", "cluster_partition", "virtual_cluster", "vc"),
-    # Its queue.
-    "queue": ("queue",),
-    # Its quality of service.
-    "qos": ("qos",),
-    # What it is called.
-    "name": ("jobname", "job_name", "name"),
-    # Features or constraints asked for.
-    "features": ("constraints", "constraint", "features"),
-    # How it ended, such as COMPLETED.
-    "state": ("state", "pod_phase", "status"),
-    # The nodes it ran on.
-    "node_list": ("nodelist", "exec_host"),
-}
+#: The names of columns that hold each quantity, in small letters.
+_NAMES: dict[str, list[str]] = tomllib.loads(
+    Path(__file__).with_name("columns.toml").read_text(encoding="utf-8")
+)
 
 
 def check_names(names: Sequence[str], path: Path, line: int | None, *, own: bool = False) -> None:

@@ -1,7 +1,7 @@
 """sacct: the job accounting of Slurm, as `sacct --parsable2` writes it, with any set of columns.
 
-Steps of jobs are left out. A job that never started has no run time, one that had not ended neither. What was
-left out or is odd is counted in the header, under `Import`.
+Steps of jobs are left out. A job that never started has no run time, one that had not ended neither. Entries
+that were left out or are odd are counted in the header, under `Import`.
 
 Source: https://slurm.schedmd.com/sacct.html
 
@@ -9,14 +9,19 @@ Slurm escapes nothing. Where a record has more values than the header names, som
 text; where it has fewer, a free text goes on in the next line. Both are settled by the columns between: a
 reading counts only if every time, number and state is one, and if all readings that count agree on what is
 used. A record that is cut off or damaged is left out with a warning that names its line.
+
+Dumps of `sacct --json` have the same jobs, by the names of the columns of `sacct -P`. Releases differ in
+which values are numbers and which field marks a number as set; both are read.
+Source: https://slurm.schedmd.com/rest_api.html, "dbv0.0.40_job".
 """
 
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +29,10 @@ import numpy as np
 
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.types import BoolArray, IntArray
-from gridtune.workload.formats.accounting.jobs import LOOKED_AT, log_of_records
-from gridtune.workload.formats.accounting.records import Records, Texts, check_names, quantities_of
-from gridtune.workload.formats.accounting.sacct_json import records_of_json
+from gridtune.workload.formats.accounting import LOOKED_AT, log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
+from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
 
 __all__ = ["SACCT"]
@@ -112,7 +116,7 @@ class _Lines:
         return self.content[self.first[line] : self.first[line + 1] - 1].decode("utf-8", "replace")
 
 
-class _Reader:
+class _DumpReader:
     def __init__(self, lines: _Lines, start: int, path: Path) -> None:
         self.lines, self.start, self.path = lines, start, path
         self.header = lines[start].rstrip("\r")
@@ -327,12 +331,12 @@ def _records(stream: LogStream) -> Records:
     than not, the first of them is an error.
     """
     if _is_json(stream.peek()):
-        return records_of_json(decoded(stream.read()), stream.path)
+        return _records_of_json(decoded(stream.read()), stream.path)
     lines = _Lines(_utf8(stream.read()))
     start = next((i for i in range(len(lines)) if lines[i].strip()), None)
     if start is None:
         raise WorkloadError("is empty", path=stream.path)
-    reader = _Reader(lines, start, stream.path)
+    reader = _DumpReader(lines, start, stream.path)
     looked_at = {*quantities_of(reader.names).values(), *(n for n in reader.names if n.lower() in LOOKED_AT)}
     wanted = [name for name in reader.names if name in looked_at]
     table, begins, damaged, steps = reader.table(wanted)
@@ -365,6 +369,100 @@ def _records(stream: LogStream) -> Records:
     records = Records(stream.path, texts, (begins + 1).tolist(), notes, ("job", "submit"), unread)
     left = np.flatnonzero(~step & ~again)
     return records if len(left) == len(begins) else records.take(left)
+
+
+#: The path to the value of each column.
+_JSON_PATHS = {
+    "JobIDRaw": "job_id",
+    "JobName": "name",
+    "User": "association.user",
+    "Account": "association.account",
+    "Cluster": "association.cluster",
+    "Group": "group",
+    "Partition": "partition",
+    "QOS": "qos",
+    "State": "state.current",
+    "Submit": "time.submission",
+    "Eligible": "time.eligible",
+    "Start": "time.start",
+    "End": "time.end",
+    "Elapsed": "time.elapsed",
+    "TimelimitRaw": "time.limit",
+    "ReqCPUS": "required.CPUs",
+    "AllocNodes": "allocation_nodes",
+    "ReqTRES": "tres.requested",
+    "AllocTRES": "tres.allocated",
+    "NodeList": "nodes",
+    "Constraints": "constraints",
+    "Priority": "priority",
+    "Reservation": "reservation.name",
+    "Licenses": "licenses",
+    "SubmitLine": "submit_line",
+}
+#: Columns of which 0 means that nothing is known.
+_MOMENTS = frozenset({"Submit", "Eligible", "Start", "End"})
+
+
+def _records_of_json(text: str, path: Path) -> Records:
+    """Return the jobs of a dump.
+
+    Raises
+    ------
+    WorkloadError
+        If it is cut off or no dump; the message names the line, or the job.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        line = getattr(error, "lineno", None)
+        raise WorkloadError(f"is no JSON, or it is cut off ({error})", path=path, line=line) from None
+    jobs = content.get("jobs") if isinstance(content, dict) else None
+    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+        raise WorkloadError("has no list of jobs", path=path, hint="`sacct --allusers --json` writes one")
+    columns = {
+        name: Texts.of([_json_text(name, _json_value(job, way)) for job in jobs])
+        for name, way in _JSON_PATHS.items()
+    }
+    columns["JobID"] = Texts.of([_job_id(job) for job in jobs])
+    known = {way.partition(".")[0] for way in _JSON_PATHS.values()} | {"array", "het", "steps"}
+    unread = tuple(dict.fromkeys(name for job in jobs for name in job if name not in known))
+    notes = {"steps of jobs left out": sum(len(job.get("steps") or ()) for job in jobs)}
+    return Records(path, columns, None, notes, ("job", "submit"), unread)
+
+
+def _json_value(job: Mapping[str, Any], way: str) -> Any:
+    value: Any = job
+    for name in way.split("."):
+        value = value.get(name) if isinstance(value, dict) else None if name != "current" else value
+    return value
+
+
+def _json_text(column: str, value: Any) -> str:
+    """Return a value as `sacct -P` would write it."""
+    if isinstance(value, dict) and "number" in value:
+        value = "UNLIMITED" if value.get("infinite") else value["number"] if value.get("set", True) else None
+    if isinstance(value, list) and column.endswith("TRES"):
+        # Counts of memory are in MB.
+        parts = [one for one in value if isinstance(one, dict) and one.get("type")]
+        return ",".join(
+            f"{one['type']}{'/' if one.get('name') else ''}{one.get('name') or ''}={one.get('count', 0)}"
+            + ("M" if one["type"] == "mem" else "")
+            for one in parts
+        )
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if value is None or (column in _MOMENTS and value == 0):
+        return ""
+    return str(value)
+
+
+def _job_id(job: Mapping[str, Any]) -> str:
+    """Return the id with the task of an array, or the component of a heterogeneous job."""
+    ways = ("array.job_id", "array.task_id", "het.job_id", "het.job_offset")
+    lead, task, whole, part = (_json_text("", _json_value(job, way)) for way in ways)
+    if whole not in {"", "0"}:
+        return f"{whole}+{part or 0}"
+    return f"{lead}_{task}" if lead not in {"", "0"} and task else _json_text("", job.get("job_id"))
 
 
 def _utf8(content: bytes) -> bytes:
