@@ -26,7 +26,7 @@ from gridtune.report.labels import (
 )
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
-from gridtune.sweep.journal.earlier import Renaming
+from gridtune.sweep.journal.results import Renaming
 from gridtune.sweep.space.constraints import Constraint, constraints_of
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import SearchSpace, parse_space

@@ -22,9 +22,15 @@ from gridtune.errors import GridtuneError, MetricError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.execution.runner import error_text, run_cell
-from gridtune.sweep.journal.earlier import Renaming, find_other_code
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal
-from gridtune.sweep.journal.results import read_table, results_of, results_table, write_table
+from gridtune.sweep.journal.results import (
+    Renaming,
+    find_other_code,
+    read_table,
+    results_of,
+    results_table,
+    write_table,
+)
 from gridtune.sweep.remote.results import Place, SweepView, view_sweep
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.sweep.space.plan import PlannedSpace, Workloads

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import without_secrets
-from gridtune.network import network_reason
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
+from gridtune.storage import network_reason
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.sweep.space.plan import Workloads
 from gridtune.tracking.checkpoints import CHECKPOINTS

@@ -84,7 +84,7 @@ def trainable(
     choices
         Values of `param_space` that workers need something for: logs, `{"trace": ["kth-sp2", "sdsc-sp2"]}`,
         which are read here, once, and travel to the workers; and policies that are registered in this
-        session. What `fixed` names is known.
+        session. Those that `fixed` names are known.
     plugins
         Python files that register policies or systems.
 
@@ -223,7 +223,7 @@ class SystemTrainable(tune.Trainable):
         (Path(checkpoint_dir) / _STATE).write_text(json.dumps(state), encoding="utf-8")
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Go on from a state; what another configuration found is left out."""
+        """Resume from a state; results of another configuration are left out."""
         state = json.loads((Path(checkpoint) / _STATE).read_text(encoding="utf-8"))
         self._steps_done = state["steps_done"]
         self._values = []
