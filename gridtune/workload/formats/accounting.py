@@ -16,8 +16,8 @@ from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
-from gridtune.workload.formats.accounting.records import ATTEMPTS, RUNNING, Records, Texts, quantities_of
 from gridtune.workload.formats.log import RawLog
+from gridtune.workload.formats.records import ATTEMPTS, RUNNING, Records, Texts, quantities_of
 
 __all__ = ["ALLOCATED_TO_REQUESTED", "LOOKED_AT", "log_of_records"]
 

@@ -29,10 +29,10 @@ import numpy as np
 
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.types import BoolArray, IntArray
-from gridtune.workload.formats.accounting.jobs import LOOKED_AT, log_of_records
-from gridtune.workload.formats.accounting.records import Records, Texts, check_names, quantities_of
+from gridtune.workload.formats.accounting import LOOKED_AT, log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
+from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
 
 __all__ = ["SACCT"]
