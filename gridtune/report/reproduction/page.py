@@ -65,16 +65,11 @@ def write_reproduction_page(
             return None
         return f"data:image/png;base64,{base64.b64encode(image.read_bytes()).decode()}"
 
-<<<<<<< HEAD
     head, folded = _sections(reproduced, reproduction, image_of)
-    body = ["<main>", f'<section class="scroll">{markdown_html(head)}</section>']
+    body = ["<main>", f'<section class="scroll">{_markdown_html(head)}</section>']
     for name, text in [*folded, ("Commands, logs and software", "".join(_origin(reproduced, spaces)))]:
-        body.append(f'<details class="scroll"><summary>{name}</summary>{markdown_html(text)}</details>')
+        body.append(f'<details class="scroll"><summary>{name}</summary>{_markdown_html(text)}</details>')
     body.append("</main>")
-=======
-    text = reproduction_markdown(reproduced, reproduction, image_of) + "".join(_origin(reproduced, spaces))
-    body = ["<main>", f'<section class="scroll">{_markdown_html(text)}</section>', "</main>"]
->>>>>>> main
     title = f"{reproduced.name}: reproduction"
     path.write_text(html_document(title, body, styles=("page", "reproduction")), encoding="utf-8")
     return path
