@@ -103,7 +103,7 @@ def declare_files(
     files
         The files; relative paths are relative to the function's file, in a notebook to the current folder.
     decorator
-        What declares them, for messages.
+        The name of what declares them, for messages.
     error
         The exception to raise.
 
