@@ -52,7 +52,7 @@ def space(folder: Path, dimension: dict[str, Any], strategy: dict[str, Any], see
 def gridtune_seconds(content: dict[str, Any], folder: Path, executor: Any, *, tracked: bool = False) -> float:
     """Return the seconds of a sweep; with MLflow and the report if tracked."""
     from gridtune.study import run_sweep  # noqa: PLC0415
-    from gridtune.sweep import run_space  # noqa: PLC0415
+    from gridtune.sweep.run import run_space  # noqa: PLC0415
 
     before = time.perf_counter()
     if tracked:

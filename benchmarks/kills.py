@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.sweep import read_journal
+from gridtune.sweep.journal.journal import read_journal
 
 NAP = 0.05
 #: Longest start that is interrupted, and longest time between enough cells and the kill, seconds.

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.core.style import MARKERS, figure, head, save, series_colours
-from gridtune.sweep import run_space
+from gridtune.sweep.run import run_space
 from gridtune.systems.responsive.learners.training import play, train
 from gridtune.systems.responsive.metrics import counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import ResponsiveParameters

@@ -84,8 +84,8 @@ def worker_megabytes() -> float:
 
 def run(workers: int, nap: float, cells: int, every: float | None) -> dict[str, Any]:
     """Run a sweep in this process; return its figures."""
-    from gridtune.sweep import run_space  # noqa: PLC0415
     from gridtune.sweep.execution import blocks  # noqa: PLC0415
+    from gridtune.sweep.run import run_space  # noqa: PLC0415
 
     if every is not None:
         blocks._REPORT_SECONDS, blocks._REPORT_SECONDS_PER_WORKER = every, 0.0

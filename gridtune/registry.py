@@ -46,14 +46,12 @@ _LISTED = 24
 @cache
 def _announced(group: str) -> tuple[EntryPoint, ...]:
     """Return what is announced; an editable installation of gridtune may still announce what is gone."""
-    return tuple(
-        point for point in entry_points(group=group) if not is_ours(point.module) or _is_there(point)
-    )
-
-
-def _is_there(point: EntryPoint) -> bool:
-    place = Path(__file__).parents[1].joinpath(*point.module.split("."))
-    return place.with_suffix(".py").is_file() or place.is_dir()
+    points = []
+    for point in entry_points(group=group):
+        place = Path(__file__).parents[1].joinpath(*point.module.split("."))
+        if not is_ours(point.module) or place.with_suffix(".py").is_file() or place.is_dir():
+            points.append(point)
+    return tuple(points)
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str | None:

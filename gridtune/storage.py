@@ -1,4 +1,4 @@
-"""Files that appear whole, and files at URLs: of S3 and its like, Google, Azure, HDFS and more.
+"""Files that appear whole, files at URLs (of S3 and its like, Google, Azure, HDFS and more), and servers.
 
 pyarrow reads and writes them; of URLs that it does not have, fsspec. Keys come from the environment
 (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …) or from the machine's role, never from the URL: it is stored with
@@ -8,6 +8,7 @@ results.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -16,9 +17,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from gridtune.errors import StorageError, without_secrets
+from gridtune.errors import GridtuneError, StorageError, without_secrets
 
-__all__ = ["FileFacts", "Storage", "as_local", "draft_of", "is_url"]
+__all__ = [
+    "FileFacts",
+    "Storage",
+    "as_local",
+    "draft_of",
+    "is_url",
+    "network_reason",
+    "skip_proxy_for_this_machine",
+]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -159,3 +168,54 @@ def _file_system(url: str) -> tuple[Any, str]:
             raise StorageError(f"cannot open {url}: {fault}", hint=hint) from None
         files = fs.PyFileSystem(fs.FSSpecHandler(opened))
     return files, path.rstrip("/")
+
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+#: Characters of an error without a reason from the operating system that a message shows.
+_SHOWN = 200
+
+
+def network_reason(fault: BaseException) -> str:
+    """Return why a server was not reached: what the operating system said, or else the error's first line.
+
+    An error of ours says it already. HTTP clients wrap the reason three or four times, each time with the
+    whole address.
+    """
+    if isinstance(fault, GridtuneError):
+        return without_secrets(fault.message)
+    causes = list(_causes(fault))
+    said = [str(cause.strerror) for cause in causes if isinstance(cause, OSError) and cause.strerror]
+    if not said:
+        return without_secrets(str(fault).strip().partition("\n")[0])[:_SHOWN] or type(fault).__name__
+    proxy = any(type(cause).__name__ == "ProxyError" for cause in causes)
+    reason = said[-1].lower()
+    return f"the proxy (HTTPS_PROXY or HTTP_PROXY) cannot be reached: {reason}" if proxy else reason
+
+
+def _causes(fault: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what it wraps, the innermost last."""
+    seen: set[int] = set()
+    current: BaseException | None = fault
+    while current is not None and id(current) not in seen:
+        yield current
+        seen.add(id(current))
+        wrapped = [*current.args, getattr(current, "reason", None), current.__cause__, current.__context__]
+        current = next(
+            (inner for inner in wrapped if isinstance(inner, BaseException) and id(inner) not in seen), None
+        )
+
+
+def skip_proxy_for_this_machine(address: str) -> None:
+    """Let this process ask a server of this machine itself: a proxy asks the proxy's own machine.
+
+    Parameters
+    ----------
+    address
+        Of the server; one elsewhere changes nothing.
+    """
+    if urlsplit(address).hostname not in _THIS_MACHINE:
+        return
+    for name in ("no_proxy", "NO_PROXY"):
+        there = [host for host in os.environ.get(name, "").split(",") if host]
+        if "*" not in there:
+            os.environ[name] = ",".join(dict.fromkeys([*there, *_THIS_MACHINE]))

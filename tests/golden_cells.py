@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gridtune.sweep import load_space, run_cell, space_cells
+from gridtune.sweep.execution.runner import run_cell
+from gridtune.sweep.run import space_cells
+from gridtune.sweep.space.plan import load_space
 
 SPACES = Path(__file__).resolve().parents[1] / "search_spaces"
 FILE = Path(__file__).with_name("golden_cells.json")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos.outcome import Outcome, compare, total
-from gridtune.sweep import run_space
+from gridtune.sweep.run import run_space
 from tests.sweep.spaces import toy_space
 
 #: Of the toy's space.

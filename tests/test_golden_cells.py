@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gridtune.core.system import RenamedMetric, System, get_system
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.workload.catalogue import CATALOGUE
 from tests.extras import AGENTS
 from tests.golden_cells import FILE, SPACES, space_digest

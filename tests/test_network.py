@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from gridtune.network import network_reason, skip_proxy_for_this_machine
+from gridtune.storage import network_reason, skip_proxy_for_this_machine
 
 #: Nothing listens on the port "discard".
 NOBODY = "http://127.0.0.1:9"

@@ -21,7 +21,7 @@ from benchmarks.chaos.outcome import Outcome, compare, total
 from benchmarks.chaos.sweeps import STANDSTILL, StandstillError, Sweeps
 from benchmarks.measure import print_machine
 from benchmarks.ray_nodes import own_nodes
-from gridtune.sweep import space_cells
+from gridtune.sweep.run import space_cells
 
 #: Longest pause before a fault, seconds.
 _PAUSE = 0.5

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.measure import print_table
 from gridtune.core.cells import CellResult
-from gridtune.sweep import TIMING_COLUMNS, read_journal
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.journal.results import TIMING_COLUMNS
 
 __all__ = ["Outcome", "compare", "total"]
 

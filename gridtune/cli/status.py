@@ -20,7 +20,7 @@ from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import command, read_place
 from gridtune.cli.tables import new_table, print_json
 from gridtune.errors import TrackingError
-from gridtune.network import skip_proxy_for_this_machine
+from gridtune.storage import skip_proxy_for_this_machine
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

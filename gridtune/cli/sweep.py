@@ -163,7 +163,7 @@ def _someone_answers() -> bool:
 def _checked(text: str, out: Path, workload: Workload) -> tuple[int, int]:
     """Return how many cells and configurations the text comes to, checked as before a sweep."""
     from gridtune.errors import GridtuneError, SweepError
-    from gridtune.sweep import space_cells
+    from gridtune.sweep.run import space_cells
     from gridtune.sweep.space.schema import parse_space
 
     space = parse_space(text, path=out)
@@ -314,9 +314,9 @@ def _print_plan(
     as_json
         Print one JSON object.
     """
-    from gridtune.sweep import default_directory, read_journal
-    from gridtune.sweep.journal.journal import JOURNAL_NAME
+    from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
     from gridtune.sweep.remote.results import has_sweep, view_sweep
+    from gridtune.sweep.run import default_directory
 
     space = plan.space
     count = plan.count

@@ -64,10 +64,8 @@ __all__ = [
     "handles_within",
     "kernel",
     "record_at",
-    "record_of",
     "reference",
     "section",
-    "source_stamp",
     "telling_of_compilation",
 ]
 
@@ -77,7 +75,7 @@ _FORMAT = 3
 
 
 @cache
-def source_stamp(module: str) -> str:
+def _source_stamp(module: str) -> str:
     """Return a digest of the sources of a module and of all it imports from its own package and gridtune.
 
     Imports that are indented do not count: they run later or for type checkers, and no kernel needs them.
@@ -249,7 +247,7 @@ def kernel(
     def compile_with_cache(function: Callable[..., Any]) -> Any:
         dispatcher = _Kernel(function, options, apart)
         if _caches(dispatcher) and module_source(function.__module__) is not None:
-            stamp = (_FORMAT, source_stamp(function.__module__))
+            stamp = (_FORMAT, _source_stamp(function.__module__))
             index = dispatcher._cache._cache_file
             index._source_stamp = stamp
             # Compared before the rest of an index is read: an old one may name classes that are gone.
@@ -299,7 +297,7 @@ def callback(signature: Any, function: Callable[..., Any], content: Hashable | N
     all that it takes from elsewhere, such as the bytecode of a user's function; None if that cannot be told,
     and nothing is kept.
     """
-    stamp = source_stamp(function.__module__)
+    stamp = _source_stamp(function.__module__)
     checksum = hashlib.sha256(repr((_FORMAT, stamp, function.__qualname__, content)).encode()).hexdigest()
     compiled = _Callback(function, signature, checksum)
     if content is not None:
@@ -440,7 +438,7 @@ def reference(typing_context: Any, value: Any) -> Any:
 
 @intrinsic
 def dereference(typing_context: Any, pointer: Any) -> Any:
-    """Return the value that a `reference` points to; what is not used of it is not read."""
+    """Return the value that a `reference` points to; its unused parts are not read."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(arguments[0])
@@ -489,7 +487,7 @@ def _checked_section(array, start, length):
 
 
 @intrinsic
-def record_of(typing_context: Any, pointer: Any) -> Any:
+def _record_of(typing_context: Any, pointer: Any) -> Any:
     """Return the record that a pointer points to, such as a bare column of one: a reference, no copy."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -500,14 +498,14 @@ def record_of(typing_context: Any, pointer: Any) -> Any:
 
 @kernel(inline="always")
 def _bare_record(column, place):
-    return record_of(_shifted(address(column), place))
+    return _record_of(_shifted(address(column), place))
 
 
 @kernel(inline="always")
 def _checked_record(column, place):
     if not 0 <= place < column.size:
         raise IndexError("index is out of bounds")
-    return record_of(_shifted(column.data, place))
+    return _record_of(_shifted(column.data, place))
 
 
 #: Return the record at a place of a bare column of records.
@@ -568,7 +566,7 @@ def _dtype_of(array_type: Any) -> np.dtype[Any]:
 
 @intrinsic
 def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first: Any) -> Any:
-    """Return a NamedTuple: of the values, then of bare columns, whose handles stand from `first` on.
+    """Return a NamedTuple: of the values, then of bare columns with the handles from `first` on.
 
     The annotations of the class say what its columns hold: int64 of an `IntArray`.
     """

@@ -1,4 +1,4 @@
-"""The sources of modules and what they import: what a kernel's machine code and a cell's id depend on."""
+"""The sources of modules and their imports, on which a kernel's machine code and a cell's id depend."""
 
 from __future__ import annotations
 

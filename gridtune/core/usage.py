@@ -173,8 +173,8 @@ class NodeStates:
         Shape (k,), in no order: at second `time[i]`, `number[i]` nodes went from the state `before[i]` to
         `after[i]`.
     boot_wait
-        Shape (jobs,), int64 seconds: how long each job held its processors before it started, because nodes
-        were being switched.
+        Shape (jobs,), int64 seconds: for each job the time that it held its processors before it started,
+        because nodes were being switched.
     """
 
     nodes: int

@@ -26,7 +26,7 @@ from gridtune.report.labels import (
 )
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
-from gridtune.sweep.journal.earlier import Renaming
+from gridtune.sweep.journal.results import Renaming
 from gridtune.sweep.space.constraints import Constraint, constraints_of
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import SearchSpace, parse_space
@@ -171,6 +171,11 @@ class SweepFacts:
         )
 
     @property
+    def base_folder(self) -> Path | None:
+        """The folder that relative paths of traces start at."""
+        return None if self.base is None else Path(self.base)
+
+    @property
     def constraints(self) -> list[Constraint]:
         """The bounds that configurations must keep."""
         return constraints_of(self.space.get("subject_to", {}))
@@ -193,7 +198,9 @@ class SweepFacts:
             options = content["strategy"]["race"] or {}
             drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}
             content["strategy"] = drawn or "grid"
-        return parse_space(content, path=None if self.base is None else Path(self.base) / "space.yaml")
+        return parse_space(
+            content, path=None if self.base_folder is None else self.base_folder / "space.yaml"
+        )
 
     @classmethod
     def read(cls, directory: Path) -> Self:

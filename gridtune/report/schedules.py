@@ -114,7 +114,7 @@ class ReportMaterial:
 
     @cached_property
     def _workloads(self) -> Workloads:
-        return _workloads_of(self.summary)
+        return Workloads(self.summary.facts.base_folder)
 
 
 def write_schedules(summary: Summary, results: Sequence[CellResult], directory: Path) -> list[ScheduleFiles]:
@@ -142,7 +142,7 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
     for result in results:
         if result.state == "done":
             done.setdefault(result.configuration_id, {})[result.replicate] = result
-    workloads = _workloads_of(summary)
+    workloads = Workloads(summary.facts.base_folder)
     drawn = []
     for name, rows in ranking.strata.items():
         first = [row for row in rows if row["rank"] == 1][:1]
@@ -184,11 +184,6 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
         entry["tables"] = {key: directory / name for key, name in entry["tables"].items()}
         entry["figure"] = directory / entry["figure"]
     return [ScheduleFiles(**entry) for entry in index]
-
-
-def _workloads_of(summary: Summary) -> Workloads:
-    base = summary.facts.base
-    return Workloads(None if base is None else Path(base))
 
 
 def _write(

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import io
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -46,7 +45,6 @@ from gridtune.statistics.sample_size import fewest_replicates
 __all__ = [
     "MARKS",
     "html_document",
-    "markdown_html",
     "plain_table",
     "print_ranking",
     "ranking_heading",
@@ -315,15 +313,6 @@ def table_csv(table: pa.Table) -> str:
             table = table.set_column(place, table.column_names[place], plain)
     pa_csv.write_csv(table, buffer)
     return buffer.getvalue().decode()
-
-
-def markdown_html(text: str) -> str:
-    """Return Markdown as HTML; cells of tables have classes, because pages refuse inline styles."""
-    from markdown_it import MarkdownIt  # noqa: PLC0415
-
-    rendered = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").render(text)
-    rendered = re.sub(r"<(t[hd])>", r"<\1 class=left>", rendered).replace(' style="text-align:right"', "")
-    return re.sub(r"(</?)h[12]>", r"\1h3>", rendered)
 
 
 def html_document(

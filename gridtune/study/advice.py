@@ -24,7 +24,7 @@ from gridtune.slurm.effective import Effective
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
 from gridtune.workload.files import workload_of
-from gridtune.workload.formats.accounting.jobs import ALLOCATED_TO_REQUESTED
+from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
 
 __all__ = ["Waits", "WhatIf", "waits", "whatif"]

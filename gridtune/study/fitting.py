@@ -260,7 +260,7 @@ def fit(
     folder = Path("results") / f"fit-{space_name(name)}" if out is None else Path(out)
     log = workload_of(log)
     options = {"workers": workers, "executor": executor}
-    machine = _Pool(log) if slurm is None else _Cluster(Path(slurm), log)
+    machine = _LogMachine(log) if slurm is None else _SlurmMachine(Path(slurm), log)
     jobs = machine.jobs
     submit = np.array([request.submit for request in jobs.requests])
     if np.count_nonzero(jobs.recorded >= 0) < _FEWEST:
@@ -366,7 +366,7 @@ class _Machine:
         raise NotImplementedError
 
 
-class _Cluster(_Machine):
+class _SlurmMachine(_Machine):
     name, system = "slurm.conf", SYSTEM
 
     def __init__(self, folder: Path, log: Workload) -> None:
@@ -387,7 +387,7 @@ class _Cluster(_Machine):
         return replayed_waits(cluster, requests, draws, seed)
 
 
-class _Pool(_Machine):
+class _LogMachine(_Machine):
     """The processors of a log without a slurm.conf: as many as were busy at a time, at most."""
 
     name = "pool"

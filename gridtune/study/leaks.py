@@ -109,10 +109,10 @@ def source_faults(path: Path) -> list[str]:
     """
     plugin = read_plugin(path)
     modules = {name.partition(".")[0] for name in plugin.modules}
-    return [fault for source in plugin.modules.values() for fault in _Reader(source, modules).faults()]
+    return [fault for source in plugin.modules.values() for fault in _SourceReader(source, modules).faults()]
 
 
-class _Reader(ast.NodeVisitor):
+class _SourceReader(ast.NodeVisitor):
     """Reads one source for `source_faults`."""
 
     def __init__(self, source: Source, own: set[str]) -> None:

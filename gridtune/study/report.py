@@ -27,8 +27,8 @@ from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.execution.runner import error_text
 from gridtune.sweep.journal.disk import check_writable, is_full
-from gridtune.sweep.journal.earlier import find_other_code
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal, read_proposals
+from gridtune.sweep.journal.results import find_other_code
 from gridtune.sweep.remote.results import Place
 from gridtune.sweep.run import RESULTS_NAME
 

@@ -22,9 +22,15 @@ from gridtune.errors import GridtuneError, MetricError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.execution.runner import error_text, run_cell
-from gridtune.sweep.journal.earlier import Renaming, find_other_code
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal
-from gridtune.sweep.journal.results import read_table, results_of, results_table, write_table
+from gridtune.sweep.journal.results import (
+    Renaming,
+    find_other_code,
+    read_table,
+    results_of,
+    results_table,
+    write_table,
+)
 from gridtune.sweep.remote.results import Place, SweepView, view_sweep
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
@@ -67,11 +73,6 @@ class StoredSweep:
         """The results of the table's cells that the journal has, as the table describes them."""
         return results_of(self.table, self.journal)
 
-    @property
-    def base(self) -> Path | None:
-        """The folder that relative trace paths are relative to."""
-        return None if self.facts.base is None else Path(self.facts.base)
-
     def cells_of(self, configuration_id: str) -> list[Cell]:
         """Return the cells of one of the table's configurations, planned again from the search space.
 
@@ -86,7 +87,7 @@ class StoredSweep:
         if self.system is None or not rows.num_rows:
             raise SweepError("the configuration cannot be planned again", path=self.directory)
         space = self.facts.parsed_space()
-        planner = PlannedSpace(space, self.system, Workloads(self.base))
+        planner = PlannedSpace(space, self.system, Workloads(self.facts.base_folder))
         row = rows.slice(0, 1).to_pylist()[0]
         names = (name for name in space.dimensions if row.get(PARAMETER_PREFIX + name) is not None)
         cells = planner.cells([{name: row[PARAMETER_PREFIX + name] for name in names}])
@@ -305,8 +306,7 @@ def rerun_cells(facts: SweepFacts, results: Sequence[CellResult], *, tables: boo
         If the system, a plug-in or a trace is not there. A cell that fails is yielded with its error.
     """
     _loaded_system(facts)
-    base = None if facts.base is None else Path(facts.base)
-    workloads = Workloads(base)
+    workloads = Workloads(facts.base_folder)
     for result in results:
         for reference in result.traces:
             workloads.load(reference)

@@ -20,7 +20,7 @@ from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.summary import Best, Summary
 from gridtune.sweep.execution.observing import SweepResult
-from gridtune.sweep.journal.earlier import OtherCode
+from gridtune.sweep.journal.results import OtherCode
 from gridtune.sweep.run import RESULTS_NAME
 
 if TYPE_CHECKING:

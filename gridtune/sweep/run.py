@@ -14,16 +14,15 @@ from typing import Any
 from gridtune.arguments import require_number
 from gridtune.core.cells import Cell, CellResult
 from gridtune.core.remarks import READ_FILES
-from gridtune.core.user_code.opened_files import content_of
+from gridtune.core.user_code.plugins import content_of
 from gridtune.errors import GridtuneWarning, SpaceError, SweepError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment
 from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, check_executor
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.journal.disk import check_writable, when_there_is_room
-from gridtune.sweep.journal.earlier import Renaming, find_other_code
 from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal
-from gridtune.sweep.journal.results import results_table, write_table
+from gridtune.sweep.journal.results import Renaming, find_other_code, results_table, write_table
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.shards import Shard, ShardFacts
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space

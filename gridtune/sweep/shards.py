@@ -148,30 +148,25 @@ def missing_shards(views: Iterable[SweepView]) -> list[str]:
     SweepError
         If they are shards of different divisions, or of different sweeps.
     """
-    first: tuple[Place, ShardFacts] | None = None
-    numbers: set[int] = set()
-    for view in views:
-        facts = ShardFacts.read(view.folder)
-        if facts is None:
-            continue
+    found = [(view.place, facts) for view in views if (facts := ShardFacts.read(view.folder)) is not None]
+    if not found:
+        return []
+    there, first = found[0]
+    count, numbers = Shard.parse(first.shard).count, set[int]()
+    for place, facts in found:
         shard = Shard.parse(facts.shard)
-        first = first or (view.place, facts)
-        count = Shard.parse(first[1].shard).count
         if shard.count != count:
-            message = f"is shard {shard}, but {first[0]} is one of {count}: they divide a sweep differently"
-            raise SweepError(message, path=view.place, hint="leave one division out")
-        if facts.digest != first[1].digest:
+            message = f"is shard {shard}, but {there} is one of {count}: they divide a sweep differently"
+            raise SweepError(message, path=place, hint="leave one division out")
+        if facts.digest != first.digest:
             raise SweepError(
-                f"is a shard of another sweep than {first[0]}: their cells differ "
-                f"({facts.cells:,} and {first[1].cells:,} in all)",
-                path=view.place,
+                f"is a shard of another sweep than {there}: their cells differ "
+                f"({facts.cells:,} and {first.cells:,} in all)",
+                path=place,
                 hint="did the space, a log, the code or gridtune's version change between them? "
                 "Run the older shards again",
             )
         numbers.add(shard.number)
-    if first is None:
-        return []
-    count = Shard.parse(first[1].shard).count
     return [f"{number}/{count}" for number in range(1, count + 1) if number not in numbers]
 
 

@@ -1,4 +1,4 @@
-"""Conformance suites: what systems, environments, formats, metrics, orders and predictors must do.
+"""Conformance suites of systems, environments, formats, metrics, orders and predictors.
 
 Each suite is a class of pytest tests, one rule a test. A package that adds something to gridtune derives from
 the suite of its kind in its own tests:
@@ -28,7 +28,7 @@ _PUBLIC = {
     "EnvironmentConformance": "gridtune.testing.environments",
     "FormatConformance": "gridtune.testing.registries",
     "MetricConformance": "gridtune.testing.registries",
-    "PredictorConformance": "gridtune.testing.predictors",
+    "PredictorConformance": "gridtune.testing.registries",
     "QueueOrderConformance": "gridtune.testing.registries",
     "SystemConformance": "gridtune.testing.systems",
 }

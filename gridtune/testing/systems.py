@@ -1,4 +1,4 @@
-"""`SystemConformance`: what every system must do."""
+"""`SystemConformance`: the rules of every system."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridtune.errors import PolicyError, TrackingError, without_secrets
-from gridtune.network import network_reason
+from gridtune.storage import network_reason
 from gridtune.tracking.runs import KEY_TAG
 from gridtune.tracking.store import connect, database_path, is_store, tracking_uri
 

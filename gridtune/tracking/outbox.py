@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from gridtune.errors import TrackingError
-from gridtune.network import network_reason
+from gridtune.storage import network_reason
 from gridtune.tracking.runs import RunTree
 from gridtune.tracking.store import database_path
 

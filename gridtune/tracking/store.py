@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridtune.errors import TrackingError, without_secrets
-from gridtune.network import skip_proxy_for_this_machine
-from gridtune.storage import draft_of
+from gridtune.storage import draft_of, skip_proxy_for_this_machine
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

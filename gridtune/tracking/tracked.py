@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.errors import without_secrets
-from gridtune.network import network_reason
 from gridtune.report.labels import value_text
+from gridtune.storage import network_reason
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.outbox import Outbox, StoreProcess
 from gridtune.tracking.runs import RootRun, RunTree, clean_name

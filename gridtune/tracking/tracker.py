@@ -135,7 +135,7 @@ class MlflowTracker:
     def begin(self, facts: SweepFacts, directory: Path) -> None:
         """Open the run of a sweep."""
         self._facts, self._directory = facts, directory
-        self._logs = Workloads(None if facts.base is None else Path(facts.base))
+        self._logs = Workloads(facts.base_folder)
         baseline = ", ".join(f"{name}={value_text(value)}" for name, value in facts.baseline.items())
         root = RootRun(
             facts.name,

@@ -84,7 +84,7 @@ def trainable(
     choices
         Values of `param_space` that workers need something for: logs, `{"trace": ["kth-sp2", "sdsc-sp2"]}`,
         which are read here, once, and travel to the workers; and policies that are registered in this
-        session. What `fixed` names is known.
+        session. Those that `fixed` names are known.
     plugins
         Python files that register policies or systems.
 

@@ -40,7 +40,7 @@ from gridtune.training.system import (
     require_device,
 )
 
-__all__ = ["Trained", "TrainingFolder", "train", "training_of"]
+__all__ = ["Trained", "train", "training_of"]
 
 #: The folder of Tune's own files.
 _TUNE = "tune"
@@ -196,7 +196,7 @@ def train(
     if address is None:
         require_device(checked.device)
     folders = {
-        seed: TrainingFolder(
+        seed: _TrainingFolder(
             root if len(seeds) == 1 else root / f"seed-{seed}",
             tune=root / _TUNE / f"seed-{seed}",
             policy_file=training.policy_file,
@@ -263,7 +263,7 @@ def train(
 def _fit(
     task: _TrainingTask,
     config: Any,
-    folders: Mapping[int, TrainingFolder],
+    folders: Mapping[int, _TrainingFolder],
     root: Path,
     *,
     every: int,
@@ -306,7 +306,7 @@ def _fit(
 _CHECKPOINT, _CURVE = "checkpoint", "learning_curve.jsonl"
 
 
-class TrainingFolder:
+class _TrainingFolder:
     """The folder of one training.
 
     Parameters
@@ -503,9 +503,9 @@ class _TrainingTrial(tune.Trainable):
 
 
 class _FollowTrials(tune.Callback):
-    """Passes on to the folders, by seed, what trials report and save."""
+    """Passes the reports and checkpoints of trials to the folders, by seed."""
 
-    def __init__(self, folders: Mapping[int, TrainingFolder], watcher: _Watcher | None) -> None:
+    def __init__(self, folders: Mapping[int, _TrainingFolder], watcher: _Watcher | None) -> None:
         self._folders, self._watcher = folders, watcher
 
     def __reduce__(self) -> tuple[type[tune.Callback], tuple[()]]:

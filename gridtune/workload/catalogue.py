@@ -26,8 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gridtune.errors import TraceError
-from gridtune.network import network_reason
-from gridtune.storage import Storage, as_local, draft_of, is_url
+from gridtune.storage import Storage, as_local, draft_of, is_url, network_reason
 
 __all__ = [
     "CATALOGUE",

@@ -178,7 +178,8 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
     clock, hour, weekday = local_clock(workload)
     dated = start_instant(workload) is not None
     accuracy = _estimate_accuracy(workload)
-    user = workload.user[workload.user != UNKNOWN]
+    _, jobs_of_users = np.unique(workload.user[workload.user != UNKNOWN], return_counts=True)
+    busiest = float(jobs_of_users.max() / jobs_of_users.sum()) if len(jobs_of_users) else math.nan
     return WorkloadStatistics(
         name=workload.name,
         checksum=workload.checksum,
@@ -204,7 +205,7 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         serial_share=_share(sized == 1),
         power_of_two_share=_share((sized > 1) & (sized & (sized - 1) == 0)),
         at_limit_share=_share(accuracy >= 1.0),
-        busiest_user_share=_busiest(user),
+        busiest_user_share=busiest,
         zero_run_time=int((run == 0).sum()),
         wider_than_machine=0 if machine is None else int((size > machine).sum()),
         unsorted=int((np.diff(submit) < 0).sum()),
@@ -301,10 +302,6 @@ def _recorded_utilisation(workload: Workload, machine: int | None) -> float:
 def _estimate_accuracy(workload: Workload) -> FloatArray:
     estimated = (workload.requested_time > 0) & (workload.run_time >= 0)
     return np.asarray(workload.run_time[estimated] / workload.requested_time[estimated])
-
-
-def _busiest(users: IntArray) -> float:
-    return float(np.unique(users, return_counts=True)[1].max() / len(users)) if len(users) else math.nan
 
 
 def _size_known(workload: Workload) -> BoolArray:

@@ -158,8 +158,8 @@ def read_dumps(
     WorkloadError
         Naming file and line; or if the files are of several formats, or of one that is no resource manager's.
     """
-    from gridtune.workload.formats.accounting.jobs import log_of_records  # noqa: PLC0415 - most logs are none
-    from gridtune.workload.formats.accounting.records import Records  # noqa: PLC0415
+    from gridtune.workload.formats.accounting import log_of_records  # noqa: PLC0415 - most logs are none
+    from gridtune.workload.formats.records import Records  # noqa: PLC0415
 
     if len(paths) == 1:
         return read_workload(paths[0], format=format, max_bytes=max_bytes, **options)

@@ -14,7 +14,7 @@ from gridtune.batch.power import PowerPolicy
 from gridtune.batch.replay import follow_ups
 from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from tests.batch.logs import logs
 
 

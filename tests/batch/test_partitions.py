@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import gridtune as gt
 from gridtune.batch.partitions import partition_sizes, read_sizes
 from gridtune.errors import SimulationError, SweepError
-from gridtune.sweep import run_cell, space_cells
+from gridtune.sweep.execution.runner import run_cell
+from gridtune.sweep.run import space_cells
 from tests.batch.logs import logs, reference_starts
 
 SIZES = {"1": 8, "2": 12}

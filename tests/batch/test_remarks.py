@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import gridtune as gt
+from gridtune.core.cells import CellResult
 from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.core.usage import step_function
 from gridtune.errors import SimulationError
-from gridtune.sweep import CellResult, results_table, run_cell, space_cells
+from gridtune.sweep.execution.runner import run_cell
+from gridtune.sweep.journal.results import results_table
+from gridtune.sweep.run import space_cells
 
 
 def overrunning(jobs: int = 200, share: float = 0.3, **columns: object) -> gt.Workload:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.report.facts import SweepFacts
-from gridtune.sweep import Journal, SweepPlan, plan_space
+from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.execution.runner import run_one
+from gridtune.sweep.journal.journal import Journal
 from gridtune.sweep.journal.results import results_table, write_table
+from gridtune.sweep.space.plan import plan_space
 
 
 def finished_sweep(folder: Path, space: Mapping[str, Any] | Path) -> Path:

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.cli.main import main
-from gridtune.sweep import load_space, read_journal, space_cells
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import space_cells
+from gridtune.sweep.space.plan import load_space
 from tests.cli.folders import finished_sweep
 
 

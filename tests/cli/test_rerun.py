@@ -16,7 +16,7 @@ import pytest
 from gridtune.cli.main import main
 from gridtune.core.cells import CellResult, finite_json
 from gridtune.study import report_study
-from gridtune.sweep import Journal, read_journal
+from gridtune.sweep.journal.journal import Journal, read_journal
 from gridtune.tracking.store import connect
 from tests.cli.folders import finished_sweep, quickstart
 from tests.sweep.spaces import toy_space

@@ -18,15 +18,9 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
-from gridtune.sweep import (
-    Journal,
-    SweepObserver,
-    SweepPlan,
-    SweepResult,
-    read_journal,
-)
-from gridtune.sweep.execution.observing import TimeLeft
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, TimeLeft
 from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, StatusFile
+from gridtune.sweep.journal.journal import Journal, read_journal
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.schema import parse_space
 from tests.sweep.spaces import toy_space

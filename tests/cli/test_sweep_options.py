@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
-from gridtune.sweep import Journal, PlannedSpace, load_space, read_journal, run_space, space_cells
+from gridtune.sweep.journal.journal import Journal, read_journal
+from gridtune.sweep.run import run_space, space_cells
+from gridtune.sweep.space.plan import PlannedSpace, load_space
 from tests.cli.folders import finished_sweep
 from tests.sweep.spaces import toy_space
 

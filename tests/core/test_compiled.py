@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.core.compiled import source_stamp
+from gridtune.core.compiled import _source_stamp
 from gridtune.core.sources import import_closure, module_source
 from gridtune.systems.dispatch.simulator import replay
 
@@ -32,8 +32,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def stamp(module: str) -> str:
     module_source.cache_clear()
-    source_stamp.cache_clear()
-    return source_stamp(module)
+    _source_stamp.cache_clear()
+    return _source_stamp(module)
 
 
 def test_a_stamp_tells_an_edit_of_a_module_and_of_what_it_imports(package: Path) -> None:
@@ -214,7 +214,7 @@ def test_machine_code_of_two_processes_does_not_share_names(package: Path, numbe
 
 def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
     index = replay.next_decision._cache._cache_file._source_stamp
-    assert index[-1] == source_stamp(replay.__name__)
+    assert index[-1] == _source_stamp(replay.__name__)
     modules = import_closure([replay.__name__], module_source, late=False)
     assert {"gridtune.core.compiled", "gridtune.systems.dispatch.simulator.site"} <= modules.keys()
     assert not [name for name in modules if ".systems." in name and ".systems.dispatch" not in name]

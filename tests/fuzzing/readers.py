@@ -24,7 +24,7 @@ from gridtune.cli.main import main
 from gridtune.cli.parameters import read_settings
 from gridtune.errors import GridtuneError
 from gridtune.study.status import sweep_status
-from gridtune.sweep.journal.journal import read_journal, read_proposals, record_line
+from gridtune.sweep.journal.journal import _record_line, read_journal, read_proposals
 from gridtune.sweep.run import space_cells
 from gridtune.systems.responsive.learners.training import load_policy
 from gridtune.systems.shutdown.simulator.platform import read_platform
@@ -290,7 +290,7 @@ def _vary_journal(rng: random.Random, records: list[Any]) -> bytes:
     lines = []
     for record in mutated_values(rng, records):
         try:
-            lines.append(record_line(record))
+            lines.append(_record_line(record))
         except (ValueError, TypeError, AttributeError):
             lines.append(json.dumps(record).encode() + b"\n")
     return b"".join(lines)

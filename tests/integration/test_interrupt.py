@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gridtune.sweep import read_journal
+from gridtune.sweep.journal.journal import read_journal
 from tests.integration.processes import wait_for
 from tests.integration.test_kill import command
 from tests.sweep.spaces import toy_space

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from gridtune.sweep import read_journal, space_cells
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import space_cells
 from tests.integration.processes import alive, descendants, end, is_agent, started, wait_for
 from tests.sweep.spaces import runs_in, toy_space
 

@@ -14,7 +14,9 @@ import yaml
 
 from benchmarks.ray_nodes import Nodes, own_nodes
 from gridtune.study.status import sweep_status
-from gridtune.sweep import TIMING_COLUMNS, read_journal, run_space
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.journal.results import TIMING_COLUMNS
+from gridtune.sweep.run import run_space
 from tests.integration.processes import wait_for
 from tests.sweep.spaces import runs_in, toy_space
 

@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 from benchmarks.ray_nodes import Nodes, own_nodes
-from gridtune.sweep import read_journal, run_space
 from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import run_space
 from tests.integration.processes import wait_for
 from tests.sweep.spaces import content, runs_in, toy_space
 

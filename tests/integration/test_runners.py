@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from benchmarks.ray_nodes import Nodes, own_nodes
-from gridtune.sweep import read_journal
+from gridtune.sweep.journal.journal import read_journal
 from tests.training.test_cells import TRAINING
 
 pytest.importorskip("torch")

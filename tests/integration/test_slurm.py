@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from gridtune.sweep import read_journal, run_space
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import run_space
 from tests.integration.processes import wait_for
 from tests.integration.slurm import Slurm, own_slurm, why_not
 from tests.sweep.spaces import content, runs_in, toy_space

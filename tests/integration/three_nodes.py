@@ -62,8 +62,9 @@ def main() -> None:
     folder, space = Path(sys.argv[1]), Path(sys.argv[2])
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
-    from gridtune.sweep import load_space, run_space  # noqa: PLC0415
+    from gridtune.sweep.run import run_space  # noqa: PLC0415
     from gridtune.sweep.space.overriding import override  # noqa: PLC0415
+    from gridtune.sweep.space.plan import load_space  # noqa: PLC0415
 
     head, *others = (node_options(folder, number) for number in range(NODES))
     head["include_dashboard"] = False

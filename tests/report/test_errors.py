@@ -11,9 +11,9 @@ import yaml
 from gridtune.cli.main import EXIT_FAILED_CELLS, main
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep import space_cells
 from gridtune.sweep.execution.runner import error_text
 from gridtune.sweep.journal.journal import Journal
+from gridtune.sweep.run import space_cells
 
 PLUGIN = """\
 from gridtune.core.system import Measure

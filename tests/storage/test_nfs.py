@@ -18,7 +18,7 @@ import pytest
 import gridtune as gt
 from gridtune.errors import SweepError
 from gridtune.study.status import sweep_status
-from gridtune.sweep import Journal, read_journal
+from gridtune.sweep.journal.journal import Journal, read_journal
 from tests.sweep.spaces import content, toy_space
 from tests.tracking.synthetic import cell_results
 

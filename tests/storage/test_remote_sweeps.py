@@ -19,12 +19,10 @@ import gridtune as gt
 from gridtune.cli.main import main
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep import read_journal
 from gridtune.sweep.execution.status import machine_id
-from gridtune.sweep.journal.journal import record_line, result_line
-from gridtune.sweep.remote import lock as storage_lock
-from gridtune.sweep.remote.lock import StorageLock
-from gridtune.sweep.remote.results import RemoteResults
+from gridtune.sweep.journal.journal import _record_line, _result_line, read_journal
+from gridtune.sweep.remote import results as storage_lock
+from gridtune.sweep.remote.results import RemoteResults, _StorageLock
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
 from tests.sweep.spaces import content
@@ -34,7 +32,7 @@ pytestmark = pytest.mark.integration
 
 SPACE = quickstart(dimensions={"order": ["fcfs", "sjf", "saf"]}, replicates={"windows": 2})
 CELLS = 6
-HEADER = record_line({"journal": "gridtune", "schema": 2})
+HEADER = _record_line({"journal": "gridtune", "schema": 2})
 
 
 def _say(message: str) -> None:
@@ -110,7 +108,7 @@ def test_lines_that_were_not_stored_yet_are_stored_at_the_next_start(bucket: str
     results = [
         replace(result, cell_id=f"{number:032x}", identity="") for number, result in enumerate(cell_results())
     ]
-    one, two, three = map(result_line, results[:3])
+    one, two, three = map(_result_line, results[:3])
     with RemoteResults(bucket, _say) as remote:
         journal = remote.folder / "journal.jsonl"
         remote.append(HEADER + one)
@@ -125,8 +123,8 @@ def test_lines_that_were_not_stored_yet_are_stored_at_the_next_start(bucket: str
     _forget_here()
     with RemoteResults(bucket, _say) as remote:
         remote.append(three)
-    failed = result_line(replace(results[2], state="failed", metrics={}, error="no memory"))
-    again = result_line(replace(results[2], seconds=9.0))
+    failed = _result_line(replace(results[2], state="failed", metrics={}, error="no memory"))
+    again = _result_line(replace(results[2], seconds=9.0))
     journal.write_bytes(HEADER + one + failed + two + again)
     with RemoteResults(bucket, _say):
         # The third cell, which both have run, is there once, with the result that was stored.
@@ -166,7 +164,7 @@ def test_a_driver_of_another_host_that_gives_signs_is_refused(
 
     monkeypatch.setattr(storage_lock.time, "sleep", other_beats)
     with pytest.raises(SweepError, match="process 1 on elsewhere is writing"):
-        StorageLock(storage, said.append)
+        _StorageLock(storage, said.append)
     assert "waiting for process 1 on elsewhere to give a sign" in said[0]
     assert list(storage.files("drivers")) == ["other.json"]
 
@@ -176,7 +174,7 @@ def test_a_driver_of_another_host_that_was_silent_for_long_is_followed(
 ) -> None:
     storage.write("drivers/other.json", b'{"process": 1, "host": "elsewhere"}')
     monkeypatch.setattr(storage_lock, "_SILENCE_SECONDS", -1.0)
-    lock = StorageLock(storage, _say)
+    lock = _StorageLock(storage, _say)
     assert len(storage.files("drivers")) == 1
     lock.close()
     assert storage.files("drivers") == {}
@@ -215,11 +213,11 @@ def test_a_driver_on_another_machine_of_this_ones_name_is_not_taken_for_dead(
     sign = {"process": 2**22 + 1, "host": socket.gethostname(), "clock": 1, "machine": "another"}
     storage.write("drivers/other.json", json.dumps(sign).encode())
     with pytest.raises(KeyboardInterrupt):
-        StorageLock(storage, _interrupt)
+        _StorageLock(storage, _interrupt)
     assert list(storage.files("drivers")) == ["other.json"]
     # A process that has ended on this very machine is.
     storage.write("drivers/other.json", json.dumps({**sign, "machine": machine_id()}).encode())
-    StorageLock(storage, _say).close()
+    _StorageLock(storage, _say).close()
     assert storage.files("drivers") == {}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.errors import StorageError, TraceError
 from gridtune.storage import Storage, as_local, is_url
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import WorkloadReference

@@ -159,7 +159,7 @@ def test_a_sweep_that_was_not_tracked_is_tracked_when_that_is_asked_for(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gridtune.study.finished import finished_answer  # noqa: PLC0415
-    from gridtune.sweep import plan_space  # noqa: PLC0415
+    from gridtune.sweep.space.plan import plan_space  # noqa: PLC0415
 
     run()
     space = plan_space(tmp_path / "space.yaml")

@@ -16,7 +16,7 @@ from gridtune.core.system import Outcome, get_system
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.study.report import write_study
-from gridtune.sweep import Journal
+from gridtune.sweep.journal.journal import Journal
 from tests.cli.folders import finished_sweep, quickstart
 
 

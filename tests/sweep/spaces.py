@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gridtune.sweep import TIMING_COLUMNS
+from gridtune.sweep.journal.results import TIMING_COLUMNS
 
 TOY = Path(__file__).with_name("toy.py")
 

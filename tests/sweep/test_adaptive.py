@@ -14,13 +14,15 @@ import numpy as np
 import optuna
 import pytest
 
+from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneWarning, SpaceError
-from gridtune.sweep import CellResult, SweepPlan, SweepResult, plan_space, run_space
 from gridtune.sweep.execution.blocks import Block
+from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.run import run_space
 from gridtune.sweep.search import proposals
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.search.proposals import _new_study
-from gridtune.sweep.space.plan import PlannedSpace
+from gridtune.sweep.space.plan import PlannedSpace, plan_space
 from gridtune.sweep.space.strategies import Adaptive, SamplerName
 from tests.sweep.spaces import content, toy_space
 

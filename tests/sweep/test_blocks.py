@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from gridtune.sweep import Cell, CellResult, space_cells
+from gridtune.core.cells import Cell, CellResult
 from gridtune.sweep.execution.blocks import Block, BlockQueue
+from gridtune.sweep.run import space_cells
 from tests.sweep.spaces import toy_space
 
 

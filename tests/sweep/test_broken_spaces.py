@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import GridtuneError
-from gridtune.sweep import space_cells
+from gridtune.sweep.run import space_cells
 
 FOLDER = Path(__file__).parent / "broken_spaces"
 #: Name of a space to what is said of it. "…" is any text: what depends on the machine.

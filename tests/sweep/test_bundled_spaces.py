@@ -10,7 +10,9 @@ import pytest
 
 from gridtune.core.cells import canonical_json
 from gridtune.core.system import get_system
-from gridtune.sweep import load_space, run_cell, space_cells
+from gridtune.sweep.execution.runner import run_cell
+from gridtune.sweep.run import space_cells
+from gridtune.sweep.space.plan import load_space
 from gridtune.workload.catalogue import CATALOGUE
 
 SPACES = sorted((Path(__file__).resolve().parents[2] / "search_spaces").glob("*.yaml"))

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridtune.core.cells import canonical_json, content_id, finite_json, replicate_streams
+from gridtune.core.cells import CellResult, canonical_json, content_id, finite_json, replicate_streams
 from gridtune.errors import SpaceError, SweepError
-from gridtune.sweep import CellResult, run_cell, space_cells
+from gridtune.sweep.execution.runner import run_cell
+from gridtune.sweep.run import space_cells
 from gridtune.sweep.space.schema import Replicates
 from tests.sweep.spaces import toy_space
 
@@ -39,7 +40,7 @@ def test_every_cell_has_an_id_of_its_own_and_keeps_it() -> None:
 
 
 def test_ids_are_the_same_in_another_process() -> None:
-    code = f"from gridtune.sweep import space_cells\nprint(*[c.cell_id for c in space_cells({BATCH!r})])"
+    code = f"from gridtune.sweep.run import space_cells\nprint(*[c.cell_id for c in space_cells({BATCH!r})])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.split() == ids()
 
@@ -91,7 +92,9 @@ def test_a_users_policy_is_known_by_its_source(tmp_path: Path) -> None:
             "objective": "wait_mean",
             "plugins": [str(plugin)],
         }
-        code = f"from gridtune.sweep import space_cells\nprint(*[c.cell_id for c in space_cells({space!r})])"
+        code = (
+            f"from gridtune.sweep.run import space_cells\nprint(*[c.cell_id for c in space_cells({space!r})])"
+        )
         output = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout

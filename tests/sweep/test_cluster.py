@@ -11,10 +11,9 @@ import pytest
 
 from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
-from gridtune.sweep import plan_space
 from gridtune.sweep.execution import cluster, runner
-from gridtune.sweep.execution.cluster import free_ports, ray_session
-from gridtune.sweep.execution.crew import Crew
+from gridtune.sweep.execution.cluster import Crew, free_ports, ray_session
+from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import toy_space
 
 
@@ -178,7 +177,7 @@ def test_a_worker_that_fits_nowhere_is_refused(
 
 
 def test_a_crew_follows_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridtune.sweep.execution.crew._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("gridtune.sweep.execution.cluster._LOOK_SECONDS", 0.0)
     sizes = iter([2, 2, 6, 0, 3])
     crew = Crew(5, CellResources(), lambda: [{"CPU": next(sizes)}])
     assert (crew.workers, crew.room) == (2, 2)

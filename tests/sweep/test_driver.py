@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
-from gridtune.sweep import Cell, CellResult, space_cells
 from gridtune.sweep.execution.blocks import Block, BlockQueue, SweepDriver
-from gridtune.sweep.execution.crew import Crew
+from gridtune.sweep.execution.cluster import Crew
+from gridtune.sweep.run import space_cells
 from tests.sweep.spaces import toy_space
 
 

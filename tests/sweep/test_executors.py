@@ -17,10 +17,13 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep import SweepPlan, SweepResult, plan_space, read_journal, run_space
 from gridtune.sweep.execution import executors
 from gridtune.sweep.execution.blocks import BlockQueue
-from gridtune.sweep.execution.executors import SweepExecutor, _run_inline, check_executor, single_threaded
+from gridtune.sweep.execution.executors import SweepExecutor, check_executor, single_threaded
+from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import run_space
+from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import content, runs_in, toy_space
 
 #: Parts of a result that may differ between two runs of the same cell.
@@ -238,17 +241,16 @@ def test_the_plan_of_a_strategy_that_stops_configurations_has_the_most_cells(tmp
     assert 7 < len(result.results) < 28
 
 
-def test_a_queue_that_deals_out_nothing_is_an_error_and_not_an_endless_loop() -> None:
+def test_a_queue_that_deals_out_nothing_is_an_error_and_not_an_endless_loop(tmp_path: Path) -> None:
     class Stuck(BlockQueue):
         @property
         def left(self) -> int:
             return 1
 
-    def never(cell: object) -> CellResult:
-        raise AssertionError
-
+    plan = plan_space(toy_space())
+    runner = SweepExecutor(plan, "inline", None, workers=1, folder=tmp_path, stage=lambda what, busy: None)
     with pytest.raises(SweepError, match="1 cells are left"):
-        _run_inline(Stuck([], workers=1), never, sink=lambda results: None, busy=lambda number: None)
+        runner.run(Stuck([], workers=1), [], None, sink=lambda results: None)
 
 
 def test_numerical_libraries_have_one_thread_as_in_a_worker() -> None:

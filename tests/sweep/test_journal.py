@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridtune.core.cells import canonical_json, content_id, id_of_identity
+from gridtune.core.cells import CellResult, canonical_json, content_id, id_of_identity
 from gridtune.errors import SweepError
-from gridtune.sweep import CellResult, Journal, read_journal, space_cells
-from gridtune.sweep.journal.journal import record_line, repair_journal, result_line
+from gridtune.sweep.journal.journal import Journal, _record_line, _result_line, read_journal, repair_journal
+from gridtune.sweep.run import space_cells
 from tests.sweep.spaces import toy_space
 
 
@@ -92,7 +92,7 @@ def test_a_line_of_something_else_is_named(tmp_path: Path, results: list[CellRes
     with pytest.raises(SweepError, match="not JSON") as caught:
         read_journal(path)
     assert caught.value.line == 2
-    path.write_bytes(lines[0].encode() + record_line({"state": "done"}))
+    path.write_bytes(lines[0].encode() + _record_line({"state": "done"}))
     with pytest.raises(SweepError, match="no cell's result"):
         read_journal(path)
 
@@ -148,7 +148,7 @@ def test_a_line_says_what_its_id_is_a_hash_of(tmp_path: Path, results: list[Cell
     # A line that was altered with care, its checksum too.
     record = {**json.loads(path.read_text().splitlines()[2]), "identity": {**identity, "version": "2"}}
     del record["check"]
-    path.write_bytes(path.read_bytes() + record_line(record))
+    path.write_bytes(path.read_bytes() + _record_line(record))
     with pytest.raises(SweepError, match="not that of its identity"):
         read_journal(path)
 
@@ -211,7 +211,7 @@ def test_other_journals_are_left_alone(tmp_path: Path, header: dict[str, object]
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom gridtune.sweep import Journal\n"
+        "import sys, time\nfrom pathlib import Path\nfrom gridtune.sweep.journal.journal import Journal\n"
         f"journal = Journal(Path({str(path)!r}))\nprint('mine', flush=True)\ntime.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as holder:
@@ -316,7 +316,7 @@ def test_a_journal_says_once_that_it_goes_on_with_other_software(
 
 def test_a_journal_without_versions_goes_on(tmp_path: Path, results: list[CellResult]) -> None:
     path = tmp_path / "journal.jsonl"
-    path.write_bytes(record_line({"journal": "gridtune", "schema": 2}) + result_line(results[0]))
+    path.write_bytes(_record_line({"journal": "gridtune", "schema": 2}) + _result_line(results[0]))
     with Journal(path) as journal:
         assert journal.mixes is None
         journal.append(results[1:2])

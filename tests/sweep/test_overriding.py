@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gridtune.errors import SpaceError
-from gridtune.sweep import load_space, space_cells
+from gridtune.sweep.run import space_cells
 from gridtune.sweep.space.overriding import override as planned_override
+from gridtune.sweep.space.plan import load_space
 from gridtune.sweep.space.schema import SearchSpace
 from tests.sweep.spaces import TOY
 

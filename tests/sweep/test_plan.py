@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gridtune.errors import SpaceError
-from gridtune.sweep import read_journal, run_space, space_cells
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import run_space, space_cells
 from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import toy_space
 

@@ -13,8 +13,8 @@ import pytest
 
 from gridtune.core.system import get_system
 from gridtune.errors import MissingExtraError, SpaceError, SweepError, require_module
-from gridtune.sweep import run_space, space_cells
 from gridtune.sweep.journal.disk import check_writable
+from gridtune.sweep.run import run_space, space_cells
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -11,16 +11,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gridtune.sweep import (
-    CellResult,
-    Progress,
-    SweepPlan,
-    SweepResult,
-    plan_space,
-    results_table,
-    space_cells,
-)
-from gridtune.sweep.execution.observing import BestSoFar, TimeLeft
+from gridtune.core.cells import CellResult
+from gridtune.sweep.execution.observing import BestSoFar, Progress, SweepPlan, SweepResult, TimeLeft
+from gridtune.sweep.journal.results import results_table
+from gridtune.sweep.run import space_cells
+from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import toy_space
 
 

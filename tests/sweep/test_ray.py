@@ -13,9 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 
+from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep import CellResult, SweepPlan, SweepResult, read_journal, run_space
 from gridtune.sweep.execution.cluster import ray_session
+from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import run_space
 from gridtune.sweep.space.plan import PlannedSpace
 from tests.sweep.spaces import content, runs_in, toy_space
 

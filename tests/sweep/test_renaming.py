@@ -16,11 +16,10 @@ from gridtune.core.cells import CellResult
 from gridtune.core.system import RenamedMetric, get_system
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.report.facts import FACTS_FILE
-from gridtune.sweep import run_space, space_cells
 from gridtune.sweep.execution.runner import run_cell
-from gridtune.sweep.journal.earlier import Renaming
 from gridtune.sweep.journal.journal import Journal, read_journal
-from gridtune.sweep.journal.results import read_table, results_table, write_table
+from gridtune.sweep.journal.results import Renaming, read_table, results_table, write_table
+from gridtune.sweep.run import run_space, space_cells
 from tests.sweep.spaces import TOY, toy_space
 
 MESSAGE = (

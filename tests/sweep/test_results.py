@@ -9,8 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gridtune.sweep import TIMING_COLUMNS, CellResult, plan_space, results_table, space_cells
-from gridtune.sweep.journal.results import results_of, write_table
+from gridtune.core.cells import CellResult
+from gridtune.sweep.journal.results import TIMING_COLUMNS, results_of, results_table, write_table
+from gridtune.sweep.run import space_cells
+from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import toy_space
 
 WINDOWS = {"windows": 2}

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gridtune.sweep import read_journal, run_space
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import run_space
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration
@@ -72,7 +73,7 @@ def test_workers_that_die_cost_no_cell_and_change_no_proposal(tmp_path: Path) ->
 
 SWEEP = """
 import sys
-from gridtune.sweep import run_space
+from gridtune.sweep.run import run_space
 run_space(sys.argv[1], directory=sys.argv[2], workers=2)
 """
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import SweepError
-from gridtune.sweep import Journal, plan_space, read_journal, run_space, shards, space_cells
+from gridtune.sweep import shards
+from gridtune.sweep.journal.journal import Journal, read_journal
 from gridtune.sweep.remote.results import SweepView
+from gridtune.sweep.run import run_space, space_cells
 from gridtune.sweep.shards import Shard, ShardFacts, merge_journals, missing_shards
+from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import toy_space
 
 

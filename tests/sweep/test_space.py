@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import SpaceError
-from gridtune.sweep import load_space, plan_space, space_cells
+from gridtune.sweep.run import space_cells
 from gridtune.sweep.space.documents import read_yaml
+from gridtune.sweep.space.plan import load_space, plan_space
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
 from tests.sweep.spaces import TOY
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gridtune.errors import SpaceError
-from gridtune.sweep import run_space
+from gridtune.sweep.run import run_space
 from gridtune.sweep.space.plan import plan_space
 from gridtune.sweep.space.schema import parse_space
 from gridtune.training.system import segments_of, with_segment

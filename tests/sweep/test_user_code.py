@@ -27,7 +27,9 @@ from gridtune.core.system import get_system
 from gridtune.core.user_code import checksums, plugins
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneWarning, MetricError, PolicyError, SweepError
-from gridtune.sweep import SweepResult, read_journal, run_space, space_cells
+from gridtune.sweep.execution.observing import SweepResult
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.run import run_space, space_cells
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.schema import parse_space
 
@@ -456,7 +458,7 @@ import numba
 import numpy as np
 
 import gridtune as gt
-from gridtune.sweep import space_cells
+from gridtune.sweep.run import space_cells
 
 LOCK, TABLE, NAMES = threading.Lock(), np.arange(3.0), {"alpha", "beta", "gamma", "delta"}
 

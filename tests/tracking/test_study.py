@@ -19,7 +19,7 @@ from gridtune.cli.results import report
 from gridtune.cli.status import ui
 from gridtune.errors import SweepError, TrackingError
 from gridtune.study import Study, report_study, run_sweep
-from gridtune.sweep import Journal
+from gridtune.sweep.journal.journal import Journal
 from gridtune.tracking.store import connect
 
 from .synthetic import cell_results, study_folder, sweep_facts

@@ -12,7 +12,7 @@ import pytest
 
 from gridtune.core.system import Measure, SystemParameters
 from gridtune.errors import GridtuneError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.training.system import TRAINING_MEASURES, TRAININGS_VARIABLE, Training, TrainingParameters
 
 TRAINING = {

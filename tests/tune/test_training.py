@@ -17,14 +17,14 @@ import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 
 from gridtune.errors import GridtuneError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.responsive.learners.rllib import policy_of
 from gridtune.systems.responsive.learners.training import load_policy as load_values
 from gridtune.tracking.checkpoints import run_file
 from gridtune.tracking.store import connect
 from gridtune.training.networks import load_policy, read_checkpoint
 from gridtune.training.rllib import network_of
-from gridtune.tune.training import TrainingFolder, train
+from gridtune.tune.training import _TrainingFolder, train
 
 TINY = {
     "trace": "orion_days",
@@ -221,7 +221,7 @@ def test_a_folder_goes_on_from_the_newest_complete_checkpoint(tmp_path) -> None:
     checkpoint(tmp_path / "tune" / "checkpoint_1", points[:2], {"seed": 1}, "new")
     checkpoint(tmp_path / "tune" / "checkpoint_2", points, {"seed": 1}, "cut")
     (tmp_path / "tune" / "checkpoint_2" / "best.pt").write_text("")
-    folder = TrainingFolder(tmp_path, tune=tmp_path / "tune", policy_file="best.pt")
+    folder = _TrainingFolder(tmp_path, tune=tmp_path / "tune", policy_file="best.pt")
     folder.settle()
     assert (folder.iteration, folder.policy.read_text()) == (2, "new")
     assert not (tmp_path / "tune").exists()
@@ -235,7 +235,7 @@ def test_a_folder_goes_on_from_the_newest_complete_checkpoint(tmp_path) -> None:
 def test_a_folder_of_another_training_is_refused(tmp_path) -> None:
     identity = {"seed": 1, "parameters": {"learning_rate": 0.1}}
     checkpoint(tmp_path / "checkpoint", [{"iteration": 1}], identity)
-    folder = TrainingFolder(tmp_path, tune=tmp_path / "tune", policy_file="best.pt")
+    folder = _TrainingFolder(tmp_path, tune=tmp_path / "tune", policy_file="best.pt")
     folder.check(identity)
     with pytest.raises(GridtuneError, match="with another seed, learning_rate, steps"):
         folder.check({"seed": 2, "parameters": {"learning_rate": 0.2, "steps": 5}})

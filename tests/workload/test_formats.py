@@ -12,7 +12,7 @@ import pytest
 from gridtune.errors import WorkloadError
 from gridtune.workload import SWF_FIELDS, read_workload, read_workloads, write_workload
 from gridtune.workload.formats import FORMATS, Format, find_format, register_format
-from gridtune.workload.formats.accounting.records import quantities_of
+from gridtune.workload.formats.records import quantities_of
 
 from .sample_logs import GOOD, job_line, make_workload
 

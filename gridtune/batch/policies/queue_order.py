@@ -23,7 +23,7 @@ from gridtune.batch.policies.expression import (
     looks_like_expression,
     read_expression,
 )
-from gridtune.core.user_code.opened_files import declare_files
+from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from gridtune.arguments import require
-from gridtune.core.user_code.opened_files import declare_files
+from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 

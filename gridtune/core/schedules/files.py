@@ -13,7 +13,6 @@ from __future__ import annotations
 import csv
 import heapq
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -81,6 +80,8 @@ def _merge(free: list[tuple[int, int]], returned: list[tuple[int, int]]) -> list
     return merged
 
 
+#: The suffixes of the formats.
+_SUFFIXES = (".parquet", ".csv")
 #: Names of Batsim's final states.
 _FINAL_STATES = {"completed": "COMPLETED_SUCCESSFULLY", "killed": "COMPLETED_WALLTIME_REACHED"}
 
@@ -105,10 +106,15 @@ def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) ->
     ScheduleError
         If nothing is written under such a suffix.
     """
-    write = _WRITERS[check_suffix(path)]
+    suffix = check_suffix(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_for_writing(path) as file:
-        write(jobs, processors, name, file)
+        if suffix == ".parquet":
+            import pyarrow.parquet as pq  # noqa: PLC0415 (slow to import)
+
+            pq.write_table(jobs, file, compression="zstd")
+        else:
+            _write_batsim(jobs, processors, name, file)
 
 
 def check_suffix(path: Path) -> str:
@@ -126,12 +132,6 @@ def check_suffix(path: Path) -> str:
         f"{path}: a schedule is not written as {path.suffix or 'a file without suffix'}",
         hint=f"one of {', '.join(_SUFFIXES)}",
     )
-
-
-def _write_parquet(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
-    import pyarrow.parquet as pq  # noqa: PLC0415 (slow to import)
-
-    pq.write_table(jobs, file, compression="zstd")
 
 
 def _write_batsim(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
@@ -168,11 +168,3 @@ def _write_batsim(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -
     rows.writerows(zip(*columns.values(), strict=True))
     text.flush()
     text.detach()
-
-
-_WRITERS: dict[str, Callable[[pa.Table, int, str, IO[bytes]], None]] = {
-    ".parquet": _write_parquet,
-    ".csv": _write_batsim,
-}
-#: What a schedule can be written as, by the file's suffix.
-_SUFFIXES = tuple(_WRITERS)

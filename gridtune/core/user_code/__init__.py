@@ -1,1 +1,1 @@
-"""Code and files of users: plug-ins, what they open, and the checksums that stand in the ids of cells."""
+"""Code and files of users: plug-ins, the files they open, and the checksums in the ids of cells."""

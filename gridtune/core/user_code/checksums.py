@@ -30,8 +30,14 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from gridtune.core.sources import package_checksum, package_files
 from gridtune.core.system import SYSTEMS, System, SystemParameters
-from gridtune.core.user_code.opened_files import content_of, declared_files, watch_opens
-from gridtune.core.user_code.plugins import is_installed, plugin_of, read_by_users
+from gridtune.core.user_code.plugins import (
+    content_of,
+    declared_files,
+    is_installed,
+    plugin_of,
+    read_by_users,
+    watch_opens,
+)
 from gridtune.registry import Definition, Registry, all_registries, is_ours, registered_state
 
 __all__ = [
@@ -128,7 +134,7 @@ _CONTENTS: dict[int, tuple[Any, _CodeContent]] = {}
 
 
 def refresh_checksums() -> None:
-    """Forget all checksums: in a notebook, what a function refers to may have another value now."""
+    """Forget all checksums: in a notebook, a global of a function may have another value now."""
     _CONTENTS.clear()
 
 
@@ -294,7 +300,7 @@ def _cell_value(cell: Any) -> Any:
 def code_of(system: System, parameters: SystemParameters) -> dict[str, str]:
     """Return the checksum of each piece of users' code that decides the result of a cell, by its label.
 
-    What the system itself adds is among them: files that it reads (`System.file_checksums`).
+    Those that the system itself adds are among them: files that it reads (`System.file_checksums`).
     """
     words = words_of(parameters.model_dump(mode="json")) if _names() else ()
     used = with_named(always_used(system), words)

@@ -311,32 +311,15 @@ def baselines(
     if not wanted:
         # The baseline follows from the stratum: each configuration is its own.
         return np.arange(len(parameters))
-    return np.array(_baseline_indices(list(parameters), wanted), dtype=np.int64)
-
-
-def _baseline_indices(configurations: Sequence[Mapping[str, Any]], wanted: Mapping[str, Any]) -> list[int]:
-    """Return each configuration's baseline as an index, its own for a baseline, -1 where it has none.
-
-    The baseline of a configuration has the same parameters but for those that `wanted` names.
-
-    Parameters
-    ----------
-    configurations
-        Parameters of each; one that does not apply is None or left out.
-    wanted
-        Parameters that make a configuration a baseline; empty for none.
-    """
-    if not wanted:
-        return [-1] * len(configurations)
     candidates = [
         index
-        for index, parameters in enumerate(configurations)
-        if all(parameters.get(name) == value for name, value in wanted.items())
+        for index, own in enumerate(parameters)
+        if all(own.get(name) == value for name, value in wanted.items())
     ]
-    exact = {_configuration_key(configurations[index]): index for index in candidates}
+    exact = {_configuration_key(parameters[index]): index for index in candidates}
 
-    def find(parameters: Mapping[str, Any]) -> int:
-        target = {**parameters, **wanted}
+    def find(own: Mapping[str, Any]) -> int:
+        target = {**own, **wanted}
         if _configuration_key(target) in exact:
             return exact[_configuration_key(target)]
         # A conditional parameter may not apply on one of the two sides; it cannot tell them apart.
@@ -345,12 +328,12 @@ def _baseline_indices(configurations: Sequence[Mapping[str, Any]], wanted: Mappi
             for index in candidates
             if all(
                 value == target.get(name) or value is None or target.get(name) is None
-                for name, value in configurations[index].items()
+                for name, value in parameters[index].items()
             )
         ]
         return near[0] if len(near) == 1 else -1
 
-    return [find(parameters) for parameters in configurations]
+    return np.array([find(own) for own in parameters], dtype=np.int64)
 
 
 def _configuration_key(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -20,7 +20,7 @@ from gridtune.report.labels import PARAMETER_PREFIX, row_parameters
 from gridtune.report.rankings.cells import configuration_parameters, read_cells
 from gridtune.report.rankings.combined import rank_overall
 from gridtune.report.rankings.ranking import PAIRED, Ranking, Verdict, rank
-from gridtune.sweep.journal.earlier import find_other_code
+from gridtune.sweep.journal.results import find_other_code
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from gridtune.report.reproduction.verdicts import (
     Reproduced,
     TableNumbers,
 )
-from gridtune.report.tables import html_document, markdown_html
+from gridtune.report.tables import html_document
 
 __all__ = [
     "REPRODUCTION_PAGE",
@@ -65,10 +66,19 @@ def write_reproduction_page(
         return f"data:image/png;base64,{base64.b64encode(image.read_bytes()).decode()}"
 
     text = reproduction_markdown(reproduced, reproduction, image_of) + "".join(_origin(reproduced, spaces))
-    body = ["<main>", f'<section class="scroll">{markdown_html(text)}</section>', "</main>"]
+    body = ["<main>", f'<section class="scroll">{_markdown_html(text)}</section>', "</main>"]
     title = f"{reproduced.name}: reproduction"
     path.write_text(html_document(title, body, styles=("page", "reproduction")), encoding="utf-8")
     return path
+
+
+def _markdown_html(text: str) -> str:
+    """Return Markdown as HTML; cells of tables have classes, because pages refuse inline styles."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
+    rendered = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").render(text)
+    rendered = re.sub(r"<(t[hd])>", r"<\1 class=left>", rendered).replace(' style="text-align:right"', "")
+    return re.sub(r"(</?)h[12]>", r"\1h3>", rendered)
 
 
 def _origin(reproduced: Reproduced, spaces: Mapping[str, str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep.execution.crew import Crew
+from gridtune.sweep.execution.cluster import Crew
 
 __all__ = ["Block", "BlockQueue", "Busy", "Sink", "SweepDriver"]
 

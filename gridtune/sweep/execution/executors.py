@@ -11,19 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gridtune.core.cells import Cell, CellResult
+from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep.execution.blocks import BlockQueue, Busy, Sink
+from gridtune.sweep.execution.blocks import BlockQueue, Sink
 from gridtune.sweep.execution.cluster import RaySession, is_client, processors_here
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
 from gridtune.sweep.space.plan import PlannedSpace
 
-__all__ = [
-    "Executor",
-    "Stage",
-    "SweepExecutor",
-    "check_executor",
-]
+__all__ = ["Executor", "Stage", "SweepExecutor", "check_executor"]
 
 #: Where cells run: in this process, on Ray, or "auto": here while that is sooner.
 Executor = Literal["auto", "inline", "ray"]
@@ -37,6 +32,8 @@ _RAY_SECONDS = 5.0
 _SHORT_CELL_SECONDS = 0.05
 #: In the sweep's folder while its cells run in this process.
 _MARKER = ".inline"
+#: Seconds of work after which results are passed on: what a killed process can lose.
+_STEP_SECONDS = 0.1
 
 
 def check_executor(
@@ -122,11 +119,7 @@ class SweepExecutor:
     def start_ray(self) -> None:
         """Start Ray, and import what drives it, while this thread goes on."""
         if self._session is None:
-            self._session = RaySession(
-                self.address,
-                workers=self.workers,
-                needs=self.plan.needs,
-            )
+            self._session = RaySession(self.address, workers=self.workers, needs=self.plan.needs)
 
     def close(self) -> None:
         """End what was started."""
@@ -193,16 +186,30 @@ class SweepExecutor:
 
         marker = self.folder / _MARKER
         marker.touch()
+        queue.workers = 1
+        self.stage("running", 1)
         try:
             with single_threaded():
-                _run_inline(
-                    queue,
-                    lambda cell: run_one(cell, system, load),
-                    sink=sink,
-                    busy=lambda number: self.stage("running", number),
-                    stay=stay,
-                )
+                while queue.left and stay():
+                    block = queue.take()
+                    if block is None:
+                        raise SweepError(f"{queue.left} cells are left to run, but none can be run now")
+                    results: list[CellResult] = []
+                    end = time.monotonic() + _STEP_SECONDS
+                    try:
+                        for cell in block.cells:
+                            results.append(run_one(cell, system, load))
+                            if time.monotonic() >= end:
+                                break
+                    finally:
+                        # Also after an interrupt: what is finished is kept.
+                        queue.report(block.number, results)
+                        queue.recall(block.number)
+                        if results:
+                            sink(results)
+                            queue.note(results)
         finally:
+            self.stage("running", 0)
             # It stays only where this process dies.
             marker.unlink(missing_ok=True)
 
@@ -232,61 +239,3 @@ class SweepExecutor:
         queue.workers = crew.workers
         run_on_ray(queue, settings, sink=sink, busy=lambda number: self.stage("running", number), crew=crew)
         self.stage("ending Ray", 0)
-
-
-#: Seconds of work after which results are passed on: what a killed process can lose.
-_STEP_SECONDS = 0.1
-
-
-def _run_inline(
-    queue: BlockQueue,
-    run: Callable[[Cell], CellResult],
-    *,
-    sink: Sink,
-    busy: Busy,
-    stay: Callable[[], bool] = lambda: True,
-) -> None:
-    """Run what a queue deals out, cell after cell, in this thread.
-
-    Parameters
-    ----------
-    queue
-        Deals out blocks of cells. Those that were not run are waiting in it afterwards.
-    run
-        Runs a cell; its exceptions are the cell's result.
-    sink
-        Gets results in the order they come, several times a second. After an interrupt it gets those of the
-        cells that were finished.
-    busy
-        Called with the number of busy workers, here 1 or 0.
-    stay
-        Called between cells, several times a second: whether to go on here.
-
-    Raises
-    ------
-    SweepError
-        If the queue has cells left and deals out none.
-    """
-    queue.workers = 1
-    busy(1)
-    try:
-        while queue.left and stay():
-            block = queue.take()
-            if block is None:
-                raise SweepError(f"{queue.left} cells are left to run, but none can be run now")
-            results: list[CellResult] = []
-            end = time.monotonic() + _STEP_SECONDS
-            try:
-                for cell in block.cells:
-                    results.append(run(cell))
-                    if time.monotonic() >= end:
-                        break
-            finally:
-                # Also after an interrupt: what is finished is kept.
-                queue.report(block.number, results)
-                queue.recall(block.number)
-                if results:
-                    sink(results)
-                    queue.note(results)
-    finally:
-        busy(0)

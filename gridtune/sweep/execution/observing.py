@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gridtune.core.cells import CellResult
-from gridtune.sweep.journal.earlier import OtherCode
+from gridtune.sweep.journal.results import OtherCode
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.workload.workload import Workload
 
@@ -70,7 +70,7 @@ class SweepResult:
     results
         Every cell's result, in the table's order.
     table
-        The same as a table: what `results.parquet` holds.
+        The same as a table, as `results.parquet` holds it.
     path
         `results.parquet`.
     ran
@@ -109,7 +109,7 @@ class SweepResult:
 
 
 class SweepObserver(Protocol):
-    """Watches a sweep, in the driver's own thread; what it raises ends the sweep (the journal is safe).
+    """Watches a sweep, in the driver's own thread; an exception ends the sweep (the journal is safe).
 
     A class that derives from it defines what it wants to hear of.
     """

@@ -256,7 +256,7 @@ def single_threaded() -> Iterator[None]:
 def limited_memory(size: float) -> Iterator[None]:
     """Let this process take `size` bytes more than it has, while the context lasts.
 
-    What asks for more gets a `MemoryError`, also in compiled code. Without a size, or on a system that does
+    A request for more gets a `MemoryError`, also in compiled code. Without a size, or on a system that does
     not count memory so, there is no limit.
     """
     if not size or not _STATM.exists():

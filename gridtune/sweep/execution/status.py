@@ -1,8 +1,8 @@
 """Status of a sweep's driver, in a small file beside the journal, for `gridtune status`.
 
-The journal says which cells have results, and the lock whether a driver lives. This file adds what neither
-has: how many cells there are to be, which of the journal's are of this sweep, what the driver is busy with,
-and how it ended. It is replaced in one step and only ever holds what stays true when the driver is killed.
+The journal says which cells have results, and the lock whether a driver lives. This file adds
+the number of cells there are to be, those of the journal that are of this sweep, the driver's stage, and its
+end. It is replaced in one step and only ever holds what stays true when the driver is killed.
 Its time of change is the driver's heartbeat: a lock does not reach another machine, a file's time does.
 """
 

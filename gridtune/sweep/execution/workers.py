@@ -24,8 +24,7 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import CellResources, System
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import Block, BlockQueue, Busy, Sink, SweepDriver
-from gridtune.sweep.execution.cluster import client_connection
-from gridtune.sweep.execution.crew import Crew
+from gridtune.sweep.execution.cluster import Crew, client_connection
 from gridtune.sweep.execution.runner import (
     error_text,
     limited_memory,
@@ -117,16 +116,12 @@ class Simulator:
         results: list[CellResult] = []
         end = time.monotonic() + (0.0 if self._careful else seconds)
         while self._cells:
-            results.append(self._run(self._cells.popleft()))
+            assert self._system is not None
+            with limited_memory(self._settings.memory), _ended_after(self._settings.timeout):
+                results.append(run_one(self._cells.popleft(), self._system, self._load))
             if time.monotonic() >= end:
                 break
         return results, len(self._cells)
-
-    def _run(self, cell: Cell) -> CellResult:
-        timeout, memory = self._settings.timeout, self._settings.memory
-        assert self._system is not None
-        with limited_memory(memory), _ended_after(timeout):
-            return run_one(cell, self._system, self._load)
 
     def _load(self, reference: str) -> Workload:
         if reference not in self._workloads:

@@ -112,7 +112,7 @@ class AppendOnlyFile(io.FileIO):
         return os.fstat(self.fileno()).st_size
 
     def append(self, content: bytes) -> None:
-        """Write all of `content`, whole lines; what the operating system has taken survives this process.
+        """Write all of `content`, whole lines; it survives this process once the operating system has it.
 
         Where it cannot, the lines that were written whole stay: half a one must not be followed by another.
         """

@@ -36,9 +36,7 @@ __all__ = [
     "parse_line",
     "read_journal",
     "read_proposals",
-    "record_line",
     "repair_journal",
-    "result_line",
     "sweep_folders",
 ]
 
@@ -64,12 +62,12 @@ class _AlteredLineError(ValueError):
     """A line is not what was written."""
 
 
-def record_line(record: Mapping[str, Any]) -> bytes:
+def _record_line(record: Mapping[str, Any]) -> bytes:
     """Return a record as a line with its check."""
     return _checked(_json(record))
 
 
-def result_line(result: CellResult) -> bytes:
+def _result_line(result: CellResult) -> bytes:
     """Return a cell's result as a line with its identity and its check."""
     configuration = result.configuration
     own = {
@@ -269,7 +267,7 @@ def repair_journal(path: Path) -> tuple[list[str], Path]:
         except (ValueError, TypeError, KeyError, AttributeError):
             note(_faulty_line(path, 1, lines[0], _AlteredLineError("the header has been altered")), lines[0])
             schema = _JOURNAL_SCHEMA if any(_CHECK in line for line in lines[1:]) else 1
-            lines[0] = record_line({"journal": "gridtune", "schema": schema})[:-1]
+            lines[0] = _record_line({"journal": "gridtune", "schema": schema})[:-1]
         of_header = len(bad)
         _parse(lines, path, note)
         if bad:
@@ -377,13 +375,13 @@ class Journal:
     def append_proposals(self, proposals: Iterable[Mapping[str, Any]]) -> None:
         """Write what an adaptive strategy proposes, before its cells run."""
         batch = list(proposals)
-        self._write([record_line({_PROPOSAL: proposal}) for proposal in batch])
+        self._write([_record_line({_PROPOSAL: proposal}) for proposal in batch])
         self.proposals.extend(batch)
 
     def append(self, results: Iterable[CellResult]) -> None:
         """Write results; a cell's later result counts."""
         batch = list(results)
-        self._write(map(result_line, batch))
+        self._write(map(_result_line, batch))
         self.results.update({result.cell_id: result for result in batch})
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             self._sync()
@@ -393,7 +391,7 @@ class Journal:
         content = b"".join(lines)
         if self._header_is_due:
             header = {"journal": "gridtune", "schema": _JOURNAL_SCHEMA, "environment": self._environment}
-            content, self._header_is_due = record_line(header) + content, False
+            content, self._header_is_due = _record_line(header) + content, False
         self._file.append(content)
         if self._mirror is not None and content:
             self._mirror(content)

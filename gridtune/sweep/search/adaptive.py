@@ -1,4 +1,4 @@
-"""Adaptive searches, whose course depends on results alone and not on the speed of workers.
+"""Adaptive searches: their course depends on results alone and not on the speed of workers.
 
 A number of *slots*, the strategy's `parallel`, take turns. Each has a trial; at its turn the result of the
 trial's step is given to the scheduler, and what the scheduler decides takes effect: the trial goes on, is
@@ -22,13 +22,7 @@ from gridtune.core.cells import Cell, CellResult, canonical_json, content_id
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
-from gridtune.sweep.search.schedulers import (
-    TIME,
-    SearchTrial,
-    new_scheduler,
-    proposals_at_once,
-    step_times,
-)
+from gridtune.sweep.search.schedulers import TIME, SearchTrial, new_scheduler, proposals_at_once, step_times
 from gridtune.sweep.space.constraints import constraints_of
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points
@@ -418,7 +412,7 @@ class AdaptiveQueue(BlockQueue):
     record
         Takes new proposals, before their cells run.
     workers
-        Workers at once; what is proposed does not depend on it.
+        Workers at once; proposals do not depend on it.
     timeout
         Seconds a cell may take, or None.
     """

@@ -94,7 +94,11 @@ class Proposer:
     ) -> None:
         self._constraints = constraints
         self._dimensions, self._options, self._directions, self._key = dimensions, options, directions, key
-        self._finite = _all_points(dimensions)
+        #: Every point of a finite space, or None.
+        self._finite: list[Point] | None = None
+        listed = [dimension.values for dimension in dimensions.values()]
+        if None not in listed and math.prod(len(values or ()) for values in listed) <= _LARGEST_FINITE:
+            self._finite = grid_points(dimensions)
         #: Optuna's study, once it is asked; the calls before wait for it.
         self._study: Any = None
         self._calls: list[Callable[[], None]] = []
@@ -194,15 +198,6 @@ class Proposer:
             self._study.tell(trial, state=TrialState.PRUNED)
         else:
             self._study.tell(trial, list(values))
-
-
-def _all_points(dimensions: Mapping[str, Dimension]) -> list[Point] | None:
-    """Return every point of a finite space, or None."""
-    values = [dimension.values for dimension in dimensions.values()]
-    if any(numbers is None for numbers in values):
-        return None
-    size = math.prod(len(numbers or ()) for numbers in values)
-    return grid_points(dimensions) if size <= _LARGEST_FINITE else None
 
 
 def _new_study(options: Adaptive, directions: Sequence[str], constraints: int) -> Any:

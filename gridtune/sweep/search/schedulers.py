@@ -15,13 +15,7 @@ from gridtune.sweep.space.points import Point
 from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.sweep.space.strategies import Halving, HyperBand, MedianStopping, Population, Stopping
 
-__all__ = [
-    "TIME",
-    "SearchTrial",
-    "new_scheduler",
-    "proposals_at_once",
-    "step_times",
-]
+__all__ = ["TIME", "SearchTrial", "new_scheduler", "proposals_at_once", "step_times"]
 
 #: The names under which a scheduler gets a trial's time.
 TIME = "training_iteration"
@@ -148,8 +142,8 @@ class _PopulationScheduler:
     """Tune's `PopulationBasedTraining`, all trials in step, with random numbers of its own.
 
     Tune's scheduler works on trials with checkpoints. Here a checkpoint is a place in the search: a
-    configuration that was at a rung. What takes it over has its history as a parameter, so the cells say by
-    themselves what was trained, and a sweep that goes on comes to the same.
+    configuration that was at a rung. A trial that takes it over has its history as a parameter, so the cells
+    say by themselves what was trained, and a sweep that is resumed comes to the same.
 
     Parameters
     ----------

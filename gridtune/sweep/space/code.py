@@ -1,8 +1,8 @@
 """The code of users on its way to the workers, and the check that they run the same code as the driver.
 
 The files that a search space names travel as they are, with the modules of the user's own that they import.
-What is registered in a notebook, a script or a module of the user's own travels by value. A package that is
-installed is expected on every machine.
+Code that is registered in a notebook, a script or a module of the user's own travels by value. Installed
+packages are expected on every machine.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ from gridtune.errors import SweepError
 from gridtune.registry import all_registries
 from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = [
-    "SentCode",
-    "SweepCode",
-]
+__all__ = ["SentCode", "SweepCode"]
 
 
 @dataclass(frozen=True)

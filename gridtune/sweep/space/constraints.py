@@ -30,7 +30,7 @@ _LEVEL = 0.95
 
 
 class Kept(StrEnum):
-    """Whether a constraint is kept, as its interval says; from best to worst."""
+    """State of a constraint by its interval, from best to worst."""
 
     YES = "satisfied"
     UNSETTLED = "not settled"
@@ -43,7 +43,7 @@ class Kept(StrEnum):
 
 
 class _Margin(NamedTuple):
-    """What configurations come to beside a bound, and 95 % intervals of it.
+    """Values of configurations beside a bound, with 95 % intervals.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class _Margin(NamedTuple):
 
     @property
     def excess(self) -> FloatArray:
-        """How far the worse end of each interval is beyond the bound; not above 0 where it is kept.
+        """Distance of the worse end of each interval beyond the bound; not above 0 where it is kept.
 
         Without an interval it is that of the value.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,11 @@ from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.space.documents import LinedYaml
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
-from gridtune.sweep.space.schema import Dimension, SearchSpace, parse_space
+from gridtune.sweep.space.schema import Dimension, parse_space
 from gridtune.workload.files import write_workload
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "SpaceObjects",
-    "override",
-    "trimmed_space",
-]
+__all__ = ["SpaceObjects", "override", "trimmed_space"]
 
 #: The name that chooses workloads by their labels.
 _WORKLOAD = "workload"
@@ -64,7 +60,14 @@ def override(
         except SpaceError as fault:
             raise SpaceError(fault.message, field=f"--set {name}", hint=fault.hint) from None
     if objective is not None:
-        content["objective"] = _objective(plan, objective)
+        if objective not in plan.system.metrics:
+            message, hint = (
+                f"{plan.system.name} has no metric {objective!r}",
+                metric_hint(plan.system, objective),
+            )
+            raise SpaceError(message, field="--objective", hint=hint)
+        stated = [one.model_dump(exclude_none=True) for one in space.objective if one.metric == objective]
+        content["objective"] = stated or objective
     changed = ", ".join([*(f"--set {name}" for name in settings), *(["--objective"] if objective else [])])
     try:
         overridden = parse_space(content, path=space.source.path)
@@ -121,8 +124,15 @@ def _set(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[An
             _check_within(dimension, value)
         return _set_baseline(content, rest, value)
     if prefix == "replicates":
-        return _set_replicates(space, content, rest, value)
-    content["fixed"] = {**(content.get("fixed") or {}), name: value}
+        kinds = ("seeds", "windows", "shakes", "amount")
+        if rest not in kinds:
+            raise SpaceError(f"there are no {rest!r} of replicates", hint=name_hint(rest, kinds))
+        # Shakes and their amount go together; any other kind stands alone.
+        shaken = rest in {"shakes", "amount"} and space.replicates.shakes is not None
+        stated = space.replicates.model_dump(exclude_none=True) if shaken else {}
+        content["replicates"] = {**stated, rest: value}
+    else:
+        content["fixed"] = {**(content.get("fixed") or {}), name: value}
     return None
 
 
@@ -132,15 +142,6 @@ def _set_baseline(content: dict[str, Any], name: str, value: Any) -> None:
         # It names nothing then, or that a dimension does not apply.
         del baseline[name]
     content["baseline"] = baseline
-
-
-def _set_replicates(space: SearchSpace, content: dict[str, Any], kind: str, value: Any) -> None:
-    kinds = ("seeds", "windows", "shakes", "amount")
-    if kind not in kinds:
-        raise SpaceError(f"there are no {kind!r} of replicates", hint=name_hint(kind, kinds))
-    replicates = space.replicates.model_dump(exclude_none=True)
-    keep = {"shakes", "amount"} if kind in {"shakes", "amount"} else set()
-    content["replicates"] = {**{name: replicates[name] for name in keep & replicates.keys()}, kind: value}
 
 
 def _narrow(content: dict[str, Any], name: str, dimension: Dimension, values: list[Any]) -> None:
@@ -211,15 +212,6 @@ def _choose_workloads(plan: PlannedSpace, content: dict[str, Any], name: str, va
     content["workloads"] = [workload for workload in content["workloads"] if workload in left]
 
 
-def _objective(plan: PlannedSpace, metric: str) -> Any:
-    system = plan.system
-    if metric not in system.metrics:
-        hint = metric_hint(system, metric)
-        raise SpaceError(f"{system.name} has no metric {metric!r}", field="--objective", hint=hint)
-    stated = [objective for objective in plan.space.objective if objective.metric == metric]
-    return [objective.model_dump(exclude_none=True) for objective in stated] or metric
-
-
 #: The folder in a sweep's where workloads are kept that were passed as objects.
 _FOLDER = "workloads"
 #: Digits of a workload's checksum that its file is called by.
@@ -265,7 +257,12 @@ class SpaceObjects:
             return {key: self._replaced(item, parameter or str(key), system) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._replaced(item, parameter, system) for item in value]
-        return _name_of(value, parameter, system) if callable(value) else value
+        if not callable(value):
+            return value
+        if not getattr(value, "__name__", "").isidentifier():
+            message = f"the function for {parameter!r} has no name"
+            raise SpaceError(message, field=parameter, hint="define it with `def`, not as a lambda")
+        return get_system(system).Parameters.register_function(parameter, value)
 
     def _path(self, workload: Workload) -> Path:
         name = re.sub(r"[^\w.-]+", "_", workload.name).strip("._") or "workload"
@@ -280,10 +277,3 @@ class SpaceObjects:
             if not path.is_file():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_workload(workload, path)
-
-
-def _name_of(function: Callable[..., Any], parameter: str, system: str) -> str:
-    if not getattr(function, "__name__", "").isidentifier():
-        message = f"the function for {parameter!r} has no name"
-        raise SpaceError(message, field=parameter, hint="define it with `def`, not as a lambda")
-    return get_system(system).Parameters.register_function(parameter, function)

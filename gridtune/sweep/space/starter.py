@@ -14,10 +14,7 @@ from gridtune.core.system import SuggestedSpace, System, starter_windows
 from gridtune.sweep.space.plan import short_name
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "space_name",
-    "starter_text",
-]
+__all__ = ["space_name", "starter_text"]
 
 #: Copies of a log that is too short to be cut into windows.
 _SHAKES = 10
@@ -137,7 +134,10 @@ def _replicates(system: System, starter: SuggestedSpace, workload: Workload) -> 
         # Six comparisons are the fewest that can prove anything; a log of a few jobs has what it has.
         replicates = {"windows": windows or max(1, min(6, len(workload) // 10))}
         if windows is None and "shake" in fields:
-            replicates = {"shakes": _SHAKES, "amount": _typical_gap(workload)}
+            # The median time between two submissions: from a second to an hour.
+            gaps = np.diff(np.sort(workload.columns["submit_time"]))
+            amount = int(min(3600, max(1, np.median(gaps)))) if len(gaps) else 1
+            replicates = {"shakes": _SHAKES, "amount": amount}
             why = [
                 f"# The log has {len(workload):,} jobs, too few for windows: copies instead, their jobs",
                 "# submitted up to `amount` seconds earlier or later. They say nothing of other weeks.",
@@ -152,10 +152,3 @@ def _replicates(system: System, starter: SuggestedSpace, workload: Workload) -> 
     yield "replicates:"
     for name, value in (replicates or {"seeds": _SHAKES}).items():
         yield f"  {name}: {value}"
-
-
-def _typical_gap(workload: Workload) -> int:
-    """Return the median time between two submissions, in seconds: from 1 to an hour."""
-    submitted = np.sort(workload.columns["submit_time"])
-    gaps = np.diff(submitted)
-    return int(min(3600, max(1, np.median(gaps)))) if len(gaps) else 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gridtune.registry import name_hint, removed_hint
 
@@ -274,12 +274,6 @@ def _joined(operator: str, left: str, right: str) -> str:
 #: The parameter of every training that the strategy sets.
 ITERATIONS = "iterations"
 
-Count = Annotated[int, Field(gt=0)]
-
-
-def _listed(value: Any) -> Any:
-    return (value,) if isinstance(value, int) else value
-
 
 class TrainingSearch(Adaptive):
     """Number of agents to train, their iterations, and the rule by which they go on.
@@ -305,13 +299,18 @@ class TrainingSearch(Adaptive):
         GPUs, or a share of one, for each agent; above 0 they learn on cuda.
     """
 
-    iterations: Annotated[tuple[Count, ...], BeforeValidator(_listed), Field(min_length=1)]
+    iterations: Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)]
     scheduler: Literal["none", "asha", "pbt"] = "none"
     reduction: Annotated[int, Field(ge=2)] = 3
     quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
     resample: Annotated[float, Field(ge=0, le=1)] = 0.25
     sampler: SamplerName = "random"
     num_gpus: Annotated[float, Field(ge=0)] = 0
+
+    @field_validator("iterations", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int) else value
 
     @model_validator(mode="after")
     def _rungs(self) -> TrainingSearch:

@@ -22,8 +22,7 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, SWF_FIELDS, UNKNOWN
-from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.json_text import JsonText
+from gridtune.workload.formats.compression import JsonText, LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
 from gridtune.workload.formats.table import number_column
 from gridtune.workload.workload import Workload

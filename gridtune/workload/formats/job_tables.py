@@ -2,7 +2,7 @@
 
 gridtune's own tables have the names of fields and numbers alone. In CSV they stand in any order, without
 header, machine size or names; in Parquet the schema's metadata hold all of that. Any other table is read by
-the names of its columns (`gridtune.workload.formats.accounting.records`).
+the names of its columns (`gridtune.workload.formats.records`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS
-from gridtune.workload.formats.accounting.jobs import log_of_records
-from gridtune.workload.formats.accounting.records import Records, Texts, check_names, quantities_of
+from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
+from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 

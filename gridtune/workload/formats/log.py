@@ -24,7 +24,7 @@ from gridtune.workload.formats.compression import LogStream, split_compression
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
-    from gridtune.workload.formats.accounting.records import Records
+    from gridtune.workload.formats.records import Records
 
 __all__ = [
     "Format",
@@ -192,9 +192,9 @@ _OWN = {
     "batsim": "gridtune.workload.formats.batsim:BATSIM",
     "parquet": "gridtune.workload.formats.job_tables:PARQUET",
     "csv": "gridtune.workload.formats.job_tables:CSV",
-    "sacct": "gridtune.workload.formats.accounting.sacct:SACCT",
-    "pbs": "gridtune.workload.formats.accounting.event_logs:PBS",
-    "lsf": "gridtune.workload.formats.accounting.event_logs:LSF",
+    "sacct": "gridtune.workload.formats.sacct:SACCT",
+    "pbs": "gridtune.workload.formats.event_logs:PBS",
+    "lsf": "gridtune.workload.formats.event_logs:LSF",
 }
 #: All formats by name, those that come with gridtune before those that other packages announce.
 FORMATS: Registry[Format] = Registry(

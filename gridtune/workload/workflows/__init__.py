@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from gridtune.workload.workflows.files import WORKFLOW_RULES, WORKFLOW_SUFFIXES, read_workflow
-from gridtune.workload.workflows.generate import cybershake_workflow, generate_workflow
-from gridtune.workload.workflows.workflow import Neighbours, Workflow
+from gridtune.workload.workflows.workflow import (
+    Neighbours,
+    Workflow,
+    cybershake_workflow,
+    generate_workflow,
+)
 
 __all__ = [
     "WORKFLOW_RULES",

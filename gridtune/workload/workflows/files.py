@@ -36,11 +36,11 @@ from gridtune.errors import WorkloadError
 from gridtune.workload.fields import LARGEST_WIDTH
 from gridtune.workload.formats.compression import (
     DEFAULT_MAX_BYTES,
+    JsonText,
     LogStream,
     open_log,
     split_compression,
 )
-from gridtune.workload.formats.json_text import JsonText
 from gridtune.workload.workflows.workflow import Workflow
 
 __all__ = ["WORKFLOW_RULES", "WORKFLOW_SUFFIXES", "describe_workflow", "holds_workflow", "read_workflow"]

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
 from gridtune.report import summary
 from gridtune.study import Study, report_study, run_sweep
-from gridtune.sweep import CellResult, space_cells
 from gridtune.sweep.journal.journal import Journal
+from gridtune.sweep.run import space_cells
 from gridtune.systems.batch.system import BatchSystem
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 

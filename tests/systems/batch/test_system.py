@@ -18,9 +18,8 @@ from gridtune.core.cells import CellResult, replicate_streams
 from gridtune.core.user_code.checksums import code_of
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneError, SimulationError
-from gridtune.sweep import run_cell
-from gridtune.sweep.journal.earlier import Renaming
-from gridtune.sweep.journal.results import results_table
+from gridtune.sweep.execution.runner import run_cell
+from gridtune.sweep.journal.results import Renaming, results_table
 from gridtune.systems.batch.parameters import BatchParameters, Selection
 from gridtune.systems.batch.system import BatchSystem
 from gridtune.workload import Workload, clean, read_workload

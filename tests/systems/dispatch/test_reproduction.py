@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridtune.core.system import get_system
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.testing.systems import readings_of
 
 

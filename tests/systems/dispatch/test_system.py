@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from gridtune.errors import GridtuneError, SimulationError, SweepError
-from gridtune.sweep import run_cell, space_cells
+from gridtune.sweep.execution.runner import run_cell
+from gridtune.sweep.run import space_cells
 from gridtune.systems.dispatch.jobs import _batch_starts, make_jobs
 from gridtune.systems.dispatch.metrics import DISPATCH_METRICS
 from gridtune.systems.dispatch.parameters import DispatchParameters

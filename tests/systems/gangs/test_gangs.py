@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import GridtuneError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.gangs.simulator import GpuPool, Policy, simulate
 from gridtune.systems.gangs.system import draw_jobs
 from tests.systems.gangs.reference import simulate as simulate_plainly

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError, SweepError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.placement.cluster import MOST_GPUS, Pods, draw_nodes, draw_pods, read_nodes, read_pods
 from gridtune.systems.placement.simulator import Rule, place
 from tests.systems.placement.reference import place as place_plainly

@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.environments import ProvisioningEnv, ProvisioningVectorEnv
 from gridtune.errors import SimulationError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.provisioning.environment import FEATURES
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.search.fronts import enumerate_front

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError, SweepError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.workload import write_workload
 from gridtune.workload.workload import Workload

@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError, SimulationError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.responsive.esnq import ESNQParameters, ResponsiveESNQ
 from gridtune.systems.responsive.metrics import counted_jobs
 from gridtune.systems.responsive.parameters import ResponsiveParameters

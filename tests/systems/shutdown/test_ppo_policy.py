@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import GridtuneError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.shutdown.environment import read_training_days
 from gridtune.systems.shutdown.metrics import combine_days, measure_days
 from gridtune.systems.shutdown.simulator.platform import Platform

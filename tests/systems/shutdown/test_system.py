@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from gridtune.cli.run import run
 from gridtune.errors import GridtuneError, SweepError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS
 
 PLATFORM = """<?xml version="1.0"?>

@@ -13,7 +13,7 @@ from gridtune.cli.main import cli
 from gridtune.errors import GridtuneError, WorkloadError
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import configured
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.slurm.system import SlurmParameters
 from gridtune.testing import SystemConformance
 from gridtune.workload import Workload, write_workload

@@ -16,8 +16,8 @@ from gridtune.core.remarks import log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.workload import read_workload, write_workload
 from gridtune.workload.files import read_dumps
-from gridtune.workload.formats.accounting import sacct
-from gridtune.workload.formats.accounting.sacct import _DumpReader, _Lines
+from gridtune.workload.formats import sacct
+from gridtune.workload.formats.sacct import _DumpReader, _Lines
 from tests.workload.accounting.test_sacct import NAMES, job, read
 
 

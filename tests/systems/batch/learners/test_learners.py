@@ -10,7 +10,7 @@ import gridtune as gt
 from gridtune.batch.environment import BatchVectorEnv
 from gridtune.batch.simulator.decisions import ROW, STATE
 from gridtune.errors import GridtuneError, PolicyError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, CandidateNetwork, play_windows
 from gridtune.training.networks import ActorCritic, NetworkOutput, make_network, write_checkpoint
 

@@ -13,7 +13,7 @@ if not AGENTS:
 import torch
 
 from gridtune.errors import GridtuneError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.dispatch.learners.ppo import (
     BROKER,
     DispatchPPO,

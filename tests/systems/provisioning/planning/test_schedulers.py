@@ -8,7 +8,7 @@ import pytest
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
-from gridtune.workload.workflows.generate import cybershake_workflow
+from gridtune.workload.workflows.workflow import cybershake_workflow
 from tests.systems.provisioning.planning.twins import plan
 
 #: Topcuoglu, Hariri, Wu 2002, figure 2 and table 2: seconds on each processor, and what edges send.

@@ -8,7 +8,7 @@ from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.genetic import Memetic, Moga, RandomSearch, Search
 from gridtune.systems.provisioning.search.nsga import Nsga2, Nsga3
 from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.workload.workflows.generate import generate_workflow
+from gridtune.workload.workflows.workflow import generate_workflow
 
 #: Searches by the names that the system gives them.
 ALGORITHMS: dict[str, type[Search]] = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError, SweepError
-from gridtune.sweep import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.simulator.reservations import Arrivals, reserved_profile
 from gridtune.systems.provisioning.simulator.site import DAY, SiteState

@@ -16,8 +16,8 @@ from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
-from gridtune.workload.formats.accounting.records import ATTEMPTS, RUNNING, Records, Texts, quantities_of
 from gridtune.workload.formats.log import RawLog
+from gridtune.workload.formats.records import ATTEMPTS, RUNNING, Records, Texts, quantities_of
 
 __all__ = ["ALLOCATED_TO_REQUESTED", "LOOKED_AT", "log_of_records"]
 
@@ -42,20 +42,22 @@ _STATUS = {
 }
 
 
-#: What the columns of a table may say that no field of a job holds, by the fact of `LogContents` that it is:
-#: names of columns, in small letters, and what their values look like where they say it.
+#: Facts of `LogContents` that no field of a job holds: the name of a column, in small letters, that may hold
+#: each, and the form of the values that do.
 _BESIDE = (
-    ("reservations", ("reservation",), r"\S"),
-    ("licences", ("licenses",), r"\S"),
-    ("licences", ("alloctres", "reqtres"), r"license/"),
-    ("preemption", ("state",), r"(?i)^(PREEMPTED|REQUEUED)"),
-    ("dependencies", ("submitline",), r" (--dependency|-d)[ =]"),
-    ("node_wishes", ("submitline",), r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
-    ("nice", ("submitline",), r" --nice"),
-    ("deadlines", ("submitline",), r" --(begin|deadline)[ =]"),
+    ("reservations", "reservation", r"\S"),
+    ("licences", "licenses", r"\S"),
+    ("licences", "alloctres", r"license/"),
+    ("licences", "reqtres", r"license/"),
+    ("preemption", "state", r"(?i)^(PREEMPTED|REQUEUED)"),
+    ("dependencies", "submitline", r" (--dependency|-d)[ =]"),
+    ("node_wishes", "submitline", r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
+    ("nice", "submitline", r" --nice"),
+    ("deadlines", "submitline", r" --(begin|deadline)[ =]"),
 )
+_NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
 #: Columns that are looked at beside those of quantities, in small letters.
-LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(*(names for _, names, _ in _BESIDE)))
+LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _ in _BESIDE))
 
 _COMPONENT = re.compile(r"(\d+)\+\d+")
 #: How the components of a heterogeneous job make up one.
@@ -520,8 +522,8 @@ class _AccountedJobs:
     ) -> dict[str, tuple[str, ...]]:
         """Return the oddities of the log, the facts that no field holds, and its first instant."""
         self.notes["attempts that were requeued or preempted"] += int(self._in_state(*ATTEMPTS).sum())
-        if "jobid" in self.by_name:
-            arrays = self.records.columns[self.by_name["jobid"]].matching(r"\[")
+        if ids := self._raw("jobid"):
+            arrays = ids.matching(r"\[")
             self.notes["records of arrays not yet split into tasks"] += int(arrays.sum())
         got, wanted = columns["allocated_processors"], self.wanted
         known = (wanted > 0) & (got > 0)
@@ -543,31 +545,31 @@ class _AccountedJobs:
             header |= {"UnixStartTime": (str(origin),), "StartTime": (moment.isoformat(),)}
         return header
 
+    def _raw(self, name: str) -> Texts | None:
+        """Return the column of a name in small letters as it stands in the table, if there is one."""
+        return self.records.columns[self.by_name[name]] if name in self.by_name else None
+
     def _facts(self) -> dict[str, int]:
         """Return in how many jobs the table says what no field holds, by the name of the fact."""
         masks: dict[str, BoolArray] = {}
-        for fact, names, pattern in _BESIDE:
-            for name in names:
-                if name in self.by_name:
-                    texts = self.records.columns[self.by_name[name]]
-                    said = texts.matching(pattern) & ~texts.matching(
-                        r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
-                    )
-                    masks[fact] = masks[fact] | said if fact in masks else said
-        if "priority" in self.by_name and len(self.records.columns[self.by_name["priority"]].values) > 1:
-            masks["priorities"] = self.records.columns[self.by_name["priority"]].matching(r"\S")
+        for fact, name, pattern in _BESIDE:
+            if texts := self._raw(name):
+                said = texts.matching(pattern) & ~texts.matching(_NOTHING)
+                masks[fact] = masks.get(fact, False) | said
+        if (priorities := self._raw("priority")) and len(priorities.values) > 1:
+            masks["priorities"] = priorities.matching(r"\S")
         return {fact: int(mask.sum()) for fact, mask in masks.items() if mask.any()}
 
     def _with_components_joined(self, columns: dict[str, IntArray]) -> tuple[dict[str, IntArray], IntArray]:
         """Return the columns with the components of a heterogeneous job as one job, and the rows kept."""
         rows = np.arange(len(self.records))
-        if "jobid" not in self.by_name:
+        ids = self._raw("jobid")
+        if ids is None:
             return columns, rows
-        codes, values = self.records.columns[self.by_name["jobid"]]
-        part = Texts(codes, values).matching(r"^\s*\d+\+\d+\s*$")
+        part = ids.matching(r"^\s*\d+\+\d+\s*$")
         groups: dict[tuple[str, int], list[int]] = {}
         for row in np.flatnonzero(part).tolist():
-            match = _COMPONENT.fullmatch(values[codes[row]].as_py().strip())
+            match = _COMPONENT.fullmatch(ids.values[ids.codes[row]].as_py().strip())
             assert match is not None
             groups.setdefault((match[1], int(columns["submit_time"][row])), []).append(row)
         several = [members for members in groups.values() if len(members) > 1]

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.formats.accounting.jobs import log_of_records
-from gridtune.workload.formats.accounting.records import Records, Texts
+from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
+from gridtune.workload.formats.records import Records, Texts
 from gridtune.workload.formats.table import decoded
 
 __all__ = ["LSF", "PBS"]
@@ -30,7 +30,7 @@ _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(\w+);([^;]*);(.*)", re.DOTA
 # A key begins where a word does: otherwise a long word without a sign takes time by the square of its length.
 _PAIR = re.compile(r'(?<![\w.-])([\w.-]+)=("[^"]*"|\S*)')
 
-#: A record's own names to the columns of `gridtune.workload.formats.accounting.records`.
+#: A record's own names to the columns of `gridtune.workload.formats.records`.
 _COLUMNS = {
     "qtime": "submit",
     "etime": "eligible",
@@ -166,7 +166,7 @@ PBS = Format(
 _WORD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
 _FIRST = re.compile(r'"JOB_FINISH" "[\d.]+" \d+ \d+ ')
 
-#: The fields up to the lists of hosts, by the columns of `gridtune.workload.formats.accounting.records`;
+#: The fields up to the lists of hosts, by the columns of `gridtune.workload.formats.records`;
 #: "" is passed over.
 _FIELDS = (
     "", "", "end", "jobid", "", "", "reqcpus", "submit", "", "", "start", "user", "queue", "", "", "", "", "",

@@ -29,10 +29,10 @@ import numpy as np
 
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.types import BoolArray, IntArray
-from gridtune.workload.formats.accounting.jobs import LOOKED_AT, log_of_records
-from gridtune.workload.formats.accounting.records import Records, Texts, check_names, quantities_of
+from gridtune.workload.formats.accounting import LOOKED_AT, log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
+from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
 
 __all__ = ["SACCT"]
@@ -458,14 +458,8 @@ def _json_text(column: str, value: Any) -> str:
 
 def _job_id(job: Mapping[str, Any]) -> str:
     """Return the id with the task of an array, or the component of a heterogeneous job."""
-    lead, task = (
-        _json_text("", _json_value(job, "array.job_id")),
-        _json_text("", _json_value(job, "array.task_id")),
-    )
-    whole, part = (
-        _json_text("", _json_value(job, "het.job_id")),
-        _json_text("", _json_value(job, "het.job_offset")),
-    )
+    ways = ("array.job_id", "array.task_id", "het.job_id", "het.job_offset")
+    lead, task, whole, part = (_json_text("", _json_value(job, way)) for way in ways)
     if whole not in {"", "0"}:
         return f"{whole}+{part or 0}"
     return f"{lead}_{task}" if lead not in {"", "0"} and task else _json_text("", job.get("job_id"))

@@ -1,1 +1,0 @@
-"""Records of resource managers: their rows, the values in them, and the jobs that they make."""
