@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.logs import real
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.simulator.site import Site, SiteState
+from gridtune.systems.provisioning.simulator.site import ReservationSite, SiteState
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 
 NODES = 430
@@ -38,8 +38,8 @@ def main() -> None:
     if log is None:
         raise SystemExit("the CTC log is not here: set GRIDTUNE_TRACE_DIR")
     workload, workflows = log[0], (generate_workflow(), cybershake_workflow())
-    Site(workload.first(100), NODES).at(0).best_effort(workflows[0])
-    sites = [timed(lambda: Site(workload, NODES)) for _ in range(5)]
+    ReservationSite(workload.first(100), NODES).at(0).best_effort(workflows[0])
+    sites = [timed(lambda: ReservationSite(workload, NODES)) for _ in range(5)]
     site = sites[0][1]
     rng, seconds, counts = np.random.default_rng(0), {}, []
     for now in rng.uniform(0.1 * site.span, 0.8 * site.span, rounds).astype(int).tolist():

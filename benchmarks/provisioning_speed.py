@@ -26,9 +26,8 @@ from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.planning.problem import SCHEDULERS, PlanProblem
 from gridtune.systems.provisioning.search.fronts import heuristic_plans, non_dominated
-from gridtune.systems.provisioning.search.genetic import Memetic, Moga, RandomSearch
-from gridtune.systems.provisioning.search.nsga import Nsga2, Nsga3
-from gridtune.systems.provisioning.simulator.site import Site
+from gridtune.systems.provisioning.search.genetic import Memetic, Moga, Nsga2, Nsga3, RandomSearch
+from gridtune.systems.provisioning.simulator.site import ReservationSite
 from gridtune.systems.provisioning.simulator.slots import poisson_slots
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 
@@ -79,7 +78,7 @@ def seconds_of(
     return timed
 
 
-def ctc_site(copied: float = 0.0) -> Site | None:
+def ctc_site(copied: float = 0.0) -> ReservationSite | None:
     """Return the CTC log on 430 nodes, with a share of its jobs submitted again a week later."""
     ctc = real("CTC (reconstructed)")
     if ctc is None:
@@ -87,7 +86,7 @@ def ctc_site(copied: float = 0.0) -> Site | None:
     log = ctc[0]
     if copied:
         log = log.add_shifted_copy(copied, WEEK, np.random.default_rng(1))
-    return Site(log, NODES)
+    return ReservationSite(log, NODES)
 
 
 def slots_problem(seed: int, scheduler: str = "heft", until: int = 30_000) -> PlanProblem:
@@ -99,7 +98,7 @@ def slots_problem(seed: int, scheduler: str = "heft", until: int = 30_000) -> Pl
     return PlanProblem(workflow, slots, scheduler, bandwidth=1e8, cross_slot="never")
 
 
-def site_problem(site: Site, seed: int, cross_slot: str = "always") -> PlanProblem:
+def site_problem(site: ReservationSite, seed: int, cross_slot: str = "always") -> PlanProblem:
     """Return the paper's second one: 100 tasks of 1,000 s and 22 processors, at some instant of the log."""
     now = int((0.1 + 0.7 * np.random.default_rng([3, seed]).random()) * site.span)
     workflow = generate_workflow(rng=np.random.default_rng([2, seed]))

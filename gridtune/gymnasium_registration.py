@@ -20,7 +20,7 @@ __all__ = ["ENVIRONMENTS", "register_environments"]
 ENVIRONMENTS = {
     "Batch-v0": "gridtune.batch.environment",
     "Dispatch-v0": "gridtune.systems.dispatch.environment",
-    "Provisioning-v0": "gridtune.systems.provisioning.environment.environment",
+    "Provisioning-v0": "gridtune.systems.provisioning.environment",
     "Responsive-v0": "gridtune.systems.responsive.environment",
     "Shutdown-v0": "gridtune.systems.shutdown.environment",
 }

@@ -291,8 +291,8 @@ def _identity(
     """Return what determines a result but for the seed.
 
     A parameter at its default is left out: saying it or not saying it is the same run, and a parameter
-    added to a system later does not rename the cells that do without it. Traces count by their content. What
-    a log decides counts as it is decided.
+    added to a system later does not rename the cells that do without it. Traces count by their content.
+    Values that a log decides count as they are decided.
     """
     from gridtune.core.user_code.checksums import code_of  # noqa: PLC0415 (a run by itself has no identity)
 

@@ -92,6 +92,13 @@ class SystemParameters(BaseModel):
         """
         raise SweepError(f"{parameter!r} takes no function", field=parameter)
 
+    def _check_checkpoint(self, learned: str) -> None:
+        """Refuse the policy of that name without a checkpoint, and a checkpoint with another policy."""
+        policy, checkpoint = getattr(self, "policy", None), getattr(self, "checkpoint", None)
+        if (checkpoint is None) == (policy == learned):
+            missing = "needs a checkpoint" if checkpoint is None else "takes no checkpoint"
+            raise ValueError(f"policy={policy} {missing}")
+
     def _refuse_idle(self, idle: Iterable[tuple[Iterable[str], str]]) -> None:
         """Refuse parameters that are set and decide nothing: one would make new cells for the same results.
 
@@ -268,7 +275,9 @@ class System(ABC):
         return {name: number for paper in papers for name, number in paper.published.items()}
 
     def traces(self, parameters: Any) -> Iterable[str]:
-        """Return the references of the workloads that a cell with these parameters reads: by default none."""
+        """Return the references of the workloads that a cell reads, by default its log."""
+        if isinstance(parameters, LogParameters) and parameters.trace is not None:
+            return (str(parameters.reference),)
         return ()
 
     def file_checksums(self, parameters: Any) -> Mapping[str, str]:

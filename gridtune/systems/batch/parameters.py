@@ -356,9 +356,7 @@ class BatchParameters(Selection):
 
     @model_validator(mode="after")
     def _check_policy(self) -> BatchParameters:
-        if (self.checkpoint is None) == (self.policy == "ppo"):
-            missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
-            raise ValueError(f"policy={self.policy} {missing}")
+        self._check_checkpoint("ppo")
         if self.policy == "ppo":
             decided = ("power", "dependencies", "order", "backfill", "fill_order", "walltime", "half_life")
             scored = ("guard", "undefined_scores", *SWITCHES)

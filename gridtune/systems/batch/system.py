@@ -77,10 +77,6 @@ class BatchSystem(System):
         self._replays: LRUCache[Hashable, Schedule] = LRUCache(2)
         self._default_classes: LRUCache[str, Mapping[str, str]] = LRUCache(8)
 
-    def traces(self, parameters: BatchParameters) -> Iterable[str]:
-        """Return the log, with the cleaning rules where they were set by name."""
-        return (str(parameters.reference),)
-
     def file_checksums(self, parameters: BatchParameters) -> Mapping[str, str]:
         """Return the checksum of the trained policy."""
         if parameters.checkpoint is None:

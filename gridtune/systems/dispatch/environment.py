@@ -3,28 +3,252 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.cells import environment_parameters
+from gridtune.core.compiled import bare, kernel
+from gridtune.core.stacking import one_of, stacked
 from gridtune.core.system import get_system
 from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.jobs import make_jobs, make_machines
 from gridtune.systems.dispatch.parameters import DispatchParameters
-from gridtune.systems.dispatch.simulator.batch import FEATURES, BrokerBatch
-from gridtune.systems.dispatch.simulator.model import DispatchJobs
-from gridtune.systems.dispatch.simulator.replay import ORDERS
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.predicting import (
+    LEARNED,
+    learn,
+    new_broker_state,
+    predicted_finish,
+)
+from gridtune.systems.dispatch.simulator.replay import ORDERS, DispatchReplay
+from gridtune.systems.dispatch.simulator.site import (
+    NOBODY,
+    MachineQueues,
+    advance,
+    follower_of,
+    new_site,
+    place,
+)
 from gridtune.types import BoolArray, Float32Array, FloatArray
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES, clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["DispatchEnv", "DispatchVectorEnv"]
+__all__ = ["FEATURES", "BrokerBatch", "DispatchEnv", "DispatchVectorEnv"]
+
+#: Features of a job on a machine: its estimate, the seconds to its deadline, the jobs at the machine, the
+#: estimated seconds that wait before it and that running jobs still have, the learned speed factor, the
+#: predicted seconds to its end, and the predicted slack over the estimate.
+FEATURES = 8
+#: Seconds are shown as logarithms of 1 + seconds over this.
+_SECOND = 1000.0
+
+
+class _Observations(NamedTuple):
+    """The result of a step of `count` brokers.
+
+    Attributes
+    ----------
+    features
+        Shape (count, machines · `FEATURES`), float32; zeros once an episode is over.
+    rewards, over
+        Shape (count,), float64 and bool.
+    """
+
+    features: Float32Array
+    rewards: FloatArray
+    over: BoolArray
+
+
+@kernel()
+def _step_brokers(sites, brokers, actions, restarted, order, due, scale, observed):
+    """Send each site's job to a machine, and advance to its next one.
+
+    Parameters
+    ----------
+    sites, brokers
+        Stacked: every array has the sites as its first dimension.
+    actions
+        Shape (count,), int64: machines.
+    restarted
+        Shape (count,), bool: sites that are at their beginning, and only advance to their first job.
+    order
+        Of the queues.
+    due
+        Shape (count, n), int64: when jobs begin to cost: from their deadline, or from their submission.
+    scale
+        Shape (count,), float64: a second that a job costs is a reward of minus one over this.
+    observed
+        The `_Observations` to fill in.
+    """
+    for index in range(actions.size):
+        site, broker = bare(one_of(sites, index)), bare(one_of(brokers, index))
+        since, done = site.state.now, site.state.finished
+        if not restarted[index]:
+            job, machine = site.state.deciding, actions[index]
+            place(site, job, machine, follower_of(site, job, machine, order))
+        job = advance(site)
+        observed.rewards[index] = 0.0
+        if not restarted[index]:
+            observed.rewards[index] = -_costs(site, due[index], since, done) / scale[index]
+        observed.over[index] = job == NOBODY
+        if job == NOBODY:
+            observed.features[index] = 0.0
+            continue
+        learn(site, broker)
+        for machine in range(site.state.machines):
+            features = observed.features[index, machine * FEATURES :]
+            _fill_features(site, broker, job, machine, follower_of(site, job, machine, order), features)
+
+
+@kernel()
+def _costs(site, due, since, done):
+    """Return the seconds after their due times that jobs were in the system since then, added up.
+
+    Parameters
+    ----------
+    site, due
+        The site, and each job's due time.
+    since, done
+        The second from which on they count, and how many jobs had ended then.
+    """
+    now, total = site.state.now, 0
+    for ended in range(done, site.state.finished):
+        job = site.ended[ended]
+        total += max(0, site.finish[job] - max(due[job], since))
+    for machine in range(site.state.machines):
+        job = site.head[machine]
+        while job != NOBODY:
+            total += max(0, now - max(due[job], since))
+            job = site.after[job]
+    for slot in range(site.state.slots):
+        job = site.slot[slot]
+        if job != NOBODY:
+            total += max(0, now - max(due[job], since))
+    return total
+
+
+@kernel()
+def _fill_features(site, broker, job, machine, follower, features):
+    """Write what is shown of a job if it stood before `follower` in a machine's queue.
+
+    Seconds and jobs as sign(x)·log(1 + |x|), seconds in thousands; the speed factor and the slack over the
+    estimate, in turns of the same, as they are.
+    """
+    now, estimate = site.state.now, site.estimate[job]
+    ending = predicted_finish(site, broker, machine, job, follower)
+    before, waiting = 0, site.head[machine]
+    if follower == NOBODY:
+        before = site.backlog[machine]
+    else:
+        while waiting != follower:
+            before += site.estimate[waiting]
+            waiting = site.after[waiting]
+    # The seconds, at factor 1, that running jobs still have by their estimates.
+    left = 0.0
+    for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
+        running = site.slot[slot]
+        if running != NOBODY:
+            elapsed = (now - site.start[running]) / broker.factor[machine]
+            left += max(0.0, site.estimate[running] - elapsed)
+    features[0] = _scaled(estimate / _SECOND)
+    features[1] = _scaled((site.deadline[job] - now) / _SECOND)
+    features[2] = _scaled(site.waiting[machine] + site.running[machine])
+    features[3] = _scaled(before / _SECOND)
+    features[4] = _scaled(left / _SECOND)
+    features[5] = _scaled(broker.factor[machine])
+    features[6] = _scaled((ending - now) / _SECOND)
+    features[7] = _scaled((site.deadline[job] - ending) / estimate)
+
+
+@kernel(inline="always")
+def _scaled(value):
+    return np.sign(value) * np.log1p(abs(value))
+
+
+class BrokerBatch:
+    """Brokers with an episode of jobs each, stepped decision by decision.
+
+    Parameters
+    ----------
+    jobs, machines
+        An episode's jobs, of which all episodes have as many; and the machines of all episodes, which do not
+        change.
+    order
+        Of the queues, as a number.
+    count
+        Number of brokers.
+    until_deadline
+        Whether a job costs from its deadline on (tardiness), or from its submission (response time).
+    forget
+        See `gridtune.systems.dispatch.simulator.replay.dispatch`.
+
+    Attributes
+    ----------
+    observed
+        The result of the last step; the next one overwrites it.
+    """
+
+    def __init__(
+        self,
+        jobs: DispatchJobs,
+        machines: Machines,
+        *,
+        order: int,
+        count: int = 1,
+        until_deadline: bool = True,
+        forget: float = 0.95,
+    ) -> None:
+        if len(machines.changes.time):
+            raise SimulationError("the machines of an environment neither change nor fail", field="mean_up")
+        self._machines, self._order = machines, order
+        self._until_deadline, self._forget = until_deadline, forget
+        site = new_site(jobs, machines)
+        self._sites = stacked(site, count)
+        broker = stacked(new_broker_state(site, LEARNED, forget), count)
+        # A broker's speed factors are those that its site keeps.
+        self._brokers = broker._replace(factor=self._sites.believed)
+        self._due, self._scale = np.zeros((count, len(jobs)), np.int64), np.ones(count)
+        self._nobody = np.zeros(count, np.bool_)
+        self.observed = _Observations(
+            np.zeros((count, len(machines) * FEATURES), np.float32),
+            np.zeros(count),
+            np.zeros(count, np.bool_),
+        )
+
+    def begin(self, index: int, jobs: DispatchJobs) -> None:
+        """Take a broker to the beginning of an episode of these jobs."""
+        site = new_site(jobs, self._machines)
+        begun: tuple[Any, ...] = (*site, *new_broker_state(site, LEARNED, self._forget))
+        for mine, column in zip((*self._sites, *self._brokers), begun, strict=True):
+            mine[index] = column
+        self._due[index] = jobs.deadline if self._until_deadline else jobs.submit
+        self._scale[index] = len(jobs) * jobs.length.mean()
+
+    def step(self, actions: npt.ArrayLike, begun: BoolArray | None = None) -> None:
+        """Send the jobs to machines, shape (count,); those that have just begun advance to their first."""
+        _step_brokers(
+            self._sites,
+            self._brokers,
+            np.ascontiguousarray(actions, np.int64),
+            self._nobody if begun is None else begun,
+            self._order,
+            self._due,
+            self._scale,
+            self.observed,
+        )
+
+    def outcome(self, index: int = 0) -> DispatchReplay:
+        """Return the results of a broker's jobs, once all have ended."""
+        site = MachineQueues(*(column[index].copy() for column in self._sites))
+        n = site.machine.size
+        return DispatchReplay.of(site, np.full(n, np.nan), np.zeros(n, np.bool_))
+
 
 Reward = Literal["tardiness", "response"]
 

@@ -8,12 +8,8 @@ import numpy as np
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.parameters import DispatchParameters
-from gridtune.systems.dispatch.simulator.model import (
-    Changes,
-    DispatchJobs,
-    Machines,
-    failures,
-)
+from gridtune.systems.dispatch.simulator.model import Changes, DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR
 from gridtune.types import IntArray
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
@@ -24,6 +20,40 @@ __all__ = ["log_part", "make_jobs", "make_machines"]
 _STRETCH, _RESERVE = 3.0, 1.5
 #: Shortest and longest job over the mean.
 _SHORTEST, _LONGEST = 0.2, 1.8
+
+
+def _failures(
+    machines: int, horizon: int, mean_up: float, mean_down: float, rng: np.random.Generator
+) -> Changes:
+    """Return failures and repairs of each machine until a second.
+
+    Times up and down are exponential and independent (an alternating renewal process), rounded to whole
+    seconds, at least 1.
+
+    Parameters
+    ----------
+    machines
+        Number of machines.
+    horizon
+        No failure after this second.
+    mean_up, mean_down
+        Mean seconds between a repair and the next failure, and between a failure and its repair.
+    rng
+        One generator for each machine is spawned from it.
+    """
+    parts = Changes()
+    for machine, own in enumerate(rng.spawn(machines)):
+        now, times, kinds = 0, [], []
+        while now <= horizon:
+            up, down = own.exponential([mean_up, mean_down])
+            failed = now + max(1, round(up))
+            now = failed + max(1, round(down))
+            if failed <= horizon:
+                times += [failed, now]
+                kinds += [FAILURE, REPAIR]
+        column = np.full(len(times), machine, np.int64)
+        parts += Changes(np.array(times, np.int64), column, np.array(kinds, np.int64), np.zeros(len(times)))
+    return parts
 
 
 def make_jobs(
@@ -79,7 +109,7 @@ def make_machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Gene
         changes += Changes.of_speeds(int(_batch_starts(p)[p.change_after]), p.changed_factors)
     if p.mean_up is not None and p.mean_down is not None:
         horizon = int(jobs.submit.max(initial=0))
-        changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)
+        changes += _failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)
     return Machines(np.array(p.factors), np.full(len(p.factors), p.cpus), changes)
 
 

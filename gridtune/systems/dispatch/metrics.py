@@ -16,7 +16,12 @@ from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay
 from gridtune.types import IntArray
 
-__all__ = ["DISPATCH_METRICS", "RENAMED_METRICS", "dispatch_notes", "measure_dispatch"]
+__all__ = [
+    "DISPATCH_METRICS",
+    "RENAMED_METRICS",
+    "dispatch_notes",
+    "measure_dispatch",
+]
 
 _PAPER = (
     "Vladušič, “Using the black-box approach with machine learning methods in order to improve job "
@@ -115,7 +120,7 @@ def measure_dispatch(
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
     in_time, in_time_there = _by_batch(jobs, late == 0), _by_batch(jobs, late_there == 0)
-    relative = ratio(in_time, in_time_there)
+    relative = _ratio(in_time, in_time_there)
     chance, good = outcome.chance[tested], late == 0
     predicted = ~np.isnan(chance)
     bounds = lower_bounds(jobs, machines)
@@ -123,7 +128,7 @@ def measure_dispatch(
         "tardiness_mean": late.mean(),
         "in_time_share": good.mean(),
         "relative_in_time_median": np.nanmedian(relative) if (~np.isnan(relative)).any() else np.nan,
-        "relative_tardiness": ratio(late.sum(), late_there.sum()),
+        "relative_tardiness": _ratio(late.sum(), late_there.sum()),
         "relative_in_time_min": np.nanmin(relative) if (~np.isnan(relative)).any() else np.nan,
         "in_time": good.sum(),
         "tardiness_max": late.max(),
@@ -181,6 +186,6 @@ def _by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> IntArray:
     return np.bincount(jobs.batch[jobs.batch >= 0], values).astype(np.int64)
 
 
-def ratio(over: Any, under: Any) -> Any:
+def _ratio(over: Any, under: Any) -> Any:
     """Return a quotient; NaN where the reference is 0."""
     return np.where(np.equal(under, 0), np.nan, over / np.maximum(under, 1))

@@ -225,9 +225,7 @@ class DispatchParameters(InstanceParameters):
 
     @model_validator(mode="after")
     def _policy_alone(self) -> DispatchParameters:
-        if (self.checkpoint is None) == (self.policy == "ppo"):
-            missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
-            raise ValueError(f"policy={self.policy} {missing}")
+        self._check_checkpoint("ppo")
         if self.policy == "ppo":
             self._refuse_idle([(_OF_RULES, "policy=ppo")])
             if self.change_after or self.mean_up is not None:

@@ -67,10 +67,6 @@ class DispatchSystem(System):
         )
     }
 
-    def traces(self, parameters: DispatchParameters) -> Iterable[str]:
-        """Return the log, if there is one."""
-        return () if parameters.trace is None else (str(parameters.reference),)
-
     def file_checksums(self, parameters: DispatchParameters) -> Mapping[str, str]:
         """Return the checksum of the trained policy."""
         if parameters.checkpoint is None:

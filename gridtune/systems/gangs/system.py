@@ -33,7 +33,9 @@ from gridtune.workload.cleaning import clean
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
-__all__ = ["GangsSystem", "draw_jobs"]
+__all__ = [
+    "GangsSystem",
+]
 
 #: GPU-seconds after which a job falls to the next queue, ascending.
 _Thresholds = Annotated[tuple[Count, ...], BeforeValidator(split_list)]
@@ -173,10 +175,6 @@ class GangsSystem(System):
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(16)
 
-    def traces(self, parameters: _GangsParameters) -> Iterable[str]:
-        """Return the log, if there is one."""
-        return () if parameters.trace is None else (str(parameters.reference),)
-
     def modelled_features(self, parameters: _GangsParameters) -> Collection[str]:
         """Return GPUs; of a single partition, the partition."""
         return ("gpus",) if parameters.partition is None else ("gpus", "partitions")
@@ -210,7 +208,7 @@ class GangsSystem(System):
         """Run the jobs to their ends; `tables` adds a row for each job, and one for each stay on a node."""
         p = parameters
         if p.trace is None:
-            jobs = _cut(draw_jobs(p.drawn_jobs or _JOBS, streams("jobs")), p)
+            jobs = _cut(_draw_jobs(p.drawn_jobs or _JOBS, streams("jobs")), p)
         else:
             jobs = self._selected(p, load)
             if p.drawn_jobs is not None:
@@ -242,7 +240,7 @@ class GangsSystem(System):
         return self._selections[key]
 
 
-def draw_jobs(count: int, rng: np.random.Generator) -> Workload:
+def _draw_jobs(count: int, rng: np.random.Generator) -> Workload:
     """Draw jobs as Gavel's generator does, on a machine of 64 GPUs, with about its default load.
 
     Source: `scheduler/utils.py` of the authors' program: 70 % of the jobs have one GPU, 10 % two, 15 % four

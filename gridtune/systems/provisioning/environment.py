@@ -56,7 +56,7 @@ FEATURES = (
 )
 
 
-class _Pool(NamedTuple):
+class _DrawnProblems(NamedTuple):
     """The problems that episodes are drawn from, n of them, and their common rules.
 
     Attributes
@@ -105,7 +105,7 @@ class _Choices(NamedTuple):
     kept, decided
         Shape (count, slots): slots not dropped; slots kept or dropped for good.
     paid, used, until
-        Shape (count, slots): of the present plan, what it pays for each slot, the processor-seconds that
+        Shape (count, slots): of the present plan, the price it pays for each slot, the processor-seconds that
         tasks use of it, and the end of the last task in it.
     costs
         Shape (count, 2): cost and makespan of the present plan.
@@ -275,7 +275,7 @@ class _ChoiceBatch:
         columns = (problem, slot, kept, decided, paid, used, until, np.zeros((count, 2)), rows, rewards)
         self.state = _Choices(*columns, np.zeros(count, np.bool_))
         self._facts = np.array([_facts(problem) for problem in problems]).T.copy()
-        self._pool: _Pool | None = None
+        self._pool: _DrawnProblems | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pool": None}  # a copy's arrays are elsewhere
@@ -298,7 +298,7 @@ class _ChoiceBatch:
             sizes = np.array([problem.size for problem in self.problems], np.int64)
             self._memory, place = new_workspace(sizes.max(axis=0).tolist())
             facts = [*self._facts, instances[0].scheduler, instances[0].cross, self.release, self.alpha]
-            self._pool = _Pool(handles, sizes[:, :3].copy(), place, *facts)
+            self._pool = _DrawnProblems(handles, sizes[:, :3].copy(), place, *facts)
         _step(self._pool, self.state, actions, begins, drawn)
 
 

@@ -1,4 +1,4 @@
-"""Metrics of a workflow that ran on slots or through the queue: how long it took and what it cost.
+"""Metrics of a workflow that ran on slots or through the queue: its makespan and its cost.
 
 A service unit (SU) is one processor for one hour. Changes are relative to best effort: the same workflow
 submitted to the same queue at the same instant. At a price of 1, best effort has the least possible cost.
@@ -13,7 +13,12 @@ from types import MappingProxyType
 from gridtune.batch.metrics.registry import FEITELSON_1998
 from gridtune.core.system import Direction, Measure, RenamedMetric
 
-__all__ = ["HOUR", "PROVISIONING_METRICS", "RENAMED_METRICS", "change", "compare"]
+__all__ = [
+    "HOUR",
+    "PROVISIONING_METRICS",
+    "RENAMED_METRICS",
+    "compare",
+]
 
 #: Seconds.
 HOUR = 3600
@@ -120,7 +125,7 @@ RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
 )
 
 
-def change(value: float, reference: float) -> float:
+def _change(value: float, reference: float) -> float:
     """Return value / reference − 1; NaN where the reference is 0 or one of them is not finite."""
     if reference == 0 or not (math.isfinite(value) and math.isfinite(reference)):
         return math.nan
@@ -147,8 +152,8 @@ def compare(
         "allocation_cost": cost / HOUR,
         "workflow_makespan_best_effort": makespan_best_effort,
         "allocation_cost_best_effort": cost_best_effort / HOUR,
-        "workflow_makespan_change": change(makespan, makespan_best_effort),
-        "allocation_cost_change": change(cost, cost_best_effort),
+        "workflow_makespan_change": _change(makespan, makespan_best_effort),
+        "allocation_cost_change": _change(cost, cost_best_effort),
         "workflow_makespan_no_worse": math.nan if undefined else float(shorter),
         "cost_within_tenth": math.nan if undefined else float(within_tenth),
         "both_no_worse": math.nan if undefined else float(shorter and cheaper),

@@ -9,7 +9,7 @@ from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParam
 from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
 from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans
 from gridtune.systems.provisioning.search.genetic import Memetic, Moga, RandomSearch, Search
-from gridtune.systems.provisioning.simulator.site import Site
+from gridtune.systems.provisioning.simulator.site import ReservationSite
 from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import clean
@@ -19,7 +19,7 @@ from gridtune.workload.workload import Workload
 __all__ = ["build_site", "build_workflow", "draw_problems", "draw_slots", "plan_problem", "run_search"]
 
 
-def build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
+def build_site(raw: Workload, parameters: ProvisioningParameters) -> ReservationSite:
     """Return the site that replays a log, as far as the parameters select it."""
     p = parameters
     workload, _ = clean(raw, p.rules, processors=p.processors)
@@ -33,10 +33,10 @@ def build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
     if p.copy_probability:
         rng = np.random.default_rng(p.copy_seed)
         workload = workload.add_shifted_copy(p.copy_probability, p.copy_shift, rng)
-    return Site(workload, size, inflation=p.inflation)
+    return ReservationSite(workload, size, inflation=p.inflation)
 
 
-def build_workflow(parameters: ProvisioningParameters, site: Site | None) -> Workflow:
+def build_workflow(parameters: ProvisioningParameters, site: ReservationSite | None) -> Workflow:
     """Return the workflow, generated or read; its tasks can be as wide as the site, or the largest site."""
     p = parameters
     widest = max(p.slot_sites) if site is None else site.processors
@@ -62,7 +62,7 @@ def build_workflow(parameters: ProvisioningParameters, site: Site | None) -> Wor
 
 def draw_slots(
     parameters: ProvisioningParameters,
-    site: Site | None,
+    site: ReservationSite | None,
     instants: np.random.Generator,
     rng: np.random.Generator,
 ) -> tuple[int, Slots]:
@@ -191,7 +191,7 @@ def _new_search(p: ProvisioningParameters, problem: PlanProblem, rng: np.random.
             seeding=p.seeded,
             release=p.release,
         )
-    from gridtune.systems.provisioning.search.nsga import Nsga2, Nsga3  # noqa: PLC0415 (pymoo)
+    from gridtune.systems.provisioning.search.genetic import Nsga2, Nsga3  # noqa: PLC0415 (pymoo)
 
     kind = Nsga2 if p.search == "nsga2" else Nsga3
     return kind(problem, rng, population=p.population, seeding=p.seeded, release=p.release)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from cachetools import LRUCache
 
@@ -22,18 +23,13 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError
+from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
-from gridtune.systems.provisioning.planning.problem import Plan
-from gridtune.systems.provisioning.search.fronts import (
-    Archive,
-    front_hypervolume,
-    pilot_problem,
-    plan_scale,
-    select_plan,
-)
-from gridtune.systems.provisioning.simulator.site import Execution, Site
+from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
+from gridtune.systems.provisioning.search.fronts import Archive, select_plan
+from gridtune.systems.provisioning.simulator.site import Execution, ReservationSite, SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.submission import (
     build_site,
@@ -43,6 +39,7 @@ from gridtune.systems.provisioning.submission import (
     run_search,
 )
 from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.fields import LARGEST_TIME
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
 
@@ -50,6 +47,72 @@ __all__ = ["ProvisioningSystem"]
 
 #: Search results that each process caches: a replicate's cells are run one configuration after the other.
 _CACHED_RESULTS = 128
+
+
+def _plan_scale(problem: PlanProblem) -> Scale | None:
+    """Return the scale of a problem's costs, which does not depend on the search.
+
+    0 is a lower bound, 1 is more than a plan should cost: from the workflow's work (processor-seconds) and
+    critical path (seconds) to the allocation cost and three times the makespan of taking all slots. None
+    where that is no range: all slots are divisible, so that taking all of them costs no more than the bound;
+    or no plan is feasible.
+    """
+    workflow = problem.workflow
+    cost, makespan = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
+    ideal, farthest = (workflow.work, workflow.critical_path), (float(cost), 3.0 * float(makespan))
+    if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
+        return Scale(ideal, farthest)
+    return None
+
+
+def _front_hypervolume(costs: npt.ArrayLike, scale: Scale | None) -> float:
+    """Return the share of the scale's rectangle that the front dominates: 0 … 1; NaN without a scale.
+
+    Parameters
+    ----------
+    costs
+        Shape (plans, 2): allocation cost and makespan.
+    scale
+        Of `_plan_scale`.
+    """
+    return math.nan if scale is None else hypervolume(costs, scale, reference=1.0)
+
+
+def _pilot_problem(
+    workflow: Workflow,
+    state: SiteState,
+    scheduler: str,
+    most: int,
+    *,
+    price: float = 1.0,
+    fixed: float = 0.0,
+) -> PlanProblem:
+    """Return the choice of a pilot job: each slot on offer is a whole job, and a plan takes one of them.
+
+    A job of some width requests the makespan that the scheduler reaches on so many processors, and its slot
+    is where the queue would start it now. It is paid for as a whole. Widths go from the widest task's to the
+    site's, each larger by about the same factor.
+
+    Parameters
+    ----------
+    workflow
+        What runs inside.
+    state
+        The site; it is not changed.
+    scheduler
+        Of `gridtune.systems.provisioning.planning.problem.SCHEDULERS`.
+    most
+        The most widths to try.
+    price, fixed
+        Of the job's processor-second, and of the job.
+    """
+    workflow.check_fits([state.processors])
+    widths = np.unique(np.geomspace(workflow.widest, state.processors, most).round().astype(np.int64))
+    alone = (PlanProblem(workflow, Slots.of(0, LARGEST_TIME, width), scheduler) for width in widths)
+    lengths = [max(1, math.ceil(problem.evaluate(np.ones((1, 1)))[0, 1])) for problem in alone]
+    starts = [state.earliest_start(*job) for job in zip(widths.tolist(), lengths, strict=True)]
+    jobs = Slots.of(starts, lengths, widths, price=price, fixed=fixed)
+    return PlanProblem(workflow, jobs, scheduler, now=state.now)
 
 
 class ProvisioningSystem(System):
@@ -74,13 +137,9 @@ class ProvisioningSystem(System):
     papers = (Path(__file__).with_name("paper.yaml"),)
 
     def __init__(self) -> None:
-        self._sites: LRUCache[Hashable, Site] = LRUCache(8)
+        self._sites: LRUCache[Hashable, ReservationSite] = LRUCache(8)
         self._workflows: LRUCache[Hashable, Workflow] = LRUCache(8)
         self._results: LRUCache[Hashable, Archive] = LRUCache(_CACHED_RESULTS)
-
-    def traces(self, parameters: ProvisioningParameters) -> Iterable[str]:
-        """Return the site's log, if there is one."""
-        return () if parameters.trace is None else (str(parameters.reference),)
 
     def file_checksums(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
         """Return the checksum of the workflow's file, if there is one."""
@@ -125,7 +184,7 @@ class ProvisioningSystem(System):
             few = {"population": 4, "iterations": 2, "evaluations": None}
             search = "all" if p.search == "exact" else p.search
             small = p.model_copy(update={**few, "search": search, "slot_sites": (4, 4)})
-            site = Site(jobs, 3) if p.offers == "site" else None
+            site = ReservationSite(jobs, 3) if p.offers == "site" else None
             now, slots = draw_slots(small, site, rng, rng)
             makespan_bound(workflow, slots, now=now)
             if site is not None:
@@ -162,7 +221,7 @@ class ProvisioningSystem(System):
         choice = problem
         if site is not None and parameters.search == "pilot":
             options = (parameters.scheduler, parameters.pilot_widths)
-            choice = pilot_problem(workflow, site.at(now), *options, price=price, fixed=fixed)
+            choice = _pilot_problem(workflow, site.at(now), *options, price=price, fixed=fixed)
         rng = streams("search")
         # Alpha only chooses from the front: cells that differ in nothing else share one search.
         settings = parameters.model_dump_json(exclude={"alpha"})
@@ -173,7 +232,7 @@ class ProvisioningSystem(System):
         front = self._results[key]
         metrics |= {
             "front": float(len(front)),
-            "hypervolume": front_hypervolume(front.costs, plan_scale(problem)),
+            "hypervolume": _front_hypervolume(front.costs, _plan_scale(problem)),
             "evaluations": float(front.evaluations),
             "feasible_plans": float(len(front.feasible_costs)),
         }
@@ -188,7 +247,7 @@ class ProvisioningSystem(System):
         metrics |= {**_compared(makespan, cost, queue), "slots_taken": float(plan.taken.sum())}
         return Outcome(metrics, notes, _tables(workflow, plan, front, queue) if tables else {})
 
-    def _workflow(self, parameters: ProvisioningParameters, site: Site | None) -> Workflow:
+    def _workflow(self, parameters: ProvisioningParameters, site: ReservationSite | None) -> Workflow:
         p = parameters
         if p.workflow == "random":
             return build_workflow(p, site)
@@ -197,7 +256,7 @@ class ProvisioningSystem(System):
             self._workflows[key] = build_workflow(p, site)
         return self._workflows[key]
 
-    def _site(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> Site:
+    def _site(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> ReservationSite:
         (reference,) = self.traces(parameters)
         raw, p = load(reference), parameters
         log = (raw.checksum, p.processors, p.clean, p.first)
@@ -208,7 +267,11 @@ class ProvisioningSystem(System):
 
 
 def _context(
-    parameters: ProvisioningParameters, site: Site | None, slots: Slots, workflow: Workflow, now: int
+    parameters: ProvisioningParameters,
+    site: ReservationSite | None,
+    slots: Slots,
+    workflow: Workflow,
+    now: int,
 ) -> dict[str, float]:
     """Return the metrics of a submission before any plan; bounds are undefined where there can be no plan."""
     load = utilisation = math.nan

@@ -26,7 +26,9 @@ from gridtune.systems.responsive.system import (
 from gridtune.training.system import TRAINING_MEASURES, Training, TrainingParameters
 from gridtune.workload.workload import Workload
 
-__all__ = ["ESNQParameters", "ResponsiveESNQ"]
+__all__ = [
+    "ResponsiveESNQ",
+]
 
 #: Parameters of a cell that a training does not have, or calls otherwise.
 _OTHERS = (
@@ -41,7 +43,7 @@ _OF_CELLS: dict[str, Any] = {
 _CellParameters: Any = create_model("_CellParameters", __base__=TrainingParameters, **_OF_CELLS)
 
 
-class ESNQParameters(_CellParameters):
+class _ESNQParameters(_CellParameters):
     """The parameters of one training: those of a cell with a learner, and how long it learns."""
 
     policy: LearnedPolicy = Field("esn-sarsa", description="what learns (network-method)")
@@ -60,7 +62,7 @@ class ESNQParameters(_CellParameters):
     )
 
     @model_validator(mode="after")
-    def _check_cell(self) -> ESNQParameters:
+    def _check_cell(self) -> _ESNQParameters:
         _ = self.cell
         return self
 
@@ -94,7 +96,7 @@ class ResponsiveESNQ(Training):
 
     name: ClassVar[str] = "responsive/esnq"
     version: ClassVar[str] = "2"
-    Parameters: ClassVar[type[SystemParameters]] = ESNQParameters
+    Parameters: ClassVar[type[SystemParameters]] = _ESNQParameters
     objective: ClassVar[str] = "reward_mean"
     policy_file: ClassVar[str] = "best.npz"
     metrics: ClassVar[Mapping[str, Measure]] = {
@@ -110,13 +112,13 @@ class ResponsiveESNQ(Training):
 
     def __init__(self) -> None:
         self._system = ResponsiveSystem()
-        self._last: tuple[Workload, ESNQParameters, _ChosenJobs] | None = None
+        self._last: tuple[Workload, _ESNQParameters, _ChosenJobs] | None = None
 
-    def traces(self, parameters: ESNQParameters) -> Iterable[str]:
+    def traces(self, parameters: _ESNQParameters) -> Iterable[str]:
         """Return the reference of the log."""
         return self._system.traces(parameters.cell)
 
-    def preflight(self, parameters: ESNQParameters, load: WorkloadLoader) -> None:
+    def preflight(self, parameters: _ESNQParameters, load: WorkloadLoader) -> None:
         """Refuse what a cell would refuse, and an evaluation on jobs that never wait."""
         super().preflight(parameters, load)
         self._system.preflight(parameters.cell, load)
@@ -133,7 +135,7 @@ class ResponsiveESNQ(Training):
         """Return the seed that a cell's learner has."""
         return int(streams("learning").integers(2**62))
 
-    def config(self, parameters: ESNQParameters, *, seed: int, load: WorkloadLoader) -> Any:
+    def config(self, parameters: _ESNQParameters, *, seed: int, load: WorkloadLoader) -> Any:
         """Return ESN-Q on the first part of the log."""
         from gridtune.systems.responsive.learners.rllib import ESNQConfig  # noqa: PLC0415 (RLlib)
 
@@ -143,7 +145,7 @@ class ResponsiveESNQ(Training):
         return config.training(learner=cell.learner(), weight=cell.weight, learning_seed=seed)
 
     def evaluate(
-        self, parameters: ESNQParameters, algorithm: Any, *, rng: np.random.Generator, load: WorkloadLoader
+        self, parameters: _ESNQParameters, algorithm: Any, *, rng: np.random.Generator, load: WorkloadLoader
     ) -> Mapping[str, float]:
         """Return the metrics of the jobs that are held out."""
         from gridtune.systems.responsive.learners.rllib import policy_of  # noqa: PLC0415 (RLlib)
@@ -162,14 +164,14 @@ class ResponsiveESNQ(Training):
         return {**metrics, "reward_mean": metrics[reward]}
 
     def write_policy(
-        self, parameters: ESNQParameters, algorithm: Any, path: Path, notes: Mapping[str, Any]
+        self, parameters: _ESNQParameters, algorithm: Any, path: Path, notes: Mapping[str, Any]
     ) -> None:
         """Write the networks with their readouts."""
         from gridtune.systems.responsive.learners.rllib import policy_of  # noqa: PLC0415 (RLlib)
 
         policy_of(algorithm).save(path)
 
-    def _chosen_jobs(self, parameters: ESNQParameters, load: WorkloadLoader) -> _ChosenJobs:
+    def _chosen_jobs(self, parameters: _ESNQParameters, load: WorkloadLoader) -> _ChosenJobs:
         """Return the jobs to learn on and to evaluate on; every evaluation of a training asks for them."""
         workload = self._system.selected(parameters.cell, load)
         if self._last is None or self._last[0] is not workload or self._last[1] != parameters:
@@ -177,7 +179,7 @@ class ResponsiveESNQ(Training):
         return self._last[2]
 
 
-def _choose_jobs(workload: Workload, parameters: ESNQParameters) -> _ChosenJobs:
+def _choose_jobs(workload: Workload, parameters: _ESNQParameters) -> _ChosenJobs:
     """Hold out the last jobs, or if nobody waits there the part as long with the longest waits."""
     cell = parameters.cell
     first, _ = split_log(workload, cell)
@@ -196,7 +198,7 @@ def _choose_jobs(workload: Workload, parameters: ESNQParameters) -> _ChosenJobs:
 
 
 def _jobs_and_model(
-    learned_on: Workload, held_out: Workload, parameters: ESNQParameters, cores: int
+    learned_on: Workload, held_out: Workload, parameters: _ESNQParameters, cores: int
 ) -> _ChosenJobs:
     cell = parameters.cell
     first, second = site_jobs(learned_on, held_out, cell)

@@ -24,7 +24,6 @@ __all__ = [
     "PROMPT",
     "RENAMED_METRICS",
     "RESPONSIVE_METRICS",
-    "block_sums",
     "counted_jobs",
     "measure_site",
 ]
@@ -222,25 +221,6 @@ def measure_site(
         "jobs": float(len(wait)),
         **_pool_measures(jobs, outcome),
     }
-
-
-def block_sums(
-    jobs: SiteJobs, outcome: SiteReplay, blocks: int, *, weight: float, left_out: int | None = None
-) -> dict[str, list[float]]:
-    """Return the number of jobs that count, and Σ R_s and Σ W over them, of each block of time.
-
-    Blocks have equal lengths from the first to the last submission that counts; the site is simulated as a
-    whole, so that a block begins with the queue that the one before it left.
-    """
-    counted = counted_jobs(len(jobs), left_out)
-    submit, run = jobs.submit[counted], jobs.run[counted]
-    if len(submit) == 0:
-        return {"jobs": [], "reward": [], "responsiveness": []}
-    block = (submit - submit[0]) * blocks // (submit[-1] - submit[0] + 1)
-    responsiveness = run / (run + outcome.start[counted] - submit)
-    reward = weight * responsiveness + (1.0 - weight) * outcome.fairness[outcome.decision[counted]]
-    values = {"jobs": np.ones(len(submit)), "reward": reward, "responsiveness": responsiveness}
-    return {name: np.bincount(block, value, blocks).tolist() for name, value in values.items()}
 
 
 def _pool_measures(jobs: SiteJobs, outcome: SiteReplay) -> dict[str, float]:

@@ -25,9 +25,9 @@ from gridtune.systems.responsive.learners.settings import (
     Method,
     Regressor,
 )
-from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.replay import Rule
 from gridtune.systems.responsive.simulator.site import Autoscaler
+from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["LEARNED", "LEARNING", "POOL_SETTINGS", "ResponsiveParameters"]
@@ -102,7 +102,7 @@ class ResponsiveParameters(LogParameters):
         "Common": ("trace", "cores", "policy", "site", "pool", "weight", "split", "checkpoint"),
         "Jobs and site": (
             *("clean", "first", "partition", "shake", "part", "window", "left_out", "shares"),
-            *("start_latency", "estimates", "user_cap", "wait_limit", "blocks", "bound"),
+            *("start_latency", "estimates", "user_cap", "wait_limit", "bound"),
         ),
         "Pool": (
             *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "drain", "headroom"),
@@ -226,10 +226,6 @@ class ResponsiveParameters(LogParameters):
         examples=[600],
     )
 
-    blocks: Annotated[int, Field(ge=2)] | None = Field(
-        None,
-        description="note the rewards of so many blocks of equal time, over which the report makes intervals",
-    )
     bound: bool = Field(
         False, description="also compute responsiveness_mean_bound, which no order can exceed: some seconds"
     )
@@ -295,9 +291,7 @@ class ResponsiveParameters(LogParameters):
             raise ValueError("policy=esn-counterfactual chooses jobs alone: it needs site=rigid or elastic")
         if self.policy == "capped_fcfs" and self.site != "rigid":
             raise ValueError("policy=capped_fcfs leaves cores idle on purpose: it needs site=rigid")
-        if (self.checkpoint is None) == (self.policy == "learned"):
-            missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
-            raise ValueError(f"policy={self.policy} {missing}")
+        self._check_checkpoint("learned")
         if self.protocol == "online" and LEARNED.get(self.policy, ("",))[0] != "sarsa":
             raise ValueError("protocol=online learns during the run: policy must be esn-sarsa or ffnn-sarsa")
         if self.policy in LEARNED:

@@ -27,12 +27,10 @@ from gridtune.systems.responsive.learners.training import learn_online, load_pol
 from gridtune.systems.responsive.metrics import (
     RENAMED_METRICS,
     RESPONSIVE_METRICS,
-    block_sums,
     counted_jobs,
     measure_site,
 )
 from gridtune.systems.responsive.parameters import LEARNED, ResponsiveParameters
-from gridtune.systems.responsive.simulator.pool import learn_forecast
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import (
@@ -44,6 +42,7 @@ from gridtune.systems.responsive.simulator.site import (
     group_vos,
     vo_of,
 )
+from gridtune.systems.responsive.simulator.stepping import learn_forecast
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
@@ -80,10 +79,6 @@ class ResponsiveSystem(System):
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
-
-    def traces(self, parameters: ResponsiveParameters) -> Iterable[str]:
-        """Return the reference of the log, with its cleaning rules where some are named."""
-        return (str(parameters.reference),)
 
     def modelled_features(self, parameters: ResponsiveParameters) -> Collection[str]:
         """Return what the simulator models: a chosen partition."""
@@ -175,10 +170,6 @@ class ResponsiveSystem(System):
             wait_limit=parameters.wait_limit or math.inf,
         )
         counted = counted_jobs(len(jobs), parameters.left_out)
-        if parameters.blocks is not None:
-            notes["blocks"] = block_sums(
-                jobs, outcome, parameters.blocks, weight=parameters.weight, left_out=parameters.left_out
-            )
         if parameters.bound:
             most = model.largest if model.elastic else cores
             limit = responsiveness_bound(jobs, most, counted, metrics["responsiveness_mean"])

@@ -173,9 +173,7 @@ class ShutdownParameters(LogParameters):
                 raise ValueError(f"{name}={value} has no effect with policy={self.policy}")
         if self.policy in ("random", "ppo") and self.cut == "whole":
             raise ValueError(f"policy={self.policy} needs days of a fixed length: not cut=whole")
-        if (self.checkpoint is None) == (self.policy == "ppo"):
-            missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
-            raise ValueError(f"policy={self.policy} {missing}")
+        self._check_checkpoint("ppo")
         if self.greedy and self.policy != "ppo":
             raise ValueError(f"greedy=true has no effect with policy={self.policy}")
         if "?" in self.trace:

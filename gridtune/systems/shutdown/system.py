@@ -71,10 +71,6 @@ class ShutdownSystem(System):
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Days] = LRUCache(8)
 
-    def traces(self, parameters: ShutdownParameters) -> Iterable[str]:
-        """Return the one reference: the days, with cleaning rules and units that differ from the default."""
-        return (str(parameters.reference),)
-
     def file_checksums(self, parameters: ShutdownParameters) -> Mapping[str, str]:
         """Return the checksums of the platform file and of the trained policy."""
         files: dict[str, Path] = {}

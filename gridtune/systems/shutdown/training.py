@@ -40,7 +40,11 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from gridtune.training.networks import ActorCritic
 
-__all__ = ["ShutdownPPO", "ShutdownPPOParameters", "find_policy", "hold_out", "play_days"]
+__all__ = [
+    "ShutdownPPO",
+    "find_policy",
+    "play_days",
+]
 
 #: Days that are simulated at once.
 _BATCH_DAYS = 256
@@ -50,7 +54,7 @@ HELD_OUT = 10
 _EVALUATED = ("score_per_day", "energy_waste_per_day", "switches_per_day", "stretch_mean", "qos_violations")
 
 
-class ShutdownPPOParameters(PPOParameters):
+class _ShutdownPPOParameters(PPOParameters):
     """The parameters of one training."""
 
     trace: str = Field(description="the days: a folder or archive of logs", examples=["taurus_days"])
@@ -79,7 +83,7 @@ class ShutdownPPOParameters(PPOParameters):
     gamma: UnitInterval = Field(0.99, description="discount of a minute")
 
     @model_validator(mode="after")
-    def _check_combinations(self) -> ShutdownPPOParameters:
+    def _check_combinations(self) -> _ShutdownPPOParameters:
         if self.network != "paper":
             self._refuse_idle([(("frames",), f"network={self.network}")])
         return self
@@ -103,7 +107,7 @@ class ShutdownPPO(PPOTraining):
 
     name: ClassVar[str] = "shutdown/ppo"
     version: ClassVar[str] = "3"
-    Parameters: ClassVar[type[SystemParameters]] = ShutdownPPOParameters
+    Parameters: ClassVar[type[SystemParameters]] = _ShutdownPPOParameters
     objective: ClassVar[str] = "score_per_day"
     metrics: ClassVar[Mapping[str, Measure]] = {
         **_MEASURES,
@@ -111,14 +115,14 @@ class ShutdownPPO(PPOTraining):
         **TRAINING_MEASURES,
     }
 
-    def split(self, parameters: ShutdownPPOParameters, log: Workload | None) -> tuple[Days, Days]:
+    def split(self, parameters: _ShutdownPPOParameters, log: Workload | None) -> tuple[Days, Days]:
         """Return the days to train on, and those held out."""
         assert log is not None
         days = build_days(log)
         train = np.flatnonzero(days.subset("train"))
-        return hold_out(days.take(train if parameters.first is None else train[: parameters.first]))
+        return _hold_out(days.take(train if parameters.first is None else train[: parameters.first]))
 
-    def env_maker(self, parameters: ShutdownPPOParameters, learned: Days) -> Callable[[int], Any]:
+    def env_maker(self, parameters: _ShutdownPPOParameters, learned: Days) -> Callable[[int], Any]:
         """Return the environments of the days to learn on."""
         from gridtune.systems.shutdown.environment import ShutdownVectorEnv  # noqa: PLC0415 (gymnasium)
 
@@ -128,7 +132,7 @@ class ShutdownPPO(PPOTraining):
 
     def scores(
         self,
-        parameters: ShutdownPPOParameters,
+        parameters: _ShutdownPPOParameters,
         network: ActorCritic,
         held_out: Days,
         rng: np.random.Generator,
@@ -143,7 +147,7 @@ class ShutdownPPO(PPOTraining):
         return metrics
 
 
-def hold_out(days: Days, one_in: int = HELD_OUT) -> tuple[Days, Days]:
+def _hold_out(days: Days, one_in: int = HELD_OUT) -> tuple[Days, Days]:
     """Return the days to train on and those to evaluate on: every tenth one."""
     held_out = np.arange(len(days)) % one_in == one_in - 1
     if held_out.all() or not held_out.any():

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.environment import DispatchEnv, DispatchVectorEnv
-from gridtune.systems.dispatch.simulator.batch import FEATURES, BrokerBatch
+from gridtune.systems.dispatch.environment import FEATURES, BrokerBatch, DispatchEnv, DispatchVectorEnv
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import ORDERS, dispatch
 from tests.systems.dispatch.simulator.test_twin import make_jobs

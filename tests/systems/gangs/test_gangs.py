@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.gangs.simulator import GpuPool, Policy, simulate
-from gridtune.systems.gangs.system import draw_jobs
+from gridtune.systems.gangs.system import _draw_jobs
 from tests.systems.gangs.reference import simulate as simulate_plainly
 
 POLICIES = get_args(Policy)
@@ -208,7 +208,7 @@ def test_gpus_count_where_a_log_says_them_beside_processors(tmp_path):
 
 
 def test_drawn_jobs_are_those_of_gavels_generator():
-    jobs = draw_jobs(20_000, np.random.default_rng(1))
+    jobs = _draw_jobs(20_000, np.random.default_rng(1))
     widths, counts = np.unique(jobs.processors, return_counts=True)
     assert dict(zip(widths.tolist(), counts / 20_000, strict=True)) == pytest.approx(
         {1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}, abs=0.01

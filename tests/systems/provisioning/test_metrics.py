@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from gridtune.systems.provisioning.metrics import PROVISIONING_METRICS, RENAMED_METRICS, change, compare
+from gridtune.systems.provisioning.metrics import PROVISIONING_METRICS, RENAMED_METRICS, _change, compare
 
 
 def test_a_submission_beside_best_effort() -> None:
@@ -48,8 +48,8 @@ def test_without_a_plan_or_a_queue_comparisons_are_undefined() -> None:
     for metrics in (compare(math.nan, math.nan, 9.0, 9.0), compare(9.0, 9.0, math.nan, math.nan)):
         assert all(math.isnan(metrics[name]) for name in shares)
         assert math.isnan(metrics["workflow_makespan_change"])
-    assert math.isnan(change(1.0, 0.0))
-    assert math.isnan(change(math.inf, 2.0))
+    assert math.isnan(_change(1.0, 0.0))
+    assert math.isnan(_change(math.inf, 2.0))
 
 
 def test_old_names_lead_to_metrics_of_today() -> None:

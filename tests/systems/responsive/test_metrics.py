@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, block_sums, counted_jobs, measure_site
+from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
 from gridtune.systems.responsive.simulator.replay import SiteReplay
 from gridtune.systems.responsive.simulator.site import SiteJobs
 
@@ -107,13 +107,3 @@ def test_nothing_has_no_measures():
     # One class is missing.
     metrics = measure_site(jobs, outcome, weight=0.5, left_out=1)
     assert metrics["interactive_jobs"] == metrics["batch_jobs"] == 1
-
-
-def test_blocks_of_time_add_up_to_the_whole():
-    jobs, outcome = small_site()
-    blocks = block_sums(jobs, outcome, 3, weight=0.25, left_out=0)
-    # The last job is submitted an hour after the others.
-    assert blocks["jobs"] == [3, 0, 1]
-    metrics = measure_site(jobs, outcome, weight=0.25, left_out=0)
-    assert sum(blocks["reward"]) / 4 == pytest.approx(metrics["rigid_reward_mean"])
-    assert sum(blocks["responsiveness"]) / 4 == pytest.approx(metrics["responsiveness_mean"])

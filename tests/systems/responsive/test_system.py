@@ -11,7 +11,7 @@ import pytest
 from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep.execution.runner import run_cell
-from gridtune.systems.responsive.esnq import ESNQParameters, ResponsiveESNQ
+from gridtune.systems.responsive.esnq import ResponsiveESNQ, _ESNQParameters
 from gridtune.systems.responsive.metrics import counted_jobs
 from gridtune.systems.responsive.parameters import ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import Rule, replay
@@ -241,7 +241,7 @@ def test_a_real_site(trace_dir, monkeypatch):
 def esnq(**parameters):
     """Return a training on the bundled log, its parameters, and what loads the log."""
     training, log = ResponsiveESNQ(), read_workload(resolve_trace("egee"))
-    return training, ESNQParameters(trace="egee", **parameters), lambda _: log
+    return training, _ESNQParameters(trace="egee", **parameters), lambda _: log
 
 
 def test_a_training_is_judged_where_jobs_wait():

@@ -14,7 +14,7 @@ from gridtune.systems.shutdown.environment import ShutdownVectorEnv
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.state import FEATURES
-from gridtune.systems.shutdown.training import hold_out, play_days
+from gridtune.systems.shutdown.training import _hold_out, play_days
 from gridtune.training.acting import Actor
 from gridtune.training.networks import make_network
 from gridtune.training.ppo import PPOSettings, collect
@@ -76,11 +76,11 @@ def test_a_policy_of_another_cluster_is_refused(days) -> None:
 
 
 def test_held_out_days_are_not_learnt_from(days) -> None:
-    learnt, judged = hold_out(days, 4)
+    learnt, judged = _hold_out(days, 4)
     assert judged.names == ("day-3", "day-7", "day-11")
     assert not set(learnt.names) & set(judged.names)
     with pytest.raises(PolicyError, match="too few"):
-        hold_out(days.take(np.arange(3)))
+        _hold_out(days.take(np.arange(3)))
 
 
 @pytest.mark.parametrize("kind", ["mlp", "recurrent"])

@@ -30,13 +30,15 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from gridtune.training.networks import ActorCritic
 
-__all__ = ["BatchPPO", "BatchPPOParameters"]
+__all__ = [
+    "BatchPPO",
+]
 
 #: At most so many windows are evaluated.
 _WINDOWS = 40
 
 
-class BatchPPOParameters(PPOParameters, LogParameters):
+class _BatchPPOParameters(PPOParameters, LogParameters):
     """The parameters of one training."""
 
     processors: Count | None = Field(
@@ -73,7 +75,7 @@ class BatchPPOParameters(PPOParameters, LogParameters):
     lam: Lambda = 0.97
 
     @model_validator(mode="after")
-    def _check_combinations(self) -> BatchPPOParameters:
+    def _check_combinations(self) -> _BatchPPOParameters:
         if self.mode == "backfill":
             self._refuse_idle([(("backfill",), "mode=backfill")])
         else:
@@ -98,7 +100,7 @@ class BatchPPO(PPOTraining):
 
     name: ClassVar[str] = "batch/ppo"
     version: ClassVar[str] = "1"
-    Parameters: ClassVar[type[SystemParameters]] = BatchPPOParameters
+    Parameters: ClassVar[type[SystemParameters]] = _BatchPPOParameters
     objective: ClassVar[str] = "improvement_mean"
     network: ClassVar[str] = "candidates"
     metrics: ClassVar[Mapping[str, Measure]] = {
@@ -114,31 +116,31 @@ class BatchPPO(PPOTraining):
         **TRAINING_MEASURES,
     }
 
-    def values_from_log(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> Mapping[str, Any]:
+    def values_from_log(self, parameters: _BatchPPOParameters, load: WorkloadLoader) -> Mapping[str, Any]:
         """Return whether jobs are killed, which the log decides."""
         return kill_decided(load(str(parameters.reference)), "auto")
 
-    def preflight(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> None:
+    def preflight(self, parameters: _BatchPPOParameters, load: WorkloadLoader) -> None:
         """Refuse to train without torch, on too few jobs, or where there is nothing to decide."""
         super().preflight(parameters, load)
         learned, _ = self._split(parameters, load)
         _make_env(learned, _options(parameters), 1).reset(seed=0)
 
-    def split(self, parameters: BatchPPOParameters, log: Workload | None) -> tuple[Workload, Workload]:
+    def split(self, parameters: _BatchPPOParameters, log: Workload | None) -> tuple[Workload, Workload]:
         """Return the jobs to learn on, and those held out."""
         assert log is not None
-        names = Selection.model_fields.keys() & BatchPPOParameters.model_fields.keys()
+        names = Selection.model_fields.keys() & _BatchPPOParameters.model_fields.keys()
         selection = Selection(**{name: getattr(parameters, name) for name in names})
         parts = split_log(selection.selected_jobs(log), parameters.held_out, parameters.jobs, field="jobs")
         return parts[0].scale_load(parameters.load), parts[1].scale_load(parameters.load)
 
-    def env_maker(self, parameters: BatchPPOParameters, learned: Workload) -> Callable[[int], Any]:
+    def env_maker(self, parameters: _BatchPPOParameters, learned: Workload) -> Callable[[int], Any]:
         """Return the environments of windows of the jobs to learn on."""
         return partial(_make_env, learned, _options(parameters))
 
     def scores(
         self,
-        parameters: BatchPPOParameters,
+        parameters: _BatchPPOParameters,
         network: ActorCritic,
         held_out: Workload,
         rng: np.random.Generator,
@@ -155,14 +157,14 @@ class BatchPPO(PPOTraining):
             "improved_share": float((improvement > 0).mean()),
         }
 
-    def policy_notes(self, parameters: BatchPPOParameters) -> Mapping[str, Any]:
+    def policy_notes(self, parameters: _BatchPPOParameters) -> Mapping[str, Any]:
         """Return what the policy decides."""
         from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT  # noqa: PLC0415 (torch)
 
         return {ENVIRONMENT: parameters.decisions}
 
 
-def _options(parameters: BatchPPOParameters) -> dict[str, Any]:
+def _options(parameters: _BatchPPOParameters) -> dict[str, Any]:
     p = parameters
     return {
         **p.decisions,

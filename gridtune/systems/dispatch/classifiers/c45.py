@@ -20,7 +20,9 @@ from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.classifiers.neighbours import entropy
 from gridtune.types import FloatArray
 
-__all__ = ["GrownTree", "Nodes"]
+__all__ = [
+    "GrownTree",
+]
 
 
 class _Examples(NamedTuple):
@@ -36,7 +38,7 @@ class _Examples(NamedTuple):
     categories: Any
 
 
-class Nodes(NamedTuple):
+class _Nodes(NamedTuple):
     """A tree, its root first and parents before children; pruning changes it in place."""
 
     #: Shape (nodes,), int64: the first child, -1 for a leaf; the others follow it.
@@ -257,7 +259,7 @@ _TOLERANCE = 0.1
 _COLLAPSED = 1e-3
 
 
-class Bound(NamedTuple):
+class _Bound(NamedTuple):
     """The confidence of the upper bound of a leaf's errors."""
 
     #: C4.5's confidence factor CF.
@@ -278,7 +280,7 @@ def _added_errors(total, wrong, bound):
     total, wrong
         Weights of a leaf's examples, and of those not of its class.
     bound
-        See `Bound`.
+        See `_Bound`.
     """
     if wrong >= 1.0:
         return _added_by_normal(total, wrong, bound)
@@ -327,7 +329,7 @@ def _prune(node, rows, examples, tree, bound, raising):
     node, rows
         The subtree, and the examples that reach it, int64.
     examples, tree, bound
-        See `_Examples`, `Nodes`, `Bound`.
+        See `_Examples`, `_Nodes`, `_Bound`.
     raising
         Whether subtrees may be raised.
     """
@@ -452,9 +454,9 @@ class GrownTree:
         # Every split parts the examples, so that there are fewer splits than examples.
         room = 1 + (count - 1) * max(2, int(examples.categories.max(initial=0)))
         child, branches, feature = np.zeros((3, room), np.int64)
-        tree = Nodes(child, branches, feature, np.full(room, np.nan), np.zeros((room, classes)))
+        tree = _Nodes(child, branches, feature, np.full(room, np.nan), np.zeros((room, classes)))
         nodes = _grow(examples, np.ascontiguousarray(orders), float(minimum), tree)
-        self.nodes = Nodes(*(column[:nodes].copy() for column in tree))
+        self.nodes = _Nodes(*(column[:nodes].copy() for column in tree))
         for column in range(columns):
             # A threshold is one of the values: the largest of all that is not above the middle.
             own = (self.nodes.feature == column) & (self.nodes.child >= 0) & ~np.isnan(self.nodes.threshold)
@@ -462,11 +464,11 @@ class GrownTree:
             place = np.searchsorted(values, self.nodes.threshold[own], side="right")
             self.nodes.threshold[own] = values[place - 1]
 
-    def pruned(self, confidence: float, raising: bool) -> Nodes:
+    def pruned(self, confidence: float, raising: bool) -> _Nodes:
         """Return the nodes of the pruned tree; those cut off stay in the arrays, but on no path."""
-        nodes = Nodes(*(column.copy() for column in self.nodes))
+        nodes = _Nodes(*(column.copy() for column in self.nodes))
         _collapse(nodes)
         rows = np.arange(len(self.examples.table))
-        bound = Bound(float(confidence), float(ndtri(1.0 - confidence)))
+        bound = _Bound(float(confidence), float(ndtri(1.0 - confidence)))
         _prune(0, rows, self.examples, nodes, bound, raising)
         return nodes

@@ -16,7 +16,10 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.types import BoolArray, FloatArray, IntArray, UInt64Array
 
-__all__ = ["entropy", "stump_predictor", "stump_shares"]
+__all__ = [
+    "entropy",
+    "stump_shares",
+]
 
 #: Makes the farthest of the neighbours count a little.
 _FARTHEST = 1.0001
@@ -58,33 +61,6 @@ class _Stored(NamedTuple):
     categorical: BoolArray
 
 
-def stump_predictor(
-    table: FloatArray,
-    labels: Any,
-    weights: FloatArray,
-    *,
-    neighbours: int | None = None,
-    categorical: Sequence[int] = (),
-) -> Callable[[FloatArray], FloatArray]:
-    """Return a function of rows, shape (q, d), that gives class shares by a stump on the examples near a row.
-
-    For each row the examples are weighted by their distance (a linear kernel that falls to 0 at the farthest
-    neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
-    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
-
-    Parameters
-    ----------
-    table, labels, weights
-        Examples, shape (n, d), their classes, numbered from 0 on, and their weights.
-    neighbours
-        Number of the nearest examples that count; None for all.
-    categorical
-        Categorical columns.
-    """
-    shares = stump_shares(table, labels, [weights], neighbours=[neighbours], categorical=categorical)
-    return lambda rows: shares(rows)[0, 0]
-
-
 def stump_shares(
     table: FloatArray,
     labels: Any,
@@ -93,7 +69,7 @@ def stump_shares(
     neighbours: Sequence[int | None],
     categorical: Sequence[int] = (),
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return the function of `stump_predictor` for several weights and numbers of neighbours.
+    """Return a function that predicts for several weights and numbers of neighbours at once.
 
     Its result has shape (w, s, q, classes). Neighbours are found once for all weights.
     """

@@ -24,9 +24,9 @@ from gridtune.systems.dispatch.simulator.replay import (
     SPEEDS,
     Buffers,
     DispatchReplay,
+    DispatchRules,
     Order,
     Rule,
-    Settings,
     Speeds,
     next_decision,
     next_repair,
@@ -137,7 +137,7 @@ class Broker:
         every = self.repair_every if self.rule in {"edd", "erd"} else 0
         published = self.learner.attributes == "published"
         self.buffers = Buffers(
-            Settings(RULES[self.rule], ORDERS[self.order], every, self.repair_steps, rng.random(n)),
+            DispatchRules(RULES[self.rule], ORDERS[self.order], every, self.repair_steps, rng.random(n)),
             learning_jobs=int((jobs.batch < 0).sum()),
             clock=_clock(jobs) if published else np.zeros(0, np.int64),
             rows=np.zeros((m, 4)),

@@ -16,7 +16,6 @@ from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.jobs import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
-from gridtune.systems.dispatch.simulator.batch import BrokerBatch
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import INSERTING, ORDERS, DispatchReplay, Order, dispatch
 from gridtune.training.ppo_training import (
@@ -35,7 +34,11 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from gridtune.training.networks import ActorCritic
 
-__all__ = ["BROKER", "DispatchPPO", "DispatchPPOParameters", "play", "play_file"]
+__all__ = [
+    "BROKER",
+    "DispatchPPO",
+    "play_file",
+]
 
 #: Episodes that the agent is evaluated on, and the seed of the first; others follow one by one.
 _EPISODES, _HELD_OUT_SEED = 20, 100_000
@@ -46,7 +49,7 @@ _RULES: Mapping[str, dict[str, Any]] = {
 }
 
 
-class DispatchPPOParameters(PPOParameters, InstanceParameters):
+class _DispatchPPOParameters(PPOParameters, InstanceParameters):
     """The parameters of one training; those of jobs and machines are as in `dispatch`."""
 
     window: Window | None = Field(
@@ -73,7 +76,7 @@ class DispatchPPOParameters(PPOParameters, InstanceParameters):
     gradient_norm: GradientNorm = 0.5
 
     @model_validator(mode="after")
-    def _check_combinations(self) -> DispatchPPOParameters:
+    def _check_combinations(self) -> _DispatchPPOParameters:
         if self.trace is None:
             self._refuse_idle([(("window", "held_out", "first"), "drawn jobs (no trace)")])
         return self
@@ -96,7 +99,7 @@ class DispatchPPO(PPOTraining):
 
     name: ClassVar[str] = "dispatch/ppo"
     version: ClassVar[str] = "1"
-    Parameters: ClassVar[type[SystemParameters]] = DispatchPPOParameters
+    Parameters: ClassVar[type[SystemParameters]] = _DispatchPPOParameters
     objective: ClassVar[str] = "tardiness_mean"
     metrics: ClassVar[Mapping[str, Measure]] = {
         "tardiness_mean": Measure.own(
@@ -115,7 +118,7 @@ class DispatchPPO(PPOTraining):
     }
 
     def split(
-        self, parameters: DispatchPPOParameters, log: Workload | None
+        self, parameters: _DispatchPPOParameters, log: Workload | None
     ) -> tuple[Workload | None, Workload | None]:
         """Return the jobs of a log to learn on and those held out; None of drawn jobs."""
         p = parameters
@@ -126,7 +129,7 @@ class DispatchPPO(PPOTraining):
         log = log if p.first is None else log.first(p.first)
         return split_log(log, p.held_out, p.batch_jobs, field="batch_jobs")
 
-    def env_maker(self, parameters: DispatchPPOParameters, learned: Workload | None) -> Callable[[int], Any]:
+    def env_maker(self, parameters: _DispatchPPOParameters, learned: Workload | None) -> Callable[[int], Any]:
         """Return the environments of jobs to learn on."""
         from gridtune.systems.dispatch.environment import DispatchVectorEnv  # noqa: PLC0415 (gymnasium)
 
@@ -136,7 +139,7 @@ class DispatchPPO(PPOTraining):
 
     def scores(
         self,
-        parameters: DispatchPPOParameters,
+        parameters: _DispatchPPOParameters,
         network: ActorCritic,
         held_out: Workload | None,
         rng: np.random.Generator,
@@ -144,7 +147,7 @@ class DispatchPPO(PPOTraining):
         """Return the tardiness of held-out jobs with the likeliest actions, and under rules."""
         p = parameters
         episodes, machines = _held_out(p.episode, held_out)
-        outcomes = play(network, episodes, machines, **self.policy_notes(p)[BROKER])
+        outcomes = _play(network, episodes, machines, **self.policy_notes(p)[BROKER])
         late = [tardiness(*pair).mean() for pair in zip(episodes, outcomes, strict=True)]
         metrics = {"tardiness_mean": float(np.mean(late))}
         for name, settings in _RULES.items():
@@ -156,7 +159,7 @@ class DispatchPPO(PPOTraining):
             metrics[f"tardiness_mean_{name}"] = float(np.mean(late))
         return metrics
 
-    def policy_notes(self, parameters: DispatchPPOParameters) -> Mapping[str, Any]:
+    def policy_notes(self, parameters: _DispatchPPOParameters) -> Mapping[str, Any]:
         """Return the order of the queues, and how much a job counts for the learned speeds."""
         return {BROKER: {"order": parameters.order, "forget": parameters.forget}}
 
@@ -176,7 +179,7 @@ def _held_out(p: DispatchParameters, log: Workload | None) -> tuple[list[Dispatc
 BROKER = "broker"
 
 
-def play(
+def _play(
     network: ActorCritic, episodes: Sequence[DispatchJobs], machines: Machines, *, order: str, forget: float
 ) -> list[DispatchReplay]:
     """Play episodes of as many jobs each, all of them side by side.
@@ -194,6 +197,7 @@ def play(
     """
     import torch  # noqa: PLC0415
 
+    from gridtune.systems.dispatch.environment import BrokerBatch  # noqa: PLC0415 (gymnasium)
     from gridtune.training.acting import best_actions  # noqa: PLC0415 (torch)
 
     count = len(episodes)
@@ -228,5 +232,5 @@ def play_file(file: Path, jobs: DispatchJobs, machines: Machines) -> DispatchRep
     settings: dict[str, Any] | None = read_checkpoint(file)["notes"].get(BROKER)
     if settings is None:
         raise PolicyError("is not a policy of the dispatch system", path=file)
-    (outcome,) = play(load_policy(file).resized(len(machines)), [jobs], machines, **settings)
+    (outcome,) = _play(load_policy(file).resized(len(machines)), [jobs], machines, **settings)
     return outcome

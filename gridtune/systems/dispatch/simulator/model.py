@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR, SPEED
+from gridtune.systems.dispatch.simulator.site import SPEED
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Changes", "DispatchJobs", "Machines", "failures"]
+__all__ = [
+    "Changes",
+    "DispatchJobs",
+    "Machines",
+]
 
 #: A factor beyond these would leave int64 seconds, or run jobs in no time.
 _FACTORS = (1e-3, 1e3)
@@ -81,40 +85,6 @@ class Changes:
         columns = [np.concatenate(side) for side in sides]
         order = np.argsort(columns[0], kind="stable")
         return Changes(*(column[order] for column in columns))
-
-
-def failures(
-    machines: int, horizon: int, mean_up: float, mean_down: float, rng: np.random.Generator
-) -> Changes:
-    """Return failures and repairs of each machine until a second.
-
-    Times up and down are exponential and independent (an alternating renewal process), rounded to whole
-    seconds, at least 1.
-
-    Parameters
-    ----------
-    machines
-        Number of machines.
-    horizon
-        No failure after this second.
-    mean_up, mean_down
-        Mean seconds between a repair and the next failure, and between a failure and its repair.
-    rng
-        One generator for each machine is spawned from it.
-    """
-    parts = Changes()
-    for machine, own in enumerate(rng.spawn(machines)):
-        now, times, kinds = 0, [], []
-        while now <= horizon:
-            up, down = own.exponential([mean_up, mean_down])
-            failed = now + max(1, round(up))
-            now = failed + max(1, round(down))
-            if failed <= horizon:
-                times += [failed, now]
-                kinds += [FAILURE, REPAIR]
-        column = np.full(len(times), machine, np.int64)
-        parts += Changes(np.array(times, np.int64), column, np.array(kinds, np.int64), np.zeros(len(times)))
-    return parts
 
 
 @dataclass(frozen=True)

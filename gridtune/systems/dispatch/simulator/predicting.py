@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.dispatch.simulator.site import NOBODY, Site
+from gridtune.systems.dispatch.simulator.site import NOBODY, MachineQueues
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
-    "chance_in_time",
     "learn",
     "new_broker_state",
     "predicted_finish",
@@ -79,7 +78,7 @@ class _BrokerState(NamedTuple):
     barred_job: IntArray
 
 
-def new_broker_state(site: Site, speeds: int, forget: float) -> _BrokerState:
+def new_broker_state(site: MachineQueues, speeds: int, forget: float) -> _BrokerState:
     """Return the state before the first job: every machine has the factor 1.
 
     Parameters
@@ -241,28 +240,3 @@ def most_tardy_job(site, broker, machine):
             best, latest = waiting, late
         waiting = site.after[waiting]
     return best
-
-
-@kernel()
-def chance_in_time(site, broker, job, predicted):
-    """Return the chance that a job placed now ends in time, if it is predicted to end in that many seconds.
-
-    The share of remembered jobs that would have: those whose seconds over predicted seconds was at most
-    what the deadline leaves this one, with one half added to either side (Krichevsky and Trofimov).
-    """
-    ratios = min(broker.learning.ratios, REMEMBERED)
-    allowed, in_time = (site.deadline[job] - site.state.now) / predicted, 0
-    for place in range(ratios):
-        if broker.ratio[place] <= allowed:
-            in_time += 1
-    return (in_time + 0.5) / (ratios + 1.0)
-
-
-@kernel()
-def any_up(site):
-    """Tell whether a machine is up."""
-    up = 0
-    for machine in range(site.state.machines):
-        if site.down[machine] == 0:
-            up += 1
-    return up > 0

@@ -16,8 +16,7 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
-    any_up,
-    chance_in_time,
+    REMEMBERED,
     learn,
     most_tardy_job,
     new_broker_state,
@@ -29,7 +28,7 @@ from gridtune.systems.dispatch.simulator.site import (
     DUE_DATE,
     NEVER,
     NOBODY,
-    Site,
+    MachineQueues,
     advance,
     follower_of,
     new_site,
@@ -47,9 +46,9 @@ __all__ = [
     "SPEEDS",
     "Buffers",
     "DispatchReplay",
+    "DispatchRules",
     "Order",
     "Rule",
-    "Settings",
     "Speeds",
     "dispatch",
     "next_decision",
@@ -71,6 +70,31 @@ RULES, ORDERS, SPEEDS = (
 )
 #: A learner predicts that a job ends in time from this probability on.
 PROBABLE = 0.5
+
+
+@kernel()
+def _any_up(site):
+    """Tell whether a machine is up."""
+    up = 0
+    for machine in range(site.state.machines):
+        if site.down[machine] == 0:
+            up += 1
+    return up > 0
+
+
+@kernel()
+def _chance_in_time(site, broker, job, predicted):
+    """Return the chance that a job placed now ends in time, if it is predicted to end in that many seconds.
+
+    The share of remembered jobs that would have: those whose seconds over predicted seconds was at most
+    what the deadline leaves this one, with one half added to either side (Krichevsky and Trofimov).
+    """
+    ratios = min(broker.learning.ratios, REMEMBERED)
+    allowed, in_time = (site.deadline[job] - site.state.now) / predicted, 0
+    for entry in range(ratios):
+        if broker.ratio[entry] <= allowed:
+            in_time += 1
+    return (in_time + 0.5) / (ratios + 1.0)
 
 
 @dataclass(frozen=True)
@@ -101,13 +125,13 @@ class DispatchReplay:
     moves: int
 
     @classmethod
-    def of(cls, site: Site, chance: FloatArray, overruled: BoolArray) -> DispatchReplay:
+    def of(cls, site: MachineQueues, chance: FloatArray, overruled: BoolArray) -> DispatchReplay:
         """Return the results of a site's jobs."""
         restarts, moves = int(site.state["restarts"]), int(site.state["moves"])
         return cls(site.machine, site.placed, site.start, site.finish, chance, overruled, restarts, moves)
 
 
-class Settings(NamedTuple):
+class DispatchRules(NamedTuple):
     """The settings of a compiled run.
 
     Attributes
@@ -192,7 +216,7 @@ def dispatch(
     by_cost = rule == "atc" or (shared and order == "atc")
     site = new_site(jobs, machines, shared=shared, lookahead=lookahead if by_cost else 0.0)
     broker = new_broker_state(site, SPEEDS[speeds], forget)
-    settings = Settings(RULES[rule], ORDERS[order], repair_every, repair_steps, rng.random(len(jobs)))
+    settings = DispatchRules(RULES[rule], ORDERS[order], repair_every, repair_steps, rng.random(len(jobs)))
     chance, overruled = np.full(len(jobs), np.nan), np.zeros(len(jobs), np.bool_)
     _run_rule(site, broker, settings, assisted, chance, overruled)
     return DispatchReplay.of(site, chance, overruled)
@@ -222,7 +246,7 @@ def _run_rule(site_arrays, broker_arrays, settings, assisted, chance, overruled)
         else:
             machine, follower, ending = _insertion(site, broker, job, rule)
             broker.predicted[job] = ending - now
-            chance[job] = chance_in_time(site, broker, job, broker.predicted[job])
+            chance[job] = _chance_in_time(site, broker, job, broker.predicted[job])
         place(site, job, machine, follower)
         if settings.repair_every > 0 and site.state.arrived % settings.repair_every == 0:
             _tabu_search(site, broker, settings.repair_steps)
@@ -240,7 +264,7 @@ def _assist(site, broker, job, machine):
         ending = predicted_finish(site, broker, other, job, NOBODY)
         likely = 0.0
         if site.down[other] == 0:
-            likely = chance_in_time(site, broker, job, ending - now)
+            likely = _chance_in_time(site, broker, job, ending - now)
         if other == machine:
             own = likely
         if likely > best or (likely == best and ending > latest):
@@ -273,7 +297,7 @@ def _select_simply(site, job, rule, draw):
     first = int(draw * machines)
     if rule == RANDOM:
         return first
-    up, best = any_up(site), NOBODY
+    up, best = _any_up(site), NOBODY
     for step in range(machines):
         machine = (first + step) % machines
         if up and site.down[machine] > 0:
@@ -293,7 +317,7 @@ def _insertion(site, broker, job, rule):
     tardiness, and its share of a processor's time for each job that it goes before.
     Machines that are down are left out while others are up.
     """
-    up, best, before = any_up(site), NOBODY, NOBODY
+    up, best, before = _any_up(site), NOBODY, NOBODY
     least, earliest = NEVER, NEVER
     for machine in range(site.state.machines):
         if up and site.down[machine] > 0:
@@ -342,7 +366,7 @@ def _tabu_search(site, broker, steps):
         Jobs that were moved.
     """
     late, barred_machine, barred_job = broker.late, broker.barred_machine, broker.barred_job
-    moved, up = 0, any_up(site)
+    moved, up = 0, _any_up(site)
     for machine in range(site.state.machines):
         late[machine] = queue_tardiness(site, broker, machine, NOBODY, NOBODY, NOBODY)
         barred_machine[machine] = 0
@@ -424,7 +448,7 @@ class Buffers(NamedTuple):
         Shape (n,), int64: the second at which that row was written, -1 for never.
     """
 
-    settings: Settings
+    settings: DispatchRules
     learning_jobs: int
     clock: IntArray
     rows: FloatArray

@@ -20,7 +20,7 @@ __all__ = [
     "DUE_DATE",
     "RELEASE",
     "SHORTEST",
-    "Site",
+    "MachineQueues",
     "advance",
     "follower_of",
     "new_site",
@@ -54,7 +54,7 @@ STATE = np.dtype(
 SPEED, FAILURE, REPAIR = range(3)
 
 
-class Site(NamedTuple):
+class MachineQueues(NamedTuple):
     """Machines with their queues, and jobs with their progress.
 
     Columns of `n` jobs in order of submission, `m` machines, `p` processors of all machines. Times are in
@@ -127,7 +127,7 @@ class Site(NamedTuple):
     state: npt.NDArray[np.void]
 
 
-def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float = 0.0) -> Site:
+def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float = 0.0) -> MachineQueues:
     """Return a site before its first job.
 
     Parameters
@@ -163,7 +163,7 @@ def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float
         np.array(changes.value, np.float64),
         state,
     )
-    return Site(*columns)
+    return MachineQueues(*columns)
 
 
 #: Orders of a queue into which a job is put: last; before later due dates; before longer estimates; before

@@ -25,11 +25,8 @@ __all__ = [
     "SlotColumns",
     "columns_of",
     "earliest_fit",
-    "find_ready",
     "new_workspace",
-    "open_slots",
     "place",
-    "reserve",
     "take",
 ]
 
@@ -42,7 +39,7 @@ class Graph(NamedTuple):
     Attributes
     ----------
     processors
-        (n,): what each task holds.
+        (n,): processors of each task.
     run
         (n · S,): seconds of task i on site s at `i * S + s`.
     parents, parent, volume
@@ -183,40 +180,7 @@ def columns_of(problem, memory):
 
 
 @kernel()
-def open_slots(work, slots, plan):
-    """Begin a plan with the slots where `plan` is true, all free."""
-    for site in range(work.sites + 1):
-        work.site_first[site], work.capacity[site] = 0, 0
-    count = 0
-    for place in range(work.slots):
-        slot = slots.sequence[place]
-        work.used[slot], work.until[slot], work.taken[slot] = 0.0, -INFINITE, 0
-        if not plan[slot]:
-            continue
-        work.plan_slots[count] = slot
-        work.first[slot] = work.hint_node[slot] = count
-        work.node_time[count], work.node_free[count] = slots.start[slot], slots.processors[slot]
-        work.node_next[count] = -1
-        # The empty query: every other query asks for more.
-        work.hint_ready[slot] = work.hint_start[slot] = -INFINITE
-        work.hint_run[slot], work.hint_processors[slot] = -1.0, 0
-        work.site_first[slots.site[slot] + 1] += 1
-        work.capacity[slots.site[slot]] += slots.processors[slot]
-        count += 1
-    work.nodes[0], work.pieces[0], work.opened[0] = count, 0, count
-    for site in range(work.sites):
-        work.site_first[site + 1] += work.site_first[site]
-    for place in range(count - 1, -1, -1):
-        slot = work.plan_slots[place]
-        work.site_first[slots.site[slot] + 1] -= 1
-        work.by_site[work.site_first[slots.site[slot] + 1]] = slot
-    for site in range(work.sites):  # entry s + 1 holds where the slots of site s begin
-        work.site_first[site] = work.site_first[site + 1]
-    work.site_first[work.sites] = count
-
-
-@kernel()
-def cut(work, node, time):
+def _cut(work, node, time):
     """Return the node at `time`, a new one if there is none; `node` is a node of the slot at or before it."""
     after = work.node_next[node]
     while after >= 0 and work.node_time[after] <= time:
@@ -231,11 +195,11 @@ def cut(work, node, time):
 
 
 @kernel()
-def reserve(work, slot, start, finish, processors):
+def _reserve(work, slot, start, finish, processors):
     """Reserve processors of a slot in [start, finish)."""
     node = work.hint_node[slot] if work.hint_start[slot] <= start else work.first[slot]
-    node = cut(work, node, start)
-    last = cut(work, node, finish)
+    node = _cut(work, node, start)
+    last = _cut(work, node, finish)
     while node != last:
         work.node_free[node] -= processors
         node = work.node_next[node]
@@ -284,23 +248,6 @@ NEVER, NARROW, ALWAYS = range(3)
 CROSS_SLOT: Mapping[str, int] = {"never": NEVER, "narrow": NARROW, "always": ALWAYS}
 #: In place of a slot: several slots of the site.
 TOGETHER = -2
-
-
-@kernel()
-def find_ready(work, graph, task, problem):
-    """Note the earliest start of a task at each site: when its parents have ended and their data arrived."""
-    sites = work.sites
-    base = task * sites
-    for site in range(sites):
-        work.ready[base + site] = problem.now
-    for edge in range(graph.parents[task], graph.parents[task + 1]):
-        parent = graph.parent[edge]
-        origin, finish = work.at[parent], work.finish[parent]
-        for site in range(sites):
-            arrival = finish
-            if site != origin:
-                arrival = finish + (problem.latency + graph.volume[edge] / problem.bandwidth)
-            work.ready[base + site] = max(work.ready[base + site], arrival)
 
 
 @kernel()
@@ -374,7 +321,7 @@ def place(work, graph, slots, task, floor, cross):
     Parameters
     ----------
     work, graph, slots
-        The plan so far; `find_ready` has been called for the task.
+        The plan so far; the time at which the task is ready is known.
     task
         Its number.
     floor
@@ -445,4 +392,4 @@ def _take_piece(work, slot, start, finish, processors, run):
     work.taken[slot] = 1
     work.used[slot] += run * processors
     work.until[slot] = max(work.until[slot], finish)
-    reserve(work, slot, start, finish, processors)
+    _reserve(work, slot, start, finish, processors)

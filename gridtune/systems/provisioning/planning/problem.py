@@ -9,22 +9,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import handles_of
+from gridtune.core.compiled import handles_of, kernel
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.bounds import free_processors
 from gridtune.systems.provisioning.planning.placement import (
     CROSS_SLOT,
+    INFINITE,
     Graph,
     Instance,
     SlotColumns,
     new_workspace,
 )
-from gridtune.systems.provisioning.planning.schedulers import (
-    SCHEDULERS,
-    evaluate_plans,
-    upward_ranks,
-    write_plan,
-)
+from gridtune.systems.provisioning.planning.schedulers import SCHEDULERS, make_plan, payment, upward_ranks
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
@@ -32,11 +28,72 @@ from gridtune.workload.workflows import Workflow
 __all__ = [
     "CROSS_SLOT",
     "SCHEDULERS",
-    "Evaluation",
     "Plan",
     "PlanProblem",
     "most_at_once",
 ]
+
+
+@kernel()
+def _evaluate_plans(problem, memory, population, release, costs, used):
+    """Evaluate plans.
+
+    Parameters
+    ----------
+    problem, memory
+        As in `make_plan`.
+    population
+        Shape (plans, slots), bool.
+    release
+        Whether a plan releases the slots that none of its tasks uses, and pays for the others only.
+    costs
+        Shape (plans, 2), float64, filled in: allocation cost and makespan; infinite if infeasible.
+    used
+        Shape (plans, slots), bool, filled in: slots that tasks use.
+    """
+    for index in range(len(population)):
+        work, slots, last = make_plan(problem, memory, population[index])
+        feasible, cost = last < INFINITE, 0.0
+        for slot in range(work.slots):
+            used[index, slot] = feasible and work.taken[slot] == 1
+            if feasible and (used[index, slot] if release else population[index, slot]):
+                cost += payment(work, slots, slot)
+        costs[index, 0] = cost if feasible else INFINITE
+        costs[index, 1] = last - problem.now if feasible else INFINITE
+
+
+@kernel()
+def _write_plan(problem, memory, plan):
+    """Make one plan; arguments as in `make_plan`.
+
+    Returns
+    -------
+    cost, last
+        The allocation cost, and the end of the last task; infinite if the plan is infeasible.
+    site, start, finish
+        Shape (n,), by task; empty if the plan is infeasible.
+    first
+        Shape (n + 1,): the first piece of each task, in the order of planning.
+    slot, processors
+        Shape (p,), by piece.
+    """
+    work, slots, last = make_plan(problem, memory, plan)
+    feasible, cost = last < INFINITE, INFINITE
+    tasks, pieces = (work.tasks, work.pieces[0]) if feasible else (0, 0)
+    site, first = np.empty(tasks, np.int64), np.zeros(tasks + 1, np.int64)
+    start, finish = np.empty(tasks), np.empty(tasks)
+    slot, processors = np.empty(pieces, np.int64), np.empty(pieces, np.int64)
+    for task in range(tasks):
+        site[task], start[task], finish[task] = work.at[task], work.start[task], work.finish[task]
+        first[task] = work.piece_first[task]
+    for piece in range(pieces):
+        slot[piece], processors[piece] = work.piece_slot[piece], work.piece_processors[piece]
+    if feasible:
+        cost = 0.0
+        for index in range(work.slots):
+            if plan[index]:
+                cost += payment(work, slots, index)
+    return cost, last, site, start, finish, first, slot, processors
 
 
 class _Reservations(NamedTuple):
@@ -122,7 +179,7 @@ class Plan:
         )
 
 
-class Evaluation(NamedTuple):
+class _Evaluation(NamedTuple):
     """The costs of plans and the slots they use.
 
     Attributes
@@ -140,7 +197,7 @@ class Evaluation(NamedTuple):
 class PlanProblem:
     """A workflow, the slots on offer, and the scheduler that places the tasks on slots.
 
-    A plan is a row of bits, one for each slot: whether it is taken. Its two costs, both minimised, are the
+    A plan is a row of bits, one for each slot: 1 if it is taken. Its two costs, both minimised, are the
     allocation cost (what is paid) and the scheduling cost (the makespan). A plan on which the workflow cannot
     be scheduled has infinite costs.
 
@@ -276,11 +333,11 @@ class PlanProblem:
             raise SimulationError(message, field="population")
         return plans
 
-    def _run(self, population: npt.ArrayLike, release: bool) -> Evaluation:
+    def _run(self, population: npt.ArrayLike, release: bool) -> _Evaluation:
         plans = self._population(population)
         costs, used = np.empty((len(plans), 2)), np.empty(plans.shape, np.bool_)
-        evaluate_plans(*self._prepared(), plans, release, costs, used)
-        return Evaluation(costs, used)
+        _evaluate_plans(*self._prepared(), plans, release, costs, used)
+        return _Evaluation(costs, used)
 
     def evaluate(self, population: npt.ArrayLike) -> FloatArray:
         """Return the costs of plans that pay for every slot they take.
@@ -297,7 +354,7 @@ class PlanProblem:
         """
         return self._run(population, release=False).costs
 
-    def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
+    def evaluate_released(self, population: npt.ArrayLike) -> _Evaluation:
         """Return the costs of plans that release the slots no task uses, and the slots they keep.
 
         The schedule on the slots kept is the same, so `evaluate(used)` gives the same costs.
@@ -307,7 +364,7 @@ class PlanProblem:
     def plan(self, taken: npt.ArrayLike | None = None) -> Plan:
         """Return the schedule on the slots taken: a mask, by default all of them."""
         mask = np.ones(len(self), bool) if taken is None else self._population(taken)[0]
-        cost, last, site, start, finish, first, *pieces = write_plan(*self._prepared(), mask)
+        cost, last, site, start, finish, first, *pieces = _write_plan(*self._prepared(), mask)
         # Pieces come in the order of planning, and are sorted by task.
         order = np.argsort(first[:-1], kind="stable")
         counts = np.empty(len(order), np.int64)

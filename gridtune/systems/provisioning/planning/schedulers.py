@@ -18,19 +18,15 @@ from gridtune.systems.provisioning.planning.placement import (
     TOGETHER,
     columns_of,
     earliest_fit,
-    find_ready,
-    open_slots,
     place,
     take,
 )
 
 __all__ = [
     "SCHEDULERS",
-    "evaluate_plans",
     "make_plan",
     "payment",
     "upward_ranks",
-    "write_plan",
 ]
 
 HEFT, GREEDY, MIN_MIN, MAX_MIN = range(4)
@@ -38,6 +34,56 @@ HEFT, GREEDY, MIN_MIN, MAX_MIN = range(4)
 SCHEDULERS: Mapping[str, int] = {"heft": HEFT, "greedy": GREEDY, "min-min": MIN_MIN, "max-min": MAX_MIN}
 #: The value of a place that must be searched again.
 _STALE = -1.0
+
+
+@kernel()
+def _open_slots(work, slots, plan):
+    """Begin a plan with the slots where `plan` is true, all free."""
+    for site in range(work.sites + 1):
+        work.site_first[site], work.capacity[site] = 0, 0
+    count = 0
+    for number in range(work.slots):
+        slot = slots.sequence[number]
+        work.used[slot], work.until[slot], work.taken[slot] = 0.0, -INFINITE, 0
+        if not plan[slot]:
+            continue
+        work.plan_slots[count] = slot
+        work.first[slot] = work.hint_node[slot] = count
+        work.node_time[count], work.node_free[count] = slots.start[slot], slots.processors[slot]
+        work.node_next[count] = -1
+        # The empty query: every other query asks for more.
+        work.hint_ready[slot] = work.hint_start[slot] = -INFINITE
+        work.hint_run[slot], work.hint_processors[slot] = -1.0, 0
+        work.site_first[slots.site[slot] + 1] += 1
+        work.capacity[slots.site[slot]] += slots.processors[slot]
+        count += 1
+    work.nodes[0], work.pieces[0], work.opened[0] = count, 0, count
+    for site in range(work.sites):
+        work.site_first[site + 1] += work.site_first[site]
+    for number in range(count - 1, -1, -1):
+        slot = work.plan_slots[number]
+        work.site_first[slots.site[slot] + 1] -= 1
+        work.by_site[work.site_first[slots.site[slot] + 1]] = slot
+    for site in range(work.sites):  # entry s + 1 holds where the slots of site s begin
+        work.site_first[site] = work.site_first[site + 1]
+    work.site_first[work.sites] = count
+
+
+@kernel()
+def _find_ready(work, graph, task, problem):
+    """Note the earliest start of a task at each site: when its parents have ended and their data arrived."""
+    sites = work.sites
+    base = task * sites
+    for site in range(sites):
+        work.ready[base + site] = problem.now
+    for edge in range(graph.parents[task], graph.parents[task + 1]):
+        parent = graph.parent[edge]
+        origin, finish = work.at[parent], work.finish[parent]
+        for site in range(sites):
+            arrival = finish
+            if site != origin:
+                arrival = finish + (problem.latency + graph.volume[edge] / problem.bandwidth)
+            work.ready[base + site] = max(work.ready[base + site], arrival)
 
 
 @kernel()
@@ -75,7 +121,7 @@ def _by_list(work, graph, slots, problem):
     last, before, value, slot, site, start = now, -1, INFINITE, -1, -1, INFINITE
     for index in range(work.tasks):
         task = graph.order[index]
-        find_ready(work, graph, task, problem)
+        _find_ready(work, graph, task, problem)
         floor = last if mind_makespan else now
         # Room only shrinks: if a task like the previous one ends as early in the same slot, that is best.
         again = before >= 0 and slot != TOGETHER and _alike(work, graph, task, before)
@@ -103,7 +149,7 @@ def _by_level(work, graph, slots, problem):
         work.queued[0] = end - begin
         for index in range(begin, end):
             task = graph.by_level[index]
-            find_ready(work, graph, task, problem)
+            _find_ready(work, graph, task, problem)
             work.queue[index - begin], work.value[task] = task, _STALE
         begin = end
         while work.queued[0] > 0:
@@ -208,71 +254,9 @@ def make_plan(problem, memory, plan):
         The end of the last task; infinite if the plan is infeasible.
     """
     work, graph, slots = columns_of(problem, memory)
-    open_slots(work, slots, plan)
+    _open_slots(work, slots, plan)
     if problem.scheduler in (HEFT, GREEDY):
         last = _by_list(work, graph, slots, problem)
     else:
         last = _by_level(work, graph, slots, problem)
     return work, slots, last
-
-
-@kernel()
-def write_plan(problem, memory, plan):
-    """Make one plan; arguments as in `make_plan`.
-
-    Returns
-    -------
-    cost, last
-        The allocation cost, and the end of the last task; infinite if the plan is infeasible.
-    site, start, finish
-        Shape (n,), by task; empty if the plan is infeasible.
-    first
-        Shape (n + 1,): the first piece of each task, in the order of planning.
-    slot, processors
-        Shape (p,), by piece.
-    """
-    work, slots, last = make_plan(problem, memory, plan)
-    feasible, cost = last < INFINITE, INFINITE
-    tasks, pieces = (work.tasks, work.pieces[0]) if feasible else (0, 0)
-    site, first = np.empty(tasks, np.int64), np.zeros(tasks + 1, np.int64)
-    start, finish = np.empty(tasks), np.empty(tasks)
-    slot, processors = np.empty(pieces, np.int64), np.empty(pieces, np.int64)
-    for task in range(tasks):
-        site[task], start[task], finish[task] = work.at[task], work.start[task], work.finish[task]
-        first[task] = work.piece_first[task]
-    for piece in range(pieces):
-        slot[piece], processors[piece] = work.piece_slot[piece], work.piece_processors[piece]
-    if feasible:
-        cost = 0.0
-        for index in range(work.slots):
-            if plan[index]:
-                cost += payment(work, slots, index)
-    return cost, last, site, start, finish, first, slot, processors
-
-
-@kernel()
-def evaluate_plans(problem, memory, population, release, costs, used):
-    """Evaluate plans.
-
-    Parameters
-    ----------
-    problem, memory
-        As in `make_plan`.
-    population
-        Shape (plans, slots), bool.
-    release
-        Whether a plan releases the slots that none of its tasks uses, and pays for the others only.
-    costs
-        Shape (plans, 2), float64, filled in: allocation cost and makespan; infinite if infeasible.
-    used
-        Shape (plans, slots), bool, filled in: slots that tasks use.
-    """
-    for index in range(len(population)):
-        work, slots, last = make_plan(problem, memory, population[index])
-        feasible, cost = last < INFINITE, 0.0
-        for slot in range(work.slots):
-            used[index, slot] = feasible and work.taken[slot] == 1
-            if feasible and (used[index, slot] if release else population[index, slot]):
-                cost += payment(work, slots, slot)
-        costs[index, 0] = cost if feasible else INFINITE
-        costs[index, 1] = last - problem.now if feasible else INFINITE

@@ -14,27 +14,16 @@ import math
 
 import moocore
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.simulator.site import SiteState
-from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import BoolArray, FloatArray, IntArray
-from gridtune.workload.fields import LARGEST_TIME
-from gridtune.workload.workflows import Workflow
 
 __all__ = [
     "Archive",
     "enumerate_front",
-    "first_plans",
-    "front_hypervolume",
     "heuristic_plans",
     "non_dominated",
-    "pilot_problem",
-    "plan_scale",
-    "random_plans",
     "select_plan",
 ]
 
@@ -137,81 +126,6 @@ def enumerate_front(problem: PlanProblem, *, record: bool = False) -> Archive:
     return archive
 
 
-def plan_scale(problem: PlanProblem) -> Scale | None:
-    """Return the scale of a problem's costs, which does not depend on the search.
-
-    0 is a lower bound, 1 is more than a plan should cost: from the workflow's work (processor-seconds) and
-    critical path (seconds) to the allocation cost and three times the makespan of taking all slots. None
-    where that is no range: all slots are divisible, so that taking all of them costs no more than the bound;
-    or no plan is feasible.
-    """
-    workflow = problem.workflow
-    cost, makespan = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
-    ideal, farthest = (workflow.work, workflow.critical_path), (float(cost), 3.0 * float(makespan))
-    if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
-        return Scale(ideal, farthest)
-    return None
-
-
-def front_hypervolume(costs: npt.ArrayLike, scale: Scale | None) -> float:
-    """Return the share of the scale's rectangle that the front dominates: 0 … 1; NaN without a scale.
-
-    Parameters
-    ----------
-    costs
-        Shape (plans, 2): allocation cost and makespan.
-    scale
-        Of `plan_scale`.
-    """
-    return math.nan if scale is None else hypervolume(costs, scale, reference=1.0)
-
-
-def select_plan(costs: FloatArray, alpha: float) -> int:
-    """Return the position of the plan with the least α · AC_nr + (1 − α) · SC_nr.
-
-    Both costs are normalised to [0, 1] over the front; where all are equal they count as 0. Ties go to the
-    least makespan, then to the least cost.
-
-    Parameters
-    ----------
-    costs
-        Shape (plans, 2): allocation cost and makespan of the non-dominated plans.
-    alpha
-        0: only the makespan counts; 1: only the cost.
-
-    Raises
-    ------
-    SimulationError
-        If there is no plan to choose from, or alpha is not in [0, 1].
-
-    References
-    ----------
-    Singh, Kesselman, Deelman, HPDC 2007, equations 7 and 8.
-    """
-    if not 0 <= alpha <= 1:
-        raise SimulationError(f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha")
-    if len(costs) == 0:
-        hint = "no set of slots that was tried holds the workflow: offer more slots, or a later horizon"
-        raise SimulationError("there is no feasible plan to choose from", hint=hint)
-    low, span = costs.min(axis=0), np.ptp(costs, axis=0)
-    normalised = np.divide(costs - low, span, out=np.zeros_like(costs), where=span > 0)
-    value = alpha * normalised[:, 0] + (1 - alpha) * normalised[:, 1]
-    return int(np.lexsort((costs[:, 0], costs[:, 1], value))[0])
-
-
-def random_plans(plans: int, slots: int, rng: np.random.Generator) -> BoolArray:
-    """Return plans whose bits are 1 with probability 1/2."""
-    return rng.integers(0, 2, (plans, slots), dtype=np.uint8).astype(np.bool_)
-
-
-def first_plans(problem: PlanProblem, population: int, seeding: bool, rng: np.random.Generator) -> BoolArray:
-    """Return a first generation: random plans, with `seeding` up to a quarter of simple rules before them."""
-    if not seeding:
-        return random_plans(population, len(problem), rng)
-    seeds = heuristic_plans(problem, population // 4)
-    return np.concatenate([seeds, random_plans(population - len(seeds), len(problem), rng)])
-
-
 def heuristic_plans(problem: PlanProblem, most: int) -> BoolArray:
     """Return distinct plans of simple rules: by time, by site, by divisibility; the most promising first.
 
@@ -246,38 +160,34 @@ def heuristic_plans(problem: PlanProblem, most: int) -> BoolArray:
     return plans[np.sort(first)][:most]
 
 
-def pilot_problem(
-    workflow: Workflow,
-    state: SiteState,
-    scheduler: str,
-    most: int,
-    *,
-    price: float = 1.0,
-    fixed: float = 0.0,
-) -> PlanProblem:
-    """Return the choice of a pilot job: each slot on offer is a whole job, and a plan takes one of them.
+def select_plan(costs: FloatArray, alpha: float) -> int:
+    """Return the position of the plan with the least α · AC_nr + (1 − α) · SC_nr.
 
-    A job of some width requests the makespan that the scheduler reaches on so many processors, and its slot
-    is where the queue would start it now. It is paid for as a whole. Widths go from the widest task's to the
-    site's, each larger by about the same factor.
+    Both costs are normalised to [0, 1] over the front; where all are equal they count as 0. Ties go to the
+    least makespan, then to the least cost.
 
     Parameters
     ----------
-    workflow
-        What runs inside.
-    state
-        The site; it is not changed.
-    scheduler
-        Of `gridtune.systems.provisioning.planning.problem.SCHEDULERS`.
-    most
-        The most widths to try.
-    price, fixed
-        Of the job's processor-second, and of the job.
+    costs
+        Shape (plans, 2): allocation cost and makespan of the non-dominated plans.
+    alpha
+        0: only the makespan counts; 1: only the cost.
+
+    Raises
+    ------
+    SimulationError
+        If there is no plan to choose from, or alpha is not in [0, 1].
+
+    References
+    ----------
+    Singh, Kesselman, Deelman, HPDC 2007, equations 7 and 8.
     """
-    workflow.check_fits([state.processors])
-    widths = np.unique(np.geomspace(workflow.widest, state.processors, most).round().astype(np.int64))
-    alone = (PlanProblem(workflow, Slots.of(0, LARGEST_TIME, width), scheduler) for width in widths)
-    lengths = [max(1, math.ceil(problem.evaluate(np.ones((1, 1)))[0, 1])) for problem in alone]
-    starts = [state.earliest_start(*job) for job in zip(widths.tolist(), lengths, strict=True)]
-    jobs = Slots.of(starts, lengths, widths, price=price, fixed=fixed)
-    return PlanProblem(workflow, jobs, scheduler, now=state.now)
+    if not 0 <= alpha <= 1:
+        raise SimulationError(f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha")
+    if len(costs) == 0:
+        hint = "no set of slots that was tried holds the workflow: offer more slots, or a later horizon"
+        raise SimulationError("there is no feasible plan to choose from", hint=hint)
+    low, span = costs.min(axis=0), np.ptp(costs, axis=0)
+    normalised = np.divide(costs - low, span, out=np.zeros_like(costs), where=span > 0)
+    value = alpha * normalised[:, 0] + (1 - alpha) * normalised[:, 1]
+    return int(np.lexsort((costs[:, 0], costs[:, 1], value))[0])

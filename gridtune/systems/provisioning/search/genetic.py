@@ -1,4 +1,4 @@
-"""Searches for plans: random, `Moga`, the published genetic algorithm, and `Memetic`, an elitist one of ours.
+"""Searches for plans: random, published genetic (`Moga`), elitist (`Memetic`), `Nsga2` and `Nsga3`.
 
 No library has the published one: pymoo has neither ranks by the number of dominating plans, nor fitness
 shared in the space of costs, nor an algorithm without elitism. Cells of this search have recorded results, so
@@ -13,35 +13,49 @@ Sources: C. M. Fonseca, P. J. Fleming, "Genetic algorithms for multiobjective op
 discussion and generalization", ICGA 1993 (ranks, shared fitness, the radius of a niche); G. Singh,
 C. Kesselman, E. Deelman, HPDC 2007, section 3 (the coding, crossover in two points, mutation, the archive);
 K. Deb et al., IEEE TEC 6(2), 2002 (rank, crowding distance, elitism); P. Moscato, "On evolution, search,
-optimization, genetic algorithms and martial arts: towards memetic algorithms", Caltech 1989.
+optimization, genetic algorithms and martial arts: towards memetic algorithms", Caltech 1989; K. Deb,
+H. Jain, IEEE TEC 18(4), 2014 (NSGA-III); J. Blank, K. Deb, "pymoo: multi-objective optimization in Python",
+IEEE Access 8, 2020.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
+from pymoo.algorithms.moo.nsga2 import NSGA2
+from pymoo.algorithms.moo.nsga3 import NSGA3
+from pymoo.core.problem import Problem
+from pymoo.operators.crossover.pntx import TwoPointCrossover
+from pymoo.operators.mutation.bitflip import BitflipMutation
+from pymoo.util.ref_dirs import get_reference_directions
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.fronts import (
-    Archive,
-    first_plans,
-    heuristic_plans,
-    non_dominated,
-    random_plans,
-)
+from gridtune.systems.provisioning.search.fronts import Archive, heuristic_plans, non_dominated
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "Memetic",
     "Moga",
+    "Nsga2",
+    "Nsga3",
     "RandomSearch",
     "Search",
-    "cross",
-    "crowding_order",
-    "sample_universally",
-    "shared_fitness",
 ]
+
+
+def _random_plans(plans: int, slots: int, rng: np.random.Generator) -> BoolArray:
+    """Return plans whose bits are 1 with probability 1/2."""
+    return rng.integers(0, 2, (plans, slots), dtype=np.uint8).astype(np.bool_)
+
+
+def _first_plans(problem: PlanProblem, population: int, seeding: bool, rng: np.random.Generator) -> BoolArray:
+    """Return a first generation: random plans, with `seeding` up to a quarter of simple rules before them."""
+    if not seeding:
+        return _random_plans(population, len(problem), rng)
+    seeds = heuristic_plans(problem, population // 4)
+    return np.concatenate([seeds, _random_plans(population - len(seeds), len(problem), rng)])
 
 
 class Search(ABC):
@@ -127,10 +141,10 @@ class RandomSearch(Search):
         self.population = population
 
     def _propose(self) -> BoolArray:
-        return random_plans(self.population, len(self.problem), self.rng)
+        return _random_plans(self.population, len(self.problem), self.rng)
 
 
-def cross(parents: BoolArray, points: int, rate: float, rng: np.random.Generator) -> BoolArray:
+def _cross(parents: BoolArray, points: int, rate: float, rng: np.random.Generator) -> BoolArray:
     """Return the children of neighbouring rows, shape as `parents`; an odd last row is copied.
 
     Parameters
@@ -160,7 +174,7 @@ def cross(parents: BoolArray, points: int, rate: float, rng: np.random.Generator
     return children
 
 
-def sample_universally(fitness: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
+def _sample_universally(fitness: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
     """Return `count` positions in random order by stochastic universal sampling.
 
     References
@@ -173,7 +187,7 @@ def sample_universally(fitness: FloatArray, count: int, rng: np.random.Generator
     return rng.permutation(selected)
 
 
-def shared_fitness(costs: FloatArray) -> FloatArray:
+def _shared_fitness(costs: FloatArray) -> FloatArray:
     """Return each plan's fitness: proportional to its probability to become a parent.
 
     A plan's rank is the number of plans that dominate it. Fitness falls linearly along the sorted population
@@ -247,9 +261,9 @@ class Moga(Search):
 
     def _propose(self) -> BoolArray:
         if len(self._plans) == 0:
-            return first_plans(self.problem, self.population, self.seeding, self.rng)
-        parents = sample_universally(shared_fitness(self._costs), self.population, self.rng)
-        children = cross(self._plans[parents], self.crossover_points, self.crossover_rate, self.rng)
+            return _first_plans(self.problem, self.population, self.seeding, self.rng)
+        parents = _sample_universally(_shared_fitness(self._costs), self.population, self.rng)
+        children = _cross(self._plans[parents], self.crossover_points, self.crossover_rate, self.rng)
         return children ^ (self.rng.random(children.shape) < self.mutation_rate)
 
 
@@ -259,7 +273,7 @@ _ATTEMPTS = 20
 _STOP = 0.6
 
 
-def crowding_order(costs: FloatArray) -> IntArray:
+def _crowding_order(costs: FloatArray) -> IntArray:
     """Return the positions of points, best first: by front, then by crowding distance.
 
     The first front holds the points that no other dominates, the second those of the remaining points that no
@@ -381,9 +395,81 @@ class Memetic(Search):
         plans, costs = np.concatenate([self._plans, plans]), np.concatenate([self._costs, costs])
         _, first = np.unique(np.packbits(plans, axis=1), axis=0, return_index=True)
         first.sort()
-        survivors = first[crowding_order(costs[first])[: self.population]]
+        survivors = first[_crowding_order(costs[first])[: self.population]]
         self._plans, self._costs = plans[survivors], costs[survivors]
 
 
 def _keys(plans: BoolArray) -> list[bytes]:
     return [row.tobytes() for row in np.packbits(plans, axis=1)]
+
+
+#: Costs of infeasible plans: pymoo normalises with them, so they must be finite.
+_WORST = 1e30
+
+
+class Nsga2(Search):
+    """NSGA-II with crossover in two points and mutation of 1 / slots; pymoo drops duplicates.
+
+    Like the other searches it returns the archive of all evaluated plans, not the last population. An
+    infeasible plan violates a constraint.
+
+    Parameters
+    ----------
+    problem, rng, release
+        See `Search`. With `release`, pymoo's individuals lose the slots that were released.
+    population
+        Plans of a generation.
+    seeding
+        Whether up to a quarter of the first generation are plans of simple rules.
+    """
+
+    def __init__(
+        self,
+        problem: PlanProblem,
+        rng: np.random.Generator,
+        *,
+        population: int = 100,
+        seeding: bool = False,
+        release: bool = False,
+    ) -> None:
+        super().__init__(problem, rng, release=release)
+        self._algorithm = self._new_algorithm(
+            pop_size=population,
+            sampling=_first_plans(problem, population, seeding, rng),
+            crossover=TwoPointCrossover(),
+            mutation=BitflipMutation(prob=1.0, prob_var=1.0 / len(problem)),
+            eliminate_duplicates=True,
+        )
+        choice = Problem(n_var=len(problem), n_obj=2, n_ieq_constr=1, xl=0, xu=1, vtype=bool)
+        self._algorithm.setup(choice, termination=("n_gen", np.inf), seed=0, verbose=False)
+        self._offspring: Any = None
+
+    def _new_algorithm(self, **operators: Any) -> Any:
+        return NSGA2(**operators)
+
+    def _propose(self) -> BoolArray:
+        self._algorithm.random_state = self.rng
+        self._offspring = self._algorithm.ask()
+        if self._offspring is None:
+            return np.empty((0, len(self.problem)), np.bool_)
+        return np.asarray(self._offspring.get("X"), dtype=np.bool_)
+
+    def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
+        if len(costs) < len(self._offspring):  # the budget ends within this generation: nothing comes after
+            return
+        feasible = np.isfinite(costs).all(axis=1)
+        offspring, self._offspring = self._offspring, None
+        offspring.set("X", plans)
+        offspring.set("F", np.where(feasible.reshape(-1, 1), costs, _WORST))
+        offspring.set("G", np.where(feasible, -1.0, 1.0).reshape(-1, 1))
+        for individual in offspring:
+            individual.evaluated.update({"F", "G", "H"})
+        self._algorithm.tell(infills=offspring)
+
+
+class Nsga3(Nsga2):
+    """NSGA-III with as many reference directions as plans in the population; otherwise as `Nsga2`."""
+
+    def _new_algorithm(self, **operators: Any) -> Any:
+        directions = get_reference_directions("das-dennis", 2, n_partitions=operators["pop_size"] - 1)
+        return NSGA3(ref_dirs=directions, **operators)

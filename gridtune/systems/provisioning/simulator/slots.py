@@ -18,7 +18,10 @@ from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.fields import LARGEST_TIME
 
-__all__ = ["Slots", "poisson_slots"]
+__all__ = [
+    "Slots",
+    "poisson_slots",
+]
 
 _DTYPES: Mapping[str, type] = {
     "site": np.int64,
@@ -49,9 +52,9 @@ class Slots:
     fixed
         Shape (n,), float64, ≥ 0: the fixed price of a slot.
     divisible
-        Shape (n,), bool: whether parts of it can be taken; otherwise all of it is paid for.
+        Shape (n,), bool: true if parts of it can be taken; otherwise all of it is paid for.
     extensible
-        Shape (n,), bool: whether it can be extended: its processors stay free after its end.
+        Shape (n,), bool: true if it can be extended: its processors stay free after its end.
 
     Raises
     ------

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from gridtune.systems.responsive.learners.networks import ReservoirArrays, accumulate, solve, values_of
+from gridtune.core.compiled import kernel
+from gridtune.systems.responsive.learners.networks import ReservoirArrays
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     LearnerState,
@@ -27,7 +29,7 @@ from gridtune.systems.responsive.learners.runs import (
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.replay import EDF
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import Site
+from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 __all__ = [
@@ -36,12 +38,94 @@ __all__ = [
     "Sampler",
     "Samples",
     "SarsaSamples",
-    "Urgencies",
     "UrgencyLearner",
-    "centred",
-    "fitted_targets",
-    "sarsa_targets",
 ]
+
+
+@kernel()
+def _solve(
+    gram: FloatArray,
+    moment: FloatArray,
+    ridge: float,
+    prior: FloatArray,
+    factor: FloatArray,
+    out: FloatArray,
+) -> bool:
+    """Solve (gram + ridge · 1) w = moment + ridge · prior by Cholesky's factorisation.
+
+    A library is not used because the last bits of its solution depend on the machine.
+
+    Parameters
+    ----------
+    gram, moment
+        Shapes (p, p) and (p,): the lower triangle is read.
+    ridge, prior
+        The weight of the prior, and the prior, shape (p,).
+    factor
+        Shape (p, p): overwritten.
+    out
+        Shape (p,): w.
+
+    Returns
+    -------
+    bool
+        Whether the matrix was positive definite; otherwise `out` is `prior`.
+    """
+    size = moment.size
+    for i in range(size):
+        for j in range(i + 1):
+            total = gram[i, j] + (ridge if i == j else 0.0)
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            if i > j:
+                factor[i, j] = total / factor[j, j]
+            elif total > 0.0:
+                factor[i, i] = sqrt(total)
+            else:
+                out[:] = prior
+                return False
+    for i in range(size):
+        total = moment[i] + ridge * prior[i]
+        for k in range(i):
+            total -= factor[i, k] * out[k]
+        out[i] = total / factor[i, i]
+    for i in range(size - 1, -1, -1):
+        total = out[i]
+        for k in range(i + 1, size):
+            total -= factor[k, i] * out[k]
+        out[i] = total / factor[i, i]
+    return True
+
+
+@kernel()
+def _accumulate(gram: FloatArray, moment: FloatArray, phi: FloatArray, target: FloatArray) -> None:
+    """Add samples to normal equations: gram += Σ φ φᵀ (its lower triangle), moment += Σ φ y.
+
+    Parameters
+    ----------
+    gram, moment
+        Shapes (p, p) and (p,), float64: updated.
+    phi, target
+        Shapes (n, p) and (n,), float64: φ and y of each sample.
+    """
+    for t in range(phi.shape[0]):
+        for i in range(phi.shape[1]):
+            value = phi[t, i]
+            moment[i] += value * target[t]
+            for j in range(i + 1):
+                gram[i, j] += value * phi[t, j]
+
+
+@kernel()
+def _values_of(readout: FloatArray, phi: FloatArray, out: FloatArray) -> None:
+    """Write the mean over the networks of their readouts' values: `phi`, shape (n, m, p); `out`, (n,)."""
+    networks, outputs = readout.shape
+    for t in range(out.size):
+        total = 0.0
+        for a in range(networks):
+            for i in range(outputs):
+                total += readout[a, i] * phi[t, a, i]
+        out[t] = total / networks
 
 
 @dataclass(frozen=True)
@@ -104,7 +188,7 @@ class RunSamples:
 
 
 @dataclass(frozen=True)
-class Urgencies:
+class _Urgencies:
     """The urgency of several candidates of the same decisions, in hindsight.
 
     Attributes
@@ -122,7 +206,7 @@ class Urgencies:
     value: FloatArray
 
 
-Samples = SarsaSamples | RunSamples | Urgencies
+Samples = SarsaSamples | RunSamples | _Urgencies
 #: Candidates of a decision whose urgency is recorded.
 _WEIGHED = 4
 
@@ -164,7 +248,7 @@ class Sampler:
         return self._over
 
     @property
-    def site(self) -> Site:
+    def site(self) -> GridSite:
         """The site of the sweep, as far as its run has come."""
         return self._site
 
@@ -193,7 +277,7 @@ class Sampler:
         self._run_until(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
         return self._sarsa_samples()
 
-    def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[Site, LearnerState]:
+    def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[GridSite, LearnerState]:
         learner = new_learner_state(arrays, self._settings.inputs, logged)
         return new_site(self._jobs, self._model), learner
 
@@ -246,13 +330,13 @@ class Sampler:
         own = list_candidates(*self._new(self._learner_state.arrays), log.candidate, first)
         return RunSamples(log.rows, log.phi, self._rewards(decisions), first, own)
 
-    def _weigh(self) -> Urgencies:
+    def _weigh(self) -> _Urgencies:
         arrays, jobs = self._learner_state.arrays, len(self._jobs)
         first, room = np.zeros(jobs + 1, np.int64), jobs * _WEIGHED
         out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room))
         run_and_weigh(self._site, self._learner_state, self._rule, _WEIGHED, self._weight, self._rng, out)
         self._over = True
-        return Urgencies(first, out[1][: first[-1]], out[2][: first[-1]])
+        return _Urgencies(first, out[1][: first[-1]], out[2][: first[-1]])
 
 
 class _NormalEquations:
@@ -283,13 +367,13 @@ class _NormalEquations:
         """Add samples: inputs of the readouts, shape (n, m, p), and target values, shape (n,)."""
         for network in range(len(self.gram)):
             part = np.ascontiguousarray(phi[:, network])
-            accumulate(self.gram[network], self.moment[network], part, target)
+            _accumulate(self.gram[network], self.moment[network], part, target)
 
     def solution(self) -> FloatArray:
         """Return the readouts, shape (m, p)."""
         out = np.empty_like(self.prior)
         for network, readout in enumerate(out):
-            solve(
+            _solve(
                 self.gram[network],
                 self.moment[network],
                 self._ridge,
@@ -300,11 +384,11 @@ class _NormalEquations:
         return out
 
 
-def sarsa_targets(readout: FloatArray, samples: SarsaSamples, settings: LearnerSettings) -> FloatArray:
+def _sarsa_targets(readout: FloatArray, samples: SarsaSamples, settings: LearnerSettings) -> FloatArray:
     """Return Q + η [r + γ Q(s', a′) − Q] of each sample (Perez et al. 2009, algorithm 1)."""
     present, following = np.empty(len(samples)), np.empty(len(samples))
-    values_of(readout, samples.phi, present)
-    values_of(readout, samples.following, following)
+    _values_of(readout, samples.phi, present)
+    _values_of(readout, samples.following, following)
     observed = samples.reward + settings.discount * np.where(samples.last, 0.0, following)
     return present + settings.learning_rate * (observed - present)
 
@@ -331,7 +415,7 @@ class Learner:
 
     def update(self, sweep: int, samples: Samples) -> dict[str, float]:
         """Learn from samples; return statistics of the update."""
-        assert not isinstance(samples, Urgencies)
+        assert not isinstance(samples, _Urgencies)
         settings, statistics = self.settings, {}
         fitted = isinstance(samples, RunSamples)
         times = settings.pretraining_sweeps if sweep == 0 else settings.iterations if fitted else 1
@@ -348,8 +432,8 @@ class Learner:
 
     def _targets(self, part: SarsaSamples | RunSamples) -> FloatArray:
         if isinstance(part, RunSamples):
-            return fitted_targets(self.arrays, part, self.settings.discount)
-        return sarsa_targets(self.arrays.readout, part, self.settings)
+            return _fitted_targets(self.arrays, part, self.settings.discount)
+        return _sarsa_targets(self.arrays.readout, part, self.settings)
 
     def _begin(self, prior: FloatArray) -> None:
         """Forget all samples; the prior of a readout has the shape (m, p)."""
@@ -383,7 +467,7 @@ class Learner:
             getattr(equations, name)[:] = state[name]
 
 
-def fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> FloatArray:
+def _fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> FloatArray:
     """Return r + γ maxᵦ Q(s', b) of each decision of a run; r of its last one."""
     best = np.empty(len(run))
     best_values(arrays, run.rows, run.first, run.own, best)
@@ -399,17 +483,17 @@ class UrgencyLearner(Learner):
 
     def update(self, sweep: int, samples: Samples) -> dict[str, float]:
         """Learn from urgencies; return the share of their variance that the readout explains."""
-        assert isinstance(samples, Urgencies)
-        phi, value = centred(samples)
+        assert isinstance(samples, _Urgencies)
+        phi, value = _centred(samples)
         self._equations.add(phi, value)
         self._fit()
         predicted, total = np.empty(len(value)), float((value**2).sum())
-        values_of(self.arrays.readout, phi, predicted)
+        _values_of(self.arrays.readout, phi, predicted)
         left = float(((value - predicted) ** 2).sum())
         return {"explained": 1 - left / total if total else float("nan")}
 
 
-def centred(samples: Urgencies) -> tuple[FloatArray, FloatArray]:
+def _centred(samples: _Urgencies) -> tuple[FloatArray, FloatArray]:
     """Return inputs and values, minus their means over each decision's candidates."""
     sizes = np.diff(samples.first)
     group = np.repeat(np.arange(len(sizes)), sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, sqrt
+from math import exp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +16,10 @@ from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "ReservoirArrays",
-    "accumulate",
     "advance",
     "describe",
-    "describe_chosen",
     "draw_network",
     "score_candidates",
-    "solve",
-    "spectral_radius",
-    "values_of",
 ]
 
 
@@ -133,13 +128,13 @@ def _draw_reservoir(
     first = np.searchsorted(target, np.arange(neurons + 1)).astype(np.int64)
     dense = np.zeros((neurons, neurons))
     dense[target, source] = weight
-    radius = spectral_radius(dense)
+    radius = _spectral_radius(dense)
     if radius > 0:
         weight *= settings.spectral_radius / radius
     return feeding, bias, first, source.astype(np.int64), weight
 
 
-def spectral_radius(matrix: FloatArray) -> float:
+def _spectral_radius(matrix: FloatArray) -> float:
     """Return the largest modulus of a square matrix's eigenvalues; exactly 0 for a matrix without cycles."""
     from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 (only a training needs it)
 
@@ -230,19 +225,6 @@ def advance(arrays, state, row, scratch):
 
 
 @kernel()
-def describe_chosen(arrays, state, row, out):
-    """Write the readouts' inputs right after `advance` with this row: `out`, shape (m, p)."""
-    visible, outputs = arrays.sizes[0], arrays.readout.shape[1]
-    for a in range(arrays.bias.shape[0]):
-        out[a, 0] = 1.0
-        for i in range(visible):
-            out[a, 1 + i] = state[a, i]
-        if outputs > 1 + visible:
-            for f in range(arrays.inputs.shape[1]):
-                out[a, 1 + visible + f] = row[f]
-
-
-@kernel()
 def describe(arrays, state, rows, scratch, out):
     """Write the readouts' inputs for each candidate: `out`, shape (n, m, p); `state` is not changed."""
     visible, inputs = arrays.sizes[0], arrays.inputs.shape[1]
@@ -259,82 +241,3 @@ def describe(arrays, state, rows, scratch, out):
             if arrays.readout.shape[1] > 1 + visible:
                 for f in range(inputs):
                     out[c, a, 1 + visible + f] = rows[c, f]
-
-
-@kernel()
-def values_of(readout, phi, out):
-    """Write the mean over the networks of their readouts' values: `phi`, shape (n, m, p); `out`, (n,)."""
-    networks, outputs = readout.shape
-    for t in range(out.size):
-        total = 0.0
-        for a in range(networks):
-            for i in range(outputs):
-                total += readout[a, i] * phi[t, a, i]
-        out[t] = total / networks
-
-
-@kernel()
-def accumulate(gram, moment, phi, target):
-    """Add samples to normal equations: gram += Σ φ φᵀ (its lower triangle), moment += Σ φ y.
-
-    Parameters
-    ----------
-    gram, moment
-        Shapes (p, p) and (p,), float64: updated.
-    phi, target
-        Shapes (n, p) and (n,), float64: φ and y of each sample.
-    """
-    for t in range(phi.shape[0]):
-        for i in range(phi.shape[1]):
-            value = phi[t, i]
-            moment[i] += value * target[t]
-            for j in range(i + 1):
-                gram[i, j] += value * phi[t, j]
-
-
-@kernel()
-def solve(gram, moment, ridge, prior, factor, out):
-    """Solve (gram + ridge · 1) w = moment + ridge · prior by Cholesky's factorisation.
-
-    A library is not used because the last bits of its solution depend on the machine.
-
-    Parameters
-    ----------
-    gram, moment
-        Shapes (p, p) and (p,): the lower triangle is read.
-    ridge, prior
-        The weight of the prior, and the prior, shape (p,).
-    factor
-        Shape (p, p): overwritten.
-    out
-        Shape (p,): w.
-
-    Returns
-    -------
-    bool
-        Whether the matrix was positive definite; otherwise `out` is `prior`.
-    """
-    size = moment.size
-    for i in range(size):
-        for j in range(i + 1):
-            total = gram[i, j] + (ridge if i == j else 0.0)
-            for k in range(j):
-                total -= factor[i, k] * factor[j, k]
-            if i > j:
-                factor[i, j] = total / factor[j, j]
-            elif total > 0.0:
-                factor[i, i] = sqrt(total)
-            else:
-                out[:] = prior
-                return False
-    for i in range(size):
-        total = moment[i] + ridge * prior[i]
-        for k in range(i):
-            total -= factor[i, k] * out[k]
-        out[i] = total / factor[i, i]
-    for i in range(size - 1, -1, -1):
-        total = out[i]
-        for k in range(i + 1, size):
-            total -= factor[k, i] * out[k]
-        out[i] = total / factor[i, i]
-    return True

@@ -37,7 +37,10 @@ from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from gridtune.systems.responsive.learners.training import QPolicy, Trainer
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 
-__all__ = ["ESNQ", "ESNQConfig", "ESNQModule", "policy_of"]
+__all__ = [
+    "ESNQConfig",
+    "policy_of",
+]
 
 
 #: Key of a module's configuration: what its networks are drawn from.
@@ -49,7 +52,7 @@ _ROWS, _MASK = "observations", "action_mask"
 _REGRESSION = "regression"
 
 
-class ESNQModule(TorchRLModule):
+class _ESNQModule(TorchRLModule):
     """Networks of candidate values, with all their weights as buffers."""
 
     def setup(self) -> None:
@@ -178,7 +181,7 @@ class _ESNQLearner(TorchLearner):
             self._trainer.learner.restore(state[_REGRESSION])
 
 
-class ESNQ(Algorithm):
+class _ESNQ(Algorithm):
     """Learning of candidate values; an iteration is a sweep."""
 
     @classmethod
@@ -204,7 +207,7 @@ class ESNQ(Algorithm):
 
 
 class ESNQConfig(AlgorithmConfig):
-    """The configuration of `ESNQ`; `build_algo()` gives the algorithm.
+    """The configuration of `_ESNQ`; `build_algo()` gives the algorithm.
 
     Examples
     --------
@@ -212,8 +215,8 @@ class ESNQConfig(AlgorithmConfig):
     >>> config.training(learner={"method": "fitted_q"}, weight=0.5)  # doctest: +SKIP
     """
 
-    def __init__(self, algo_class: type[ESNQ] | None = None) -> None:
-        super().__init__(algo_class=algo_class or ESNQ)
+    def __init__(self, algo_class: type[_ESNQ] | None = None) -> None:
+        super().__init__(algo_class=algo_class or _ESNQ)
         self.jobs: SiteJobs | None = None
         self.site_model = SiteModel()
         self.learner: dict[str, Any] = PAPER.to_dict()
@@ -300,7 +303,7 @@ class ESNQConfig(AlgorithmConfig):
         network = {"settings": settings.to_dict(), "shared": shared.tolist(), "seed": self.own_seed}
         observations = gym.spaces.Box(-np.inf, np.inf, (len(shared),), np.float64)
         return RLModuleSpec(
-            ESNQModule,
+            _ESNQModule,
             observation_space=observations,
             action_space=gym.spaces.Discrete(2),
             model_config={_NETWORK: network},

@@ -33,13 +33,7 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.networks import (
-    ReservoirArrays,
-    advance,
-    describe,
-    describe_chosen,
-    score_candidates,
-)
+from gridtune.systems.responsive.learners.networks import ReservoirArrays, advance, describe, score_candidates
 from gridtune.systems.responsive.learners.settings import Inputs
 from gridtune.systems.responsive.simulator.candidates import (
     count_candidates,
@@ -73,6 +67,19 @@ __all__ = [
 
 #: Additional columns of the extended set that describe the site, and the candidate.
 _EXTENDED_OF_SITE, _EXTENDED_OF_CANDIDATE = 5, 5
+
+
+@kernel()
+def _describe_chosen(arrays, state, row, out):
+    """Write the readouts' inputs right after `advance` with this row: `out`, shape (m, p)."""
+    visible, outputs = arrays.sizes[0], arrays.readout.shape[1]
+    for a in range(arrays.bias.shape[0]):
+        out[a, 0] = 1.0
+        for i in range(visible):
+            out[a, 1 + i] = state[a, i]
+        if outputs > 1 + visible:
+            for f in range(arrays.inputs.shape[1]):
+                out[a, 1 + visible + f] = row[f]
 
 
 def observed_model(model: SiteModel, inputs: Inputs) -> SiteModel:
@@ -310,7 +317,7 @@ def run_site(site, learner, rule, epsilon, headroom, stop, rng):
             decision = memory.decided
             log.candidate[decision] = candidate
             log.rows[decision] = rows[candidate]
-            describe_chosen(learner.arrays, learner.state, rows[candidate], log.phi[decision])
+            _describe_chosen(learner.arrays, learner.state, rows[candidate], log.phi[decision])
         if headroom > 0.0:
             start_job(site, candidate // memory.options, demanded(site, headroom))
         else:
@@ -472,7 +479,7 @@ def run_and_weigh(site, learner, rule, branches, weight, rng, out):
     branches, weight
         Number of candidates to record, drawn uniformly, and λ.
     out
-        The arrays of `Urgencies`, with room for as many candidates of each decision: filled in.
+        The arrays of `_Urgencies`, with room for as many candidates of each decision: filled in.
     """
     first, phi, value = out
     memory = site.state.memory[0]

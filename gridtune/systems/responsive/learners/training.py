@@ -20,7 +20,7 @@ from gridtune.systems.responsive.learners.runs import (
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import NEVER, Site
+from gridtune.systems.responsive.simulator.state import NEVER, GridSite
 
 __all__ = ["QPolicy", "Trainer", "learn_online", "load_policy", "play", "train"]
 
@@ -75,7 +75,7 @@ def load_policy(path: str | Path) -> QPolicy:
         raise PolicyError(f"holds no {WHAT}", path=path) from error
 
 
-def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float = 0.0) -> Site:
+def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float = 0.0) -> GridSite:
     """Simulate all jobs, always starting the candidate of the highest value; return the site at its end.
 
     Ties go to the job submitted first. Nothing is random, and nothing is learned.
@@ -176,7 +176,7 @@ class Trainer:
         """Run a sweep and learn from it; return the statistics of the last update."""
         return self._run(self._sampler)
 
-    def live(self, jobs: SiteJobs, *, headroom: float = 0.0) -> Site:
+    def live(self, jobs: SiteJobs, *, headroom: float = 0.0) -> GridSite:
         """Run the next sweep over other jobs, learning all the while; return the site at its end.
 
         `headroom` is that of `play`.
@@ -236,7 +236,7 @@ def learn_online(
     weight: float = 0.5,
     headroom: float = 0.0,
     rng: np.random.Generator,
-) -> Site:
+) -> GridSite:
     """Learn in the very run that counts, decision by decision, as in Perez et al. 2009, algorithm 1.
 
     Parameters
@@ -250,7 +250,7 @@ def learn_online(
 
     Returns
     -------
-    Site
+    GridSite
         The site at the end of the run.
 
     Raises

@@ -16,7 +16,7 @@ from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import (
-    Site,
+    GridSite,
     class_estimate,
     fill_expected,
     service_of,
@@ -68,7 +68,7 @@ class SiteReplay(NamedTuple):
     track: IntArray
 
     @classmethod
-    def of(cls, site: Site) -> SiteReplay:
+    def of(cls, site: GridSite) -> SiteReplay:
         """Return the decisions of a site, once `advance_until_decision` has returned False."""
         state, memory = site.state, site.state.memory[0]
         decided, jobs = memory["decided"], len(state.start)

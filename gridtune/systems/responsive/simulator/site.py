@@ -11,19 +11,18 @@ import numpy as np
 
 from gridtune.arguments import require_fields
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.state import (
     DECISION,
     MEMORY,
     MODEL,
     VO,
     VO_CLASS,
-    Jobs,
+    GridSite,
     Records,
-    Site,
-    State,
+    SiteArrays,
+    SiteJobArrays,
 )
-from gridtune.systems.responsive.simulator.stepping import reset_site
+from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS, reset_site
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
@@ -328,14 +327,14 @@ class SiteModel:
         return np.unique(np.append(np.arange(self.floor, self.largest, self.step), self.largest))
 
 
-def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
+def new_site(jobs: SiteJobs, model: SiteModel) -> GridSite:
     """Return a site before its first event."""
     n, vos, classes = len(jobs), len(jobs.shares), (2, model.median_of)
     span = int(jobs.submit[-1] - jobs.submit[0]) if n else 0
     numbers = _numbers_of(jobs, model, span)
     spacing, window = numbers["spacing"][0], numbers["window"][0]
     sizes, largest = model.pool_sizes, model.largest if model.autoscaler else 0
-    state = State(
+    state = SiteArrays(
         memory=np.zeros(1, MEMORY),
         waiting=np.zeros(n, np.int64),
         heap=np.zeros(n, np.int64),
@@ -358,7 +357,7 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
     # Writable copies: kernels are compiled for one type of array.
     columns = [np.array(column) for column in jobs.columns]
     forecast = np.array(model.autoscaler.forecast if model.autoscaler else (), np.float64)
-    site = Site(Jobs(*columns), numbers, jobs.shares.copy(), sizes, forecast, state)
+    site = GridSite(SiteJobArrays(*columns), numbers, jobs.shares.copy(), sizes, forecast, state)
     reset_site(site)
     return site
 

@@ -25,10 +25,9 @@ from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
-    "Jobs",
-    "Site",
-    "State",
-    "book_pool",
+    "GridSite",
+    "SiteArrays",
+    "SiteJobArrays",
     "class_estimate",
     "fairness_now",
     "fill_expected",
@@ -104,7 +103,7 @@ VO_CLASS = _record(float64=("log", "weight", "expected"))
 DECISION = _record(int64=("job", "time", "pool", "finished"), float64=("fairness", "utilisation"))
 
 
-class Jobs(NamedTuple):
+class SiteJobArrays(NamedTuple):
     """The jobs by submission; shape (n,) each, int64.
 
     Attributes
@@ -126,7 +125,7 @@ class Jobs(NamedTuple):
     user: IntArray
 
 
-class State(NamedTuple):
+class SiteArrays(NamedTuple):
     """The part of a site that changes: `n` jobs, `V` VOs, `m` pool sizes.
 
     Attributes
@@ -183,7 +182,7 @@ class State(NamedTuple):
     track: IntArray
 
 
-class Site(NamedTuple):
+class GridSite(NamedTuple):
     """A site at some instant.
 
     Attributes
@@ -202,12 +201,12 @@ class Site(NamedTuple):
         All that changes.
     """
 
-    jobs: Jobs
+    jobs: SiteJobArrays
     model: Records
     shares: FloatArray
     sizes: IntArray
     forecast: FloatArray
-    state: State
+    state: SiteArrays
 
 
 @kernel()
@@ -243,13 +242,6 @@ def pool_area(site):
     """Return the core-seconds of the pool since the first submission."""
     memory = site.state.memory[0]
     return memory.area + memory.pool * (memory.now - memory.booked)
-
-
-@kernel()
-def book_pool(site):
-    """Count the pool's core-seconds up to now; due before each change of its size."""
-    memory = site.state.memory[0]
-    memory.area, memory.booked = pool_area(site), memory.now
 
 
 @kernel()

@@ -8,34 +8,333 @@ decisions, and a decision is due as long as a core is free and a job waits:
 
 If terminations resize the pool too, one that leaves the queue empty is a decision of its own (`tick_due`),
 for `resize_pool`.
+
+*The pool of an event-driven site*: cores that boot, work, idle and are released.
+A rule or an agent sets the size to keep, `target`. Cores that are missing are ordered and are up after `boot`
+seconds; they are paid for from the order on. Cores beyond the target are released once they have been idle
+for `idle` seconds, the longest idle first; a job starts on the core that became idle last. No job is ever
+preempted, and no core is released that a waiting job is about to take.
+
+At one instant: completions, then submissions, boots, the rule, orders, releases, and at last the decisions.
+
+With r running and q waiting jobs, and e the expected run time (the median of the class):
+
+===========  ========================================================================================
+`DEMAND`     headroom · (r + q)
+`WORK`       headroom · Σ min(1, e/drain) over running and waiting jobs: a core can serve several short jobs
+             within `drain` seconds, so a queue of them does not get a core for each
+`QUEUE`      (r + q) / jobs per core
+`FORECAST`   that of `WORK`, and by how much the number of jobs is expected to grow while a core boots:
+             weights · `_forecast_inputs`, where that is above 0
+`AGENT`      none: an agent asks for sizes
+===========  ========================================================================================
+
+All are rounded up. `QUEUE` is KEDA's rule for a queue of messages, of which those in work count.
+
+The forecast is learned from a log. The log is replayed on a site with a core for each job. At each tick of
+the timer, the growth of the number of jobs until a core that is ordered now is in use is known in hindsight.
+A quantile of it is fitted to what the site knows at the tick (`_forecast_inputs`), by linear quantile
+regression (Koenker & Bassett 1978, doi 10.2307/1913643): the weights minimise Σ ρ(y − x·w), with ρ(r) = q·r
+where r is positive and (q − 1)·r elsewhere. The quantile q is the newsvendor's: with a cost a of a missing
+core and b of an idle one, q = a/(a + b).
 """
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.pool import (
-    AGENT,
-    mark_idle,
-    next_pool_event,
-    request_size,
-    update_pool,
-)
 from gridtune.systems.responsive.simulator.state import (
     MEMORY,
     NEVER,
     VO,
     VO_CLASS,
-    book_pool,
+    class_estimate,
     fairness_now,
     pool_area,
     remember_run_time,
     utilisation_now,
     utilisation_of,
 )
+from gridtune.types import FloatArray, IntArray
 
-__all__ = ["advance_instant", "advance_until_decision", "reset_site", "resize_pool", "start_job"]
+__all__ = [
+    "AGENT",
+    "FORECAST_INPUTS",
+    "advance_instant",
+    "advance_until_decision",
+    "learn_forecast",
+    "request_size",
+    "reset_site",
+    "resize_pool",
+    "start_job",
+]
+
+if TYPE_CHECKING:
+    from gridtune.systems.responsive.simulator.site import SiteJobs
+
+
+DEMAND, WORK, QUEUE, FORECAST, AGENT = range(1, 6)
+#: Inputs of `_forecast_inputs`, and the spans over which it counts events, seconds.
+FORECAST_INPUTS, SHORT_SPAN, LONG_SPAN, DAY = 9, 600, 3600, 86_400
+
+
+@kernel()
+def _book_pool(site):
+    """Count the pool's core-seconds up to now; due before each change of its size."""
+    memory = site.state.memory[0]
+    memory.area, memory.booked = pool_area(site), memory.now
+
+
+@kernel()
+def _desired_size(site):
+    """Return the size that the site's rule asks for now, before any limit."""
+    memory, model = site.state.memory[0], site.model[0]
+    rule, present = model.scaler, memory.running + memory.tail - memory.head
+    if rule == DEMAND:
+        return math.ceil(model.headroom * present)
+    if rule == WORK:
+        return math.ceil(model.headroom * _cores_for_work(site))
+    if rule == QUEUE:
+        return math.ceil(present / model.jobs_per_core)
+    growth, inputs = 0.0, _forecast_inputs(site)
+    for place in range(FORECAST_INPUTS):
+        growth += site.forecast[place] * inputs[place]
+    return math.ceil(model.headroom * _cores_for_work(site) + max(growth, 0.0) * model.cores)
+
+
+@kernel()
+def _cores_for_work(site):
+    """Return Σ min(1, e/drain) over running and waiting jobs."""
+    memory, drain = site.state.memory[0], site.model[0].drain
+    interactive = memory.present_interactive
+    batch = memory.running + memory.tail - memory.head - interactive
+    cores = interactive * min(1.0, class_estimate(site, 1) / drain)
+    return cores + batch * min(1.0, class_estimate(site, 0) / drain)
+
+
+@kernel()
+def _forecast_inputs(site):
+    """Return what a learned pool knows of the site, shape (`FORECAST_INPUTS`,).
+
+    A constant; jobs present, and its root; jobs that arrived and jobs that completed in the last 10 minutes
+    and in the last hour, in cores of the site; sine and cosine of the time of day.
+    """
+    memory, submit = site.state.memory[0], site.jobs.submit
+    now, cores = memory.now, float(site.model[0].cores)
+    present = memory.running + memory.tail - memory.head
+    out = np.empty(FORECAST_INPUTS)
+    out[0], out[1], out[2] = 1.0, present / cores, math.sqrt(present / cores)
+    arrived = submit[: memory.arrived]
+    out[3] = (arrived.size - np.searchsorted(arrived, now - SHORT_SPAN, "right")) / cores
+    out[4] = (arrived.size - np.searchsorted(arrived, now - LONG_SPAN, "right")) / cores
+    out[5] = (memory.done - _completed_by(site, now - SHORT_SPAN)) / cores
+    out[6] = (memory.done - _completed_by(site, now - LONG_SPAN)) / cores
+    angle = 2.0 * math.pi * (now % DAY) / DAY
+    out[7], out[8] = math.sin(angle), math.cos(angle)
+    return out
+
+
+@kernel()
+def _completed_by(site, moment):
+    """Return the number of jobs that had completed at an instant; they are listed by their ends."""
+    state, run = site.state, site.jobs.run
+    low, high = 0, state.memory[0].done
+    while low < high:
+        middle = (low + high) // 2
+        job = state.decisions[state.completed[middle]].job
+        if state.start[job] + run[job] <= moment:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def _next_pool_event(site):
+    """Return the second of the next boot, tick or release."""
+    state, model = site.state, site.model[0]
+    memory = state.memory[0]
+    moment = memory.next_tick
+    if memory.booting > 0:
+        moment = min(moment, state.booting[memory.boot_head])
+    if _releasable(site) > 0:
+        moment = min(moment, max(memory.now, state.idle[memory.idle_head] + model.idle))
+    return moment
+
+
+@kernel()
+def _update_pool(site, happened):
+    """Carry out what is due to the pool at this instant; `happened`: a job was submitted or completed."""
+    state, model = site.state, site.model[0]
+    memory = state.memory[0]
+    while memory.booting > 0 and state.booting[memory.boot_head] <= memory.now:
+        memory.boot_head = (memory.boot_head + 1) % state.booting.size
+        memory.booting -= 1
+        memory.up += 1
+        _mark_idle(site)
+        happened = True
+    tick = memory.now == memory.next_tick
+    if tick:
+        memory.next_tick += model.timer
+        memory.ticks += 1
+    if model.scaler == AGENT:
+        if tick and memory.arrived == site.jobs.submit.size and memory.head == memory.tail:
+            # Without jobs to come or waiting, there is nothing to decide: what is idle goes.
+            memory.target = model.floor
+        elif tick:
+            memory.tick_due = True
+    elif tick or (happened and model.at_events):
+        memory.target = _limited(site, _largest_wish(site, _desired_size(site), tick))
+    _order_and_release(site)
+    if tick:
+        _track(site)
+
+
+@kernel()
+def request_size(site, size):
+    """Carry out an agent's request for a pool size, and its tick, if one is due."""
+    memory = site.state.memory[0]
+    memory.tick_due = False
+    memory.target = _limited(site, size)
+    _order_and_release(site)
+
+
+@kernel()
+def _mark_idle(site):
+    """Note the instant at which a core became idle, which the numbers of cores already tell."""
+    memory, idle = site.state.memory[0], site.state.idle
+    idle[(memory.idle_head + memory.up - memory.running - 1) % idle.size] = memory.now
+
+
+@kernel(inline="always")
+def _limited(site, size):
+    return max(min(size, site.model[0].largest), site.model[0].floor)
+
+
+@kernel()
+def _largest_wish(site, size, tick):
+    """Return the largest size that the rule has asked for in the last `window` ticks, now included."""
+    wishes, ticks = site.state.wishes, site.state.memory[0].ticks
+    slot = ticks % wishes.size
+    wishes[slot] = size if tick else max(size, wishes[slot])
+    largest = wishes[slot]
+    for other in range(min(ticks, site.model[0].window)):
+        largest = max(largest, wishes[other])
+    return largest if wishes.size > 1 else size
+
+
+@kernel()
+def _releasable(site):
+    """Return how many cores may be released once they have been idle for long enough."""
+    memory = site.state.memory[0]
+    surplus = memory.pool - max(memory.target, site.model[0].floor)
+    idle = memory.up - memory.running - (memory.tail - memory.head)
+    return min(surplus, idle)
+
+
+@kernel()
+def _order_and_release(site):
+    state, model = site.state, site.model[0]
+    memory = state.memory[0]
+    missing = memory.target - memory.pool
+    if missing > 0:
+        _book_pool(site)
+        for order in range(missing):
+            place = (memory.boot_head + memory.booting + order) % state.booting.size
+            state.booting[place] = memory.now + model.boot
+        memory.booting += missing
+        memory.pool += missing
+        memory.boots += missing
+    while _releasable(site) > 0 and state.idle[memory.idle_head] + model.idle <= memory.now:
+        _book_pool(site)
+        memory.idle_head = (memory.idle_head + 1) % state.idle.size
+        memory.pool -= 1
+        memory.up -= 1
+
+
+@kernel()
+def _track(site):
+    """Write the rows of `State.track` that are due; jobs about to start count as running."""
+    state, submit, spacing = site.state, site.jobs.submit, site.model[0].spacing
+    memory = state.memory[0]
+    while memory.tracked < state.track.shape[0]:
+        if memory.now < submit[0] + memory.tracked * spacing or memory.now > submit[submit.size - 1]:
+            return
+        row = state.track[memory.tracked]
+        present = memory.running + memory.tail - memory.head
+        row[0], row[1], row[2] = memory.now, memory.pool, memory.up
+        row[3] = min(present, memory.up)
+        row[4] = present - row[3]
+        memory.tracked += 1
+
+
+#: Ticks to learn from at most, iterations of the regression, and the residual below which it is quadratic.
+_MOST_TICKS, _ITERATIONS, _SMOOTH, _RIDGE = 20_000, 60, 1e-3, 1e-4
+
+
+def learn_forecast(
+    jobs: SiteJobs, cores: int, *, boot: int, timer: int, quantile: float
+) -> tuple[float, ...]:
+    """Return the weights of a forecast, one for each input.
+
+    Parameters
+    ----------
+    jobs
+        The jobs to learn on.
+    cores
+        The site's cores, the unit of the inputs.
+    boot, timer
+        Seconds of a boot and between ticks.
+    quantile
+        Share of the ticks at which the forecast should be enough.
+    """
+    if len(jobs) == 0:
+        return (0.0,) * FORECAST_INPUTS
+    submit, end = jobs.submit, np.sort(jobs.submit + jobs.run)
+    last = int(submit[-1]) - boot - timer
+    stride = timer * max(1, (last - int(submit[0])) // (timer * _MOST_TICKS))
+    ticks = np.arange(int(submit[0]), last + 1, stride)
+
+    def count(moments: IntArray, until: IntArray) -> IntArray:
+        return np.searchsorted(moments, until, side="right")
+
+    def present(at: IntArray) -> IntArray:
+        return count(submit, at) - count(end, at)
+
+    now = present(ticks) / cores
+    spans = [
+        (count(moments, ticks) - count(moments, ticks - span)) / cores
+        for moments in (submit, end)
+        for span in (SHORT_SPAN, LONG_SPAN)
+    ]
+    angle = 2 * np.pi * (ticks % DAY) / DAY
+    inputs = np.column_stack([np.ones(len(ticks)), now, np.sqrt(now), *spans, np.sin(angle), np.cos(angle)])
+    later = np.maximum(present(ticks + boot), present(ticks + boot + timer)) / cores
+    return tuple(_quantile_weights(inputs, later - now, quantile).tolist())
+
+
+def _quantile_weights(inputs: FloatArray, values: FloatArray, quantile: float) -> FloatArray:
+    """Return the weights of a quantile regression, shape (k,), by iterated weighted least squares.
+
+    Parameters
+    ----------
+    inputs, values
+        Shapes (n, k) and (n,).
+    quantile
+        In (0, 1).
+    """
+    ridge = _RIDGE * np.eye(inputs.shape[1])
+    weights: FloatArray = np.zeros(inputs.shape[1])
+    for _ in range(_ITERATIONS):
+        residual = values - inputs @ weights
+        importance = np.where(residual > 0, quantile, 1 - quantile) / np.maximum(np.abs(residual), _SMOOTH)
+        weighted = inputs * importance[:, None]
+        weights = np.asarray(np.linalg.solve(weighted.T @ inputs + ridge, weighted.T @ values), np.float64)
+    return weights
 
 
 #: Records of zeros, as constants of the compiled code.
@@ -94,7 +393,7 @@ def advance_instant(site):
     if now == NEVER and (memory.head == memory.tail or not event_driven):
         return False
     if event_driven:
-        now = min(now, next_pool_event(site))
+        now = min(now, _next_pool_event(site))
     memory.now = now
     happened = now in (ends, submits)
     while memory.running > 0 and _end(site, state.heap[0]) == now:
@@ -102,7 +401,7 @@ def advance_instant(site):
     while memory.arrived < jobs.submit.size and jobs.submit[memory.arrived] == now:
         _arrive(site)
     if event_driven:
-        update_pool(site, happened)
+        _update_pool(site, happened)
     elif site.model[0].resized_at_ends and site.model[0].elastic and ends == now:
         waited = now - memory.changed >= site.model[0].period
         memory.tick_due = waited and memory.head == memory.tail
@@ -173,7 +472,7 @@ def _resize(site, size):
     granted = max(min(size, model.largest), model.floor, memory.running)
     if granted == memory.pool:
         return
-    book_pool(site)
+    _book_pool(site)
     memory.changed = memory.now
     memory.pool = memory.up = granted
 
@@ -213,7 +512,7 @@ def _complete(site):
     memory, job = state.memory[0], state.heap[0]
     _pop(site)
     if site.model[0].scaler != 0:
-        mark_idle(site)
+        _mark_idle(site)
     mine, run = state.vos[jobs.vo[job]], jobs.run[job]
     mine.running -= 1
     mine.begun -= state.start[job] - site.model[0].start_latency

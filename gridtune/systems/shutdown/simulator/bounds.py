@@ -28,7 +28,9 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["least_waste", "waste_bounds"]
+__all__ = [
+    "waste_bounds",
+]
 
 
 def waste_bounds(
@@ -59,10 +61,10 @@ def waste_bounds(
         "waste_bound_within_tau": (earliest, latest),
         "energy_waste_per_day_bound": (earliest, closed),
     }
-    return {name: least_waste(days, *window, results.minutes, platform) for name, window in windows.items()}
+    return {name: _least_waste(days, *window, results.minutes, platform) for name, window in windows.items()}
 
 
-def least_waste(
+def _least_waste(
     days: Days, earliest: IntArray, latest: IntArray, minutes: IntArray, platform: Platform
 ) -> FloatArray:
     """Return a lower bound of the waste of each day under any policy that respects the windows.

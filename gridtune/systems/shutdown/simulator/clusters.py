@@ -165,7 +165,7 @@ class ClusterBatch:
     rewards
         Shape (count,), float64: of the last step.
     over
-        Shape (count,), bool: whether the last step ended the day.
+        Shape (count,), bool: true if the last step ended the day.
     day
         Shape (count,), int64: the current day of each cluster.
     observations
@@ -215,7 +215,7 @@ class ClusterBatch:
         ----------
         actions
             Shape (count,), whole numbers: nodes to keep reserved; clipped to those that no job holds.
-            None: what stands in the attribute `actions`.
+            None: the attribute `actions`.
         restart
             Shape (count,), bool: clusters that begin another day instead, with reward 0. None: none of
             them.

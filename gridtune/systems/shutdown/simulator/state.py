@@ -21,8 +21,7 @@ __all__ = [
     "FEATURES",
     "MAX_CANDIDATES",
     "Arena",
-    "Cluster",
-    "Jobs",
+    "DayJobs",
     "Model",
     "Variant",
     "build_model",
@@ -99,7 +98,7 @@ class Model(NamedTuple):
     starts
         Offsets of a cluster's columns of integers in its row.
     columns
-        Shape (6n,), int64: the columns of `Jobs` of the n jobs of all days, one after the other.
+        Shape (6n,), int64: the columns of `DayJobs` of the n jobs of all days, one after the other.
     first
         Shape (days + 1,), int64: where each day's jobs begin.
     minutes
@@ -113,7 +112,7 @@ class Model(NamedTuple):
     minutes: IntArray
 
 
-class Jobs(NamedTuple):
+class DayJobs(NamedTuple):
     """The jobs of one day in order of submission; times in minutes.
 
     `run` is the run time if the job is not killed, `rank` its place by requested area (walltime × cores).
@@ -128,7 +127,7 @@ class Jobs(NamedTuple):
     user: IntArray
 
 
-class Cluster(NamedTuple):
+class _Cluster(NamedTuple):
     """One cluster: its shape, records of its settings and single numbers, and bare columns of its state."""
 
     nodes: int
@@ -171,7 +170,7 @@ class Cluster(NamedTuple):
 
 
 #: The number of a cluster's columns.
-_WIDTH = len(Cluster._fields) - Cluster._fields.index("in_state")
+_WIDTH = len(_Cluster._fields) - _Cluster._fields.index("in_state")
 
 
 class Arena(NamedTuple):
@@ -238,7 +237,7 @@ def cluster_at(model, arena, index):
     """Return the cluster with that index in the batch; inlined, for a function returns copies of records."""
     settings, state, totals = model.settings[0], arena.states[index], arena.totals[index]
     values = (settings.nodes, settings.cores, settings, state, totals)
-    return columns_at(Cluster, values, arena.handles, index * _WIDTH)
+    return columns_at(_Cluster, values, arena.handles, index * _WIDTH)
 
 
 @kernel()
@@ -246,7 +245,7 @@ def jobs_of(model, day):
     """Return the jobs of a day."""
     start, total = model.first[day], model.first[-1]
     count = model.first[day + 1] - start
-    return Jobs(
+    return DayJobs(
         count,
         section(model.columns, start, count),
         section(model.columns, total + start, count),

@@ -339,7 +339,7 @@ def _start(cluster, jobs, job):
 
 
 @kernel()
-def events(cluster, jobs):
+def _events(cluster, jobs):
     """Process the events of the current minute: completions, submissions, ends of switches."""
     state, now = cluster.state, cluster.state.now
     if state.next_end == now:
@@ -475,7 +475,7 @@ def pass_minute(cluster, jobs, horizon):
     """Advance the clock by a minute and process the events at its end."""
     state = cluster.state
     add_minutes(cluster, 1)
-    events(cluster, jobs)
+    _events(cluster, jobs)
     # No job starts after the end of the day.
     if state.ready > 0 and state.now < horizon:
         _start_ready(cluster, jobs)

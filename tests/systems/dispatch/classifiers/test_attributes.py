@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from gridtune.systems.dispatch.classifiers.attributes import (
+from gridtune.systems.dispatch.dispatchers.learners import (
+    MACHINE,
+    Examples,
     _cut_points,
+    _select_attributes,
     _symmetrical_uncertainty,
-    select_attributes,
+    make_learner,
 )
-from gridtune.systems.dispatch.dispatchers.learners import MACHINE, Examples, make_learner
 
 
 def test_intervals_of_the_iris_data_are_wekas():
@@ -25,7 +27,7 @@ def test_intervals_of_the_iris_data_are_wekas():
 def test_attributes_of_the_iris_data_are_wekas():
     """`CfsSubsetEval` selects petal length and petal width."""
     iris = load_iris()
-    assert select_attributes(iris.data, iris.target).tolist() == [False, False, True, True]
+    assert _select_attributes(iris.data, iris.target).tolist() == [False, False, True, True]
 
 
 def test_uncertainty_is_one_of_a_copy_and_zero_of_noise():
@@ -42,10 +44,10 @@ def test_noise_and_copies_are_left_out():
     told, noise = rng.random(2000), rng.random(2000)
     labels = (told > 0.4).astype(np.int64)
     table = np.column_stack([noise, told, told, rng.integers(0, 5, 2000)])
-    assert select_attributes(table, labels, categorical=(3,)).tolist() == [False, True, False, False]
+    assert _select_attributes(table, labels, categorical=(3,)).tolist() == [False, True, False, False]
     # Where nothing tells anything there is nothing to select by.
     blind = rng.integers(0, 2, 2000)
-    assert select_attributes(noise[:, None], blind).tolist() == [True]
+    assert _select_attributes(noise[:, None], blind).tolist() == [True]
 
 
 @pytest.mark.parametrize("name", ["j48", "naive_bayes", "lwl"])

@@ -12,14 +12,14 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from gridtune.systems.dispatch.classifiers.c45 import Bound, GrownTree, Nodes, _added_errors
-from gridtune.systems.dispatch.classifiers.neighbours import (
-    _least_entropy,
-    entropy,
-    stump_predictor,
-    stump_shares,
+from gridtune.systems.dispatch.classifiers.c45 import GrownTree, _added_errors, _Bound, _Nodes
+from gridtune.systems.dispatch.classifiers.neighbours import _least_entropy, entropy, stump_shares
+from gridtune.systems.dispatch.dispatchers.learners import (
+    _class_weights,
+    _naive_bayes_predictor,
+    _select,
+    _stump_predictor,
 )
-from gridtune.systems.dispatch.dispatchers.learners import _class_weights, _naive_bayes_predictor, select
 
 
 def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:
@@ -42,7 +42,7 @@ class Estimator(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predictor_(rows).argmax(axis=1)]
 
 
-def c45_tree(table, labels, weights=None, confidence=0.25, categories=None) -> Nodes:
+def c45_tree(table, labels, weights=None, confidence=0.25, categories=None) -> _Nodes:
     """C4.5's tree of quantities, or of columns with so many categories (0: a quantity)."""
     table, labels = np.asarray(table), np.asarray(labels)
     categories = np.zeros(table.shape[1], int) if categories is None else categories
@@ -52,10 +52,10 @@ def c45_tree(table, labels, weights=None, confidence=0.25, categories=None) -> N
 
 
 C45 = Estimator(lambda *examples: c45_tree(*examples).predictor())
-STUMPS = Estimator(lambda *examples: stump_predictor(*examples, neighbours=50))
+STUMPS = Estimator(lambda *examples: _stump_predictor(*examples, neighbours=50))
 
 
-def leaves(tree: Nodes) -> int:
+def leaves(tree: _Nodes) -> int:
     """Leaves that rows can reach."""
     reached = [0]
     for node in reached:
@@ -69,7 +69,7 @@ def leaves(tree: Nodes) -> int:
 
 def test_bounds_of_leaves_as_printed_in_c45s_description():
     """Quinlan: U₂₅(0, 6) = 0.206, U₂₅(0, 9) = 0.143, U₂₅(0, 1) = 0.750, U₂₅(1, 16) = 0.157."""
-    quarter = Bound(0.25, float(norm.ppf(0.75)))
+    quarter = _Bound(0.25, float(norm.ppf(0.75)))
     for total, wrong, bound in ((6, 0, 0.206), (9, 0, 0.143), (1, 0, 0.750)):
         assert (wrong + _added_errors(float(total), float(wrong), quarter)) / total == pytest.approx(
             bound, abs=5e-4
@@ -78,7 +78,7 @@ def test_bounds_of_leaves_as_printed_in_c45s_description():
     assert (1 + _added_errors(16.0, 1.0, quarter)) / 16 == pytest.approx(0.157, abs=3e-3)
 
 
-def described(tree: Nodes, node: int = 0) -> object:
+def described(tree: _Nodes, node: int = 0) -> object:
     """A tree as nested tuples: column, threshold (None for categories) and branches; a leaf as its counts."""
     if tree.child[node] < 0:
         return tree.counts[node].astype(int).tolist()
@@ -313,7 +313,7 @@ def test_locally_weighted_learning_is_its_definition(neighbours):
     weights = _class_weights(labels, 2.0)
     categorical = np.array([False, False, True])
     rows = np.column_stack([rng.random(40), rng.integers(0, 30, 40), rng.integers(0, 4, 40)])
-    shares = stump_predictor(table, labels, weights, neighbours=neighbours, categorical=(2,))
+    shares = _stump_predictor(table, labels, weights, neighbours=neighbours, categorical=(2,))
     expected = [slow_lwl(table, labels, weights, categorical, row, neighbours, 2) for row in rows]
     np.testing.assert_allclose(shares(rows), expected, atol=1e-9)
 
@@ -326,7 +326,7 @@ def test_weights_and_numbers_of_neighbours_are_valued_together_as_one_by_one():
     together = stump_shares(table, labels, weights, neighbours=settings, categorical=(2,))(table[:60])
     for weighed, of_weights in zip(weights, together, strict=True):
         for setting, shares in zip(settings, of_weights, strict=True):
-            alone = stump_predictor(table, labels, weighed, neighbours=setting, categorical=(2,))
+            alone = _stump_predictor(table, labels, weighed, neighbours=setting, categorical=(2,))
             np.testing.assert_array_equal(shares, alone(table[:60]))
 
 
@@ -338,7 +338,7 @@ def test_the_bound_of_the_entropy_is_below_it_and_near():
 
 def test_one_neighbour_is_the_nearest_neighbour():
     table, labels = load_iris(return_X_y=True)
-    shares = stump_predictor(table[::2], labels[::2], np.ones(75), neighbours=1)
+    shares = _stump_predictor(table[::2], labels[::2], np.ones(75), neighbours=1)
     assert (shares(table[::2]).argmax(axis=1) == labels[::2]).mean() > 0.98
 
 
@@ -365,13 +365,13 @@ def test_selection_takes_the_largest_area_over_weights_and_settings():
             yield test[:, 0]
             yield -test[:, 0]
 
-    selection = select(table, labels, ("noise", "good", "bad"), scorer, rng=np.random.default_rng(1))
+    selection = _select(table, labels, ("noise", "good", "bad"), scorer, rng=np.random.default_rng(1))
     assert (selection.weight, selection.setting) == (1, "good")
     assert selection.aroc == pytest.approx(roc_auc_score(labels, table[:, 0]), abs=0.02)
     assert len(calls) == 4 * 4
     assert {weight for *_, weight in calls} == {1.0, 2.0, 5.0, 10.0}
     assert all(train + out == 300 for train, out, _ in calls)
-    few = select(table[:3], np.array([0, 1, 0]), ("noise",), scorer, rng=np.random.default_rng(1))
+    few = _select(table[:3], np.array([0, 1, 0]), ("noise",), scorer, rng=np.random.default_rng(1))
     assert np.isnan(few.aroc)
 
 
@@ -409,7 +409,7 @@ def test_a_rare_class_is_judged_on_as_many_examples_as_there_are_folds(positive,
         calls: list = []
         settings = ("noise", "other", "good")
         rng = np.random.default_rng(seed)
-        selection = select(table, labels, settings, columns(calls), limit=250, rng=rng)
+        selection = _select(table, labels, settings, columns(calls), limit=250, rng=rng)
         if not flipped:
             assert (selection.setting, selection.aroc) == ("good", 1.0)
         test = np.concatenate([call[3] for call in calls])
@@ -438,7 +438,7 @@ def after(seed: int) -> float:
 def test_where_a_plain_part_has_enough_of_both_classes_it_is_what_is_judged(limit):
     table, labels = rare(2500)
     calls: list = []
-    selection = select(table, labels, "abc", columns(calls), limit=limit, rng=np.random.default_rng(7))
+    selection = _select(table, labels, "abc", columns(calls), limit=limit, rng=np.random.default_rng(7))
     # Algorithm 1 without the rule for rare classes.
     rng = np.random.default_rng(7)
     part = rng.permutation(5000)[: limit or 5000]
@@ -458,7 +458,7 @@ def test_too_few_of_a_class_in_the_whole_table_are_told_by_the_area():
     table, labels = rare(3)
     calls: list = []
     rng, again = np.random.default_rng(0), np.random.default_rng(0)
-    selection = select(table, labels, "abc", columns(calls), limit=250, rng=rng)
+    selection = _select(table, labels, "abc", columns(calls), limit=250, rng=rng)
     assert (selection.weight, selection.setting, calls) == (1, "a", [])
     again.permutation(5000)
     assert rng.random() == again.random()

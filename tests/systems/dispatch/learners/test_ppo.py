@@ -14,15 +14,15 @@ import torch
 
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.runner import run_cell
+from gridtune.systems.dispatch.environment import FEATURES
 from gridtune.systems.dispatch.learners.ppo import (
     BROKER,
     DispatchPPO,
-    DispatchPPOParameters,
+    _DispatchPPOParameters,
     _held_out,
-    play,
+    _play,
 )
 from gridtune.systems.dispatch.metrics import tardiness
-from gridtune.systems.dispatch.simulator.batch import FEATURES
 from gridtune.systems.dispatch.simulator.model import Machines
 from gridtune.systems.dispatch.simulator.replay import dispatch
 from gridtune.training.networks import ActorCritic, NetworkOutput, RowNetwork, write_checkpoint
@@ -54,7 +54,7 @@ def test_side_by_side_a_rule_that_is_played_is_the_rule():
     episodes = [make_jobs(np.random.default_rng(seed), 120, 400, 0.7) for seed in range(3)]
     network = EarliestEnd()
     for jobs, outcome in zip(
-        episodes, play(network, episodes, MACHINES, order="fifo", forget=0.95), strict=True
+        episodes, _play(network, episodes, MACHINES, order="fifo", forget=0.95), strict=True
     ):
         expected = dispatch(jobs, MACHINES, rule="erd", speeds="learned", rng=np.random.default_rng(0))
         np.testing.assert_array_equal(outcome.machine, expected.machine)
@@ -107,7 +107,7 @@ def test_a_policy_of_another_system_is_refused(tmp_path):
 
 def test_what_is_judged_on_is_not_learned_from():
     training, log = DispatchPPO(), read_workload(resolve_trace("quickstart"))
-    parameters = DispatchPPOParameters(trace="quickstart", batch_jobs=50, order="fifo")
+    parameters = _DispatchPPOParameters(trace="quickstart", batch_jobs=50, order="fifo")
     learned, held_out = training.split(parameters, log)
     assert len(learned) + len(held_out) == len(log.windows(2)[0])
     assert learned.submit_time.max() <= held_out.submit_time.min()
@@ -117,7 +117,7 @@ def test_what_is_judged_on_is_not_learned_from():
 
 def test_it_is_judged_beside_rules(monkeypatch):
     training = DispatchPPO()
-    parameters = DispatchPPOParameters(batch_jobs=40, factors=FACTORS, order="fifo")
+    parameters = _DispatchPPOParameters(batch_jobs=40, factors=FACTORS, order="fifo")
     monkeypatch.setattr("gridtune.training.rllib.network_of", lambda network: network)
     metrics = training.evaluate(parameters, EarliestEnd(), rng=np.random.default_rng(0), load=lambda _: None)
     # First in, first out, the drain model inserts as ERD does: where the job ends first, by learned speeds.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.genetic import Memetic, Moga, RandomSearch, Search
-from gridtune.systems.provisioning.search.nsga import Nsga2, Nsga3
+from gridtune.systems.provisioning.search.genetic import Memetic, Moga, Nsga2, Nsga3, RandomSearch, Search
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows.workflow import generate_workflow
 

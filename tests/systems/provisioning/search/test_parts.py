@@ -15,21 +15,20 @@ from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.fronts import (
     Archive,
     enumerate_front,
-    front_hypervolume,
     heuristic_plans,
     non_dominated,
-    plan_scale,
     select_plan,
 )
 from gridtune.systems.provisioning.search.genetic import (
     Memetic,
     Moga,
-    cross,
-    crowding_order,
-    sample_universally,
-    shared_fitness,
+    _cross,
+    _crowding_order,
+    _sample_universally,
+    _shared_fitness,
 )
 from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.systems.provisioning.system import _front_hypervolume, _plan_scale
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
 
@@ -44,27 +43,27 @@ def test_fitness_falls_with_rank_and_with_crowding() -> None:
     costs = np.array([[0, 10], [1, 9], [10, 0], [10, 10], [INF, INF]], float)
     close = 2 - 0.1 / 0.5  # of σ = 2 / 4; they are a tenth apart in both
     weight = np.array([1 / close, 1 / close, 1])
-    assert shared_fitness(costs) == pytest.approx([*(1.5 * weight / weight.mean()), 0.5, 0.0])
-    assert shared_fitness(costs[:1]).tolist() == [1.0]
-    assert shared_fitness(np.full((4, 2), INF)).tolist() == [1.0] * 4
+    assert _shared_fitness(costs) == pytest.approx([*(1.5 * weight / weight.mean()), 0.5, 0.0])
+    assert _shared_fitness(costs[:1]).tolist() == [1.0]
+    assert _shared_fitness(np.full((4, 2), INF)).tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize("points", [1, 2, 3, 50])
 def test_crossover_swaps_between_cuts(points: int) -> None:
     slots = 12
     parents = np.tile(np.array([[True] * slots, [False] * slots]), (100, 1))
-    children = cross(parents, points, 1.0, np.random.default_rng(1))
+    children = _cross(parents, points, 1.0, np.random.default_rng(1))
     changes = (np.diff(children.astype(int), axis=1) != 0).sum(axis=1)
     assert (changes == min(points, slots - 1)).all()
     assert (children[::2] ^ children[1::2]).all()  # what one has lost the other has
     assert children[::2, 0].all()
-    untouched = cross(parents, points, 0.0, np.random.default_rng(1))
+    untouched = _cross(parents, points, 0.0, np.random.default_rng(1))
     assert np.array_equal(untouched, parents)
 
 
 def test_an_odd_one_out_is_copied() -> None:
     parents = np.eye(3, dtype=bool)
-    assert np.array_equal(cross(parents, 2, 1.0, np.random.default_rng(1))[2], parents[2])
+    assert np.array_equal(_cross(parents, 2, 1.0, np.random.default_rng(1))[2], parents[2])
 
 
 def test_mutation_flips_as_many_bits_as_it_should() -> None:
@@ -79,12 +78,12 @@ def test_mutation_flips_as_many_bits_as_it_should() -> None:
 
 
 def test_selection_is_as_fair_as_whole_numbers_can_be() -> None:
-    sample = sample_universally(np.array([3.0, 0.0, 1.0]), 8, np.random.default_rng(1))
+    sample = _sample_universally(np.array([3.0, 0.0, 1.0]), 8, np.random.default_rng(1))
     assert np.bincount(sample, minlength=3).tolist() == [6, 0, 2]
-    first = [sample_universally(np.ones(2), 1, np.random.default_rng(seed))[0] for seed in range(40)]
+    first = [_sample_universally(np.ones(2), 1, np.random.default_rng(seed))[0] for seed in range(40)]
     assert set(first) == {0, 1}
     fitness = np.random.default_rng(2).random(20)
-    counts = np.bincount(sample_universally(fitness, 57, np.random.default_rng(3)), minlength=20)
+    counts = np.bincount(_sample_universally(fitness, 57, np.random.default_rng(3)), minlength=20)
     assert (np.abs(counts - 57 * fitness / fitness.sum()) < 1).all()
 
 
@@ -110,7 +109,7 @@ def test_the_archive_keeps_what_nothing_dominates() -> None:
 
 def test_crowding_prefers_fronts_then_lonely_points() -> None:
     costs = np.array([[0, 10], [1, 9], [5, 5], [10, 0], [6, 6], [INF, INF]], float)
-    order = crowding_order(costs).tolist()
+    order = _crowding_order(costs).tolist()
     assert set(order[:2]) == {0, 3}
     assert order[2:] == [2, 1, 4, 5]
 
@@ -118,9 +117,9 @@ def test_crowding_prefers_fronts_then_lonely_points() -> None:
 def test_crowding_distances_by_hand() -> None:
     """Costs are divided by their ranges, 0.1 and 0.5: 0.2 + 0.7, 0.5 + 0.7, 0.8 + 0.3 between the ends."""
     costs = np.array([[0, 50], [1, 45], [2, 15], [6, 10], [10, 0]]) / 100
-    assert crowding_order(costs).tolist() == [0, 4, 2, 3, 1]
+    assert _crowding_order(costs).tolist() == [0, 4, 2, 3, 1]
     # Equal points stand on different fronts.
-    assert crowding_order(np.array([[1.0, 1], [2, 2], [1, 1]])).tolist() == [0, 2, 1]
+    assert _crowding_order(np.array([[1.0, 1], [2, 2], [1, 1]])).tolist() == [0, 2, 1]
 
 
 def test_the_trade_off_chooses_from_the_front() -> None:
@@ -171,14 +170,14 @@ def test_the_rectangle_of_the_hypervolume_by_hand() -> None:
     """
     workflow = Workflow(("a", "b"), np.array([4.0, 6.0]), np.array([2, 2]), np.array([0]), np.array([1]))
     problem = PlanProblem(workflow, Slots.of([0, 0], [30, 40], [2, 1]), cross_slot="never")
-    scale = plan_scale(problem)
+    scale = _plan_scale(problem)
     assert scale == Scale((20.0, 10.0), (100.0, 30.0))
     # Half of what is between the bounds in either cost: a quarter is left beyond.
-    assert front_hypervolume([[60.0, 20.0]], scale) == pytest.approx(0.25)
-    assert front_hypervolume(np.empty((0, 2)), scale) == 0
+    assert _front_hypervolume([[60.0, 20.0]], scale) == pytest.approx(0.25)
+    assert _front_hypervolume(np.empty((0, 2)), scale) == 0
     divisible = PlanProblem(workflow, Slots.of([0], 30, 2, divisible=True))
-    assert plan_scale(divisible) is None
-    assert np.isnan(front_hypervolume([[60.0, 20.0]], None))
+    assert _plan_scale(divisible) is None
+    assert np.isnan(_front_hypervolume([[60.0, 20.0]], None))
 
 
 def test_expensive_slots_are_dropped_more_often() -> None:

@@ -11,7 +11,8 @@ import pytest
 from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.fronts import enumerate_front, heuristic_plans, random_plans
+from gridtune.systems.provisioning.search.fronts import enumerate_front, heuristic_plans
+from gridtune.systems.provisioning.search.genetic import _random_plans
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.submission import run_search
 from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
@@ -79,7 +80,7 @@ def test_seeds_come_first_and_only_if_asked_for() -> None:
     seeded = ALGORITHMS["moga"](problem, np.random.default_rng(1), population=20, seeding=True)
     assert not plain._propose().all(axis=1).any()
     rules = heuristic_plans(problem, 5)  # a quarter at the most; some rules give the same plan
-    others = random_plans(20 - len(rules), 16, np.random.default_rng(1))
+    others = _random_plans(20 - len(rules), 16, np.random.default_rng(1))
     assert np.array_equal(seeded._propose(), np.concatenate([rules, others]))
 
 

@@ -8,8 +8,7 @@ import pytest
 from gridtune.errors import SimulationError, SweepError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.simulator.reservations import Arrivals, reserved_profile
-from gridtune.systems.provisioning.simulator.site import DAY, SiteState
+from gridtune.systems.provisioning.simulator.site import DAY, SiteState, _Arrivals, _reserved_profile
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 
@@ -23,8 +22,8 @@ RESERVATIONS = ((4, 13, 1), (8, 14, 2), (12, 16, 2))
 
 def figure_4():
     begin, end, nodes = np.array(RESERVATIONS, np.int64).T
-    none = Arrivals(*np.zeros((3, 0), np.int64))
-    profile = reserved_profile(5, 0, begin * HOUR, end * HOUR, nodes)
+    none = _Arrivals(*np.zeros((3, 0), np.int64))
+    profile = _reserved_profile(5, 0, begin * HOUR, end * HOUR, nodes)
     return SiteState(5, none, 0, 0, profile)
 
 

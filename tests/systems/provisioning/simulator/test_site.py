@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.errors import SimulationError, WorkloadError
-from gridtune.systems.provisioning.simulator.site import DAY, Site
+from gridtune.systems.provisioning.simulator.site import DAY, ReservationSite
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
@@ -32,7 +32,7 @@ CHAIN = Workflow(("a", "b"), np.array([3.0, 2.0]), np.array([2, 1]), np.array([0
 
 def test_slots_end_at_reservations_or_at_the_horizon():
     # Four processors: A holds three until 100, B all four from 100 to 150.
-    state = Site(log([(0, 100, 3), (10, 50, 4), (20, 1, 1)]), 4).at(10)
+    state = ReservationSite(log([(0, 100, 3), (10, 50, 4), (20, 1, 1)]), 4).at(10)
     assert state.horizon == 10 + DAY
     assert rows_of(state.slots()) == [(10, 100, 1, False), (150, 10 + DAY, 4, True)]
     # At 20 a job of a second takes the one that is free.
@@ -42,7 +42,7 @@ def test_slots_end_at_reservations_or_at_the_horizon():
 
 def test_a_job_starts_where_it_fits():
     # Of four processors one is free until 100, all of them from 150 on.
-    state = Site(log([(0, 100, 3), (10, 50, 4)]), 4).at(10)
+    state = ReservationSite(log([(0, 100, 3), (10, 50, 4)]), 4).at(10)
     assert [state.earliest_start(*job) for job in ((1, 90), (1, 91), (2, 1), (4, 1000))] == [
         10,
         150,
@@ -53,27 +53,27 @@ def test_a_job_starts_where_it_fits():
 
 def test_the_horizon_lies_behind_the_last_reservation():
     # It ends just at a whole number of days from now, so the horizon is a day later.
-    state = Site(log([(0, DAY, 1)]), 2).at(0)
+    state = ReservationSite(log([(0, DAY, 1)]), 2).at(0)
     assert state.horizon == 2 * DAY
     assert rows_of(state.slots()) == [(0, 2 * DAY, 1, True), (DAY, 2 * DAY, 1, True)]
-    assert Site(log([(0, 5, 1)]), 2).at(7).horizon == 7 + DAY
+    assert ReservationSite(log([(0, 5, 1)]), 2).at(7).horizon == 7 + DAY
 
 
 def test_a_slots_price_is_the_sites():
-    slots = Site(log([(0, 5, 1)]), 2).at(0).slots(site=3, price=0.5, fixed=9)
+    slots = ReservationSite(log([(0, 5, 1)]), 2).at(0).slots(site=3, price=0.5, fixed=9)
     assert slots.site.tolist() == [3, 3]
     assert slots.cost.tolist() == [0.5 * DAY + 9, 0.5 * (DAY - 5) + 9]
 
 
 def test_inflated_requests_are_held_to_their_end():
-    site = Site(log([(0, 100, 2), (1, 15, 2)]), 2, inflation=0.1)
+    site = ReservationSite(log([(0, 100, 2), (1, 15, 2)]), 2, inflation=0.1)
     assert site.start.tolist() == [0, 110]
     # 15 s and 10 % are 16.5 s: whole seconds, rounded up; 100 s and 10 % are 110 s, not 111.
     assert rows_of(site.at(1).slots()) == [(127, 1 + DAY, 2, True)]
 
 
 def test_load_and_utilisation():
-    site = Site(log([(0, 10, 2), (5, 10, 1), (20, 5, 1)]), 2)
+    site = ReservationSite(log([(0, 10, 2), (5, 10, 1), (20, 5, 1)]), 2)
     assert site.offered_load == 35 / 40
     assert site.start.tolist() == [0, 10, 20]
     assert site.utilisation(5, 15) == (5 * 2 + 5) / 20
@@ -82,7 +82,7 @@ def test_load_and_utilisation():
 
 def test_best_effort_waits_for_parents_and_for_the_queue():
     # C comes at 2 and takes all of the site from 3 to 7, before a's child b is submitted at 3.
-    execution = Site(log([(0, 1, 1), (2, 4, 2), (9, 1, 1)]), 2).at(0).best_effort(CHAIN)
+    execution = ReservationSite(log([(0, 1, 1), (2, 4, 2), (9, 1, 1)]), 2).at(0).best_effort(CHAIN)
     assert execution.submit.tolist() == [0, 4]
     assert execution.start.tolist() == [1, 8]
     assert execution.finish.tolist() == [4, 10]
@@ -90,7 +90,7 @@ def test_best_effort_waits_for_parents_and_for_the_queue():
 
 
 def test_provisioned_holds_all_of_it_before_anybody_else_comes():
-    site = Site(log([(0, 1, 1), (2, 4, 2), (9, 1, 1)]), 2)
+    site = ReservationSite(log([(0, 1, 1), (2, 4, 2), (9, 1, 1)]), 2)
     planned = plan(CHAIN, site.at(0).slots(), now=0)
     state = site.at(0)
     execution = state.provision(planned)
@@ -102,7 +102,7 @@ def test_provisioned_holds_all_of_it_before_anybody_else_comes():
 
 
 def test_a_plan_for_another_instant_is_refused():
-    site = Site(log([(0, 1, 1), (2, 4, 2), (9, 1, 1)]), 2)
+    site = ReservationSite(log([(0, 1, 1), (2, 4, 2), (9, 1, 1)]), 2)
     planned = plan(CHAIN, site.at(0).slots(), now=0)
     with pytest.raises(SimulationError, match=r"slot 1 of 2 is not free at second 2"):
         site.at(2).provision(planned)
@@ -110,19 +110,19 @@ def test_a_plan_for_another_instant_is_refused():
 
 def test_faults_are_named():
     with pytest.raises(WorkloadError, match=r"task 'a' needs 2 processors, and the largest site has 1"):
-        Site(log([(0, 1, 1), (2, 4, 1)]), 1).at(0).best_effort(CHAIN)
+        ReservationSite(log([(0, 1, 1), (2, 4, 1)]), 1).at(0).best_effort(CHAIN)
     with pytest.raises(SimulationError, match=r"\(row 1\) is wider than the site's 2 processors"):
-        Site(log([(0, 1, 1), (2, 4, 3)]), 2)
+        ReservationSite(log([(0, 1, 1), (2, 4, 3)]), 2)
     with pytest.raises(SimulationError, match="is not in submit order"):
-        Site(log([(3, 1, 1), (2, 4, 1)]), 2)
+        ReservationSite(log([(3, 1, 1), (2, 4, 1)]), 2)
     with pytest.raises(SimulationError, match="has no run time"):
-        Site(log([(3, -1, 1)]), 2)
+        ReservationSite(log([(3, -1, 1)]), 2)
     with pytest.raises(SimulationError, match="clock starts at 0"):
-        Site(log([(3, 1, 1)]), 2).at(-1)
+        ReservationSite(log([(3, 1, 1)]), 2).at(-1)
     with pytest.raises(SimulationError, match="time cannot go back"):
-        Site(log([(3, 1, 1)]), 2).at(5).advance(4)
+        ReservationSite(log([(3, 1, 1)]), 2).at(5).advance(4)
     with pytest.raises(SimulationError, match="`inflation >= 0` must hold"):
-        Site(log([(3, 1, 1)]), 2, inflation=-0.1)
+        ReservationSite(log([(3, 1, 1)]), 2, inflation=-0.1)
 
 
 @st.composite
@@ -145,7 +145,7 @@ def submissions(draw):
 @settings(max_examples=60, deadline=None)
 def test_what_is_planned_on_free_slots_can_be_held(case, cross_slot):
     machine, jobs, now, workflow = case
-    site = Site(log(jobs), machine)
+    site = ReservationSite(log(jobs), machine)
     slots = site.at(now).slots()
     planned = plan(workflow, slots, now=now, cross_slot=cross_slot)
     assert planned.feasible
@@ -175,7 +175,7 @@ def test_what_is_planned_on_free_slots_can_be_held(case, cross_slot):
 def test_the_log_of_a_real_site(trace_dir):
     raw = gt.read_workload(trace_dir / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz")
     workload, _ = gt.clean(raw)
-    site = Site(workload.first(3000), 100)
+    site = ReservationSite(workload.first(3000), 100)
     workflow = generate_workflow(seed=2, tasks=30, depth=5, processors=8, max_processors=100)
     for part in (0.2, 0.5, 0.8):
         now = int(part * site.span)

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.batch.simulator.profile import new_profile
-from gridtune.systems.provisioning.simulator.reservations import (
-    Arrivals,
-    Tasks,
-    feed,
-    free_windows,
-    hold,
-    last_reserved,
-    reserved_profile,
-    run_best_effort,
-    with_room,
+from gridtune.systems.provisioning.simulator.site import (
+    _Arrivals,
+    _feed,
+    _free_windows,
+    _hold,
+    _last_reserved,
+    _reserved_profile,
+    _run_best_effort,
+    _Tasks,
+    _with_room,
 )
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
 from tests.systems.provisioning.simulator.site_twin import SiteTwin
@@ -29,7 +29,7 @@ def columns(rows, count=3):
 
 
 def windows(profile, now, horizon):
-    return list(zip(*(column.tolist() for column in free_windows(profile, now, horizon)), strict=True))
+    return list(zip(*(column.tolist() for column in _free_windows(profile, now, horizon)), strict=True))
 
 
 # Five processors, three reservations, horizon 6; letters are who holds, digits the free windows.
@@ -41,17 +41,17 @@ def windows(profile, now, horizon):
 #   222222
 def test_windows_drawn_by_hand():
     begin, end, width = columns([(2, 4, 2), (0, 3, 1), (3, 5, 1)])
-    profile = reserved_profile(5, 0, begin, end, width)
+    profile = _reserved_profile(5, 0, begin, end, width)
     # What A leaves at 3 goes to C at the same instant; what B leaves at 4 stays free.
     assert windows(profile, 0, 6) == [(0, 2, 2), (0, 6, 2), (4, 6, 2), (5, 6, 1)]
     assert windows(profile, 3, 6) == [(3, 6, 2), (4, 6, 2), (5, 6, 1)]
-    assert last_reserved(profile, 5, 0) == 5
+    assert _last_reserved(profile, 5, 0) == 5
 
 
 def test_an_idle_site_is_one_window():
     profile = new_profile(0, 7, 100)
     assert windows(profile, 150, 300) == [(150, 300, 7)]
-    assert last_reserved(profile, 7, 150) == 150
+    assert _last_reserved(profile, 7, 150) == 150
 
 
 @st.composite
@@ -69,10 +69,10 @@ def busy_sites(draw):
 
 def fed(machine, jobs, until):
     """Return profile, next job and starts of kernel; and the twin."""
-    arrivals = Arrivals(*columns(jobs))
+    arrivals = _Arrivals(*columns(jobs))
     start = np.full(len(jobs), -1)
     profile = new_profile(len(jobs), machine, 0)
-    following = feed(profile, arrivals, 0, until, start)
+    following = _feed(profile, arrivals, 0, until, start)
     twin = SiteTwin(machine)
     expected = [twin.submit(*job) for job in jobs[:following]]
     assert start[:following].tolist() == expected
@@ -86,7 +86,7 @@ def fed(machine, jobs, until):
 def test_windows_equal_the_twins(site):
     machine, jobs, now = site
     profile, _, twin = fed(machine, jobs, now)
-    last = last_reserved(profile, machine, now)
+    last = _last_reserved(profile, machine, now)
     assert last == twin.last_reserved(now)
     for horizon in (last + 1, last + 17):
         assert windows(profile, now, horizon) == twin.windows(now, horizon)
@@ -128,13 +128,13 @@ def test_windows_are_all_that_is_free(site):
 def test_a_site_kept_up_to_date_equals_one_built_at_once(site):
     machine, jobs, now = site
     profile, following, _ = fed(machine, jobs, now)
-    arrivals, start = Arrivals(*columns(jobs)), np.full(len(jobs), -1)
+    arrivals, start = _Arrivals(*columns(jobs)), np.full(len(jobs), -1)
     stepwise, first = new_profile(len(jobs), machine, 0), 0
     for until in range(now + 1):
-        first = feed(stepwise, arrivals, first, until, start)
+        first = _feed(stepwise, arrivals, first, until, start)
     assert first == following
     length = np.maximum(arrivals.length, 1)[:following]
-    at_once = reserved_profile(
+    at_once = _reserved_profile(
         machine, now, start[:following], start[:following] + length, arrivals.processors[:following]
     )
     assert windows(profile, now, 200) == windows(stepwise, now, 200) == windows(at_once, now, 200)
@@ -146,7 +146,7 @@ def test_feeding_is_conservative_backfilling(site):
     machine, jobs, _ = site
     submit, length, processors = columns(jobs)
     start = np.full(len(jobs), -1)
-    feed(new_profile(len(jobs), machine, 0), Arrivals(submit, length, processors), 0, 10_000, start)
+    _feed(new_profile(len(jobs), machine, 0), _Arrivals(submit, length, processors), 0, 10_000, start)
     for compress in (False, True):
         expected, _, _ = conservative_schedule_twin(
             submit, length, length, processors, range(len(jobs)), machine, compress
@@ -164,8 +164,8 @@ def test_holding_equals_the_twin(site, wishes):
     machine, jobs, now = site
     profile, _, twin = fed(machine, jobs, now)
     rows = [(now + after, now + after + length, min(width, machine)) for after, length, width in wishes]
-    profile = with_room(profile, len(rows))
-    refused = hold(profile, now, *columns(rows))
+    profile = _with_room(profile, len(rows))
+    refused = _hold(profile, now, *columns(rows))
     granted = [twin.hold(now, *row) for row in rows[: refused if refused >= 0 else None]]
     assert all(granted)
     if refused >= 0:
@@ -190,7 +190,7 @@ def as_tasks(lengths, widths, parents):
     offsets = np.cumsum([0, *map(len, children)])
     flat = np.array([child for row in children for child in row], dtype=np.int64)
     counts = np.array([len(before) for before in parents])
-    return Tasks(np.array(lengths), np.array(widths), counts, offsets, flat)
+    return _Tasks(np.array(lengths), np.array(widths), counts, offsets, flat)
 
 
 @given(st.data(), busy_sites())
@@ -199,10 +199,10 @@ def test_best_effort_equals_the_twin(data, site):
     machine, jobs, now = site
     lengths, widths, parents = data.draw(graphs(machine))
     profile, following, twin = fed(machine, jobs, now)
-    submit, start = run_best_effort(
-        with_room(profile, len(jobs) + len(lengths)),
+    submit, start = _run_best_effort(
+        _with_room(profile, len(jobs) + len(lengths)),
         now,
-        Arrivals(*columns(jobs)),
+        _Arrivals(*columns(jobs)),
         following,
         as_tasks(lengths, widths, parents),
     )
@@ -221,5 +221,5 @@ def test_best_effort_drawn_by_hand():
     jobs = [(0, 4, 1), (5, 2, 2)]
     profile, following, _ = fed(2, jobs, 0)
     tasks = as_tasks([3, 3, 1], [1, 1, 1], [set(), {0}, {1}])
-    submit, start = run_best_effort(with_room(profile, 5), 0, Arrivals(*columns(jobs)), following, tasks)
+    submit, start = _run_best_effort(_with_room(profile, 5), 0, _Arrivals(*columns(jobs)), following, tasks)
     assert (submit.tolist(), start.tolist()) == ([0, 3, 6], [0, 3, 8])

@@ -12,10 +12,10 @@ from gridtune.core.array_files import write_arrays
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.learning import (
     Sampler,
-    Urgencies,
-    centred,
-    fitted_targets,
-    sarsa_targets,
+    _centred,
+    _fitted_targets,
+    _sarsa_targets,
+    _Urgencies,
 )
 from gridtune.systems.responsive.learners.networks import draw_network, score_candidates
 from gridtune.systems.responsive.learners.runs import (
@@ -117,7 +117,7 @@ def test_what_readouts_see_is_what_the_twin_computes() -> None:
 def test_sarsa_targets() -> None:
     _, arrays, parts = sampled(SMALL)
     part = max(parts, key=len)
-    targets = sarsa_targets(arrays.readout, part, SMALL)
+    targets = _sarsa_targets(arrays.readout, part, SMALL)
     for phi, after, last, reward, target in zip(
         part.phi, part.following, part.last, part.reward, targets, strict=True
     ):
@@ -140,13 +140,13 @@ def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
         state = twin.next_state(arrays, state, run.rows[decision])
         start_candidate(site, sampler._learner_state.log.candidate[decision])
     expected = run.reward + 0.8 * np.append(best[1:], 0.0)
-    assert_allclose(fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
+    assert_allclose(_fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
 
 
 def test_centring_leaves_differences_within_a_decision() -> None:
     first, value = np.array([0, 2, 2, 5]), np.array([1.0, 3.0, 5.0, 6.0, 10.0])
     phi = np.arange(10.0).reshape(5, 1, 2)
-    moved, centre = centred(Urgencies(first, phi, value))
+    moved, centre = _centred(_Urgencies(first, phi, value))
     assert_allclose(centre, [-1, 1, -2, -1, 3])
     assert_allclose(moved[:2, 0], [[-1, -1], [1, 1]])
     assert_allclose(moved[2:, 0], [[-2, -2], [0, 0], [2, 2]])

@@ -13,7 +13,7 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.core.columns import Columns
 
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.rllib import ESNQ, ESNQConfig, ESNQModule, policy_of
+from gridtune.systems.responsive.learners.rllib import _ESNQ, ESNQConfig, _ESNQModule, policy_of
 from gridtune.systems.responsive.learners.settings import PAPER
 from gridtune.systems.responsive.learners.training import Trainer
 from tests.systems.responsive.learners import twin
@@ -62,7 +62,7 @@ def test_rllib_learns_the_same_weights_and_resumes_from_a_checkpoint(cluster, tm
 def test_tune_chooses_among_settings(cluster, tmp_path) -> None:
     config = config_of().training(learner={"ridge": tune.grid_search([1e-3, 1e3])})
     tuner = tune.Tuner(
-        ESNQ,
+        _ESNQ,
         param_space=config,
         run_config=tune.RunConfig(stop={"training_iteration": 1}, storage_path=str(tmp_path), verbose=0),
     )
@@ -74,7 +74,7 @@ def test_tune_chooses_among_settings(cluster, tmp_path) -> None:
 def test_the_module_values_candidates_as_the_twin_does() -> None:
     settings = replace(SETTINGS, reservoirs=2, direct=True, signed=True, leak=0.4)
     network = {"settings": settings.to_dict(), "shared": [True, False, False], "seed": 1}
-    module = ESNQModule(model_config={"network": network})
+    module = _ESNQModule(model_config={"network": network})
     readout = np.random.default_rng(0).normal(size=tuple(module.readout.shape))
     module.take(module.arrays.with_readout(readout))
     rows = np.random.default_rng(1).normal(size=(1, 4, 3))

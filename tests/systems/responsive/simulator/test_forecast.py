@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS, _quantile_weights, learn_forecast
 from gridtune.systems.responsive.simulator.site import SiteJobs
+from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS, _quantile_weights, learn_forecast
 
 
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])

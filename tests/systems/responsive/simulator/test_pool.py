@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.pool import request_size
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel, new_site
-from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
+from gridtune.systems.responsive.simulator.stepping import advance_until_decision, request_size, start_job
 from tests.systems.responsive.simulator.reference import ReferenceJob, reference_choice
 from tests.systems.responsive.simulator.reference_pool import ReferencePool
 from tests.systems.responsive.simulator.sites import assert_same_outcome, site_jobs

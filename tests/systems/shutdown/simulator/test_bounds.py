@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from gridtune.core.usage import NodePower
 from gridtune.systems.shutdown.metrics import measure_days
-from gridtune.systems.shutdown.simulator.bounds import (
-    least_waste,
-    waste_bounds,
-)
+from gridtune.systems.shutdown.simulator.bounds import _least_waste, waste_bounds
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from tests.systems.shutdown.simulator.test_twin import MINUTES, cases
@@ -106,15 +103,17 @@ def test_by_hand():
     platform = Platform(1, 1)
     days = make_days([[(1, 1, 9, 2, 0), (3, 1, 9, 2, 0)]], 30)
     minutes = np.array([30])
-    assert least_waste(days, np.array([2, 8]), np.array([2, 8]), minutes, platform) == [125 + 4 * 95 + 303]
+    assert _least_waste(days, np.array([2, 8]), np.array([2, 8]), minutes, platform) == [125 + 4 * 95 + 303]
     # Five idle minutes cost more than off and on again.
-    assert least_waste(days, np.array([2, 9]), np.array([2, 9]), minutes, platform) == [2 * (125 + 303)]
+    assert _least_waste(days, np.array([2, 9]), np.array([2, 9]), minutes, platform) == [2 * (125 + 303)]
     # The second could have begun when the first ended: one boot for both.
-    assert least_waste(days, np.array([2, 3]), np.array([2, 9]), minutes, platform) == [125 + 303]
+    assert _least_waste(days, np.array([2, 3]), np.array([2, 9]), minutes, platform) == [125 + 303]
     # Nobody starts.
-    assert least_waste(days, np.array([-1, -1]), np.array([-1, -1]), minutes, platform) == [0]
+    assert _least_waste(days, np.array([-1, -1]), np.array([-1, -1]), minutes, platform) == [0]
     # The day ends a minute after the work: idling is cheaper than to begin switching off.
-    assert least_waste(days, np.array([2, 8]), np.array([2, 8]), np.array([11]), platform) == [125 + 380 + 95]
+    assert _least_waste(days, np.array([2, 8]), np.array([2, 8]), np.array([11]), platform) == [
+        125 + 380 + 95
+    ]
 
 
 def test_a_lone_job_cannot_wait_for_the_next():
@@ -136,7 +135,7 @@ def test_a_job_spread_over_nodes_keeps_them_on():
     whole = make_days([[(1, 4, 9, 2, 0), (3, 2, 9, 8, 0), (11, 4, 9, 2, 0)]], 30)
     mixed = make_days([[(1, 3, 9, 2, 0), (3, 2, 9, 8, 0), (11, 4, 9, 2, 0)]], 30)
     starts, minutes = np.array([2, 4, 12]), np.array([30])
-    twice = least_waste(whole, starts, starts, minutes, platform)
-    once = least_waste(mixed, starts, starts, minutes, platform)
+    twice = _least_waste(whole, starts, starts, minutes, platform)
+    once = _least_waste(mixed, starts, starts, minutes, platform)
     assert twice == [3 * (125 + 303)]
     assert once == [2 * (125 + 303)]
