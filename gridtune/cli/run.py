@@ -46,7 +46,7 @@ def tell_tracked(
     """Track a cell that was run, and say where; the same cell is the same run."""
     from gridtune.report.labels import configuration_label
     from gridtune.tracking.content import code_tags
-    from gridtune.tracking.single import track_once
+    from gridtune.tracking.tracked import track_once
 
     tracked = track_once(
         f"run {system.name}",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from gridtune.tracking.tracker import TrackedRun
+    from gridtune.tracking.tracked import TrackedRun
 
 __all__ = [
     "new_table",

@@ -1,4 +1,4 @@
-"""Cells: what a sweep is made of, and the ids that say what determines a cell's result.
+"""Cells, the units of a sweep, with ids that are hashes of everything that determines a cell's result.
 
 A cell is one run of a system: its parameters, its replicate's seed and the traces it reads. Its id is the
 SHA-256 of exactly that, so the same cell has the same id in every sweep, on every machine and in any
@@ -57,11 +57,11 @@ class Replicate:
     Attributes
     ----------
     label
-        What tables call it, such as `window 3/10` or `seed 4`.
+        Its name in tables, such as `window 3/10` or `seed 4`.
     seed
-        What the replicate's random numbers derive from; the same for every configuration.
+        Seed of the replicate's random numbers; the same for every configuration.
     parameters
-        What the replicate adds to a configuration's parameters (its window, its shaking).
+        Parameters that the replicate adds to a configuration's (its window, its shaking).
     """
 
     label: str
@@ -125,7 +125,7 @@ class CellResult:
     metrics, notes
         As of the `Outcome`; empty unless done.
     error
-        What went wrong, with the end of the traceback, or None.
+        The error, with the end of the traceback, or None.
     seconds
         Wall-clock seconds it took.
     worker
@@ -374,7 +374,7 @@ def refusal_text(error: Mapping[str, Any], value: Any) -> str:
     error
         One of `ValidationError.errors()`.
     value
-        What was given.
+        The given value.
     """
     kind, message = error["type"], str(error["msg"]).removeprefix("Value error, ")
     if kind in {"value_error", "extra_forbidden", "missing"}:

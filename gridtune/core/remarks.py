@@ -70,9 +70,9 @@ def log_remarks(contents: LogContents, models: Collection[str]) -> dict[str, str
     Parameters
     ----------
     contents
-        What the whole log says.
+        Facts of the whole log.
     models
-        What is modelled of it, see `MODELLED`.
+        The modelled features of it, see `MODELLED`.
     """
     remarks = {}
     if ignored := _ignored_text(contents, models):
@@ -104,13 +104,13 @@ def doubts(contents: LogContents, processors: int, *, stated: bool, waits: bool 
     Parameters
     ----------
     contents
-        What the whole log says.
+        Facts of the whole log.
     processors
         The machine's size.
     stated
-        Whether the log says how large its machine is.
+        True if the log has the size of its machine.
     waits
-        Whether a job waited in a simulation.
+        True if a job waited in a simulation.
     """
     load, parts = contents.load, []
     size = f"{processors:,} processors"

@@ -167,7 +167,7 @@ class RenamedMetric:
     name
         Its name now.
     factor
-        What an old value is multiplied by, where the unit has changed too.
+        Factor of old values, where the unit has changed too.
     """
 
     name: str
@@ -218,7 +218,7 @@ class System(ABC):
     Attributes
     ----------
     name
-        What search spaces and the command line call it.
+        Its name in search spaces and on the command line.
     version
         Part of every cell's id: raise it when results change, so that old cells are not taken for new.
     metrics
@@ -241,9 +241,9 @@ class System(ABC):
         RLlib algorithms that train an agent for it: name to `module:Class` of a subclass of
         `gridtune.training.system.Training`, which is imported when it is asked for.
     needs_ray
-        Whether a cell needs Ray also where it is run by itself, so that sweeps never begin without.
+        True if a cell needs Ray even if it is run by itself, so that sweeps always start Ray.
     default
-        Whether search spaces and commands that name no system mean this one (`default_system`).
+        True if search spaces and commands that name no system mean this one (`default_system`).
     """
 
     name: ClassVar[str]
@@ -347,7 +347,7 @@ class System(ABC):
         load
             Gives the workload of a reference that `traces` returned.
         tables
-            Whether to make `Outcome.tables`.
+            True to make `Outcome.tables`.
         """
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
@@ -523,7 +523,7 @@ class SuggestedSpace:
     Attributes
     ----------
     question
-        What the search asks, in a sentence.
+        The question of the search, in a sentence.
     dimensions
         Parameter to its values; or, as a search space writes it, to `{grid: values, when: condition}`.
     baseline
@@ -535,7 +535,7 @@ class SuggestedSpace:
     replicates
         As a search space writes it; None for windows of the log.
     needs_size
-        Whether it needs to know the machine's size.
+        True if it needs the machine's size.
     subject_to
         Metric to the bound that configurations must keep.
     classes

@@ -33,8 +33,7 @@ from gridtune.study.study import Study
 from gridtune.sweep.space.overriding import trimmed_space
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.tracking.content import code_tags
-from gridtune.tracking.single import track_once
-from gridtune.tracking.tracker import TrackedRun
+from gridtune.tracking.tracked import TrackedRun, track_once
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import write_workload
 from gridtune.workload.generators import generate_workload

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from gridtune.core.cells import CellResult
     from gridtune.core.style import Picture
-    from gridtune.tracking.tracker import TrackedRun
+    from gridtune.tracking.tracked import TrackedRun
 
 __all__ = ["Study"]
 

@@ -1,1 +1,1 @@
-"""Tracking: what a sweep did, in MLflow."""
+"""Tracking of sweeps and trainings in MLflow."""

@@ -52,7 +52,7 @@ def find_policy(
     bundled
         Files of bundled policies by name.
     file
-        What a training calls its best policy.
+        The name of a training's best policy.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def _find_run(client: MlflowClient, run_id: str, store: str) -> Run:
 
 
 def _fetch(client: MlflowClient, run_id: str, name: str, store: str, folder: Path | None = None) -> Path:
-    """Return a run's file, copied to a folder if one is given; what is on a server is downloaded."""
+    """Return a run's file, copied to a folder if one is given; a file on a server is downloaded."""
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")

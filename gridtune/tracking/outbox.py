@@ -1,8 +1,8 @@
 """An ordered queue of things to send to a tracking store that may be away for a while.
 
-One thread sends, in order, one after the other. What fails because the store is away stays at the head of
-the queue and is tried again; nothing overtakes it and nothing is dropped. MLflow's client takes seconds of a
-processor to import and to write some hundred runs, so it works in a process beside.
+One thread sends, in order, one after the other. A thing that fails because the store is away stays at the
+head of the queue and is tried again; nothing overtakes it and nothing is dropped. MLflow's client takes
+seconds of a processor to import and to write some hundred runs, so it works in a process beside.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from gridtune.errors import TrackingError, without_secrets
+from gridtune.errors import TrackingError
 from gridtune.storage import network_reason
 from gridtune.tracking.runs import RunTree
 from gridtune.tracking.store import database_path
 
-__all__ = ["Outbox", "Send", "is_passing", "serve", "store_outbox"]
+__all__ = ["Outbox", "Send", "StoreProcess", "is_passing", "serve"]
 
 #: Seconds before the first and at most before any further attempt.
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 15.0
@@ -115,7 +115,7 @@ class Outbox:
         Returns
         -------
         bool
-            Whether everything was sent.
+            True if everything was sent.
         """
         began = time.monotonic()
         with self._changed:
@@ -187,7 +187,7 @@ class Outbox:
             return not self._closed
 
 
-class _StoreProcess:
+class StoreProcess:
     """A `RunTree` in a process of its own: its methods are called there; results and errors come back.
 
     The process ends when this one does, however that ends; Ctrl-C does not reach it.
@@ -245,7 +245,7 @@ class _StoreProcess:
 
 
 def serve() -> None:
-    """Answer the calls of a `_StoreProcess`, one after the other, until it is gone."""
+    """Answer the calls of a `StoreProcess`, one after the other, until it is gone."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # MLflow's prints must not come between the answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -262,25 +262,3 @@ def serve() -> None:
             answer = None, network_reason(fault), is_passing(fault)
         pickle.dump(answer, answers)
         answers.flush()
-
-
-def store_outbox(uri: str, warn: Callable[[str], None] | None, busy: str) -> Outbox:
-    """Return an outbox of a tracking store, whose things are sent with a `RunTree` in a process beside.
-
-    Parameters
-    ----------
-    uri
-        The store.
-    warn
-        Called with a sentence when the store cannot be reached.
-    busy
-        The work that goes on meanwhile, for that sentence: "sweep" or "training".
-    """
-
-    def on_trouble(fault: BaseException) -> None:
-        if warn is not None:
-            shown, reason = without_secrets(uri), network_reason(fault)
-            warn(f"the tracking store {shown} cannot be reached, the {busy} goes on: {reason}")
-
-    process = _StoreProcess(uri)
-    return Outbox(process.connect, on_trouble, process.close)

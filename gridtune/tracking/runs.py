@@ -245,7 +245,7 @@ class RunTree:
         contents
             In the order in which the UI is to list them.
         final
-            Whether they are complete.
+            True if they are complete.
         at
             When they became so, in milliseconds: the same for every attempt.
         """

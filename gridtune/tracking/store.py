@@ -57,7 +57,7 @@ def tracking_uri(uri: str | None = None, *, directory: Path | None = None) -> st
     Parameters
     ----------
     uri
-        What the user asked for; it goes before the environment's `MLFLOW_TRACKING_URI`.
+        The URI that the user gave; it has precedence over the environment's `MLFLOW_TRACKING_URI`.
     directory
         The project's folder; the working directory by default.
 

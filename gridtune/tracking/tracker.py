@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridtune.core.cells import CellResult
-from gridtune.errors import without_secrets
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
-from gridtune.storage import network_reason
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.sweep.space.plan import Workloads
-from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.content import (
     checkpoint_files,
     code_tags,
@@ -34,20 +31,14 @@ from gridtune.tracking.content import (
     ranked_rows,
     runs_of_ranking,
 )
-from gridtune.tracking.outbox import store_outbox
 from gridtune.tracking.runs import RootRun, RunContent, RunTree
-from gridtune.tracking.store import tracking_uri
-from gridtune.tracking.views import (
-    description,
-    ranking_address,
-    ranking_view_tags,
-    runs_text,
-)
+from gridtune.tracking.tracked import RunOutbox, TrackedRun
+from gridtune.tracking.views import description, ranking_view_tags, runs_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MEANS_FILE", "Artefact", "MlflowTracker", "TrackedRun"]
+__all__ = ["MEANS_FILE", "Artefact", "MlflowTracker"]
 
 #: Seconds between two looks of a watcher at a running sweep.
 _LIVE_SECONDS = 10.0
@@ -72,80 +63,12 @@ class Artefact:
     folder
         Where it goes among the run's artefacts; "" for the top.
     configuration_id
-        Whose run; None for the sweep's own.
+        The configuration of the run; None for the sweep's own run.
     """
 
     path: Path
     folder: str = ""
     configuration_id: str | None = None
-
-
-@dataclass(frozen=True)
-class TrackedRun:
-    """The run of a sweep or a training in a tracking store, and the part of it that could not be sent.
-
-    Attributes
-    ----------
-    uri
-        The store.
-    unsent
-        Names of what could not be sent, in order.
-    fault
-        Why, or None.
-    directory
-        The folder from which it can be sent later.
-    experiment_id, run_id
-        Ids of the run, "" where the store was never reached.
-    """
-
-    uri: str
-    unsent: Sequence[str]
-    fault: BaseException | None
-    directory: Path
-    experiment_id: str = ""
-    run_id: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """True if everything is in the store."""
-        return not self.unsent
-
-    @property
-    def shown_uri(self) -> str:
-        """The store without a password, to print."""
-        return without_secrets(self.uri)
-
-    @property
-    def command(self) -> str:
-        """The command that opens the UI on this store, from the working directory."""
-        return "gridtune ui" if self.uri == tracking_uri() else f"gridtune ui --tracking-uri {self.shown_uri}"
-
-    @property
-    def address(self) -> str | None:
-        """The page of the ranking, where the store is a server."""
-        if not self.uri.startswith(("http://", "https://")) or not self.experiment_id:
-            return None
-        return ranking_address(self.experiment_id, f"{self.shown_uri.rstrip('/')}/")
-
-    def checkpoint(self, name: str) -> str:
-        """Return the URI of a training's checkpoint, as systems take it (`checkpoint=runs:/…`)."""
-        return f"runs:/{self.run_id}/{CHECKPOINTS}/{name}"
-
-    @property
-    def message(self) -> str:
-        """Where the run is, or why it is not complete and how to send the rest, in a line or two."""
-        if self.complete:
-            return f"tracked in {self.shown_uri}"
-        reason = network_reason(self.fault) if self.fault else "it was too slow"
-        return (
-            f"{len(self.unsent)} items were not sent to {self.shown_uri}: {reason}\n"
-            f"nothing is lost; send them later: gridtune report {self.directory} --track"
-        )
-
-    @property
-    def lines(self) -> list[str]:
-        """The message, and how to open the run where all of it is there."""
-        return [self.message, *([f"look at every run: {self.address or self.command}"] * self.complete)]
 
 
 class MlflowTracker:
@@ -156,7 +79,7 @@ class MlflowTracker:
     uri
         The tracking store; by default that of the environment, else SQLite in the working directory.
     runs
-        How many configurations have runs of their own at most; by default `most_runs()`. The others are in
+        Largest number of configurations with a run; by default `most_runs()`. The others are in
         the tables among the sweep's artefacts.
     patience
         Seconds of nothing but failures after which the end of a sweep no longer waits for the store.
@@ -176,19 +99,17 @@ class MlflowTracker:
         patience: float = 30.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
-        self.uri = tracking_uri(uri)
         self._limit = most_runs() if runs is None else runs
         self._patience = patience
         self._facts: SweepFacts | None = None
         self._directory = Path()
-        #: Of the experiment and of the sweep's run.
-        self._ids = ("", "")
         self._results: dict[str, dict[str, CellResult]] = {}
         self._news: set[str] = set()
         self._workloads: set[str] = set()
         self._logs = Workloads()
         self._next_look = time.monotonic() + _LIVE_SECONDS
-        self._outbox = store_outbox(self.uri, on_trouble, "sweep")
+        self._outbox = RunOutbox(uri, on_trouble, "sweep")
+        self.uri = self._outbox.uri
 
     # Called by a sweep.
 
@@ -236,11 +157,7 @@ class MlflowTracker:
             },
             traces=dict(facts.workloads),
         )
-
-        def open_run(runs: RunTree) -> None:
-            self._ids = runs.open(root)
-
-        self._outbox.put("the sweep's run", open_run)
+        self._outbox.open("the sweep's run", root)
 
     def publish(self, summary: Summary, table: pa.Table, *, seconds: float | None = None) -> None:
         """Send the configurations with their places in the ranking, and the totals of the sweep.
@@ -279,7 +196,7 @@ class MlflowTracker:
         workloads = len(self._workloads)
 
         def describe(runs: RunTree) -> None:
-            experiment, run = self._ids
+            experiment, run = self._outbox.ids
             view = ranking_view_tags(facts, run, workloads=workloads, at=at)
             runs.describe({"mlflow.note.content": description(summary, note, experiment=experiment), **view})
 
@@ -300,16 +217,14 @@ class MlflowTracker:
         status
             FINISHED, FAILED (cells failed) or KILLED (interrupted).
         """
-        at = _now()
         if self._facts is not None:
+            at = _now()
             if status == "KILLED" and self._live():
                 self._put_configurations(sorted(self._news), final=False, at=at)
-            self._outbox.put("the end of the sweep's run", lambda runs: runs.end(status, at))
-        # Whoever interrupts a sweep wants to leave.
-        self._outbox.drain(min(self._patience, _PARTING_SECONDS) if status == "KILLED" else self._patience)
-        run = TrackedRun(self.uri, self._outbox.unsent, self._outbox.fault, self._directory, *self._ids)
-        self._outbox.close()
-        return run
+            self._outbox.end("the end of the sweep's run", status, at)
+        # A user who interrupts a sweep does not wait long for the store.
+        patience = min(self._patience, _PARTING_SECONDS) if status == "KILLED" else self._patience
+        return self._outbox.finish(patience, self._directory)
 
     @property
     def _opened(self) -> SweepFacts:

@@ -1,7 +1,7 @@
 """`TrainingTracker`: follows one training into a tracking store while it goes on.
 
-Any loop that trains can use it. Points and checkpoints are
-sent by a thread of its own, so a store that is slow or away holds up nothing.
+Any loop that trains can use it. A separate thread sends points and checkpoints, so a store that is slow or
+unreachable delays nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from typing import Any, Self
 from gridtune.errors import TrackingError
 from gridtune.storage import draft_of
 from gridtune.tracking.checkpoints import CHECKPOINT_ARCHIVE, CHECKPOINTS
-from gridtune.tracking.outbox import store_outbox
-from gridtune.tracking.runs import RootRun, RunTree, clean_name
-from gridtune.tracking.store import tracking_uri
-from gridtune.tracking.tracker import TrackedRun
+from gridtune.tracking.runs import RootRun, clean_name
+from gridtune.tracking.tracked import RunOutbox, TrackedRun
 
 __all__ = ["TrainingTracker"]
 
@@ -63,18 +61,12 @@ class TrainingTracker:
         patience: float = 30.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
-        self._uri, self._folder = tracking_uri(uri), Path(folder)
-        self._patience = patience
+        self._folder, self._patience = Path(folder), patience
         self.outcome: TrackedRun | None = None
-        self._ids = ("", "")
-        self._outbox = store_outbox(self._uri, on_trouble, "training")
+        self._outbox = RunOutbox(uri, on_trouble, "training")
         texts = {name: str(value) for name, value in parameters.items()}
         root = RootRun(experiment, "training", self._key(), name, parameters=texts)
-
-        def begin(runs: RunTree) -> None:
-            self._ids = runs.open(root)
-
-        self._outbox.put("the training's run", begin)
+        self._outbox.open("the training's run", root)
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +83,7 @@ class TrainingTracker:
         step
             The update's number, ascending.
         metrics
-            Name to value; what is no finite number is left out.
+            Name to value; values that are not finite are left out.
         """
         at = int(time.time() * 1000)
         values = {
@@ -124,7 +116,7 @@ class TrainingTracker:
         into
             The training's folder. If it is of the same run, it is left as it is.
         folder
-            What the packed folder is called there.
+            The name of the packed folder there.
 
         Raises
         ------
@@ -150,12 +142,8 @@ class TrainingTracker:
         status
             FINISHED, FAILED or KILLED.
         """
-        at = int(time.time() * 1000)
-        self._outbox.put("the end of the training's run", lambda runs: runs.end(status, at))
-        self._outbox.drain(self._patience)
-        unsent, fault = self._outbox.unsent, self._outbox.fault
-        self.outcome = TrackedRun(self._uri, unsent, fault, self._folder, *self._ids)
-        self._outbox.close()
+        self._outbox.end("the end of the training's run", status, int(time.time() * 1000))
+        self.outcome = self._outbox.finish(self._patience, self._folder)
         (self._folder / CHECKPOINT_ARCHIVE).unlink(missing_ok=True)
         return self.outcome
 

@@ -58,11 +58,11 @@ def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: 
     Parameters
     ----------
     facts
-        What the sweep is about.
+        The facts of the sweep.
     parent_id
         The sweep's run.
     workloads
-        How many workloads its configurations ran on.
+        Number of workloads that its configurations ran on.
     at
         When the view was made, in milliseconds.
     """
@@ -192,7 +192,7 @@ def runs_text(runs: int, configurations: int, tables: Sequence[str]) -> str:
     """Return where all configurations are, for a sweep that has more of them than runs; else ""."""
     if runs >= configurations:
         return ""
-    files = " and ".join(f"{name}.html" for name in tables)
+    files = " and ".join(f"{name}.csv" for name in tables)
     return (
         f"{runs:,} of {configurations:,} configurations have runs: the baseline and the best. "
         f"All of them are in {files} among the artifacts of the sweep's run."

@@ -153,7 +153,7 @@ class Training(System):
         parameters
             An instance of `Parameters`; `device="cuda"` asks for a GPU for the learner.
         seed
-            What all random numbers derive from.
+            Seed of all random numbers.
         load
             Gives the workload of a reference that `traces` returned. What the environments need of it goes
             into the configuration, which is stored in checkpoints: they are loaded without it.

@@ -37,7 +37,7 @@ class _Task:
     fixed
         Parameters that every trial has.
     steps
-        What each iteration adds to a trial's parameters, and the replicates that it runs.
+        The parameters that each iteration adds to a trial's, and the replicates that it runs.
     metrics
         Names of the metrics that are reported.
     workloads
@@ -75,12 +75,12 @@ def trainable(
     fixed
         Parameters that every trial has; `param_space` gives the others, by the system's names.
     replicates
-        How many seeds; or, as in a search space, `{"windows": 10}` or `{"shakes": 10, "amount": 600}`.
+        Number of seeds; or, as in a search space, `{"windows": 10}` or `{"shakes": 10, "amount": 600}`.
     resource
         A parameter and its ascending values, such as `{"iterations": [10, 30, 90]}` of `shutdown/ppo`. The
         result has the value under the parameter's name, for a scheduler's `time_attr`.
     metrics
-        What is reported; by default every metric of the system.
+        Metrics to report; by default every metric of the system.
     choices
         Values of `param_space` that workers need something for: logs, `{"trace": ["kth-sp2", "sdsc-sp2"]}`,
         which are read here, once, and travel to the workers; and policies that are registered in this

@@ -28,7 +28,7 @@ from gridtune.sweep.space.code import SentCode, SweepCode
 from gridtune.sweep.space.plan import Workloads
 from gridtune.sweep.space.schema import parse_space
 from gridtune.tracking.checkpoints import fetch_training
-from gridtune.tracking.tracker import TrackedRun
+from gridtune.tracking.tracked import TrackedRun
 from gridtune.tracking.training import TrainingTracker
 from gridtune.training.system import (
     Point,
@@ -65,7 +65,7 @@ class Trained:
     Attributes
     ----------
     training, parameters, seed
-        What was trained.
+        The training.
     directory
         Its folder.
     curve
@@ -77,7 +77,7 @@ class Trained:
     policy
         The best policy, which `checkpoint=` of the system plays; None if none had a finite score.
     tracking
-        How tracking ended; None if it was off.
+        The run in the tracking store; None if tracking was off.
     """
 
     training: str
@@ -169,7 +169,7 @@ def train(
     address
         A running Ray cluster to join; by default the one `RAY_ADDRESS` names, else a local one.
     tracking, tracking_uri
-        Whether to track in MLflow, and the store; by default that of the environment, else SQLite.
+        True to track in MLflow, or the store; by default that of the environment, else SQLite.
     resume
         The MLflow run of a training of another folder, such as another machine's, to go on with here.
     plugins

@@ -82,7 +82,7 @@ def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") 
     path
         Where the figure goes.
     title
-        What stands over it.
+        The title.
 
     Returns
     -------

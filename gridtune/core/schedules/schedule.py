@@ -56,7 +56,7 @@ class Schedule:
     settings
         Order, backfilling and switches the schedule was made with.
     notes
-        What a reader must know: facts of the log that were ignored, walltimes that it lacks, work that was
+        Remarks for the reader: facts of the log that were ignored, walltimes that it lacks, work that was
         lost (`gridtune.core.remarks`).
     nodes
         The power states of the nodes, where they were simulated.

@@ -242,7 +242,12 @@ def parameters_model(
         if scaler.rule == "forecast":
             assert training is not None
             weights = learn_forecast(
-                training, cores, boot=scaler.boot, timer=scaler.timer, quantile=parameters.quantile
+                training.submit,
+                training.run,
+                cores,
+                boot=scaler.boot,
+                timer=scaler.timer,
+                quantile=parameters.quantile,
             )
             scaler = replace(scaler, forecast=weights)
     return SiteModel(

@@ -42,7 +42,6 @@ core and b of an idle one, q = a/(a + b).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -72,9 +71,6 @@ __all__ = [
     "resize_pool",
     "start_job",
 ]
-
-if TYPE_CHECKING:
-    from gridtune.systems.responsive.simulator.site import SiteJobs
 
 
 DEMAND, WORK, QUEUE, FORECAST, AGENT = range(1, 6)
@@ -277,14 +273,14 @@ _MOST_TICKS, _ITERATIONS, _SMOOTH, _RIDGE = 20_000, 60, 1e-3, 1e-4
 
 
 def learn_forecast(
-    jobs: SiteJobs, cores: int, *, boot: int, timer: int, quantile: float
+    submit: IntArray, run: IntArray, cores: int, *, boot: int, timer: int, quantile: float
 ) -> tuple[float, ...]:
     """Return the weights of a forecast, one for each input.
 
     Parameters
     ----------
-    jobs
-        The jobs to learn on.
+    submit, run
+        Shape (n,): submission and run time of the jobs to learn on, in order of submission.
     cores
         The site's cores, the unit of the inputs.
     boot, timer
@@ -292,9 +288,9 @@ def learn_forecast(
     quantile
         Share of the ticks at which the forecast should be enough.
     """
-    if len(jobs) == 0:
+    if len(submit) == 0:
         return (0.0,) * FORECAST_INPUTS
-    submit, end = jobs.submit, np.sort(jobs.submit + jobs.run)
+    end = np.sort(submit + run)
     last = int(submit[-1]) - boot - timer
     stride = timer * max(1, (last - int(submit[0])) // (timer * _MOST_TICKS))
     ticks = np.arange(int(submit[0]), last + 1, stride)

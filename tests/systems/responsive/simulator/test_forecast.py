@@ -29,8 +29,8 @@ def test_the_share_below_the_line_is_the_quantile():
 def test_a_steady_load_grows_by_nothing():
     submit = np.arange(0, 200_000, 100)
     jobs = SiteJobs(submit, 0 * submit + 1000, 0 * submit, 0 * submit, np.ones(1))
-    weights = np.array(learn_forecast(jobs, 10, boot=600, timer=60, quantile=0.5))
+    weights = np.array(learn_forecast(jobs.submit, jobs.run, 10, boot=600, timer=60, quantile=0.5))
     steady = np.array([1.0, 1.0, 1.0, 0.6, 3.6, 0.6, 3.6, 0.0, 0.0])
     assert len(weights) == FORECAST_INPUTS
     assert weights @ steady == pytest.approx(0.0, abs=0.05)
-    assert learn_forecast(jobs.take(slice(0, 0)), 10, boot=1, timer=1, quantile=0.5) == (0.0,) * 9
+    assert learn_forecast(jobs.submit[:0], jobs.run[:0], 10, boot=1, timer=1, quantile=0.5) == (0.0,) * 9

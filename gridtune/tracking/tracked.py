@@ -1,0 +1,196 @@
+"""Sending one run to a tracking store, and the outcome: `RunOutbox`, `TrackedRun` and `track_once`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import methodcaller
+from pathlib import Path
+from typing import Any
+
+from gridtune.errors import without_secrets
+from gridtune.report.labels import value_text
+from gridtune.storage import network_reason
+from gridtune.tracking.checkpoints import CHECKPOINTS
+from gridtune.tracking.outbox import Outbox, StoreProcess
+from gridtune.tracking.runs import RootRun, RunTree, clean_name
+from gridtune.tracking.store import tracking_uri
+from gridtune.tracking.views import ranking_address
+
+__all__ = ["RunOutbox", "TrackedRun", "track_once"]
+
+#: Seconds of nothing but failures after which the store is given up.
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """The run of a sweep or a training in a tracking store, and the part of it that could not be sent.
+
+    Attributes
+    ----------
+    uri
+        The store.
+    unsent
+        Names of what could not be sent, in order.
+    fault
+        Why, or None.
+    directory
+        The folder from which it can be sent later.
+    experiment_id, run_id
+        Ids of the run, "" where the store was never reached.
+    """
+
+    uri: str
+    unsent: Sequence[str]
+    fault: BaseException | None
+    directory: Path
+    experiment_id: str = ""
+    run_id: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """True if everything is in the store."""
+        return not self.unsent
+
+    @property
+    def shown_uri(self) -> str:
+        """The store without a password, to print."""
+        return without_secrets(self.uri)
+
+    @property
+    def command(self) -> str:
+        """The command that opens the UI on this store, from the working directory."""
+        return "gridtune ui" if self.uri == tracking_uri() else f"gridtune ui --tracking-uri {self.shown_uri}"
+
+    @property
+    def address(self) -> str | None:
+        """The page of the ranking, where the store is a server."""
+        if not self.uri.startswith(("http://", "https://")) or not self.experiment_id:
+            return None
+        return ranking_address(self.experiment_id, f"{self.shown_uri.rstrip('/')}/")
+
+    def checkpoint(self, name: str) -> str:
+        """Return the URI of a training's checkpoint, as systems take it (`checkpoint=runs:/…`)."""
+        return f"runs:/{self.run_id}/{CHECKPOINTS}/{name}"
+
+    @property
+    def message(self) -> str:
+        """Where the run is, or why it is not complete and how to send the rest, in a line or two."""
+        if self.complete:
+            return f"tracked in {self.shown_uri}"
+        reason = network_reason(self.fault) if self.fault else "it was too slow"
+        return (
+            f"{len(self.unsent)} items were not sent to {self.shown_uri}: {reason}\n"
+            f"nothing is lost; send them later: gridtune report {self.directory} --track"
+        )
+
+    @property
+    def lines(self) -> list[str]:
+        """The message, and how to open the run where all of it is there."""
+        return [self.message, *([f"look at every run: {self.address or self.command}"] * self.complete)]
+
+
+class RunOutbox(Outbox):
+    """The outbox of one run: things are sent with a `RunTree` in a process beside.
+
+    Parameters
+    ----------
+    uri
+        The tracking store; by default that of the environment, else SQLite in the working directory.
+    warn
+        Called with a sentence when the store cannot be reached.
+    busy
+        The work that continues meanwhile, for that sentence: "sweep" or "training".
+
+    Attributes
+    ----------
+    uri
+        The store.
+    ids
+        Of the experiment and of the run; "" until the store is reached.
+    """
+
+    def __init__(self, uri: str | None, warn: Callable[[str], None] | None, busy: str) -> None:
+        self.uri, self.ids = tracking_uri(uri), ("", "")
+
+        def on_trouble(fault: BaseException) -> None:
+            if warn is not None:
+                shown, reason = without_secrets(self.uri), network_reason(fault)
+                warn(f"the tracking store {shown} cannot be reached, the {busy} goes on: {reason}")
+
+        process = StoreProcess(self.uri)
+        super().__init__(process.connect, on_trouble, process.close)
+
+    def open(self, name: str, root: RootRun) -> None:
+        """Find or make the run. Comes before everything else."""
+
+        def send(runs: RunTree) -> None:
+            self.ids = runs.open(root)
+
+        self.put(name, send)
+
+    def end(self, name: str, status: str, at: int) -> None:
+        """End the run with FINISHED, FAILED or KILLED, at a time in milliseconds."""
+        self.put(name, methodcaller("end", status, at))
+
+    def finish(self, patience: float, directory: Path) -> TrackedRun:
+        """Wait until everything is sent, and close.
+
+        Parameters
+        ----------
+        patience
+            Seconds of nothing but failures after which the store is given up.
+        directory
+            The folder from which the rest can be sent later.
+        """
+        self.drain(patience)
+        run = TrackedRun(self.uri, self.unsent, self.fault, directory, *self.ids)
+        self.close()
+        return run
+
+
+def track_once(
+    experiment: str,
+    name: str,
+    key: str,
+    *,
+    metrics: Mapping[str, float],
+    parameters: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+    traces: Mapping[str, str] | None = None,
+    files: Iterable[Path] = (),
+    uri: str | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+) -> TrackedRun:
+    """Write a finished run with its metrics and files, and wait until it is in the store.
+
+    Parameters
+    ----------
+    experiment, name
+        The experiment's name, and what the run is called.
+    key
+        Identifies the run: the same key is the same run.
+    metrics
+        Values that are not finite are left out.
+    parameters, tags, traces
+        Of the run; reference to SHA-256 of the logs.
+    files
+        Artefacts.
+    uri
+        The tracking store; by default that of the environment, else SQLite in the working directory.
+    on_trouble
+        Called with a sentence when the store cannot be reached.
+    """
+    at = int(time.time() * 1000)
+    texts = {name: value_text(value) for name, value in (parameters or {}).items()}
+    values = {clean_name(name): float(value) for name, value in metrics.items() if math.isfinite(value)}
+    outbox = RunOutbox(uri, on_trouble, "command")
+    outbox.open("the run", RootRun(experiment, "run", key, name, tags or {}, texts, traces or {}, at))
+    outbox.put("its metrics", methodcaller("log_step", 0, values, at))
+    for file in files:
+        outbox.put(f"the file {file.name}", methodcaller("upload", file.resolve(), ""))
+    outbox.end("its end", "FINISHED", at)
+    return outbox.finish(_PATIENCE_S, Path())
