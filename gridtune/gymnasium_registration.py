@@ -14,16 +14,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["ENVIRONMENTS", "register_environments"]
+__all__ = ["register_environments"]
 
-#: The bundled environments: id without namespace to the module with `NAMEEnv` and `NAMEVectorEnv`.
-ENVIRONMENTS = {
-    "Batch-v0": "gridtune.batch.environment",
-    "Dispatch-v0": "gridtune.systems.dispatch.environment",
-    "Provisioning-v0": "gridtune.systems.provisioning.environment",
-    "Responsive-v0": "gridtune.systems.responsive.environment",
-    "Shutdown-v0": "gridtune.systems.shutdown.environment",
-}
+#: Entry points of environments: id without namespace to the common part of `NAMEEnv` and `NAMEVectorEnv`.
+_GROUP = "gridtune.environments"
 
 
 def register_environments() -> None:
@@ -35,11 +29,14 @@ def register_environments() -> None:
 
 
 def _register(gymnasium: ModuleType) -> None:
-    for name, module in ENVIRONMENTS.items():
-        if f"gridtune/{name}" not in gymnasium.registry:
-            base = f"{module}:{name.partition('-')[0]}"
-            twin = f"{base}VectorEnv"
-            gymnasium.register(f"gridtune/{name}", entry_point=f"{base}Env", vector_entry_point=twin)
+    from importlib.metadata import entry_points  # noqa: PLC0415 (importing gridtune stays cheap)
+
+    for found in entry_points(group=_GROUP):
+        if f"gridtune/{found.name}" not in gymnasium.registry:
+            twin = f"{found.value}VectorEnv"
+            gymnasium.register(
+                f"gridtune/{found.name}", entry_point=f"{found.value}Env", vector_entry_point=twin
+            )
 
 
 class _AtImport(MetaPathFinder):
