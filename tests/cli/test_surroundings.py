@@ -95,12 +95,12 @@ def test_without_permission_to_write(folder: Path, gridtune) -> None:
         "sweep mine.yaml": ("results/mine", "--out"),
         "sweep mine.yaml --out other": ("other", "--out"),
         "report results/mine": ("results/mine", "copy it"),
-        "export results/mine --out best.yaml": (str(folder), "--out"),
+        "results export results/mine --out best.yaml": (str(folder), "--out"),
         "init quickstart": (str(folder), "--out"),
         "simulate quickstart --out schedule.csv": (str(folder), "--out"),
         "simulate quickstart --plot load.png": (str(folder), "--plot"),
     }
-    allowed = ("status results/mine", "export results/mine", "simulate quickstart --first 50")
+    allowed = ("status results/mine", "results export results/mine", "simulate quickstart --first 50")
     for path in files(folder):
         path.chmod(0o555 if path.is_dir() else 0o444)
     folder.chmod(0o555)

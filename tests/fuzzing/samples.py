@@ -176,9 +176,9 @@ COMMANDS = (
     "traces list --json",
     "init tiny.swf --name mine --processors 8 --force",
     "list orders",
-    "systems batch",
+    "list systems batch",
     "status swept --json",
-    "export swept --rank 1 --force",
+    "results export swept --rank 1 --force",
     "completion bash",
     "--version",
 )

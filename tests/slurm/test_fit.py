@@ -172,6 +172,7 @@ def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
     settings = Effective.read(out / "fit.yaml")
     assert settings.nodes_in_service == report["settings"]["nodes_in_service"]
     whatif = [
+        "slurm",
         "whatif",
         str(tmp_path / "log.parquet"),
         "--slurm",
@@ -183,10 +184,10 @@ def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
     everything = json.loads(answer.output)["classes"]["all jobs"]
     assert everything["simulated"] == pytest.approx(everything["recorded"], rel=0.1)
     study = tmp_path / "study.yaml"
-    init = ["init", *whatif[1:], "--out", str(study)]
+    init = ["init", *whatif[2:], "--out", str(study)]
     assert CliRunner().invoke(cli, init, catch_exceptions=False).exit_code == 0
     fixed = yaml.safe_load(study.read_text())["fixed"]
     assert fixed["nodes_in_service"] == settings.nodes_in_service
     assert fixed["release_delay"] == settings.release_delay
-    refused = CliRunner().invoke(cli, ["init", whatif[1], "--fit", str(out / "fit.yaml")])
+    refused = CliRunner().invoke(cli, ["init", whatif[2], "--fit", str(out / "fit.yaml")])
     assert "--fit goes with --slurm" in refused.output
