@@ -108,7 +108,7 @@ def test_code_that_was_edited_is_named(tmp_path: Path) -> None:
 
 def again(folder: Path, result: CellResult) -> str:
     """Run the command in a process of its own, as it is a new one that reads an edited file."""
-    command = [sys.executable, "-m", "gridtune", "rerun", result.cell_id, str(folder)]
+    command = [sys.executable, "-m", "gridtune", "results", "rerun", result.cell_id, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"{done.returncode} {done.stdout}{done.stderr}"
 
@@ -191,6 +191,7 @@ def test_a_metric_is_added_under_the_same_ids_and_goes_on_after_a_kill(folder: P
     command = [sys.executable, "-m", "gridtune"]
     again = [
         *command,
+        "results",
         "rerun",
         str(folder),
         "--add-metric",

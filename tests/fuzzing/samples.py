@@ -179,7 +179,7 @@ COMMANDS = (
     "list systems batch",
     "status swept --json",
     "results export swept --rank 1 --force",
-    "completion bash",
+    "help completion bash",
     "--version",
 )
 

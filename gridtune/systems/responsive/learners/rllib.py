@@ -261,8 +261,9 @@ class ESNQConfig(AlgorithmConfig):
         learner: Mapping[str, Any] | LearnerSettings | Any = NotProvided,
         weight: Any = NotProvided,
         learning_seed: Any = NotProvided,
+        **options: Any,
     ) -> ESNQConfig:
-        """Set the learner; RLlib's own options, such as `lr`, mean nothing to it and are refused.
+        """Set the learner.
 
         Parameters
         ----------
@@ -272,7 +273,21 @@ class ESNQConfig(AlgorithmConfig):
             λ of the reward.
         learning_seed
             The seed of networks and sweeps, of up to 62 bits; by default that of `debugging`, of 32 bits.
+        options
+            Further options of RLlib, such as `lr`; they have no effect on this learner.
+
+        Raises
+        ------
+        PolicyError
+            If an option of RLlib is changed: a dictionary of the whole configuration only restates them.
         """
+        for name, value in options.items():
+            if value is not NotProvided and value != getattr(self, name, NotProvided):
+                raise PolicyError(
+                    f"has no effect on an echo state network, but got {value!r}",
+                    field=name,
+                    hint="set the learner: training(learner={…}, weight=…, learning_seed=…)",
+                )
         if learner is not NotProvided:
             settings = learner.to_dict() if isinstance(learner, LearnerSettings) else dict(learner)
             self.learner = {**self.learner, **settings}
