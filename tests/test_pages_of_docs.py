@@ -15,6 +15,7 @@ from tests.report.test_reproduction import found
 
 SITE = Path(__file__).parents[1] / "scripts" / "site"
 sys.path.insert(0, str(SITE))
+import example_page  # noqa: E402
 import metrics_page  # noqa: E402
 import results_page  # noqa: E402
 
@@ -103,3 +104,9 @@ def test_the_page_of_each_paper_is_what_its_verdicts_make(repository: Path) -> N
     hint = "write it again: python scripts/site/results_page.py docs/results.md"
     for page, text in results_page.paper_pages(repository / "docs").items():
         assert page.read_text(encoding="utf-8") == text, f"{page.name}: {hint}"
+
+
+def test_the_example_is_what_its_stored_ranking_makes(repository: Path) -> None:
+    page = repository / "docs" / "sweeps.md"
+    hint = "write it again: python scripts/site/example_page.py docs/sweeps.md results/queue_orders"
+    assert page.read_text(encoding="utf-8") == example_page.fill_example(page), hint
