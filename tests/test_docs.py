@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from gridtune.cli.main import RENAMED, cli
+from gridtune.cli.main import cli
 from gridtune.sweep.space.schema import read_space
 
 PAGES = (
@@ -103,7 +103,7 @@ def test_the_page_on_python_runs(
 
 def test_commands_on_the_pages_exist(repository: Path) -> None:
     """Scripts and files named in shell blocks are there; gridtune's subcommands are its own."""
-    known = {*cli.list_commands(click.Context(cli)), *RENAMED}
+    known = cli.list_commands(click.Context(cli))
     faults = []
     for page in pages(repository):
         lines = [
@@ -146,7 +146,6 @@ def test_options_on_the_pages_exist(repository: Path) -> None:
 def command_of(words: list[str]) -> click.Command:
     """Return the command, or the command of a group, that words begin with."""
     context = click.Context(cli)
-    words = [*RENAMED.get(words[0], words[:1]), *words[1:]]
     command = cli.get_command(context, words[0])
     assert command is not None, words
     if isinstance(command, click.Group) and len(words) > 1:
