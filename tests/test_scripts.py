@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -129,3 +130,13 @@ def test_every_benchmark_reads_its_command_line() -> None:
     assert len(BENCHMARKS) > 10
     for path in BENCHMARKS:
         assert "parse_args()" in path.read_text(encoding="utf-8"), path.name
+
+
+def test_a_size_above_its_limit_ends_with_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+    size = runpy.run_path(str(ROOT / "scripts" / "size"))
+    limits = size["LIMITS"].read_text(encoding="utf-8")
+    lowered = tmp_path / "size_limits.toml"
+    lowered.write_text(re.sub(r"files = \d+", "files = 3", limits), encoding="utf-8")
+    monkeypatch.setitem(size["check"].__globals__, "LIMITS", lowered)
+    assert size["check"]() == 1
+    assert re.search(r"^files .* of +3  above the limit", capsys.readouterr().out, re.MULTILINE)
