@@ -489,7 +489,11 @@ def command(
             for one in found.values()
             if one.kind is not inspect.Parameter.VAR_KEYWORD
         ]
-        result = cls(name or function.__name__, params=parameters, callback=function, help=text)
+        # The first sentence as a whole; click would cut it where a line ends.
+        first = " ".join(text.partition("\n\n")[0].split())
+        result = cls(
+            name or function.__name__, params=parameters, callback=function, help=text, short_help=first
+        )
         if group is not None:
             group.add_command(result)
         return result
