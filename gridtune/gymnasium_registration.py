@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["register_environments"]
 
-#: Entry points of environments: id without namespace to the common part of `NAMEEnv` and `NAMEVectorEnv`.
+#: Entry points of environments: id without namespace to the class `NAMEEnv`, beside `NAMEVectorEnv`.
 _GROUP = "gridtune.environments"
 
 
@@ -33,10 +33,8 @@ def _register(gymnasium: ModuleType) -> None:
 
     for found in entry_points(group=_GROUP):
         if f"gridtune/{found.name}" not in gymnasium.registry:
-            twin = f"{found.value}VectorEnv"
-            gymnasium.register(
-                f"gridtune/{found.name}", entry_point=f"{found.value}Env", vector_entry_point=twin
-            )
+            twin = f"{found.value.removesuffix('Env')}VectorEnv"
+            gymnasium.register(f"gridtune/{found.name}", entry_point=found.value, vector_entry_point=twin)
 
 
 class _AtImport(MetaPathFinder):

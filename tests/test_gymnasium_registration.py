@@ -18,8 +18,8 @@ def test_the_entry_points_are_those_of_the_systems():
     for system in SYSTEMS.values():
         for name, spec in system.environments.items():
             if name in announced:
-                assert spec.entry_point == f"{announced[name]}Env"
-                assert spec.vector_entry_point == f"{announced.pop(name)}VectorEnv"
+                assert spec.entry_point == announced[name]
+                assert spec.vector_entry_point == f"{announced.pop(name).removesuffix('Env')}VectorEnv"
     assert not announced
 
 
