@@ -15,6 +15,7 @@ from ray import tune
 from ray.air.integrations.mlflow import MLflowLoggerCallback
 
 from gridtune.statistics.pareto import nondominated
+from gridtune.tracking.store import tracking_uri
 
 __all__ = ["connected", "options", "print_best", "print_front", "run_config"]
 
@@ -81,7 +82,7 @@ def run_config(name: str, arguments: argparse.Namespace) -> tune.RunConfig:
     return tune.RunConfig(
         name=name,
         storage_path=str(arguments.storage.resolve()),
-        callbacks=[MLflowLoggerCallback(uri, experiment_name=name)],
+        callbacks=[MLflowLoggerCallback(tracking_uri(uri), experiment_name=name)],
         verbose=1,
     )
 

@@ -106,7 +106,7 @@ def score(*, as_json: bool = False, **options: Any) -> None:
             new_table(title, *heads, rows=rows, right=heads[1:] if number else ())
             for number, (title, heads, rows) in enumerate(result.tables())
         )
-        click.echo("passed" if result.passed else "failed")
+        click.echo(f"{'passed' if result.passed else 'failed'}: {result.page}")
     if not result.passed:
         sys.exit(EXIT_FAILED_CELLS)
 

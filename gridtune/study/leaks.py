@@ -384,6 +384,8 @@ class Score:
         Processor time for each job; None without a replay.
     seconds
         Seconds that all of it took.
+    folder
+        The folder of `score.json` and `score.html`.
     """
 
     policy: str
@@ -392,6 +394,12 @@ class Score:
     logs: Mapping[str, Mapping[str, Any]]
     microseconds_per_job: float | None
     seconds: float
+    folder: Path
+
+    @property
+    def page(self) -> Path:
+        """Return the page of the score."""
+        return self.folder / "score.html"
 
     @property
     def passed(self) -> bool:
@@ -436,16 +444,14 @@ class Score:
             for title, heads, rows in self.tables()
         )
 
-    def write(self, folder: Path) -> Path:
-        """Write `score.json` and `score.html` into a folder; return the page."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def write(self) -> None:
+        """Write `score.json` and `score.html` into the folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
-        (folder / "score.json").write_text(text + "\n", encoding="utf-8")
+        (self.folder / "score.json").write_text(text + "\n", encoding="utf-8")
         title = f"{self.policy}: {'passed' if self.passed else 'failed'}"
         body = [f"<header><h1>{html.escape(title)}</h1></header><main>", self._repr_html_(), "</main>"]
-        page = folder / "score.html"
-        page.write_text(html_document(title, body, styles=("page",)), encoding="utf-8")
-        return page
+        self.page.write_text(html_document(title, body, styles=("page",)), encoding="utf-8")
 
 
 def _change(own: float, other: float) -> str:
@@ -503,8 +509,8 @@ def score(
     checks = [*_checks(file, policy, order, rules, jobs, logs)]
     checks += [Check(name, None, "not run") for name in list(_CHECKS)[len(checks) :]]
     compared, took = ({}, None) if "order" not in rules else _compared(rules, jobs)
-    result = Score(policy, checks, rules.get("order"), compared, took, time.monotonic() - began)
-    result.write(folder)
+    result = Score(policy, checks, rules.get("order"), compared, took, time.monotonic() - began, folder)
+    result.write()
     return result
 
 
