@@ -1069,7 +1069,9 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
 
     if start is not None:
         state.ticked = now
-        for job, began, nodes in start.placed:
+        # Those of fewest nodes first: a job of one node has all of its processors there, others get the rest.
+        placed = sorted(start.running.items(), key=lambda item: (len(item[1][1]), item[1]))
+        for job, (began, nodes) in placed:
             partition = next(
                 p for p in requests[job].partitions if set(nodes) <= set(cluster.partitions[p].nodes)
             )

@@ -42,7 +42,7 @@ def test_a_cleaning_rule_that_mends_it_is_taken_into_account() -> None:
 @pytest.mark.parametrize(
     ("system", "parameters", "user"),
     [
-        ("shutdown", {"trace": "taurus_days", "policy": "ppo", "checkpoint": "taurus"}, "policy=ppo"),
+        ("shutdown", {"trace": "taurus_days", "policy": "ppo", "checkpoint": "taurus-lstm"}, "policy=ppo"),
         ("shutdown/ppo", {"trace": "taurus_days"}, "training"),
     ],
 )
