@@ -70,6 +70,8 @@ def test_kernels_equal_the_twin(settings) -> None:
     networks.describe(arrays, state, rows, scratch, out)
     for row, phi in zip(rows, out, strict=True):
         assert_allclose(phi, twin.phi_of(arrays, twin.next_state(arrays, state, row), row), rtol=1e-12)
+    networks.values_of(arrays.readout, out, q[:6])
+    assert_allclose(q[:6], [twin.value(arrays, before, row) for row in rows], rtol=1e-12)
 
     for row in rows:
         networks.advance(arrays, state, row, scratch)
