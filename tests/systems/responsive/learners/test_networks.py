@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners import networks
+from gridtune.systems.responsive.learners import learning, networks, runs
 from gridtune.systems.responsive.learners.learning import _NormalEquations
 from gridtune.systems.responsive.learners.networks import draw_network
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
@@ -70,7 +70,7 @@ def test_kernels_equal_the_twin(settings) -> None:
     networks.describe(arrays, state, rows, scratch, out)
     for row, phi in zip(rows, out, strict=True):
         assert_allclose(phi, twin.phi_of(arrays, twin.next_state(arrays, state, row), row), rtol=1e-12)
-    networks.values_of(arrays.readout, out, q[:6])
+    learning._values_of(arrays.readout, out, q[:6])
     assert_allclose(q[:6], [twin.value(arrays, before, row) for row in rows], rtol=1e-12)
 
     for row in rows:
@@ -78,7 +78,7 @@ def test_kernels_equal_the_twin(settings) -> None:
         before = twin.next_state(arrays, before, row)
     assert_allclose(state, before, rtol=1e-12)
     chosen = np.empty(arrays.readout.shape)
-    networks.describe_chosen(arrays, state, rows[-1], chosen)
+    runs._describe_chosen(arrays, state, rows[-1], chosen)
     assert_allclose(chosen, twin.phi_of(arrays, before, rows[-1]), rtol=1e-12)
 
 
