@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gridtune.systems.dispatch.simulator import predicting
 from gridtune.systems.provisioning import environment as of_provisioning
 from gridtune.systems.responsive.simulator import candidates as of_responsive
 from gridtune.systems.shutdown.simulator import clusters as of_shutdown
@@ -15,6 +14,17 @@ from gridtune.systems.shutdown.simulator import clusters as of_shutdown
 __all__ = ["observation_of"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+#: As `gridtune.systems.dispatch.environment` fills them in.
+_OF_DISPATCH = (
+    "estimated run time",
+    "seconds to the deadline",
+    "jobs at the machine",
+    "estimated seconds waiting before it",
+    "estimated seconds left of running jobs",
+    "learned speed factor",
+    "predicted seconds to its end",
+    "predicted slack over the estimate",
+)
 
 
 def observation_of(environment: str) -> str:
@@ -31,8 +41,7 @@ def _batch() -> str:
 
 
 def _dispatch() -> str:
-    shown = [name for name in predicting.ATTRIBUTES if name != predicting.ATTRIBUTES[predicting.MACHINE]]
-    rows = ((str(number), name) for number, name in enumerate(shown))
+    rows = ((str(number), name) for number, name in enumerate(_OF_DISPATCH))
     return f"For each machine in turn:\n\n{_table(('column', 'the arriving job there'), rows)}"
 
 

@@ -53,7 +53,8 @@ def test_the_rest_has_no_part_in_the_choice(log: gt.Workload, tmp_path: Path) ->
 def test_it_takes_the_least_index_of_what_breaks_no_bound(log: gt.Workload, tmp_path: Path) -> None:
     choice = chosen(log, tmp_path)
     sweep = choosing.read_sweep(tmp_path / "first")
-    rows = choosing._rows(sweep)
+    _, ranking = choosing._findings(sweep)
+    rows = ranking.rows
     able = [row for row in rows if row["subject_to"] != "violated"]
     best = min(able, key=lambda row: row["mean"])
     assert choice.parameters["order"] == best["param.order"]
