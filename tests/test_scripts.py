@@ -106,7 +106,7 @@ def test_a_tune_script_searches_and_tracks(
     experiment = client.get_experiment_by_name(f"tune_{name}")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
-    assert [run.info.status for run in runs] == ["FINISHED"] * 4
+    assert [run.info.status for run in runs] == ["FINISHED"] * 3
     assert f"python scripts/tune_{name}.py" in script.read_text(encoding="utf-8")
 
 

@@ -34,10 +34,7 @@ def observation_of(environment: str) -> str:
 
 def _batch() -> str:
     page = (DOCS / "batch_environment.md").read_text(encoding="utf-8")
-    tables = [table for table in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE) if "| formula |" in table]
-    return "\n".join(
-        ["M processors, F of them free, w a wait, u a walltime, p a width; h(x, a) = x/(x + a).", "", *tables]
-    )
+    return page.partition("\n## Observations\n")[2].partition("\n## ")[0].strip() + "\n"
 
 
 def _dispatch() -> str:

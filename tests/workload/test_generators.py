@@ -6,12 +6,13 @@ import math
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
 from gridtune.workload.describe import offered_load
 from gridtune.workload.generators import (
@@ -95,21 +96,12 @@ def test_load_is_hit_within_one_per_cent(name: str, parameters: dict[str, Any], 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_has_every_default(name: str, repository: Path) -> None:
-    page = (repository / "docs" / "traces.md").read_text(encoding="utf-8")
-    section = page.split(f"\n### {name}\n")[1].split("\n## ")[0].split("\n### ")[0]
-    documented: dict[str, str] = {}
-    for names, values in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*?) \|", section, re.MULTILINE):
-        parameters = re.findall(r"\w+", names)
-        defaults = values.split(", ") if len(parameters) > 1 else [values]
-        documented |= zip(parameters, defaults, strict=True)
-    defaults = GENERATORS.find(name).defaults
-    assert set(documented) == set(defaults)
-    for parameter, default in defaults.items():
-        if isinstance(default, str):
-            assert documented[parameter] == f"`{default}`"
-        elif default is not None:
-            assert float(documented[parameter]) == default, parameter
+def test_show_describes_every_parameter_with_its_default(name: str) -> None:
+    shown = CliRunner().invoke(cli, ["traces", "generate", name, "--show"], catch_exceptions=False).output
+    described, _, defaults = shown.partition("\nDefaults: ")
+    for parameter, default in GENERATORS.find(name).defaults.items():
+        assert re.search(rf"^(\w+, )*{parameter}(, \w+)*$", described, re.MULTILINE), parameter
+        assert f"{parameter}={default}" in defaults.split()
 
 
 def test_header_holds_the_command() -> None:
