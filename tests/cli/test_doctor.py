@@ -113,7 +113,7 @@ def test_what_needs_an_extra_that_is_not_wanted_is_no_fault(
     monkeypatch.setattr(kind, "load", loaded)
     _, findings = examined(capsys)
     assert levels(findings["plug-ins"]) == {"ok"}
-    assert findings["plug-ins"][-1]["message"].endswith("2 are of the extra `agents`")
+    assert findings["plug-ins"][-1]["message"].endswith("1 are of the extra `agents`")
 
 
 def test_a_plug_in_that_cannot_be_imported(
