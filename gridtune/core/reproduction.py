@@ -452,9 +452,8 @@ def read_reproduction(path: Path) -> Reproduction:
     SweepError
         If the file cannot be read or has a fault; the error names the field.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        written = yaml.load(path.read_text(encoding="utf-8"), loader)
+        written = yaml.safe_load(path.read_text(encoding="utf-8"))
         return TypeAdapter(Reproduction).validate_python(_resolved(_with_values(written)))
     except ValidationError as fault:
         first = fault.errors()[0]

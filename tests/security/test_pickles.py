@@ -20,7 +20,6 @@ from tests.security.evil import Evil
 PACKAGE = Path(__file__).resolve().parents[2] / "gridtune"
 #: Where unpickling, or restoring what is pickled, is allowed, and why.
 TRUSTED = {
-    "core/reproduction.py": "YAML, with a safe loader of libyaml's or Python's",
     "sweep/space/code.py": "what the driver of a sweep sends to its own workers",
     "tracking/outbox.py": "what a sweep and its own process for tracking send each other",
     "training/system.py": "the checkpoint in the folder of one's own training, to go on with it",
