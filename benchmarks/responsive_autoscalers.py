@@ -28,10 +28,9 @@ import numpy.typing as npt
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.core.style import MARKERS, figure, head, save, series_colours
 from gridtune.sweep.run import run_space
-from gridtune.systems.responsive.learners.training import play, train
 from gridtune.systems.responsive.metrics import counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import ResponsiveParameters
-from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
+from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
     parameters_model,
@@ -50,7 +49,6 @@ MOST = 9
 #: Cost over work at which policies are compared.
 GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
-LEARNED_ORDER = "improved"
 RULES = ("demand", "work", "keda")
 #: The largest cost over work that is compared, and what is: [over sites], W also [over days].
 DEAREST = 3.0
@@ -117,10 +115,7 @@ class GridSite:
         else:
             parameters = ResponsiveParameters(**{**self.fixed, **values})
         model = parameters_model(parameters.cores or self.cores, parameters, self.training)
-        if order == LEARNED_ORDER:
-            outcome = SiteReplay.of(play(self.learned(), self.jobs, model))
-        else:
-            outcome = replay(self.jobs, model, order)  # type: ignore[arg-type]
+        outcome = replay(self.jobs, model, order)  # type: ignore[arg-type]
         metrics = measure_site(self.jobs, outcome, weight=0.5)
         counted = counted_jobs(len(self.jobs))
         wait = (outcome.start - self.jobs.submit)[counted]
@@ -142,15 +137,6 @@ class GridSite:
             "days": np.bincount(day, run / (run + wait)).tolist(),
             "jobs": np.bincount(day).tolist(),
         }
-
-    @cache  # noqa: B019 - as long as the site
-    def learned(self) -> Any:
-        """Return the learned order, trained on the first half with a pool that follows demand."""
-        parameters = ResponsiveParameters(
-            **{**self.fixed, "policy": "esn-counterfactual", "variant": "improved", "weight": 1.0}
-        )
-        model = parameters_model(self.cores, parameters)
-        return train(self.training, model, parameters.learner(), weight=1.0, rng=np.random.default_rng(1))
 
 
 @cache
@@ -183,8 +169,7 @@ def run_site(site: GridSite, trials: int, folder: Path) -> dict[str, Any]:
     ]
     results: dict[str, Any] = {}
     for pool, configurations in chosen.items():
-        # The learned order is for elastic sites.
-        for order in ORDERS if pool == "static" else (*ORDERS, LEARNED_ORDER):
+        for order in ORDERS:
             results[f"{pool} | {order}"] = [
                 {**configuration, **site.measured(order, configuration)} for configuration in configurations
             ]
@@ -308,7 +293,7 @@ def report(sites: list[dict[str, Any]]) -> None:
     names = [*(f"{pool} | fair_index" for pool in pools), *(f"learned | {order}" for order in ORDERS)]
     for metric, digits in (("responsiveness_mean", 4), ("interactive_wait_p95", 0)):
         rows = []
-        for name in [*names, f"learned | {LEARNED_ORDER}"]:
+        for name in names:
             row: list[object] = [name.replace("|", "·")]
             for cost in GRID:
                 values = [at_cost(site["results"][name], cost, metric)[0] for site in sites]
@@ -317,11 +302,9 @@ def report(sites: list[dict[str, Any]]) -> None:
             rows.append(row)
         print_table(f"{metric} at a cost of … × work (sites)", ["pool · order", *map(str, GRID)], rows)
     pairs = [
-        (f"learned | {LEARNED_ORDER}", "best rule | fair_index"),
         ("learned | fair_index", "best rule | fair_index"),
         *(("learned | fair_index", f"{pool} | fair_index") for pool in (*RULES, "static")),
         *(("demand | fair_index", f"{pool} | fair_index") for pool in (*RULES[1:], "static", "best rule")),
-        *((f"demand | {LEARNED_ORDER}", f"demand | {order}") for order in ORDERS),
     ]
     rows = [
         [f"{one} − {other}".replace("|", "·"), *(compare(sites, one, other, metric) for metric in COMPARED)]

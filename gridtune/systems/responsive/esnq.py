@@ -14,7 +14,7 @@ from gridtune.core.system import Count, Measure, Streams, SystemParameters, Work
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
-from gridtune.systems.responsive.parameters import LEARNED, LearnedPolicy, ResponsiveParameters
+from gridtune.systems.responsive.parameters import LearnedPolicy, ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.system import (
@@ -70,11 +70,7 @@ class _ESNQParameters(_CellParameters):
     def cell(self) -> ResponsiveParameters:
         """The parameters of the cell that learns so."""
         values = {name: getattr(self, name) for name in (*_OF_CELLS, "policy")}
-        sweeps: int | None = self.iterations - (values["pretraining_sweeps"] != 0)
-        if LEARNED[self.policy][0] == "counterfactual":
-            if sweeps:
-                raise ValueError(f"policy={self.policy} learns in one sweep: iterations must be 1")
-            sweeps = None
+        sweeps = self.iterations - (values["pretraining_sweeps"] != 0)
         return ResponsiveParameters.model_validate({**values, "sweeps": sweeps, "iterations": self.fits})
 
 

@@ -18,13 +18,7 @@ from pydantic import (
 
 from gridtune.core.system import Count, LogParameters, Partition, Window
 from gridtune.errors import GridtuneError, SimulationError
-from gridtune.systems.responsive.learners.settings import (
-    IMPROVED,
-    PAPER,
-    LearnerSettings,
-    Method,
-    Regressor,
-)
+from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings, Method, Regressor
 from gridtune.systems.responsive.simulator.replay import Rule
 from gridtune.systems.responsive.simulator.site import Autoscaler
 from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS
@@ -54,7 +48,7 @@ _OF_POOL = ("pool", "boot_seconds", "idle_seconds", "cooldown")
 POOL_SETTINGS = (*_OF_POOL[1:], *(name for name in _OF_RULES if name != "headroom"))
 
 
-LearnedPolicy = Literal["esn-sarsa", "esn-fq", "ffnn-sarsa", "ffnn-fq", "esn-counterfactual"]
+LearnedPolicy = Literal["esn-sarsa", "esn-fq", "ffnn-sarsa", "ffnn-fq"]
 Policy = Literal[Rule, LearnedPolicy, "learned"]
 #: Learned policies: their method and regressor.
 LEARNED: dict[str, tuple[Method, Regressor]] = {
@@ -62,7 +56,6 @@ LEARNED: dict[str, tuple[Method, Regressor]] = {
     "esn-fq": ("fitted_q", "esn"),
     "ffnn-sarsa": ("sarsa", "ffnn"),
     "ffnn-fq": ("fitted_q", "ffnn"),
-    "esn-counterfactual": ("counterfactual", "esn"),
 }
 #: The settings of learners that a cell can change, by the names of its parameters.
 LEARNING = (
@@ -74,7 +67,6 @@ LEARNING = (
 _OF_OTHER_METHODS: dict[Method, tuple[str, ...]] = {
     "sarsa": ("iterations",),
     "fitted_q": ("learning_rate", "relearn"),
-    "counterfactual": ("learning_rate", "discount", "iterations", "relearn", "sweeps", "epsilon"),
 }
 #: A feed-forward network is fitted to all samples of a sweep each time, so rarely.
 _FEED_FORWARD_RELEARN = 500
@@ -92,7 +84,7 @@ _SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
 class ResponsiveParameters(LogParameters):
     """The parameters of a cell.
 
-    Those without a default have, of the learner, the value of its variant, and of a pool that of its rule.
+    Those without a default have, of the learner, the papers' value, and of a pool that of its rule.
     """
 
     #: The name in the publication is a keyword of Python.
@@ -108,7 +100,7 @@ class ResponsiveParameters(LogParameters):
             *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "drain", "headroom"),
             *("jobs_per_core", "quantile", "pool_charged", "resized_at"),
         ),
-        "Learners": ("variant", "protocol", *LEARNING),
+        "Learners": ("protocol", *LEARNING),
     }
 
     pool: _PoolRule = Field(
@@ -230,9 +222,6 @@ class ResponsiveParameters(LogParameters):
         False, description="also compute responsiveness_mean_bound, which no order can exceed: some seconds"
     )
 
-    variant: Literal["paper", "improved"] = Field(
-        "paper", description="learners: as in the papers, or improved"
-    )
     protocol: Literal["frozen", "online"] = Field(
         "frozen",
         description="frozen: learners learn on the first part of the log (`split`), and decide by what they "
@@ -287,8 +276,6 @@ class ResponsiveParameters(LogParameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> ResponsiveParameters:
-        if self.policy == "esn-counterfactual" and self.site == "elastic-paper":
-            raise ValueError("policy=esn-counterfactual chooses jobs alone: it needs site=rigid or elastic")
         if self.policy == "capped_fcfs" and self.site != "rigid":
             raise ValueError("policy=capped_fcfs leaves cores idle on purpose: it needs site=rigid")
         self._check_checkpoint("learned")
@@ -316,7 +303,7 @@ class ResponsiveParameters(LogParameters):
         if self.policy != "capped_fcfs":
             yield ("user_cap",), policy
         if self.policy not in LEARNED:
-            yield (*LEARNING, "variant"), policy
+            yield LEARNING, policy
             return
         method, regressor = LEARNED[self.policy]
         if method != "sarsa":
@@ -357,7 +344,7 @@ class ResponsiveParameters(LogParameters):
         return _parsed_shares(self.shares)
 
     def learner(self) -> LearnerSettings:
-        """Return the learner's settings: those of the variant, changed by the parameters that are set."""
+        """Return the learner's settings: the papers', changed by the parameters that are set."""
         method, regressor = LEARNED[self.policy]
         values: dict[str, Any] = {name: getattr(self, name) for name in LEARNING}
         changes = {name: value for name, value in values.items() if value is not None}
@@ -365,10 +352,7 @@ class ResponsiveParameters(LogParameters):
             changes.setdefault("relearn", _FEED_FORWARD_RELEARN)
         if self.protocol == "online":
             changes["sweeps"] = 1
-        if method == "counterfactual":
-            changes["sweeps"] = 0
-        base = PAPER if self.variant == "paper" else IMPROVED
-        return replace(base, method=method, regressor=regressor, **changes)
+        return replace(PAPER, method=method, regressor=regressor, **changes)
 
 
 def _parsed_shares(text: str) -> tuple[IntArray, FloatArray]:

@@ -116,9 +116,7 @@ class ResponsiveSystem(System):
         jobs = SiteJobs(count, count % 3 + 1, count % 2, count % 2, np.array([0.5, 0.5]))
         replay(jobs, parameters_model(2, ResponsiveParameters.model_validate({"trace": "none"})), "fcfs")
         # One cell of each kind of learner compiles everything that the others need.
-        kinds = {
-            (cell.policy, cell.variant, cell.site): cell for cell in parameters if cell.policy in LEARNED
-        }
+        kinds = {(cell.policy, cell.site): cell for cell in parameters if cell.policy in LEARNED}
         for cell in kinds.values():
             small = cell.model_copy(
                 update={"pretraining_sweeps": 1, "sweeps": min(cell.learner().sweeps, 1), "iterations": 1}

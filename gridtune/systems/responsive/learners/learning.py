@@ -22,8 +22,6 @@ from gridtune.systems.responsive.learners.runs import (
     best_values,
     list_candidates,
     new_learner_state,
-    observed_model,
-    run_and_weigh,
     run_site,
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
@@ -38,7 +36,6 @@ __all__ = [
     "Sampler",
     "Samples",
     "SarsaSamples",
-    "UrgencyLearner",
 ]
 
 
@@ -187,28 +184,7 @@ class RunSamples:
         return len(self.reward)
 
 
-@dataclass(frozen=True)
-class _Urgencies:
-    """The urgency of several candidates of the same decisions, in hindsight.
-
-    Attributes
-    ----------
-    first
-        Shape (n + 1,), int64: the candidates of decision i are those from first[i] to first[i + 1].
-    phi
-        Shape (c, m, p): the readouts' inputs for them.
-    value
-        Shape (c,): see `runs.urgency`.
-    """
-
-    first: IntArray
-    phi: FloatArray
-    value: FloatArray
-
-
-Samples = SarsaSamples | RunSamples | _Urgencies
-#: Candidates of a decision whose urgency is recorded.
-_WEIGHED = 4
+Samples = SarsaSamples | RunSamples
 
 
 class Sampler:
@@ -237,7 +213,7 @@ class Sampler:
         seed: int,
         headroom: float = 0.0,
     ) -> None:
-        self._jobs, self._model = jobs, observed_model(model, settings.inputs)
+        self._jobs, self._model = jobs, model
         self._settings, self._weight = settings, weight
         self._seed, self._headroom = seed, headroom
         self._over = True
@@ -268,8 +244,6 @@ class Sampler:
         SARSA: for `relearn` decisions, in sweep 0 to its end. Otherwise to the end of the sweep.
         """
         self._learner_state = self._learner_state._replace(arrays=arrays)
-        if self._settings.method == "counterfactual":
-            return self._weigh()
         if self._settings.method == "fitted_q":
             self._run_until(len(self._jobs))
             return self._run_samples()
@@ -278,8 +252,7 @@ class Sampler:
         return self._sarsa_samples()
 
     def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[GridSite, LearnerState]:
-        learner = new_learner_state(arrays, self._settings.inputs, logged)
-        return new_site(self._jobs, self._model), learner
+        return new_site(self._jobs, self._model), new_learner_state(arrays, logged)
 
     def _run_until(self, stop: int) -> None:
         run = (self._site, self._learner_state, self._rule)
@@ -329,14 +302,6 @@ class Sampler:
         first = np.zeros(len(decisions) + 1, np.int64)
         own = list_candidates(*self._new(self._learner_state.arrays), log.candidate, first)
         return RunSamples(log.rows, log.phi, self._rewards(decisions), first, own)
-
-    def _weigh(self) -> _Urgencies:
-        arrays, jobs = self._learner_state.arrays, len(self._jobs)
-        first, room = np.zeros(jobs + 1, np.int64), jobs * _WEIGHED
-        out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room))
-        run_and_weigh(self._site, self._learner_state, self._rule, _WEIGHED, self._weight, self._rng, out)
-        self._over = True
-        return _Urgencies(first, out[1][: first[-1]], out[2][: first[-1]])
 
 
 class _NormalEquations:
@@ -415,7 +380,6 @@ class Learner:
 
     def update(self, sweep: int, samples: Samples) -> dict[str, float]:
         """Learn from samples; return statistics of the update."""
-        assert not isinstance(samples, _Urgencies)
         settings, statistics = self.settings, {}
         fitted = isinstance(samples, RunSamples)
         times = settings.pretraining_sweeps if sweep == 0 else settings.iterations if fitted else 1
@@ -472,35 +436,3 @@ def _fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -
     best = np.empty(len(run))
     best_values(arrays, run.rows, run.first, run.own, best)
     return run.reward + discount * np.append(best[1:], 0.0)
-
-
-class UrgencyLearner(Learner):
-    """Values fitted to the differences of urgency between the candidates of a decision, in one sweep.
-
-    Only differences within a decision matter for the choice, and everything else that happened cancels out in
-    them, so the regression uses inputs and values minus their means over the decision's candidates.
-    """
-
-    def update(self, sweep: int, samples: Samples) -> dict[str, float]:
-        """Learn from urgencies; return the share of their variance that the readout explains."""
-        assert isinstance(samples, _Urgencies)
-        phi, value = _centred(samples)
-        self._equations.add(phi, value)
-        self._fit()
-        predicted, total = np.empty(len(value)), float((value**2).sum())
-        _values_of(self.arrays.readout, phi, predicted)
-        left = float(((value - predicted) ** 2).sum())
-        return {"explained": 1 - left / total if total else float("nan")}
-
-
-def _centred(samples: _Urgencies) -> tuple[FloatArray, FloatArray]:
-    """Return inputs and values, minus their means over each decision's candidates."""
-    sizes = np.diff(samples.first)
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    safe = np.maximum(sizes, 1)
-    value = samples.value - (np.bincount(group, samples.value, len(sizes)) / safe)[group]
-    phi = samples.phi.copy()
-    for begin, end in zip(samples.first[:-1], samples.first[1:], strict=True):
-        if end > begin:
-            phi[begin:end] -= phi[begin:end].mean(axis=0)
-    return phi, value

@@ -101,8 +101,9 @@ class _ESNQModule(TorchRLModule):
         shown = seen if isinstance(seen, Mapping) else {_ROWS: seen}
         rows, arrays = shown[_ROWS].to(torch.float64).numpy(), self.arrays
         if rows.shape[-1] != len(arrays.columns):
-            message = f"the network reads {len(arrays.columns)} numbers of a candidate, not {rows.shape[-1]}"
-            raise PolicyError(message, hint="environments show inputs=paper")
+            raise PolicyError(
+                f"the network reads {len(arrays.columns)} numbers of a candidate, not {rows.shape[-1]}"
+            )
         state = earlier[_STATE].expand(len(rows), *self.bias.shape).numpy().copy()
         values, scratch = np.empty(rows.shape[:2]), np.empty((2, self.bias.shape[1]))
         for place, candidates in enumerate(rows):
@@ -314,7 +315,7 @@ class ESNQConfig(AlgorithmConfig):
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """Return the specification of the module."""
         settings = self.settings
-        shared = shared_inputs(self._organisations, self.site_model.elastic, settings.inputs)
+        shared = shared_inputs(self._organisations, self.site_model.elastic)
         network = {"settings": settings.to_dict(), "shared": shared.tolist(), "seed": self.own_seed}
         observations = gym.spaces.Box(-np.inf, np.inf, (len(shared),), np.float64)
         return RLModuleSpec(

@@ -9,12 +9,11 @@ import numpy as np
 
 from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.learning import Learner, Sampler, UrgencyLearner
+from gridtune.systems.responsive.learners.learning import Learner, Sampler
 from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_network
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     new_learner_state,
-    observed_model,
     run_site,
     shared_inputs,
 )
@@ -106,11 +105,16 @@ def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float =
             for organisations, elastic in (expected, actual)
         ]
         raise PolicyError(f"the policy was learned for {kinds[0]}, but got {kinds[1]}")
-    inputs = policy.settings.inputs
-    site = new_site(jobs, observed_model(model, inputs))
-    learner = new_learner_state(policy.arrays, inputs)
+    _require_rule(model)
+    site, learner = new_site(jobs, model), new_learner_state(policy.arrays)
     run_site(site, learner, BY_VALUE, 0.0, float(headroom), NEVER, np.random.default_rng(0))
     return site
+
+
+def _require_rule(model: SiteModel) -> None:
+    """Refuse a pool that an agent sizes: a learner of candidate values chooses jobs only."""
+    if model.autoscaler is not None and model.autoscaler.rule == "agent":
+        raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")
 
 
 def _new_learner(arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> Learner:
@@ -119,7 +123,7 @@ def _new_learner(arrays: ReservoirArrays, settings: LearnerSettings, seed: int) 
         from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner  # noqa: PLC0415 (torch)
 
         return FeedForwardLearner(arrays, settings, seed)
-    return (UrgencyLearner if settings.method == "counterfactual" else Learner)(arrays, settings)
+    return Learner(arrays, settings)
 
 
 class Trainer:
@@ -152,11 +156,12 @@ class Trainer:
     ) -> None:
         if not 0 <= weight <= 1:
             raise PolicyError(f"must be in [0, 1], but got {weight}", field="weight")
+        _require_rule(model)
         self._model, self._settings = model, settings
         self._weight, self._seed = weight, seed
         self._organisations = len(jobs.shares)
         self._sampler = Sampler(jobs, model, settings, weight, seed)
-        shared = shared_inputs(self._organisations, model.elastic, settings.inputs)
+        shared = shared_inputs(self._organisations, model.elastic)
         self.learner: Learner = _new_learner(draw_network(settings, shared, seed), settings, seed)
         self.sweep = settings.first_sweep
 
@@ -208,7 +213,7 @@ def train(
     Parameters
     ----------
     jobs, model
-        The jobs to learn on, and the site; `settings.inputs` sets its features.
+        The jobs to learn on, and the site.
     settings
         The settings of the learner.
     weight

@@ -198,9 +198,6 @@ _ScalerRule = Literal["demand", "work", "queue", "forecast", "agent"]
 #: Rows of `State.track` at most.
 _TRACKED = 4097
 
-#: `paper`: the papers' own; `extended`: more about each candidate. See `candidates`.
-FeatureSet = Literal["paper", "extended"]
-
 
 _require = partial(require_fields, error=SimulationError)
 _AT_LEAST_0 = ("at least 0", lambda value: 0 <= value < np.inf)
@@ -272,8 +269,6 @@ class SiteModel:
         See `oracle`.
     prior_interactive, prior_batch
         Expected run time of a class before one of its jobs is completed, seconds.
-    features
-        See `gridtune.systems.responsive.simulator.candidates`.
     charged_after
         Elastic, without an autoscaler: U of a decision counts the pool up to the next decision, with the size
         that it chose (Perez et al. 2009, eq. 3), and not up to itself.
@@ -298,7 +293,6 @@ class SiteModel:
     median_of: int = 1000
     prior_interactive: float = 450.0
     prior_batch: float = 3600.0
-    features: FeatureSet = "paper"
     charged_after: bool = False
     resized_at_ends: bool = False
     start_latency: int = 0
@@ -306,11 +300,9 @@ class SiteModel:
     autoscaler: Autoscaler | None = None
 
     def __post_init__(self) -> None:
-        sets = get_args(FeatureSet)
         _require(self, *_AT_LEAST_1, "cores", "floor", "step", "median_of", "user_cap")
         _require(self, *_ABOVE_0, "prior_interactive", "prior_batch")
         _require(self, *_AT_LEAST_0, "period", "start_latency")
-        _require(self, f"one of {', '.join(sets)}", sets.__contains__, "features")
         if self.elastic and not self.floor <= self.cores <= self.largest:
             raise SimulationError(
                 f"`floor <= cores <= largest` must hold, but got {self.floor}, {self.cores}, {self.largest}",
@@ -365,7 +357,7 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> GridSite:
 def _numbers_of(jobs: SiteJobs, model: SiteModel, span: int) -> Records:
     """Return the parameters of a site as kernels take them; `span`: seconds from first to last submission."""
     numbers, scaler = np.zeros(1, MODEL), model.autoscaler
-    values = {**vars(model), "extended": model.features == "extended", "largest_share": jobs.shares.max()}
+    values = {**vars(model), "largest_share": jobs.shares.max()}
     if scaler is not None:
         values |= vars(scaler)
         values["scaler"] = get_args(_ScalerRule).index(scaler.rule) + 1

@@ -51,13 +51,12 @@ def _record(**fields: Sequence[str]) -> np.dtype[np.void]:
     return np.dtype([(name, kind) for kind, names in fields.items() for name in names], align=True)
 
 
-#: The parameters of a site, see `SiteModel` and `Autoscaler`. `extended` is whether rows have the extended
-#: features; `scaler` the number of the rule that sizes an event-driven pool (see `pool`; 0 on other
-#: sites); `window` the ticks whose largest wish counts; `spacing` is
-#: the seconds between two rows of `State.track`; `prior_batch` … the run time to expect of a class without
-#: a completed job.
+#: The parameters of a site, see `SiteModel` and `Autoscaler`. `scaler`: the number of the rule that sizes
+#: an event-driven pool (see `stepping`; 0 on other sites); `window`: the ticks whose largest wish counts;
+#: `spacing`: the seconds between two rows of `SiteArrays.track`; `prior_batch` …: the run time to expect of a
+#: class without a completed job.
 MODEL = _record(
-    bool=("elastic", "oracle", "extended", "at_events", "charged_after", "resized_at_ends"),
+    bool=("elastic", "oracle", "at_events", "charged_after", "resized_at_ends"),
     int64=(
         *("cores", "floor", "largest", "period", "median_of", "start_latency", "user_cap"),
         *("scaler", "boot", "idle", "timer", "window", "spacing"),

@@ -34,12 +34,12 @@ def test_a_fit_lowers_the_error_and_is_the_same_again() -> None:
 
 
 def test_torch_sees_what_the_twin_sees() -> None:
-    arrays = draw_network(SETTINGS, shared_inputs(3, False, "paper"), 2)
+    arrays = draw_network(SETTINGS, shared_inputs(3, False), 2)
     learner = FeedForwardLearner(arrays, SETTINGS, 0)
     rows = np.random.default_rng(0).normal(size=(4, arrays.columns.size))
     for row, phi in zip(rows, learner._phi(rows), strict=True):
         state = twin.next_state(arrays, np.zeros(arrays.bias.shape), row)
-        assert_allclose(phi, twin.phi_of(arrays, state, row))
+        assert_allclose(phi, twin.phi_of(arrays, state))
 
 
 def test_both_methods_train_and_go_on_where_they_stood() -> None:
