@@ -5,7 +5,7 @@
 Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
 with as make their load 0.56. The second half of each log is set aside. On the first half, gridtune's own
 search (Optuna's TPE, two objectives: W and cost) tunes each rule of the pool with --trials configurations,
-under the order `fair_index`; learned pools learn on the first quarter, and all are judged on the second. Of
+under the order `fair_index`, and all are judged on the second quarter. Of
 each rule, up to nine configurations that no other dominates are measured on the second half, under every
 order; those of "best rule" are not dominated by any rule's. There, W at equal cost is interpolated between
 neighbours in cost; two policies are compared over the costs that both reach, up to 3 × the work. Intervals:
@@ -33,7 +33,6 @@ from gridtune.systems.responsive.parameters import ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
-    parameters_model,
     site_jobs,
     split_log,
 )
@@ -49,7 +48,7 @@ MOST = 9
 #: Cost over work at which policies are compared.
 GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
-RULES = ("demand", "work", "keda")
+RULES = ("demand", "keda")
 #: The largest cost over work that is compared, and what is: [over sites], W also [over days].
 DEAREST = 3.0
 COMPARED = ("responsiveness_mean", "interactive_wait_p95")
@@ -63,9 +62,7 @@ def dimensions(pool: str, cores: int) -> dict[str, Any]:
     headroom = {"headroom": {"uniform": [1.0, 4.0]}}
     of_rules: dict[str, dict[str, Any]] = {
         "demand": {**headroom, **idle},
-        "work": {**headroom, **idle, "drain": {"loguniform": [30, 7200]}},
         "keda": {"jobs_per_core": {"loguniform": [0.25, 2.0]}, **cooldown},
-        "learned": {"quantile": {"uniform": [0.3, 0.999]}, "drain": {"loguniform": [30, 7200]}, **idle},
     }
     return {"floor": {"integer": [1, cores // 2]}, **of_rules[pool]}
 
@@ -81,7 +78,7 @@ class GridSite:
         workload = self.system.selected(parameters, _load)
         self.half = len(workload) // 2
         first, last = split_log(workload, parameters, _streams)
-        self.training, self.jobs = site_jobs(first, last, parameters)
+        _, self.jobs = site_jobs(first, last, parameters)
 
     def tuned(self, pool: str, trials: int, folder: Path) -> list[dict[str, Any]]:
         """Return the configurations that no other of the rule dominates in W and cost on the tuning data."""
@@ -114,7 +111,7 @@ class GridSite:
             parameters = ResponsiveParameters(**fixed)
         else:
             parameters = ResponsiveParameters(**{**self.fixed, **values})
-        model = parameters_model(parameters.cores or self.cores, parameters, self.training)
+        model = parameters.site_model(parameters.cores or self.cores)
         outcome = replay(self.jobs, model, order)  # type: ignore[arg-type]
         metrics = measure_site(self.jobs, outcome, weight=0.5)
         counted = counted_jobs(len(self.jobs))
@@ -161,7 +158,7 @@ def front(tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def run_site(site: GridSite, trials: int, folder: Path) -> dict[str, Any]:
     """Tune every rule on the first half, and measure what was chosen on the second."""
-    chosen = {pool: site.tuned(pool, trials, folder) for pool in (*RULES, "learned")}
+    chosen = {pool: site.tuned(pool, trials, folder) for pool in RULES}
     chosen["best rule"] = front([one for pool in RULES for one in chosen[pool]])
     chosen["static"] = [
         {"pool": "static", "cores": max(1, round(site.cores * share))}
@@ -237,7 +234,7 @@ def compare(sites: list[dict[str, Any]], one: str, other: str, metric: str) -> s
 
 def draw(sites: list[dict[str, Any]], path: Path) -> None:
     """Draw W against cost of each pool, under the same order, on the first six sites."""
-    pools = (*RULES, "learned")
+    pools = RULES
     colours = series_colours(list(pools))
     with figure(11, 6.4, 2, ncols=3, sharey=True) as (drawing, axes):
         for panel, site in zip(axes.flat, sites, strict=False):
@@ -289,8 +286,8 @@ def main() -> None:
 
 def report(sites: list[dict[str, Any]]) -> None:
     """Print W and waits at equal cost, and the differences that the study asks for."""
-    pools = (*RULES, "best rule", "learned", "static")
-    names = [*(f"{pool} | fair_index" for pool in pools), *(f"learned | {order}" for order in ORDERS)]
+    pools = (*RULES, "best rule", "static")
+    names = [*(f"{pool} | fair_index" for pool in pools), *(f"demand | {order}" for order in ORDERS)]
     for metric, digits in (("responsiveness_mean", 4), ("interactive_wait_p95", 0)):
         rows = []
         for name in names:
@@ -302,8 +299,6 @@ def report(sites: list[dict[str, Any]]) -> None:
             rows.append(row)
         print_table(f"{metric} at a cost of … × work (sites)", ["pool · order", *map(str, GRID)], rows)
     pairs = [
-        ("learned | fair_index", "best rule | fair_index"),
-        *(("learned | fair_index", f"{pool} | fair_index") for pool in (*RULES, "static")),
         *(("demand | fair_index", f"{pool} | fair_index") for pool in (*RULES[1:], "static", "best rule")),
     ]
     rows = [

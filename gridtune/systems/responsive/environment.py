@@ -88,7 +88,7 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
     """
     for index in range(actions.shape[0]):
         jobs, state = one_of(sites.jobs, index), one_of(sites.state, index)
-        site = GridSite(jobs, sites.model, sites.shares, sites.sizes, sites.forecast, state)
+        site = GridSite(jobs, sites.model, sites.shares, sites.sizes, state)
         observed.rewards[index] = 0.0
         if restart[index]:
             reset_site(site)
@@ -212,13 +212,10 @@ class ResponsiveEnv(CompiledEnv):
         Jobs, or a trace, of which the first half is used.
     model
         The site; by default 81 cores, rigid, run times estimated.
-    episode, slots
-        Number of consecutive jobs of an episode, and of candidates shown.
-    weight
-        λ.
-    reward
-        `completion`: a step returns the rewards of the jobs that have completed since; `start`: that of its
-        own job.
+    options
+        `episode` and `slots`: number of consecutive jobs of an episode (500), and of candidates shown (32);
+        `weight`: λ (0.5); `reward`: `completion` (the default), a step returns the rewards of the jobs that
+        have completed since, or `start`, that of its own job.
 
     Examples
     --------
@@ -229,13 +226,8 @@ class ResponsiveEnv(CompiledEnv):
         self,
         jobs: SiteJobs | str | Path = "egee",
         model: SiteModel | None = None,
-        *,
-        episode: int = 500,
-        slots: int = 32,
-        weight: float = 0.5,
-        reward: _RewardTime = "completion",
+        **options: Any,
     ) -> None:
-        options: dict[str, Any] = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
         super().__init__(ResponsiveVectorEnv(1, jobs, model, **options))
 
 
@@ -246,8 +238,10 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of sites.
-    jobs, model, episode, slots, weight, reward
+    jobs, model
         See `ResponsiveEnv`.
+    episode, slots, weight, reward
+        See the options of `ResponsiveEnv`.
     """
 
     episode = "first"

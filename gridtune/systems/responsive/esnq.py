@@ -19,7 +19,6 @@ from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
-    parameters_model,
     site_jobs,
     split_log,
 )
@@ -198,7 +197,7 @@ def _jobs_and_model(
 ) -> _ChosenJobs:
     cell = parameters.cell
     first, second = site_jobs(learned_on, held_out, cell)
-    model = parameters_model(cores, cell, first)
+    model = cell.site_model(cores)
     # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
     told_apart = model.elastic or not parameters.held_out
     wait = math.inf if told_apart else _mean_wait(second, model, cell.left_out)

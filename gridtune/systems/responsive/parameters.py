@@ -20,14 +20,13 @@ from gridtune.core.system import Count, LogParameters, Partition, Window
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings, Method, Regressor
 from gridtune.systems.responsive.simulator.replay import Rule
-from gridtune.systems.responsive.simulator.site import Autoscaler
-from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["LEARNED", "LEARNING", "POOL_SETTINGS", "ResponsiveParameters"]
 
 
-_PoolRule = Literal["demand", "work", "keda", "learned"]
+_PoolRule = Literal["demand", "keda"]
 Positive = Annotated[float, Field(gt=0)]
 Seconds = Annotated[int, Field(ge=0)]
 
@@ -35,12 +34,7 @@ Seconds = Annotated[int, Field(ge=0)]
 #: Every rule and the parameters that it uses. KEDA has no delay before a release but the cooldown.
 _POOL_RULES: dict[_PoolRule, tuple[Autoscaler, tuple[str, ...]]] = {
     "demand": (Autoscaler("demand"), ("headroom",)),
-    "work": (Autoscaler("work"), ("headroom", "drain")),
     "keda": (Autoscaler("queue", idle=0, timer=30, cooldown=300, at_events=False), ("jobs_per_core",)),
-    "learned": (
-        Autoscaler("forecast", drain=1.0, forecast=(0.0,) * FORECAST_INPUTS),
-        ("drain", "quantile"),
-    ),
 }
 _OF_RULES = tuple(dict.fromkeys(name for _, uses in _POOL_RULES.values() for name in uses))
 _OF_POOL = ("pool", "boot_seconds", "idle_seconds", "cooldown")
@@ -75,6 +69,8 @@ _OF_RESERVOIRS = ("spectral_radius", "leak", "input_scale", "reservoirs", "ridge
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+#: Smallest size of an elastic pool, unless it is given or the site has fewer cores.
+_FLOOR = 30
 #: What only the papers' elastic site has.
 _OF_PAPERS = ("pool_charged", "resized_at")
 #: What a kind of site is called in cells' ids: the papers' elastic site was the only one at first.
@@ -97,8 +93,8 @@ class ResponsiveParameters(LogParameters):
             *("start_latency", "estimates", "user_cap", "wait_limit", "bound"),
         ),
         "Pool": (
-            *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "drain", "headroom"),
-            *("jobs_per_core", "quantile", "pool_charged", "resized_at"),
+            *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "headroom"),
+            *("jobs_per_core", "pool_charged", "resized_at"),
         ),
         "Learners": ("protocol", *LEARNING),
     }
@@ -106,10 +102,7 @@ class ResponsiveParameters(LogParameters):
     pool: _PoolRule = Field(
         "demand",
         description="elastic: what sizes the pool. demand: headroom × the cores that running and waiting "
-        "jobs need; work: fewer where a core can serve several short jobs within `drain`; "
-        "keda: jobs / jobs_per_core, polled every 30 s, down after a cooldown of 300 s; "
-        "learned: work and a quantile of the jobs' growth during a boot, learned on the first part of the "
-        "log",
+        "jobs need; keda: jobs / jobs_per_core, polled every 30 s, down after a cooldown of 300 s",
     )
     boot_seconds: Seconds = Field(
         600,
@@ -123,15 +116,7 @@ class ResponsiveParameters(LogParameters):
         None,
         description="elastic: keep the largest size asked for in this many seconds; default: 0; keda: 300",
     )
-    drain: Positive | None = Field(
-        None,
-        description="work and learned: seconds within which a core serves several jobs that are shorter; "
-        "default: 600; learned: 1",
-    )
     jobs_per_core: Positive = Field(1.0, description="keda: running and waiting jobs for each core")
-    quantile: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.8, description="learned: share of the instants at which the cores that are asked for should suffice"
-    )
 
     partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
     shake: Annotated[int, Field(ge=0)] = Field(
@@ -314,15 +299,28 @@ class ResponsiveParameters(LogParameters):
         if regressor == "ffnn":
             yield _OF_RESERVOIRS, policy
 
-    def autoscaler(self) -> Autoscaler:
-        """Return how the pool is sized; a learned one gets its weights later."""
-        given: dict[str, Any] = {
-            **{"boot": self.boot_seconds, "idle": self.idle_seconds},
-            **{name: getattr(self, name) for name in ("cooldown", "headroom", "drain")},
-            "jobs_per_core": self.jobs_per_core,
-        }
-        rule, _ = _POOL_RULES[self.pool]
-        return replace(rule, **{name: value for name, value in given.items() if value is not None})
+    def site_model(self, cores: int) -> SiteModel:
+        """Return the site of so many cores."""
+        scaler = None
+        if self.site == "elastic":
+            given: dict[str, Any] = {
+                **{"boot": self.boot_seconds, "idle": self.idle_seconds},
+                **{name: getattr(self, name) for name in ("cooldown", "headroom", "jobs_per_core")},
+            }
+            rule, _ = _POOL_RULES[self.pool]
+            scaler = replace(rule, **{name: value for name, value in given.items() if value is not None})
+        return SiteModel(
+            cores=cores,
+            elastic=self.site != "rigid",
+            autoscaler=scaler,
+            floor=self.floor or min(_FLOOR, cores),
+            largest=self.largest or 2 * cores,
+            charged_after=self.pool_charged == "after",
+            resized_at_ends=self.resized_at == "ends",
+            oracle=self.estimates == "oracle",
+            start_latency=self.start_latency,
+            user_cap=self.user_cap,
+        )
 
     def size_of(self, processors: int | None) -> int:
         """Return the site's cores; `processors`: the size of the log's machine, if it is known."""

@@ -22,7 +22,7 @@ from gridtune.systems.responsive.simulator.state import (
     SiteArrays,
     SiteJobArrays,
 )
-from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS, reset_site
+from gridtune.systems.responsive.simulator.stepping import reset_site
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
@@ -194,7 +194,7 @@ def build_jobs(
 
 
 #: The rules that size an event-driven pool, in the order of their numbers in `pool`.
-_ScalerRule = Literal["demand", "work", "queue", "forecast", "agent"]
+_ScalerRule = Literal["demand", "queue", "agent"]
 #: Rows of `State.track` at most.
 _TRACKED = 4097
 
@@ -219,10 +219,8 @@ class Autoscaler:
         Whether the rule is also asked at each submission, completion and boot.
     cooldown
         The pool keeps the largest size asked for in this many seconds; 0: the one asked for last.
-    headroom, drain, jobs_per_core
+    headroom, jobs_per_core
         What the rules take.
-    forecast
-        The weights of `forecast`.
     """
 
     rule: _ScalerRule = "demand"
@@ -232,20 +230,14 @@ class Autoscaler:
     at_events: bool = True
     cooldown: int = 0
     headroom: float = 1.0
-    drain: float = 600.0
     jobs_per_core: float = 1.0
-    forecast: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         rules = get_args(_ScalerRule)
         _require(self, f"one of {', '.join(rules)}", rules.__contains__, "rule")
         _require(self, *_AT_LEAST_0, "boot", "idle", "cooldown", "headroom")
-        _require(self, *_ABOVE_0, "drain", "jobs_per_core")
+        _require(self, *_ABOVE_0, "jobs_per_core")
         _require(self, *_AT_LEAST_1, "timer")
-        if self.rule == "forecast" and len(self.forecast) != FORECAST_INPUTS:
-            raise SimulationError(
-                f"must be {FORECAST_INPUTS} weights, but got {len(self.forecast)}", field="forecast"
-            )
 
 
 @dataclass(frozen=True)
@@ -348,8 +340,7 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> GridSite:
     )
     # Writable copies: kernels are compiled for one type of array.
     columns = [np.array(column) for column in jobs.columns]
-    forecast = np.array(model.autoscaler.forecast if model.autoscaler else (), np.float64)
-    site = GridSite(SiteJobArrays(*columns), numbers, jobs.shares.copy(), sizes, forecast, state)
+    site = GridSite(SiteJobArrays(*columns), numbers, jobs.shares.copy(), sizes, state)
     reset_site(site)
     return site
 

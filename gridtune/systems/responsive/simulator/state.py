@@ -63,14 +63,14 @@ MODEL = _record(
     ),
     float64=(
         *("prior_batch", "prior_interactive", "largest_share"),
-        *("headroom", "jobs_per_core", "drain"),
+        *("headroom", "jobs_per_core"),
     ),
 )
 #: The single numbers of a site that change.
 #:
 #: `now`: the present second; `arrived`: jobs that have arrived; `head` and `tail`: first and last of the
 #: waiting ones in `State.waiting`; `running`, `done`, `decided`: running jobs, completed ones, decisions;
-#: `waiting_interactive`, `present_interactive`: interactive jobs that wait, and that wait or run;
+#: `waiting_interactive`: interactive jobs that wait;
 #: `finished`: run time of the completed jobs; `options`: pool sizes to choose from now.
 #:
 #: `pool`: the pool's size, with booting cores; `up`: cores that are up; `changed`: when its size last
@@ -84,7 +84,7 @@ MODEL = _record(
 MEMORY = _record(
     int64=(
         *("now", "arrived", "head", "tail", "running", "done", "decided"),
-        *("waiting_interactive", "present_interactive", "finished", "options"),
+        *("waiting_interactive", "finished", "options"),
         *("pool", "up", "changed", "area", "booked", "area_at_last"),
         *("target", "booting", "boot_head", "idle_head", "next_tick", "ticks", "boots"),
         "tracked",
@@ -194,8 +194,6 @@ class GridSite(NamedTuple):
         Shape (V,): the target share of each VO.
     sizes
         Shape (m,), int64, ascending: pool sizes to choose from.
-    forecast
-        Shape (k,), float64: weights of a learned pool, see `pool.learn_forecast`; otherwise empty.
     state
         All that changes.
     """
@@ -204,7 +202,6 @@ class GridSite(NamedTuple):
     model: Records
     shares: FloatArray
     sizes: IntArray
-    forecast: FloatArray
     state: SiteArrays
 
 
