@@ -10,7 +10,12 @@ from torch import Tensor
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic
 
-__all__ = ["Actor", "Decisions", "best_actions", "draw"]
+__all__ = [
+    "Actor",
+    "Decisions",
+    "best_actions",
+    "draw",
+]
 
 
 class Decisions(NamedTuple):

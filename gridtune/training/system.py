@@ -57,7 +57,6 @@ __all__ = [
     "is_complete",
     "read_state",
     "require_device",
-    "segments_of",
     "with_segment",
 ]
 
@@ -109,7 +108,7 @@ class TrainingParameters(SystemParameters):
     def earlier(self) -> Self:
         """Return the parameters at the end of the history, of a training up to there."""
         assert self.history is not None
-        *before, (iteration, changed) = segments_of(self.history)
+        *before, (iteration, changed) = _segments_of(self.history)
         history = None if not before else self.history.rpartition(";")[0]
         values = self.model_dump(exclude_unset=True)
         return self.model_validate({**values, **changed, "iterations": iteration, "history": history})
@@ -244,7 +243,7 @@ def with_segment(history: str | None, iteration: int, parameters: Mapping[str, A
     return "; ".join([*([history] if history else []), f"{iteration}: {values}"])
 
 
-def segments_of(history: str) -> list[tuple[int, dict[str, str]]]:
+def _segments_of(history: str) -> list[tuple[int, dict[str, str]]]:
     """Return the segments of a history: iteration, and parameters as texts.
 
     Raises

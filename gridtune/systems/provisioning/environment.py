@@ -27,7 +27,7 @@ from gridtune.systems.provisioning.planning.placement import (
 )
 from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem, most_at_once
 from gridtune.systems.provisioning.planning.schedulers import make_plan, payment
-from gridtune.systems.provisioning.submission import draw_problems
+from gridtune.systems.provisioning.system import draw_problems
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 __all__ = ["FEATURES", "ProvisioningEnv", "ProvisioningVectorEnv"]

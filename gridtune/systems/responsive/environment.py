@@ -19,9 +19,8 @@ from gridtune.systems.responsive.simulator.site import (
     SiteJobs,
     SiteModel,
     build_jobs,
-    group_vos,
     new_site,
-    vo_of,
+    work_by_vo,
 )
 from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.systems.responsive.simulator.stepping import (
@@ -187,9 +186,8 @@ def _read_site_jobs(trace: str) -> SiteJobs:
     """Return the first half of a trace, the one to learn on; target shares are those of the work in it."""
     workload = read_workload(resolve_trace(trace), clean=DEFAULT_RULES)
     part = workload.take(slice(0, max(1, round(len(workload) / 2))))
-    groups = group_vos(part.group)
-    work = np.bincount(vo_of(part.group, groups), part.run_time, minlength=len(groups) + 1) + 1.0
-    return build_jobs(part, vos=groups, shares=work / work.sum())
+    vos, work = work_by_vo(part)
+    return build_jobs(part, vos=vos, shares=(work + 1.0) / (work + 1.0).sum())
 
 
 class ResponsiveEnv(CompiledEnv):

@@ -38,8 +38,7 @@ from gridtune.systems.responsive.simulator.site import (
     build_jobs,
     check_run_times,
     check_sequential,
-    group_vos,
-    vo_of,
+    work_by_vo,
 )
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
@@ -218,8 +217,7 @@ def site_jobs(first: Workload, last: Workload, parameters: ResponsiveParameters)
     if parameters.shares is not None:
         vos, shares = parameters.target_shares()
     else:
-        vos = group_vos(first.group)
-        work = np.bincount(vo_of(first.group, vos), first.run_time, minlength=len(vos) + 1)
+        vos, work = work_by_vo(first)
         # A VO without work in the first part still gets a small share.
         shares = np.maximum(work / max(work.sum(), 1), 1e-3)
         shares = shares / shares.sum()

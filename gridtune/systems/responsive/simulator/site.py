@@ -33,9 +33,8 @@ __all__ = [
     "build_jobs",
     "check_run_times",
     "check_sequential",
-    "group_vos",
     "new_site",
-    "vo_of",
+    "work_by_vo",
 ]
 
 
@@ -120,7 +119,14 @@ class SiteJobs:
         return self.submit, self.run, self.vo, self.interactive, self.user
 
 
-def group_vos(groups: IntArray, most: int = VOS) -> IntArray:
+def work_by_vo(workload: Workload) -> tuple[IntArray, IntArray]:
+    """Return the groups of a log that are VOs of their own, and the work of each VO: seconds, V of them."""
+    vos = _group_vos(workload.group)
+    work = np.bincount(_vo_of(workload.group, vos), workload.run_time, minlength=len(vos) + 1)
+    return vos, work
+
+
+def _group_vos(groups: IntArray, most: int = VOS) -> IntArray:
     """Return the groups that are VOs of their own, ascending: the `most` − 1 with most jobs.
 
     All others form the last VO. With no more than `most` groups, the group with the largest number is the
@@ -133,7 +139,7 @@ def group_vos(groups: IntArray, most: int = VOS) -> IntArray:
     return np.asarray(np.sort(largest), np.int64)
 
 
-def vo_of(groups: IntArray, vos: IntArray) -> IntArray:
+def _vo_of(groups: IntArray, vos: IntArray) -> IntArray:
     """Return the VO of each group number: its place among `vos`; `len(vos)` for all others."""
     order = np.argsort(vos, kind="stable")
     if len(vos) == 0:
@@ -187,7 +193,7 @@ def build_jobs(
             f"{len(vos)} VOs and the rest need {len(vos) + 1} shares, but got {len(shares)}", field="shares"
         )
     interactive = (workload.run_time < INTERACTIVE_BELOW).astype(np.int64)
-    vo = vo_of(workload.group, vos)
+    vo = _vo_of(workload.group, vos)
     return SiteJobs(
         workload.submit_time, workload.run_time, vo, interactive, np.asarray(shares), workload.user
     )
