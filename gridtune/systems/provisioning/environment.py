@@ -368,9 +368,9 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
             handles = np.array([instance.handles for instance in instances])
             sizes = np.array([problem.size for problem in self._problems], np.int64)
             self._memory, place = new_workspace(sizes.max(axis=0).tolist())
-            facts = np.array([_facts(problem) for problem in self._problems]).T.copy()
-            rules = (instances[0].scheduler, instances[0].cross, self._release, self._alpha)
-            self._pool = _DrawnProblems(handles, sizes[:, :3].copy(), place, *facts, *rules)
+            facts: list[Any] = [*np.array([_facts(problem) for problem in self._problems]).T.copy()]
+            facts += [instances[0].scheduler, instances[0].cross, self._release, self._alpha]
+            self._pool = _DrawnProblems(handles, sizes[:, :3].copy(), place, *facts)
         return self._pool
 
     def _draw(self, where: BoolArray) -> None:

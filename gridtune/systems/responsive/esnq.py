@@ -148,13 +148,8 @@ class ResponsiveESNQ(Training):
         cell = parameters.cell
         _, held_out, model, _ = self._chosen_jobs(parameters, load)
         site = play(policy_of(algorithm), held_out, model, headroom=cell.headroom or 0.0)
-        metrics = measure_site(
-            held_out,
-            SiteReplay.of(site),
-            weight=cell.weight,
-            left_out=cell.left_out,
-            wait_limit=cell.wait_limit or math.inf,
-        )
+        outcome = SiteReplay.of(site)
+        metrics = measure_site(held_out, outcome, weight=cell.weight, left_out=cell.left_out)
         reward = "rigid_reward_mean" if cell.site == "rigid" else "elastic_reward_mean"
         return {**metrics, "reward_mean": metrics[reward]}
 

@@ -90,7 +90,7 @@ class ResponsiveParameters(LogParameters):
         "Common": ("trace", "cores", "policy", "site", "pool", "weight", "split", "checkpoint"),
         "Jobs and site": (
             *("clean", "first", "partition", "shake", "part", "window", "left_out", "shares"),
-            *("start_latency", "estimates", "user_cap", "wait_limit", "bound"),
+            *("start_latency", "estimates", "user_cap", "bound"),
         ),
         "Pool": (
             *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "headroom"),
@@ -195,13 +195,6 @@ class ResponsiveParameters(LogParameters):
         examples=[1.2],
     )
     weight: Share = Field(0.5, description="λ: weight of responsiveness in the reward", examples=[0.5])
-
-    wait_limit: Count | None = Field(
-        None,
-        description="limit of the 99th percentile of interactive waits for limited_reward_mean, seconds; "
-        "default: none",
-        examples=[600],
-    )
 
     bound: bool = Field(
         False, description="also compute responsiveness_mean_bound, which no order can exceed: some seconds"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -155,19 +154,12 @@ class ResponsiveSystem(System):
                 headroom=parameters.asked_headroom,
                 rng=streams("decisions"),
             )
-        metrics = measure_site(
-            jobs,
-            outcome,
-            weight=parameters.weight,
-            left_out=parameters.left_out,
-            wait_limit=parameters.wait_limit or math.inf,
-        )
+        metrics = measure_site(jobs, outcome, weight=parameters.weight, left_out=parameters.left_out)
         counted = counted_jobs(len(jobs), parameters.left_out)
         if parameters.bound:
             most = model.largest if model.elastic else cores
-            limit = responsiveness_bound(jobs, most, counted, metrics["responsiveness_mean"])
-            metrics["responsiveness_mean_bound"] = limit
-            metrics["rigid_reward_mean_bound"] = parameters.weight * limit + 1.0 - parameters.weight
+            reached = metrics["responsiveness_mean"]
+            metrics["responsiveness_mean_bound"] = responsiveness_bound(jobs, most, counted, reached)
         return Outcome(metrics, notes, _tables(jobs, outcome, counted) if tables else {})
 
     def selected(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> Workload:
