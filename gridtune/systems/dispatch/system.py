@@ -170,8 +170,13 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     from gridtune.systems.dispatch.dispatchers.broker import Broker  # noqa: PLC0415
     from gridtune.systems.dispatch.dispatchers.learners import make_learner  # noqa: PLC0415
 
+    options: dict[str, Any] = {"attributes": p.attributes, "selects_attributes": p.select_attributes}
+    if p.learner == "lwl":
+        options |= {"memory": p.lwl_jobs, "limit": p.lwl_selection_jobs}
+    else:
+        options["limit"] = p.selection_jobs
     broker = Broker(
-        make_learner(p.learner, len(machines), **_learner_options(p)),
+        make_learner(p.learner, len(machines), **options),
         direct=p.mode == "direct",
         rule=p.base_rule,
         order=p.queue_order,
@@ -181,11 +186,3 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         **common,
     )
     return broker.run(jobs, machines, rng=selecting, learning_rng=learning)
-
-
-def _learner_options(p: DispatchParameters) -> dict[str, Any]:
-    """Return the attributes of a learner."""
-    options = {"attributes": p.attributes, "selects_attributes": p.select_attributes}
-    if p.learner == "lwl":
-        return {**options, "memory": p.lwl_jobs, "limit": p.lwl_selection_jobs}
-    return {**options, "limit": p.selection_jobs}

@@ -74,7 +74,7 @@ class _ESNQParameters(_CellParameters):
 
 
 class _ChosenJobs(NamedTuple):
-    """The jobs to learn on, those to evaluate on, the site, and the mean wait of the latter there, in s."""
+    """The jobs to learn on, those to evaluate on, the site, and the mean wait for a core of the latter, in s."""
 
     learned_on: SiteJobs
     held_out: SiteJobs
@@ -194,12 +194,8 @@ def _jobs_and_model(
     first, second = site_jobs(learned_on, held_out, cell)
     model = cell.site_model(cores)
     # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
-    told_apart = model.elastic or not parameters.held_out
-    wait = math.inf if told_apart else _mean_wait(second, model, cell.left_out)
+    if model.elastic or not parameters.held_out:
+        return _ChosenJobs(first, second, model, math.inf)
+    waits = replay(second, model, "fcfs").start - second.submit - model.start_latency
+    wait = float(waits[counted_jobs(len(second), cell.left_out)].mean())
     return _ChosenJobs(first, second, model, wait)
-
-
-def _mean_wait(jobs: SiteJobs, model: SiteModel, left_out: int | None) -> float:
-    """Return the mean wait for a core under first come, first served, of the jobs that metrics count."""
-    wait = replay(jobs, model, "fcfs").start - jobs.submit - model.start_latency
-    return float(wait[counted_jobs(len(jobs), left_out)].mean())

@@ -263,7 +263,7 @@ class _J48(Learner):
         return GrownTree(table, labels, weights, categories=categories, classes=2)
 
     def _prune(self, tree: GrownTree, confidence: float) -> None:
-        shares = tree.pruned(confidence, True).predictor()
+        shares = tree.pruned(confidence).predictor()
         self.answer = lambda rows: shares(rows)[:, 1]
 
 

@@ -6,9 +6,7 @@ recurrent weights, so the same kernels run it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +31,7 @@ class FeedForwardLearner(Learner):
 
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> None:
         super().__init__(arrays, settings)
-        self._seed, self._fits = seed, 0
+        self._seed = seed
         self._collected: list[tuple[FloatArray, FloatArray]] = []
 
     def _targets(self, part: SarsaSamples | RunSamples) -> FloatArray:
@@ -54,25 +52,12 @@ class FeedForwardLearner(Learner):
         self._collected.append((part.rows, target))
 
     def _fit(self) -> dict[str, float]:
-        self._fits += 1
+        self.fits += 1
         if not self._collected:
             return {"loss": float("nan")}
         rows, target = (np.concatenate(column) for column in zip(*self._collected, strict=True))
-        self.arrays, loss = fit(self.arrays, rows, target, self.settings, (self._seed, self._fits))
+        self.arrays, loss = fit(self.arrays, rows, target, self.settings, (self._seed, self.fits))
         return {"loss": loss}
-
-    def state(self) -> dict[str, Any]:
-        """Return the state to resume learning from at the end of a sweep, as arrays by name."""
-        learned = {"inputs": self.arrays.inputs.copy(), "bias": self.arrays.bias.copy()}
-        return {**super().state(), **learned, "fits": np.array(self._fits)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume learning from a state."""
-        super().restore(state)
-        self.arrays = self.arrays._replace(
-            inputs=np.ascontiguousarray(state["inputs"]), bias=np.ascontiguousarray(state["bias"])
-        )
-        self._fits, self._collected = int(state["fits"]), []
 
 
 def fit(

@@ -7,10 +7,8 @@ an uninterrupted one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -202,6 +200,13 @@ class Sampler:
         The seed of all random numbers.
     headroom
         Of learned values, see `run_site`.
+
+    Attributes
+    ----------
+    over
+        True if the sweep has ended.
+    site
+        The site of the sweep, as far as its run has come.
     """
 
     def __init__(
@@ -216,17 +221,7 @@ class Sampler:
         self._jobs, self._model = jobs, model
         self._settings, self._weight = settings, weight
         self._seed, self._headroom = seed, headroom
-        self._over = True
-
-    @property
-    def over(self) -> bool:
-        """True if the sweep has ended."""
-        return self._over
-
-    @property
-    def site(self) -> GridSite:
-        """The site of the sweep, as far as its run has come."""
-        return self._site
+        self.over = True
 
     def begin(self, sweep: int, arrays: ReservoirArrays) -> None:
         """Begin a sweep."""
@@ -234,9 +229,9 @@ class Sampler:
         self._epsilon = 0.0 if sweep == 0 else self._settings.epsilon
         self._asked = 0.0 if sweep == 0 else self._headroom
         self._rng = np.random.default_rng((self._seed, sweep, 0))
-        self._site, self._learner_state = self._new(arrays, len(self._jobs))
+        self.site, self._learner_state = self._new(arrays, len(self._jobs))
         self._pending, self._completed = np.zeros(0, np.int64), 0
-        self._over, self._begins = False, True
+        self.over, self._begins = False, True
 
     def sample(self, arrays: ReservoirArrays) -> Samples:
         """Continue the run with these networks; return the samples.
@@ -247,7 +242,7 @@ class Sampler:
         if self._settings.method == "fitted_q":
             self._run_until(len(self._jobs))
             return self._run_samples()
-        decided = int(self._site.state.memory["decided"][0])
+        decided = int(self.site.state.memory["decided"][0])
         self._run_until(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
         return self._sarsa_samples()
 
@@ -255,31 +250,31 @@ class Sampler:
         return new_site(self._jobs, self._model), new_learner_state(arrays, logged)
 
     def _run_until(self, stop: int) -> None:
-        run = (self._site, self._learner_state, self._rule)
+        run = (self.site, self._learner_state, self._rule)
         more = run_site(*run, self._epsilon, self._asked, stop, self._rng)
         # After the last decision, jobs are still running: let them complete.
-        if more and self._site.state.memory["decided"][0] == len(self._jobs):
+        if more and self.site.state.memory["decided"][0] == len(self._jobs):
             run_site(*run, 0.0, 0.0, stop + 1, self._rng)
             more = False
-        self._over = not more
+        self.over = not more
 
     def _rewards(self, decisions: IntArray) -> FloatArray:
         """Return λ W + (1 − λ) F of decisions, on an elastic site with U for F (Perez et al. 2009, § 3.2)."""
-        taken = self._site.state.decisions[decisions]
+        taken = self.site.state.decisions[decisions]
         job = taken["job"]
-        run, wait = self._jobs.run[job], self._site.state.start[job] - self._jobs.submit[job]
+        run, wait = self._jobs.run[job], self.site.state.start[job] - self._jobs.submit[job]
         other = taken["utilisation"] if self._model.elastic else taken["fairness"]
         rewards: FloatArray = self._weight * (run / (run + wait)) + (1.0 - self._weight) * other
         return rewards
 
     def _sarsa_samples(self) -> SarsaSamples:
         """Return the decisions whose job has completed and which another decision follows, in their order."""
-        state, log, decisions = self._site.state, self._learner_state.log, len(self._jobs)
+        state, log, decisions = self.site.state, self._learner_state.log, len(self._jobs)
         done = int(state.memory["done"][0])
         waiting = np.concatenate([self._pending, state.completed[self._completed : done]])
         self._completed = done
         followed = waiting + 1 < state.memory["decided"][0]
-        ready = followed | self._over
+        ready = followed | self.over
         self._pending, decided = waiting[~ready], np.sort(waiting[ready])
         last = decided == decisions - 1
         after = np.where(last, decided, decided + 1)
@@ -371,10 +366,16 @@ class Learner:
         The networks, with the readouts to start from.
     settings
         The settings of the learner.
+
+    Attributes
+    ----------
+    fits
+        Number of fits so far, where each has random numbers of its own. With the networks it is all that a
+        training needs to resume at the end of a sweep: each sweep forgets the samples of the one before.
     """
 
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings) -> None:
-        self.arrays, self.settings = arrays, settings
+        self.arrays, self.settings, self.fits = arrays, settings, 0
         networks, outputs = arrays.readout.shape
         self._equations = _NormalEquations(networks, outputs, settings.ridge)
 
@@ -412,23 +413,6 @@ class Learner:
         before = self.arrays.readout
         self.arrays = self.arrays.with_readout(self._equations.solution())
         return {"change": float(np.abs(self.arrays.readout - before).max())}
-
-    def state(self) -> dict[str, Any]:
-        """Return the state to resume learning from, as arrays by name."""
-        equations = self._equations
-        return {
-            "readout": self.arrays.readout.copy(),
-            "gram": equations.gram.copy(),
-            "moment": equations.moment.copy(),
-            "prior": equations.prior.copy(),
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume learning from a state."""
-        self.arrays = self.arrays.with_readout(state["readout"])
-        equations = self._equations
-        for name in ("gram", "moment", "prior"):
-            getattr(equations, name)[:] = state[name]
 
 
 def _fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> FloatArray:

@@ -51,7 +51,7 @@ def test_both_methods_train_and_go_on_where_they_stood() -> None:
         begun.step()
         resumed = Trainer(some_jobs(), RIGID, settings, 0.5, 4)
         resumed.sweep = begun.sweep
-        resumed.learner.restore(begun.learner.state())
+        resumed.learner.arrays, resumed.learner.fits = begun.learner.arrays, begun.learner.fits
         while not resumed.over:
             resumed.step()
         assert np.abs(whole.policy.arrays.readout).max() > 0

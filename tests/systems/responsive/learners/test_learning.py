@@ -70,7 +70,7 @@ def rewards_by_hand(site, jobs, elastic):
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
 def test_every_decision_is_learned_from_once_and_knows_its_successor(model) -> None:
     sampler, _, parts = sampled(SMALL, model)
-    site, log = sampler._site, sampler._learner_state.log
+    site, log = sampler.site, sampler._learner_state.log
     assert [part.begins for part in parts] == [True] + [False] * (len(parts) - 1)
     rows = np.concatenate([part.rows for part in parts])
     assert len(rows) == len(some_jobs())
@@ -97,7 +97,7 @@ def test_a_reward_is_not_learned_from_before_the_job_is_done() -> None:
     sampler.begin(1, arrays)
     while not sampler.over:
         count += len(sampler.sample(arrays))
-        state = sampler._site.state
+        state = sampler.site.state
         done = (state.start >= 0) & (state.start + jobs.run <= state.memory["now"][0])
         assert count <= done.sum()
 
@@ -141,7 +141,7 @@ def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
 
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
 @pytest.mark.parametrize("settings", [SMALL, replace(SMALL, method="fitted_q", iterations=2)])
-def test_a_learner_restored_from_its_state_comes_to_the_same(settings, model, tmp_path) -> None:
+def test_a_learner_resumed_from_its_networks_comes_to_the_same(settings, model, tmp_path) -> None:
     jobs = some_jobs()
     whole = train(jobs, model, settings, weight=WEIGHT, rng=np.random.default_rng(3))
     seed = int(np.random.default_rng(3).integers(2**62))
@@ -149,7 +149,7 @@ def test_a_learner_restored_from_its_state_comes_to_the_same(settings, model, tm
     begun.step()
     resumed = Trainer(jobs, model, settings, WEIGHT, seed)
     resumed.sweep = begun.sweep
-    resumed.learner.restore(begun.learner.state())
+    resumed.learner.arrays = begun.learner.arrays
     while not resumed.over:
         resumed.step()
     assert np.abs(whole.arrays.readout).max() > 0
