@@ -74,7 +74,7 @@ class _ESNQParameters(_CellParameters):
 
 
 class _ChosenJobs(NamedTuple):
-    """The jobs to learn on, those to evaluate on, the site, and the mean wait for a core of the latter, in s."""
+    """The jobs to learn on and to evaluate on, the site, and the mean wait of the latter for a core, in s."""
 
     learned_on: SiteJobs
     held_out: SiteJobs

@@ -23,7 +23,7 @@ from gridtune.systems.responsive.simulator.replay import Rule
 from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["LEARNED", "LEARNING", "POOL_SETTINGS", "ResponsiveParameters"]
+__all__ = ["LEARNED", "LEARNING", "ResponsiveParameters"]
 
 
 _PoolRule = Literal["demand", "keda"]
@@ -31,15 +31,13 @@ Positive = Annotated[float, Field(gt=0)]
 Seconds = Annotated[int, Field(ge=0)]
 
 
-#: Every rule and the parameters that it uses. KEDA has no delay before a release but the cooldown.
-_POOL_RULES: dict[_PoolRule, tuple[Autoscaler, tuple[str, ...]]] = {
-    "demand": (Autoscaler("demand"), ("headroom",)),
-    "keda": (Autoscaler("queue", idle=0, timer=30, cooldown=300, at_events=False), ("jobs_per_core",)),
+#: The rules that size a pool. KEDA has no delay before a release but the cooldown.
+_POOL_RULES: dict[_PoolRule, Autoscaler] = {
+    "demand": Autoscaler("demand"),
+    "keda": Autoscaler("queue", idle=0, timer=30, cooldown=300, at_events=False),
 }
-_OF_RULES = tuple(dict.fromkeys(name for _, uses in _POOL_RULES.values() for name in uses))
-_OF_POOL = ("pool", "boot_seconds", "idle_seconds", "cooldown")
-#: Parameters that tell two pools of one rule apart.
-POOL_SETTINGS = (*_OF_POOL[1:], *(name for name in _OF_RULES if name != "headroom"))
+#: Parameters that only a pool sized by events has.
+_OF_POOL = ("pool", "boot_seconds", "idle_seconds", "cooldown", "jobs_per_core")
 
 
 LearnedPolicy = Literal["esn-sarsa", "esn-fq", "ffnn-sarsa", "ffnn-fq"]
@@ -272,11 +270,10 @@ class ResponsiveParameters(LogParameters):
         if self.site == "rigid":
             yield ("floor", "largest", "headroom", *_OF_PAPERS), "site=rigid"
         if self.site == "elastic":
-            unused = set(_OF_RULES) - set(_POOL_RULES[self.pool][1])
             yield _OF_PAPERS, "site=elastic"
-            yield sorted(unused), f"pool={self.pool}"
+            yield ("jobs_per_core" if self.pool == "demand" else "headroom",), f"pool={self.pool}"
         else:
-            yield ("pool", *POOL_SETTINGS), f"site={self.site}"
+            yield _OF_POOL, f"site={self.site}"
         policy = f"policy={self.policy}"
         if self.policy != "capped_fcfs":
             yield ("user_cap",), policy
@@ -300,8 +297,8 @@ class ResponsiveParameters(LogParameters):
                 **{"boot": self.boot_seconds, "idle": self.idle_seconds},
                 **{name: getattr(self, name) for name in ("cooldown", "headroom", "jobs_per_core")},
             }
-            rule, _ = _POOL_RULES[self.pool]
-            scaler = replace(rule, **{name: value for name, value in given.items() if value is not None})
+            changes = {name: value for name, value in given.items() if value is not None}
+            scaler = replace(_POOL_RULES[self.pool], **changes)
         return SiteModel(
             cores=cores,
             elastic=self.site != "rigid",

@@ -85,21 +85,22 @@ def fit(
     torch.set_num_threads(1)
     try:
         inputs, targets = torch.as_tensor(rows), torch.as_tensor(target)
-        weights = [tensor.clone().requires_grad_() for tensor in _tensors(arrays)]
-        optimiser = torch.optim.Adam(weights, lr=settings.step)
+        feeding, bias, readout = (tensor.clone().requires_grad_() for tensor in _tensors(arrays))
+        optimiser = torch.optim.Adam([feeding, bias, readout], lr=settings.step)
         order, loss = np.random.default_rng(seed), 0.0
         for _ in range(settings.epochs):
             loss = 0.0
             for part in torch.split(torch.as_tensor(order.permutation(len(rows))), BATCH):
                 optimiser.zero_grad()
-                error = (_value(inputs[part], *weights) - targets[part]).square().mean()
+                values = readout[0] + _hidden(inputs[part], feeding, bias) @ readout[1:]
+                error = (values - targets[part]).square().mean()
                 error.backward()
                 optimiser.step()
                 loss += float(error.detach()) * len(part) / len(rows)
     finally:
         torch.set_num_threads(threads)
-    feeding, bias, readout = (tensor.detach().numpy() for tensor in weights)
-    return arrays._replace(inputs=feeding[None], bias=bias[None]).with_readout(readout), loss
+    layer = {"inputs": feeding.detach().numpy()[None], "bias": bias.detach().numpy()[None]}
+    return arrays._replace(**layer).with_readout(readout.detach().numpy()), loss
 
 
 def _tensors(arrays: ReservoirArrays) -> tuple[Tensor, Tensor, Tensor]:
@@ -109,7 +110,3 @@ def _tensors(arrays: ReservoirArrays) -> tuple[Tensor, Tensor, Tensor]:
 
 def _hidden(rows: Tensor, feeding: Tensor, bias: Tensor) -> Tensor:
     return torch.sigmoid(rows @ feeding + bias)
-
-
-def _value(rows: Tensor, feeding: Tensor, bias: Tensor, readout: Tensor) -> Tensor:
-    return readout[0] + _hidden(rows, feeding, bias) @ readout[1:]

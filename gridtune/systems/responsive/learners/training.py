@@ -117,15 +117,6 @@ def _require_rule(model: SiteModel) -> None:
         raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")
 
 
-def _new_learner(arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> Learner:
-    """Return the learner that the settings ask for; `seed` is for the fits of a feed-forward network."""
-    if settings.regressor == "ffnn":
-        from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner  # noqa: PLC0415 (torch)
-
-        return FeedForwardLearner(arrays, settings, seed)
-    return Learner(arrays, settings)
-
-
 class Trainer:
     """A training, one sweep at a time.
 
@@ -162,7 +153,13 @@ class Trainer:
         self._organisations = len(jobs.shares)
         self._sampler = Sampler(jobs, model, settings, weight, seed)
         shared = shared_inputs(self._organisations, model.elastic)
-        self.learner: Learner = _new_learner(draw_network(settings, shared, seed), settings, seed)
+        arrays = draw_network(settings, shared, seed)
+        if settings.regressor == "ffnn":
+            from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner  # noqa: PLC0415 (torch)
+
+            self.learner: Learner = FeedForwardLearner(arrays, settings, seed)
+        else:
+            self.learner = Learner(arrays, settings)
         self.sweep = settings.first_sweep
 
     @property
