@@ -127,13 +127,6 @@ def _with_room(rows, q, count):
 
 
 @kernel()
-def _candidate_by_rule(site, rule, rng):
-    """Return the candidate of a simple rule; on an elastic site, with the pool size nearest to demand."""
-    place = choose(site, rule, rng)
-    return place * site.state.memory[0].options + _nearest_option(site, demanded(site, 1.0))
-
-
-@kernel()
 def _nearest_option(site, size):
     """Return which of the pool sizes to choose from is nearest to `size`."""
     nearest = 0
@@ -181,7 +174,9 @@ def run_site(site, learner, rule, epsilon, headroom, stop, rng):
         rows, q = _with_room(rows, q, count)
         fill_features(site, rows[:count])
         if rule != BY_VALUE:
-            candidate = _candidate_by_rule(site, rule, rng)
+            # On an elastic site with the pool size nearest to demand.
+            place = choose(site, rule, rng)
+            candidate = place * memory.options + _nearest_option(site, demanded(site, 1.0))
         else:
             score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
             first, step = 0, 1
