@@ -168,7 +168,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
             **common,
         )
     from gridtune.systems.dispatch.dispatchers.broker import Broker  # noqa: PLC0415
-    from gridtune.systems.dispatch.dispatchers.learners import make_learner  # noqa: PLC0415
+    from gridtune.systems.dispatch.dispatchers.learners import LEARNERS  # noqa: PLC0415
 
     options: dict[str, Any] = {"attributes": p.attributes, "selects_attributes": p.select_attributes}
     if p.learner == "lwl":
@@ -176,7 +176,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     else:
         options["limit"] = p.selection_jobs
     broker = Broker(
-        make_learner(p.learner, len(machines), **options),
+        LEARNERS[p.learner](len(machines), **options),
         direct=p.mode == "direct",
         rule=p.base_rule,
         order=p.queue_order,
