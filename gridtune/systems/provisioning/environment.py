@@ -237,8 +237,8 @@ def _step(pool, state, actions, begins, drawn):
 
 def _facts(problem: PlanProblem) -> tuple[float, ...]:
     workflow, slots = problem.workflow, problem.slots
-    makespan = makespan_bound(workflow, slots, extend=problem.extend, now=problem.now)
-    free = most_at_once(slots, extend=problem.extend, together=True)
+    makespan = makespan_bound(workflow, slots, now=problem.now)
+    free = most_at_once(slots, together=True)
     # A bound of 0 (nothing takes time, nothing has a price) would divide.
     bounds = (max(cost_bound(workflow, slots), 1.0), max(makespan, 1.0))
     widths = (float(workflow.widest), float(free.max()))

@@ -260,7 +260,7 @@ def _context(
         load = site.offered_load
         begin, end = int(parameters.earliest * site.span), int(parameters.latest * site.span)
         utilisation = site.utilisation(begin, end)
-    makespan = makespan_bound(workflow, slots, extend=parameters.extend, now=now)
+    makespan = makespan_bound(workflow, slots, now=now)
     return {
         "slots": float(len(slots)),
         "tasks": float(len(workflow)),
@@ -368,7 +368,7 @@ def _plan_problem(
     """Return the choice among the slots on offer; None if random ones are always too narrow for a task."""
     p = parameters
     if p.offers == "poisson" and workflow.widest <= max(p.slot_sites):
-        widths = most_at_once(slots, extend=p.extend, together=p.cross_slot != "never")
+        widths = most_at_once(slots, together=p.cross_slot != "never")
         if workflow.widest > widths.max(initial=0):
             return None
     return PlanProblem(
@@ -378,7 +378,6 @@ def _plan_problem(
         latency=p.latency,
         bandwidth=p.bandwidth,
         cross_slot=p.cross_slot,
-        extend=p.extend,
         now=now,
     )
 
