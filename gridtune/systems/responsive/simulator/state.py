@@ -15,7 +15,6 @@ before the VO's first job is done.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,14 +28,8 @@ __all__ = [
     "SiteArrays",
     "SiteJobArrays",
     "class_estimate",
-    "fairness_now",
-    "fill_expected",
-    "pool_area",
-    "remember_run_time",
     "service_of",
     "total_service",
-    "utilisation_now",
-    "utilisation_of",
 ]
 
 
@@ -222,77 +215,6 @@ def total_service(site):
 
 
 @kernel()
-def fairness_now(site):
-    """Return F of a decision taken now: 1 − maxₖ (wₖ − Sₖ)₊ / maxₖ wₖ; 1 before any service."""
-    shares, total = site.shares, total_service(site)
-    if total == 0:
-        return 1.0
-    worst = 0.0
-    for vo in range(shares.size):
-        worst = max(worst, shares[vo] - service_of(site, vo) / total)
-    return 1.0 - worst / site.model[0].largest_share
-
-
-@kernel()
-def pool_area(site):
-    """Return the core-seconds of the pool since the first submission."""
-    memory = site.state.memory[0]
-    return memory.area + memory.pool * (memory.now - memory.booked)
-
-
-@kernel()
-def utilisation_now(site):
-    """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
-    return utilisation_of(site, site.state.memory[0].finished)
-
-
-@kernel()
-def utilisation_of(site, finished):
-    """Return run time of completed jobs / core-seconds of the pool so far; 0 at first."""
-    area = pool_area(site)
-    return finished / area if area > 0 else 0.0
-
-
-FORGETTING, PRIOR_WEIGHT = 0.98, 3.0
-
-
-@kernel()
-def remember_run_time(site, job):
-    """Add a completed job's run time to those of its class and VO; the oldest one of a full list leaves."""
-    state, vo = site.state, site.jobs.vo[job]
-    kind, value = site.jobs.interactive[job], site.jobs.run[job]
-    past = state.classes[vo, kind]
-    past.log = FORGETTING * past.log + math.log(value)
-    past.weight = FORGETTING * past.weight + 1.0
-    _insert(site, kind, value)
-
-
-@kernel()
-def _insert(site, kind, value):
-    """Add a run time to the sorted ones of a class."""
-    state, size = site.state, site.model[0].median_of
-    recent, ordered = state.recent[kind], state.ordered[kind]
-    completed = state.completed_of[kind]
-    stored = min(completed, size)
-    slot = completed % size
-    if completed >= size:
-        # Close the gap of the oldest one: larger ones move down.
-        oldest, place = recent[slot], 0
-        while ordered[place] != oldest:
-            place += 1
-        for later in range(place, stored - 1):
-            ordered[later] = ordered[later + 1]
-        stored -= 1
-    place = stored
-    while place > 0 and ordered[place - 1] > value:
-        ordered[place] = ordered[place - 1]
-        place -= 1
-    ordered[place] = value
-    recent[slot] = value
-    state.completed_of[kind] = completed + 1
-
-
-@kernel()
 def class_estimate(site, kind):
     """Return the median run time of the last completed jobs of a class (1 interactive, 0 batch), seconds.
 
@@ -306,14 +228,3 @@ def class_estimate(site, kind):
     if stored % 2 == 1:
         return float(ordered[half])
     return (ordered[half - 1] + ordered[half]) / 2.0
-
-
-@kernel()
-def fill_expected(site):
-    """Write the run time to expect of each VO's jobs of each class to `State.classes`."""
-    state = site.state
-    for kind in range(2):
-        prior = PRIOR_WEIGHT * math.log(class_estimate(site, kind))
-        for vo in range(state.vos.size):
-            past = state.classes[vo, kind]
-            past.expected = math.exp((prior + past.log) / (PRIOR_WEIGHT + past.weight))

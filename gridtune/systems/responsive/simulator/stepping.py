@@ -34,11 +34,8 @@ from gridtune.systems.responsive.simulator.state import (
     NEVER,
     VO,
     VO_CLASS,
-    fairness_now,
-    pool_area,
-    remember_run_time,
-    utilisation_now,
-    utilisation_of,
+    service_of,
+    total_service,
 )
 
 __all__ = [
@@ -53,13 +50,47 @@ __all__ = [
 
 
 DEMAND, QUEUE, AGENT = range(1, 4)
+#: Weight of the jobs of a VO and class before the last one, relative to its own.
+_FORGETTING = 0.98
+
+
+@kernel()
+def _fairness_now(site):
+    """Return F of a decision taken now: 1 − maxₖ (wₖ − Sₖ)₊ / maxₖ wₖ; 1 before any service."""
+    shares, total = site.shares, total_service(site)
+    if total == 0:
+        return 1.0
+    worst = 0.0
+    for vo in range(shares.size):
+        worst = max(worst, shares[vo] - service_of(site, vo) / total)
+    return 1.0 - worst / site.model[0].largest_share
+
+
+@kernel()
+def _pool_area(site):
+    """Return the core-seconds of the pool since the first submission."""
+    memory = site.state.memory[0]
+    return memory.area + memory.pool * (memory.now - memory.booked)
+
+
+@kernel()
+def _utilisation_now(site):
+    """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
+    return _utilisation_of(site, site.state.memory[0].finished)
+
+
+@kernel()
+def _utilisation_of(site, finished):
+    """Return run time of completed jobs / core-seconds of the pool so far; 0 at first."""
+    area = _pool_area(site)
+    return finished / area if area > 0 else 0.0
 
 
 @kernel()
 def _book_pool(site):
     """Count the pool's core-seconds up to now; due before each change of its size."""
     memory = site.state.memory[0]
-    memory.area, memory.booked = pool_area(site), memory.now
+    memory.area, memory.booked = _pool_area(site), memory.now
 
 
 @kernel()
@@ -288,11 +319,11 @@ def start_job(site, place, size):
     job, decision = state.waiting[memory.head + place], memory.decided
     if site.model[0].charged_after and decision > 0:
         before = state.decisions[decision - 1]
-        before.utilisation = utilisation_of(site, before.finished)
+        before.utilisation = _utilisation_of(site, before.finished)
     state.number[job] = decision
     taken = state.decisions[decision]
     taken.job, taken.time, taken.finished = job, memory.now, memory.finished
-    taken.fairness, taken.utilisation = fairness_now(site), utilisation_now(site)
+    taken.fairness, taken.utilisation = _fairness_now(site), _utilisation_now(site)
     _leave_queue(site, place)
     state.start[job] = memory.now + site.model[0].start_latency
     mine = state.vos[site.jobs.vo[job]]
@@ -340,7 +371,7 @@ def _arrive(site):
     memory.tail += 1
     memory.arrived += 1
     if memory.arrived == site.jobs.submit.size:
-        memory.area_at_last = pool_area(site)
+        memory.area_at_last = _pool_area(site)
 
 
 @kernel()
@@ -374,7 +405,43 @@ def _complete(site):
     memory.finished += run
     state.completed[memory.done] = state.number[job]
     memory.done += 1
-    remember_run_time(site, job)
+    _remember_run_time(site, job)
+
+
+@kernel()
+def _remember_run_time(site, job):
+    """Add a completed job's run time to those of its class and VO; the oldest one of a full list leaves."""
+    state, vo = site.state, site.jobs.vo[job]
+    kind, value = site.jobs.interactive[job], site.jobs.run[job]
+    past = state.classes[vo, kind]
+    past.log = _FORGETTING * past.log + math.log(value)
+    past.weight = _FORGETTING * past.weight + 1.0
+    _insert(site, kind, value)
+
+
+@kernel()
+def _insert(site, kind, value):
+    """Add a run time to the sorted ones of a class."""
+    state, size = site.state, site.model[0].median_of
+    recent, ordered = state.recent[kind], state.ordered[kind]
+    completed = state.completed_of[kind]
+    stored = min(completed, size)
+    slot = completed % size
+    if completed >= size:
+        # Close the gap of the oldest one: larger ones move down.
+        oldest, place = recent[slot], 0
+        while ordered[place] != oldest:
+            place += 1
+        for later in range(place, stored - 1):
+            ordered[later] = ordered[later + 1]
+        stored -= 1
+    place = stored
+    while place > 0 and ordered[place - 1] > value:
+        ordered[place] = ordered[place - 1]
+        place -= 1
+    ordered[place] = value
+    recent[slot] = value
+    state.completed_of[kind] = completed + 1
 
 
 @kernel(inline="always")
