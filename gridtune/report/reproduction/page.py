@@ -176,19 +176,21 @@ def _cells(*texts: str) -> list[str]:
 
 def _claims(claims: Sequence[JudgedClaim]) -> Iterator[str]:
     rows = []
-    for claim in claims:
+    for number, claim in enumerate(claims, start=1):
         holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
         criteria = f"{holds} of {len(claim.criteria)}"
-        rows.append(_cells(f"{claim.text} ({claim.source})", f"**{claim.verdict}**", criteria, claim.remark))
-    yield markdown_table(["claim", "verdict", "criteria that hold", "remark"], rows, left=4)
+        text = f"{claim.text} ({claim.source})"
+        rows.append(_cells(str(number), text, f"**{claim.verdict}**", criteria, claim.remark))
+    yield markdown_table(["#", "claim", "verdict", "criteria that hold", "remark"], rows, left=5)
 
 
 def _criteria(claims: Sequence[JudgedClaim]) -> Iterator[str]:
-    rows = []
-    for claim in claims:
-        rows.append(_cells(f"**{claim.text}**", "", "", "", f"**{claim.verdict}**"))
-        rows += map(_criterion, claim.criteria)
-    yield markdown_table(["", "must be", "published", "ours [95 %]", ""], rows, left=2)
+    rows = [
+        [str(number), *_criterion(criterion)]
+        for number, claim in enumerate(claims, start=1)
+        for criterion in claim.criteria
+    ]
+    yield markdown_table(["claim", "criterion", "must be", "published", "ours [95 %]", "outcome"], rows, left=3)
 
 
 def _criterion(criterion: JudgedCriterion) -> list[str]:
