@@ -190,7 +190,9 @@ def _criteria(claims: Sequence[JudgedClaim]) -> Iterator[str]:
         for number, claim in enumerate(claims, start=1)
         for criterion in claim.criteria
     ]
-    yield markdown_table(["claim", "criterion", "must be", "published", "ours [95 %]", "outcome"], rows, left=3)
+    yield markdown_table(
+        ["claim", "criterion", "must be", "published", "ours [95 %]", "outcome"], rows, left=3
+    )
 
 
 def _criterion(criterion: JudgedCriterion) -> list[str]:
