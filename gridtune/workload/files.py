@@ -24,7 +24,7 @@ import tarfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
@@ -38,6 +38,7 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, FORMATS, Format, format_names
+from gridtune.workload.formats.accounting import TableOptions, log_of_records
 from gridtune.workload.formats.compression import (
     LogStream,
     open_for_writing,
@@ -45,7 +46,9 @@ from gridtune.workload.formats.compression import (
     split_compression,
     unpack,
 )
-from gridtune.workload.formats.log import build_workload, find_format
+from gridtune.workload.formats.log import RawLog, build_workload, find_format
+from gridtune.workload.formats.recognition import HEADLESS, recognise
+from gridtune.workload.formats.records import Records
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -80,15 +83,17 @@ def read_workload(
         The file or its URL (`s3://…`); `.gz` and `.xz` are decompressed while reading. Or the name of a
         bundled log, or of one that has been fetched (`gridtune traces list`).
     format
-        The name of the format (see `format_names`); by default, the file's suffix decides.
+        The name of the format (see `format_names`); by default, the file's content decides, and its suffix
+        where that leaves it open.
     max_bytes
         The largest size of the decompressed content.
     clean
         Cleaning rules applied before the content is checked. Without any, nothing is edited, and the first
         fault is an error. The workload's `cleaning` says how many jobs each rule touched.
     **options
-        The format's own: `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF,
-        `columns`, `timezone` and `requested` of tables and accounting dumps.
+        `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF; those of tables and
+        accounting: `columns`, `unit`, `timezone`, `requested`, `processors_per_job`, `cluster`
+        (`gridtune.workload.formats.accounting.TableOptions`).
 
     Returns
     -------
@@ -158,24 +163,20 @@ def read_dumps(
     WorkloadError
         Naming file and line; or if the files are of several formats, or of one that is no resource manager's.
     """
-    from gridtune.workload.formats.accounting import log_of_records  # noqa: PLC0415 - most logs are none
-    from gridtune.workload.formats.records import Records  # noqa: PLC0415
-
-    if len(paths) == 1:
-        return read_workload(paths[0], format=format, max_bytes=max_bytes, **options)
     parts, name = [], ""
     formats: dict[str, Format] = {}
+    table, own = _split_options(options)
     for path in paths:
         with open_log(path, max_bytes) as stream:
-            file_format, own = _format_of(path, format, stream)
-            formats[file_format.name], name = file_format, name or own
-            if file_format.records is None or len(formats) > 1:
+            file_format, named = _format_of(path, format, stream)
+            formats[file_format.name], name = file_format, name or named
+            read = _content(file_format, stream, table, own)
+            if not isinstance(read, Records) or len(formats) > 1:
                 message = f"{' and '.join(formats)}: only dumps of one resource manager are joined to one log"
                 hint = "import the others by themselves"
                 raise WorkloadError(message, path=path, hint=hint)
-            parts.append(file_format.records(stream))
-    _check_options(file_format, options)
-    return build_workload(log_of_records(Records.joined(parts), **options), paths[0], name)
+            parts.append(read)
+    return build_workload(log_of_records(Records.joined(parts), table), paths[0], name)
 
 
 def _read(
@@ -185,18 +186,40 @@ def _read(
     options: Mapping[str, Any],
     by_format: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Workload:
-    file_format, name = _format_of(stream.path, format, stream)
-    options = {**options, **(by_format or {}).get(file_format.name, {})}
-    _check_options(file_format, options)
-    return build_workload(file_format.read(stream, **options), stream.path, name, rules)
+    file_format, name = _format_of(stream.path, format, stream, options.get("columns"))
+    table, own = _split_options({**options, **(by_format or {}).get(file_format.name, {})})
+    read = _content(file_format, stream, table, own)
+    raw = log_of_records(read, table) if isinstance(read, Records) else read
+    return build_workload(raw, stream.path, name, rules)
 
 
-def _check_options(file_format: Format, options: Iterable[str]) -> None:
-    accepted = list(inspect.signature(file_format.read).parameters)[1:]
-    for option in options:
-        if option not in accepted:
-            hint = f"its options are {', '.join(accepted)}" if accepted else "it has no options"
+def _split_options(options: Mapping[str, Any]) -> tuple[TableOptions, dict[str, Any]]:
+    """Return the options of tables of records, and those of formats."""
+    names = {field.name for field in fields(TableOptions)}
+    return (
+        TableOptions(**{name: value for name, value in options.items() if name in names}),
+        {name: value for name, value in options.items() if name not in names},
+    )
+
+
+def _content(
+    file_format: Format, stream: LogStream, table: TableOptions, own: Mapping[str, Any]
+) -> RawLog | Records:
+    """Return what a format reads; options that it does not have are refused."""
+    accepted = [name for name in inspect.signature(file_format.read).parameters][1:]
+    tables = [field.name for field in fields(TableOptions)]
+    for option in own:
+        if option not in accepted or option == "table":
+            hint = f"options are {', '.join([*(name for name in accepted if name != 'table'), *tables])}"
             raise WorkloadError(f"the format {file_format.name} has no option {option!r}", hint=hint)
+    read = file_format.read(stream, **own, **({"table": table} if "table" in accepted else {}))
+    given = next((name for name in tables if getattr(table, name) != getattr(TableOptions(), name)), None)
+    if given is not None and not isinstance(read, Records):
+        message = f"the format {file_format.name} has no option {given!r}"
+        raise WorkloadError(
+            message, path=stream.path, hint="it is for records of resource managers, and tables"
+        )
+    return read
 
 
 def _logs(place: Path, max_bytes: int) -> Iterator[tuple[PurePosixPath, LogStream]]:
@@ -276,20 +299,27 @@ def write_workload(workload: Workload, path: str | os.PathLike[str], *, format: 
         file_format.write(workload, opened)
 
 
-def _format_of(file: Path, name: str | None, stream: LogStream | None = None) -> tuple[Format, str]:
-    """Return the format of that name, of a file's suffix or of its content; its name without suffixes."""
+def _format_of(
+    file: Path, name: str | None, stream: LogStream | None = None, columns: str | None = None
+) -> tuple[Format, str]:
+    """Return the format of that name, or of a file's content or suffix; its name without suffixes."""
     match = find_format(file)
-    if name is not None:
-        return FORMATS.find(name), match[1] if match else split_compression(file.name)[0]
+    if name is not None or (stream is None and match is not None):
+        form = FORMATS.find(name) if name is not None else match[0]  # type: ignore[index]
+        return form, match[1] if match else split_compression(file.name)[0]
     start = b"" if stream is None else stream.peek()
-    if match is not None and not (match[0].name == "batsim" and FORMATS.find("sacct").recognises(start)):
-        return match
-    if stream is not None:
-        for form in map(FORMATS.find, format_names()):
-            if form.recognises(start):
-                return form, split_compression(file.name)[0].partition(".")[0]
+    if stream is not None and not start:
+        raise WorkloadError("is empty", path=file)
+    found = None if stream is None else recognise(start, file.name)
+    own = match[1] if match else split_compression(file.name)[0].partition(".")[0]
+    if found is not None and found.name in format_names():
+        return FORMATS.find(found.name), own
+    if found is not None and found.name == HEADLESS and columns:
+        return FORMATS.find("csv"), own
+    if found is not None:
+        raise WorkloadError(f"is {found.name}, by its content: {found.why}", path=file, hint=found.hint)
     suffixes = ", ".join(sorted(FORMATS.find(format).suffix for format in format_names()))
-    message = "neither its suffix nor its content is that of a format"
+    message = "neither its content nor its suffix is that of a format"
     hint = f"suffixes are {suffixes}, with .gz or .xz if compressed; or name it: format=, --format"
     raise WorkloadError(message, path=file, hint=hint)
 
