@@ -23,8 +23,8 @@ import re
 import tarfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
@@ -49,6 +49,7 @@ from gridtune.workload.formats.compression import (
 from gridtune.workload.formats.log import RawLog, build_workload, find_format
 from gridtune.workload.formats.recognition import HEADLESS, recognise
 from gridtune.workload.formats.records import Records
+from gridtune.workload.formats.tables import arrow_log, arrow_table
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -62,26 +63,32 @@ __all__ = [
     "read_dumps",
     "read_workload",
     "read_workloads",
+    "reference_text",
     "workload_of",
     "write_workload",
 ]
 
 
+#: The path in errors about a table in memory.
+_IN_MEMORY = Path("table")
+
+
 def read_workload(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Any,
     *,
     format: str | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
     clean: Iterable[str] = (),
     **options: Any,
 ) -> Workload:
-    """Read a log from a file.
+    """Read a log from a file, or from a table in memory.
 
     Parameters
     ----------
     path
         The file or its URL (`s3://…`); `.gz` and `.xz` are decompressed while reading. Or the name of a
-        bundled log, or of one that has been fetched (`gridtune traces list`).
+        bundled log, or of one that has been fetched (`gridtune traces list`). Or a table with a job a row: of
+        Arrow, pandas or polars.
     format
         The name of the format (see `format_names`); by default, the file's content decides, and its suffix
         where that leaves it open.
@@ -105,6 +112,9 @@ def read_workload(
     WorkloadError
         Naming file, line and field.
     """
+    if not isinstance(path, str | os.PathLike) and (table := arrow_table(path)) is not None:
+        named = replace(TableOptions(), **options)
+        return build_workload(_raw(arrow_log(table, _IN_MEMORY, named), named), _IN_MEMORY, "table", clean)
     require_path(path, "path", error=WorkloadError)
     file = Path(path)
     if is_url(str(path)) or (not file.suffix and not file.exists()):
@@ -188,9 +198,11 @@ def _read(
 ) -> Workload:
     file_format, name = _format_of(stream.path, format, stream, options.get("columns"))
     table, own = _split_options({**options, **(by_format or {}).get(file_format.name, {})})
-    read = _content(file_format, stream, table, own)
-    raw = log_of_records(read, table) if isinstance(read, Records) else read
-    return build_workload(raw, stream.path, name, rules)
+    return build_workload(_raw(_content(file_format, stream, table, own), table), stream.path, name, rules)
+
+
+def _raw(read: RawLog | Records, table: TableOptions) -> RawLog:
+    return log_of_records(read, table) if isinstance(read, Records) else read
 
 
 def _split_options(options: Mapping[str, Any]) -> tuple[TableOptions, dict[str, Any]]:
@@ -206,7 +218,7 @@ def _content(
     file_format: Format, stream: LogStream, table: TableOptions, own: Mapping[str, Any]
 ) -> RawLog | Records:
     """Return what a format reads; options that it does not have are refused."""
-    accepted = [name for name in inspect.signature(file_format.read).parameters][1:]
+    accepted = list(inspect.signature(file_format.read).parameters)[1:]
     tables = [field.name for field in fields(TableOptions)]
     for option in own:
         if option not in accepted or option == "table":
@@ -405,11 +417,21 @@ def joined_parts(workload: Workload) -> tuple[tuple[str, ...], IntArray]:
     return tuple(workload.partition_names[number] for number in numbers), first
 
 
-_CLEAN, _DAYS = "?clean=", "?days"
 _NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)"
-_UNITS = re.compile(f"={_NUMBER},{_NUMBER}")
+_UNITS = re.compile(f"{_NUMBER},{_NUMBER}")
 #: Of Batsim files: seconds in their unit of time, and flops that a processor does in one.
 USUAL_UNITS = (60.0, 1e6)
+#: Options of tables of records, by name, and what reads their values in a reference.
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "columns": str,
+    "unit": str,
+    "timezone": str,
+    "requested": lambda text: text.lower() in ("", "true", "yes", "1"),
+    "processors_per_job": int,
+    "cluster": str,
+    "format": str,
+}
+_LAST_KEY = re.compile(rf"(.*)\?(clean|days|{'|'.join(_OPTIONS)})(?:=([^?]*))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -427,12 +449,15 @@ class WorkloadReference:
         Read days (`read_days`) instead of one log.
     units
         With `days`, of Batsim files: seconds in their unit of time, and flops a processor does in one.
+    options
+        Options of tables of records (`TableOptions`), and `format`, by name.
     """
 
     name: str
     clean: Sequence[str] | None = None
     days: bool = False
     units: tuple[float, float] = USUAL_UNITS
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -441,35 +466,76 @@ class WorkloadReference:
         Raises
         ------
         WorkloadError
-            If the units of its days are not two numbers.
+            If the units of its days are not two numbers, or another value is none.
         """
-        name, days, units = text.partition(_DAYS)
-        name, cleaned, rules = name.partition(_CLEAN)
-        clean = tuple(rule for rule in rules.split(",") if rule) if cleaned else None
-        if not units:
-            return cls(name, clean, bool(days))
-        match = _UNITS.fullmatch(units)
-        if match is None:
-            hint = "two numbers above 0: ?days=SECONDS,FLOPS"
-            raise WorkloadError(f"{_DAYS}{units[:40]} names no units", field=text[:200], hint=hint)
-        return cls(name, clean, True, (float(match[1]), float(match[2])))
+        keys: dict[str, str] = {}
+        name = text
+        while (match := _LAST_KEY.fullmatch(name)) is not None:
+            name, key, value = match.groups()
+            keys.setdefault(key, value or "")
+        clean = tuple(rule for rule in keys["clean"].split(",") if rule) if "clean" in keys else None
+        units = USUAL_UNITS
+        if keys.get("days"):
+            numbers = _UNITS.fullmatch(keys["days"])
+            if numbers is None:
+                hint = "two numbers above 0: ?days=SECONDS,FLOPS"
+                raise WorkloadError(f"?days={keys['days'][:40]} names no units", field=text[:200], hint=hint)
+            units = (float(numbers[1]), float(numbers[2]))
+        options = {key: _option(key, keys[key], text) for key in _OPTIONS if key in keys}
+        return cls(name, clean, "days" in keys, units, options)
 
     def __str__(self) -> str:
         """Return the text that results and journals hold."""
-        clean = "" if self.clean is None else _CLEAN + ",".join(self.clean)
-        if not self.days:
-            return self.name + clean
+        parts = [self.name]
+        parts += [f"{key}={self.options[key]}" for key in _OPTIONS if key in self.options]
+        parts += [] if self.clean is None else ["clean=" + ",".join(self.clean)]
         units = "" if self.units == USUAL_UNITS else f"={self.units[0]!r},{self.units[1]!r}"
-        return self.name + clean + _DAYS + units
+        return "?".join([*parts, *([f"days{units}"] if self.days else [])])
 
     def read(self, base: Path | None = None) -> Workload:
         """Read the workload; relative paths are relative to the current folder, or else to `base`."""
-        path = resolve_trace(self.name, base=base)
-        if not self.days:
-            return read_workload(path, clean=self.clean or ())
-        clean = DEFAULT_RULES if self.clean is None else self.clean
-        time_unit, speed = self.units
+        # The name may hold options, as the value of a parameter does.
+        whole = self.parse(str(self)) if "?" in self.name else self
+        path = resolve_trace(whole.name, base=base)
+        if not whole.days:
+            return read_workload(path, clean=whole.clean or (), **whole.options)
+        clean = DEFAULT_RULES if whole.clean is None else whole.clean
+        time_unit, speed = whole.units
         return read_days(path, clean=clean, time_unit=time_unit, speed=speed)
+
+
+def _option(key: str, text: str, reference: str) -> Any:
+    try:
+        return _OPTIONS[key](text)
+    except ValueError:
+        message = f"?{key}={text[:40]} is no whole number"
+        raise WorkloadError(message, field=reference[:200]) from None
+
+
+def reference_text(value: Any) -> Any:
+    """Return the text of a log's reference that may be a mapping: {file: jobs.csv, unit: {limit: h}}.
+
+    Anything else is returned as it is.
+
+    Raises
+    ------
+    WorkloadError
+        For a mapping without a file, or with another key.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    unknown = next((key for key in value if key != "file" and key not in _OPTIONS), None)
+    if unknown is not None or "file" not in value:
+        message = f"{unknown!r} is no key of a log" if unknown else "a log in parts has a file"
+        raise WorkloadError(message, field="trace", hint=f"keys are file, {', '.join(_OPTIONS)}")
+    options = {
+        key: ",".join(f"{name}={part}" for name, part in given.items())
+        if isinstance(given, Mapping)
+        else given
+        for key, given in value.items()
+        if key != "file"
+    }
+    return str(WorkloadReference(str(value["file"]), options=options))
 
 
 def workload_of(log: Workload | str | Path) -> Workload:

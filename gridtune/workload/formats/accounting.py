@@ -178,8 +178,8 @@ def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
 
 #: What writes a dump that has all that is read.
 SACCT_COMMAND = (
-    "sacct --allusers --parsable2 --format=JobID,User,Account,Partition,Submit,Start,End,Elapsed,Timelimit,State,"
-    "ReqCPUS,AllocCPUS (or ALL)"
+    "sacct --allusers --parsable2 --format=JobID,User,Account,Partition,Submit,Start,End,Elapsed,Timelimit,"
+    "State,ReqCPUS,AllocCPUS (or ALL)"
 )
 
 
@@ -424,12 +424,10 @@ class _AccountedJobs:
             return
         wait = np.where(instants.start != UNKNOWN, instants.start - instants.submit, UNKNOWN)
         compared = np.isfinite(numbers) & (wait >= 0)
-        if compared.sum() > 1 and (wait[compared] > 0).any():
-            if (np.abs(numbers[compared] - wait[compared]) <= 1).all():
-                self.chosen["wait"] = self.chosen.pop("queue")
-                self.notes[f"jobs of which {queue} is the wait, start - submit, and no queue"] += int(
-                    compared.sum()
-                )
+        given, true = numbers[compared], wait[compared]
+        if len(given) > 1 and (true > 0).any() and (np.abs(given - true) <= 1).all():
+            self.chosen["wait"] = self.chosen.pop("queue")
+            self.notes[f"jobs of which {queue} is the wait, start - submit, and no queue"] += len(given)
 
     def _limits(self) -> IntArray:
         limit = self._durations("limit", self.units.get("limit", "s"))
@@ -499,7 +497,7 @@ class _AccountedJobs:
         return np.where((counts > 0) & (many > 0), counts * many, counts)
 
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
-        """Return what a table without processors counts instead: nodes, else GPUs, else what the user says."""
+        """Return the sizes of a table without processors: what the user says, else nodes, else GPUs."""
         each = self.options.processors_per_job
         if each is not None:
             self.notes[f"jobs of {each} processors each, as no column has sizes"] = len(nodes)

@@ -4,8 +4,8 @@
 that were deleted before they started, or had not ended, are counted in the header, under `Import`.
 
 **LSF**: `lsb.acct` of IBM Spectrum LSF. The records of finished jobs are read; others are passed over. LSF
-records the slots of a job, host by host, the element of an array and, in records of recent versions, the limit on
-the run time.
+records the slots of a job, host by host, the element of an array and, in recent versions, the limit on the
+run time.
 
 Sources: the PBS Professional Administrator's Guide, "Accounting"; Torque's "Job logging"; IBM Spectrum LSF
 10.1, "lsb.acct", record JOB_FINISH
@@ -182,8 +182,8 @@ def _lsf_row(words: list[str]) -> dict[str, str]:
     return row | {name: "" for name in _MOMENTS if row[name] == "0"}
 
 
-#: Positions after the command, beyond the nineteen figures of usage: the element of an array, and the number of
-#: the further pairs of a key and a value, which a word of options and the limit on the run time follow.
+#: Positions after the command: the element of an array, and the number of pairs of a key and a value, which a
+#: word of options and the limit on the run time follow.
 _ELEMENT, _PAIRS = 26, 50
 #: The pairs' key for limits of the job, and the position of that on its run time.
 _LIMITS, _RUN_LIMIT = "1086", 9

@@ -1,6 +1,7 @@
-"""Judges the times of records: do instants, durations and limits agree, and in which units are they?
+"""The judgement of recorded times: instants and durations that disagree, and the units they are in.
 
-What is certain is converted, and a note says so. What is doubtful is refused, with the option that settles it.
+What is certain is converted, and a note says so. What is doubtful is refused, with the option that settles
+it.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def settle_clocks(instants: Instants, elapsed: IntArray, zone: tzinfo) -> None:
 
 
 def _settle_repeated_hours(instants: Instants, elapsed: IntArray, zone: tzinfo) -> None:
-    """Take times of an hour that comes twice the second time, where submit ≤ start ≤ end or elapsed asks it."""
+    """Settle times of an hour that comes twice by submit ≤ start ≤ end and by the recorded run time."""
     settled = np.zeros(len(instants.submit), np.bool_)
     doubtful = np.zeros(len(instants.submit), np.bool_)
     before = instants.submit
@@ -210,7 +211,7 @@ def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
 
 
 def _doubt_of_ratio(numbers: FloatArray, between: IntArray) -> str:
-    """Return why durations that differ from end - start are doubtful; "" if they are only shorter or longer."""
+    """Return why durations are doubtful by end - start; "" if they are only shorter or longer."""
     compared = np.isfinite(numbers) & (numbers > 0) & (between > 0)
     ratio = float(np.median(numbers[compared] / between[compared]))
     if 0.2 < ratio < 5:

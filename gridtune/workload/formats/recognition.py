@@ -168,13 +168,6 @@ _RULES = (
         _SQUEUE,
     ),
     _Rule(
-        "a trace of Nextflow",
-        "its first line has the names of Nextflow's trace",
-        _form(r"task_id\t(?=[^\n]*\b(hash|native_id)\b)"),
-        "it lists tasks of a workflow; with times and sizes (trace.fields = 'submit,start,complete,cpus') it is read "
-        "as a table: --format csv --columns submit=submit,start=start,end=complete,processors=cpus",
-    ),
-    _Rule(
         WORKFLOW,
         "its root element is a DAX's",
         _form(r"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<adag\b"),
@@ -256,8 +249,8 @@ _KEYS = (
     (
         (("attempts", "submitted_time"),),
         "Philly's log of jobs",
-        "write a table with a job a row: submitted_time, the first attempt's start, the last one's end, and the "
-        "number of its GPUs",
+        "write a table with a job a row: submitted_time, the first attempt's start, the last one's end, and "
+        "the number of its GPUs",
     ),
     (
         (("assigned_resources",), ("launching_directory",)),

@@ -27,7 +27,7 @@ from gridtune.workload.formats.records import Records, Texts, check_names, kind_
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 
-__all__ = ["CSV", "PARQUET", "arrow_log", "delimiter_of"]
+__all__ = ["CSV", "PARQUET", "arrow_log", "arrow_table", "delimiter_of"]
 
 #: The most frequent of these in the header separates values.
 _DELIMITERS = ",;\t|"
@@ -44,7 +44,7 @@ def _read_csv(stream: LogStream, table: TableOptions) -> RawLog | Records:
 
 
 def _is_own(start: str) -> bool:
-    """Return whether a table is gridtune's own: fields by their names, sizes among them, and numbers alone."""
+    """Return whether a table is gridtune's own: fields by their names, and numbers alone."""
     header, _, rest = start.partition("\n")
     delimiter = delimiter_of(header)
     names = [name.strip().strip('"').strip() for name in header.lstrip("\ufeff").split(delimiter)]
@@ -168,6 +168,18 @@ def _read_parquet(stream: LogStream, table: TableOptions) -> RawLog | Records:
         message = f"is not a Parquet file, or it is cut off or damaged ({str(error).partition(chr(10))[0]})"
         raise WorkloadError(message, path=stream.path) from error
     return arrow_log(read, stream.path, table)
+
+
+def arrow_table(table: Any) -> Any:
+    """Return the `pyarrow.Table` of a table in memory (of Arrow, pandas, polars); None for anything else."""
+    if not (hasattr(table, "__arrow_c_stream__") or hasattr(table, "iloc")):
+        return None
+    import pyarrow as pa  # noqa: PLC0415
+
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    # pandas before 2.2.
+    return pa.Table.from_pandas(table, preserve_index=False)
 
 
 def arrow_log(read: Any, path: Path, table: TableOptions) -> RawLog | Records:

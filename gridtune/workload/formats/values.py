@@ -117,8 +117,8 @@ def moment_seconds(text: str, zone: tzinfo) -> int:
     ----------
     text
         ISO 8601 with a date and a time, such as `2024-05-01T13:00:00`, with a blank for the `T`, a fraction
-        or an offset; `01.05.2024 13:00:00`; or a number of seconds or, from 10^11 on, of milliseconds (then of
-        micro- and nanoseconds).
+        or an offset; `01.05.2024 13:00:00`; or a number of seconds or, from 10^11 on, of milliseconds (from
+        10^14 on microseconds, from 10^17 on nanoseconds).
     zone
         The zone of times without an offset. Where clocks are set back, an hour that comes twice is taken the
         first time.
