@@ -240,7 +240,7 @@ SIZED = "requested_processors,submit_time"
     ],
 )
 def test_csv(write_file, header, row, message, line):
-    path = write_file("log.csv", f"{header}\n{'0' + ',0' * header.count(',')}\n{row}\n")
+    path = write_file("log.csv", f"{header}\n{'1' + ',1' * header.count(',')}\n{row}\n")
     with pytest.raises(WorkloadError, match=message) as caught:
         read_workload(path)
     assert caught.value.line == line

@@ -140,6 +140,8 @@ class TableOptions:
         return pairs
 
 
+#: The first second of 2000.
+_2000 = 946_684_800
 #: Quantities whose plain numbers have a unit.
 _WITH_UNIT = ("submit", "eligible", "start", "end", "elapsed", "wait", "limit")
 
@@ -169,11 +171,12 @@ def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
     if missing is None:
         return
     there = ", ".join([*records.columns, *records.unread][:20])
+    title = f"is {records.kind.title}: " if records.kind.source else ""
     hint = f"name it: columns={missing[1]}=NAME (--columns {missing[1]}=NAME)"
     if records.kind.steps:
         hint = f"write the dump again: {SACCT_COMMAND}"
     line = 1 if records.lines is not None else None
-    raise WorkloadError(f"{missing[0]}; there are {there}", path=records.path, line=line, hint=hint)
+    raise WorkloadError(f"{title}{missing[0]}; there are {there}", path=records.path, line=line, hint=hint)
 
 
 #: What writes a dump that has all that is read.
@@ -359,6 +362,8 @@ class _AccountedJobs:
         """Return the run times as recorded, in seconds; their unit is judged where nobody says it."""
         unit = self.units.get("elapsed")
         numbers = self._plain("elapsed")
+        if unit is not None and "elapsed" not in self.options.units:
+            self._check_kind(unit)
         if unit is None:
             unit = "s" if numbers is None else judge_elapsed(numbers, instants, self._fault_of)
         return self._durations("elapsed", unit)
@@ -415,6 +420,18 @@ class _AccountedJobs:
         other = int((both & ~empty & (np.abs(run - between) > 1)).sum()) - hour
         self.notes["jobs ran another time than end - start: they have the recorded one"] += other
         return np.where(empty | (run == UNKNOWN), between, run)
+
+    def _check_kind(self, unit: str) -> None:
+        """Refuse a table whose kind counts in milliseconds, but whose instants are seconds since 1970."""
+        instants = self._plain("submit")
+        if unit != "ms" or instants is None or not len(instants):
+            return
+        if _2000 < float(np.nanmedian(instants)) < _2000 * 10:
+            message = (
+                f"is {self.records.kind.title}, which counts in milliseconds, but its instants are seconds"
+            )
+            hint = "say which: --unit submit=s,elapsed=s (or elapsed=ms)"
+            raise WorkloadError(message, path=self.records.path, field=self.chosen["submit"], hint=hint)
 
     def _take_queue_for_wait(self, instants: Instants) -> None:
         """Take a column called queue for the wait where it is start - submit in every row."""
@@ -508,19 +525,30 @@ class _AccountedJobs:
                 return np.maximum(column, 1)
         if len(nodes) == 0:
             return nodes
-        alike = self._unread_sizes()
-        shown = (
-            f"; {', '.join(alike)} may" if alike else f"; there are {', '.join([*self.records.columns][:20])}"
-        )
+        alike, kind = self._unread_sizes(), self.records.kind
+        title = f"is {kind.title}: " if kind.source else ""
+        shown = f"{', '.join(alike)} may" if alike else f"there are {', '.join([*self.records.columns][:20])}"
+        message = f"{title}no column says how many processors jobs have; {shown}"
         hint = "name it: --columns processors=NAME; or count jobs of one processor: --processors-per-job 1"
-        raise WorkloadError(
-            f"no column says how many processors jobs have{shown}", path=self.records.path, hint=hint
-        )
+        raise WorkloadError(message, path=self.records.path, hint=hint)
 
     def _unread_sizes(self) -> list[str]:
-        """Return columns that look like sizes and are not read."""
-        read = {*self.chosen.values(), *self.records.kind.columns.values()}
-        return [name for name in self.records.columns if name not in read and looks_like_size(name)]
+        """Return columns that look like sizes, hold small whole numbers, and are not read."""
+        from pyarrow import compute  # noqa: PLC0415 - tables of numbers do without
+
+        def counts(name: str) -> bool:
+            values = self.records.columns[name].values
+            whole = compute.match_substring_regex(values, r"^\s*\d{0,7}(\.0*)?\s*$")
+            return bool(whole.to_numpy(zero_copy_only=False).all())
+
+        if self.records.kind.source:
+            return []
+        read = set(self.chosen.values())
+        return [
+            name
+            for name in self.records.columns
+            if name not in read and looks_like_size(name) and counts(name)
+        ]
 
     def _note_unread_sizes(self) -> None:
         if alike := self._unread_sizes():

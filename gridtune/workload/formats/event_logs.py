@@ -187,6 +187,8 @@ def _lsf_row(words: list[str]) -> dict[str, str]:
 _ELEMENT, _PAIRS = 26, 50
 #: The pairs' key for limits of the job, and the position of that on its run time.
 _LIMITS, _RUN_LIMIT = "1086", 9
+#: A host's name and the figures of its usage.
+_HOST_FIGURES = 6
 
 
 def _later_fields(job: str, words: list[str]) -> dict[str, str]:
@@ -197,6 +199,10 @@ def _later_fields(job: str, words: list[str]) -> dict[str, str]:
     if len(words) <= _PAIRS or not words[_PAIRS].isdecimal():
         return found
     beyond = _PAIRS + 1 + 2 * int(words[_PAIRS])
+    hosts = words[beyond : beyond + 1]
+    if hosts and hosts[0].isdecimal() and int(hosts[0]) and not words[beyond + 1][:1].isdecimal():
+        # The usage of each host comes first.
+        beyond += 1 + _HOST_FIGURES * int(hosts[0])
     pairs = dict(zip(words[_PAIRS + 1 : beyond : 2], words[_PAIRS + 2 : beyond : 2], strict=False))
     limits = pairs.get(_LIMITS, "").split()
     given = [*words[beyond + 1 : beyond + 2], *limits[_RUN_LIMIT : _RUN_LIMIT + 1]]

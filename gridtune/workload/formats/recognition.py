@@ -25,6 +25,9 @@ __all__ = ["HEADLESS", "WORKFLOW", "Recognition", "recognise"]
 WORKFLOW, HEADLESS = "a workflow", "a table without a header"
 
 
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*")
+
+
 class Recognition(NamedTuple):
     """What a file is.
 
@@ -162,6 +165,38 @@ _RULES = (
         f"its columns are cut off; write it with {SACCT_COMMAND}",
     ),
     _Rule(
+        "an output of Batsim that has no jobs",
+        "its first line has the names of one",
+        _form(
+            r"[^\n]*\b(nb_computing_machines|nb_switching_on|new_pstate|event_type,epower|nb_jobs_in_queue)\b"
+        ),
+        "the jobs are in out_jobs.csv",
+    ),
+    _Rule(
+        "a log of workflows of the Grid Workloads Archive",
+        "its first line names WorkflowID and Dependencies, 7 columns between commas",
+        _form(r"WorkflowID\s*,\s*JobID\b"),
+        "write its tasks as a table: SubmitTime,RunTime,ReqNProcs",
+    ),
+    _Rule(
+        "Google's events of tasks",
+        "its first line has their names",
+        _form(r"#?\s*time ?stamp[^\n]*(missing info|event type)"),
+        "write a table with a job a row from its SUBMIT, SCHEDULE and FINISH events",
+    ),
+    _Rule(
+        "Bitbrains' samples of a machine",
+        "its first line has their names",
+        _form(r"Timestamp \[ms\];"),
+        "it has samples of usage and no jobs; OpenDC publishes its machines as tasks.parquet",
+    ),
+    _Rule(
+        "Azure's table of virtual machines",
+        "its lines have the hashes and the eleven columns of vmtable",
+        _form(r"[\w+/]{60,}={0,2},[\w+/]{60,}={0,2},[\w+/]{60,}={0,2},\d"),
+        "name its columns by position: --columns job=1,submit=4,start=4,end=5,processors=10 --format csv",
+    ),
+    _Rule(
         "output of squeue",
         "its first line has the names of squeue",
         _form(r"\s*JOBID\s+PARTITION\s+NAME\b"),
@@ -253,7 +288,7 @@ _KEYS = (
         "the number of its GPUs",
     ),
     (
-        (("assigned_resources",), ("launching_directory",)),
+        (("assigned_resources",), ("launching_directory",), ("resource_id", "cpuset")),
         "output of OAR in JSON",
         "write a table with a job a row from OAR's database: submission_time, start_time, stop_time, cores",
     ),
@@ -302,9 +337,7 @@ def _table(head: _Head) -> Recognition | None:
     if kind.has or len(known) > 1:
         why = f"has the columns of {kind.title}" if kind.has else f"names {', '.join(list(known)[:4])}"
         return Recognition("csv", 0.9 if kind.has else 0.7, f"its first line {why}")
-    if re.match(r"\d", row[0]) and any(
-        re.fullmatch(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*", value) for value in row
-    ):
+    if re.match(r"\d", row[0]) and ("|" in head.first or any(map(_MOMENT.fullmatch, row))):
         return Recognition(
             HEADLESS,
             0.85,

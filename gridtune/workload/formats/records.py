@@ -119,8 +119,8 @@ class TableKind(NamedTuple):
         Quantities of which no two jobs have all the same.
     steps
         True if some rows are steps of the job before the point in their id.
-    needs
-        An option that such tables need, with its reason; "" if they need none.
+    source
+        Its page.
     """
 
     name: str = "table"
@@ -132,7 +132,7 @@ class TableKind(NamedTuple):
     states: Mapping[str, str] = {}
     key: tuple[str, ...] = ()
     steps: bool = False
-    needs: str = ""
+    source: str = ""
 
 
 _PLAIN = TableKind()
@@ -301,7 +301,7 @@ _UNIT_ENDS = {
 }
 _SIZE = re.compile(r"cpu|core|proc|gpu|node|slot|task|worker|width|size|npe|resource|thread")
 _NO_SIZE = re.compile(
-    r"time|hour|sec|power|energy|util|mem|layout|list|name|id$|type|model|spec|milli|usage|percent|rate|price|flag|util"
+    r"time|hour|sec|power|energy|util|mem|layout|list|name|id$|type|model|spec|milli|usage|percent|rate|price|flag|used|capacity|version"
 )
 
 
