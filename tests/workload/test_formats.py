@@ -114,7 +114,12 @@ def test_headers_in_old_encodings(write_file):
 def test_a_byte_order_mark_is_passed_over(write_file):
     mark = b"\xef\xbb\xbf"
     assert len(read_workload(write_file("log.swf", mark + GOOD.encode()))) == 1
-    assert len(read_workload(write_file("log.csv", mark + b"submit_time,run_time,requested_processors\n1,2,3\n"))) == 1
+    assert (
+        len(
+            read_workload(write_file("log.csv", mark + b"submit_time,run_time,requested_processors\n1,2,3\n"))
+        )
+        == 1
+    )
     document = {"jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "a"}]}
     document["profiles"] = {"a": {"type": "delay", "delay": 5}}
     assert len(read_workload(write_file("log.json", mark + json.dumps(document).encode()))) == 1

@@ -93,9 +93,10 @@ def _records(stream: LogStream, table: TableOptions) -> Records:
 
 
 def _are_positions(columns: str | None, names: Sequence[str]) -> bool:
-    """Return whether a user names columns by their position, and no column has such a name."""
+    """Return whether a user names columns by their position: not all of them are names."""
     chosen = [part.partition("=")[2].strip() for part in (columns or "").split(",")]
-    return all(name.isdecimal() and int(name) <= len(names) and name not in names for name in chosen)
+    numbers = all(name.isdecimal() and int(name) <= len(names) for name in chosen)
+    return numbers and not set(chosen) <= set(names)
 
 
 def _records_of_json(stream: LogStream) -> Records:
