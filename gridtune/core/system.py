@@ -41,7 +41,6 @@ __all__ = [
     "CleanRules",
     "Count",
     "Direction",
-    "EnvironmentSpec",
     "FinishedSweep",
     "LogParameters",
     "Measure",
@@ -61,7 +60,6 @@ __all__ = [
     "register_system",
     "split_list",
     "starter_windows",
-    "system_names",
 ]
 
 
@@ -145,20 +143,6 @@ WorkloadLoader = Callable[[str], Workload]
 
 
 @dataclass(frozen=True)
-class EnvironmentSpec:
-    """A Gymnasium environment of a system.
-
-    Attributes
-    ----------
-    entry_point, vector_entry_point
-        `module:Class` of the environment and of its vectorised twin.
-    """
-
-    entry_point: str
-    vector_entry_point: str
-
-
-@dataclass(frozen=True)
 class RenamedMetric:
     """Name of today for a metric of older results.
 
@@ -180,31 +164,25 @@ class FinishedSweep(Protocol):
     @property
     def name(self) -> str:
         """The sweep's name."""
-        ...
 
     @property
     def ranks(self) -> Mapping[str, float]:
         """Rank by the first objective of each configuration, by its id; infinity where it has none."""
-        ...
 
     @property
     def table(self) -> pa.Table:
         """One row per cell: `workload`, `configuration_id`, `replicate`, `state`, `param.*`, `metric.*`."""
-        ...
 
     @property
     def results(self) -> Sequence[Any]:
         """The same as `gridtune.core.cells.CellResult`, with notes."""
-        ...
 
     @property
     def directory(self) -> Path:
         """Where files go: the sweep's folder; figures into its `plots/`."""
-        ...
 
     def tables_of(self, result: Any) -> Mapping[str, pa.Table]:
         """Run a cell again and return the tables its system makes of it (`Outcome.tables`)."""
-        ...
 
 
 class System(ABC):
@@ -236,7 +214,8 @@ class System(ABC):
     papers
         YAML files of publications whose experiments can be run again (`gridtune.core.reproduction`).
     environments
-        Gymnasium environments by the name they get after `gridtune/`, such as `Shutdown-v0`.
+        Gymnasium environments: the name after `gridtune/`, such as `Shutdown-v0`, to the class,
+        `module:NameEnv`. The vectorised twin is `NameVectorEnv` of the same module.
     trainings
         RLlib algorithms that train an agent for it: name to `module:Class` of a subclass of
         `gridtune.training.system.Training`, which is imported when it is asked for.
@@ -256,7 +235,7 @@ class System(ABC):
     watched_metrics: ClassVar[tuple[str, ...]] = ()
     search_spaces: ClassVar[Path | None] = None
     papers: ClassVar[tuple[Path, ...]] = ()
-    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
+    environments: ClassVar[Mapping[str, str]] = {}
     trainings: ClassVar[Mapping[str, str]] = {}
     needs_ray: ClassVar[bool] = False
     default: ClassVar[bool] = False
@@ -419,11 +398,6 @@ def get_system(name: str) -> System:
     )
 
 
-def system_names() -> list[str]:
-    """Return the names of all systems, sorted, without importing them."""
-    return SYSTEMS.names()
-
-
 def default_system() -> System:
     """Return the system that search spaces and commands mean that name none.
 
@@ -432,7 +406,7 @@ def default_system() -> System:
     SweepError
         If no system that is installed says that it is the default.
     """
-    for name in system_names():
+    for name in SYSTEMS.names():
         if SYSTEMS[name].default:
             return SYSTEMS[name]
     raise SweepError("no system is the default", hint="name one; `gridtune list systems` lists them")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gridtune.core.sources import code_checksums, software_versions
-from gridtune.core.system import get_system, metric_hint, system_names
+from gridtune.core.system import SYSTEMS, get_system, metric_hint
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
 from gridtune.report.labels import (
@@ -294,7 +294,7 @@ class SweepFacts:
             If the sweep has no such parameter, no such value of it, or no configuration with all of them.
         """
         renamed: Mapping[str, str] = {}
-        if self.system in system_names():
+        if self.system in SYSTEMS:
             renamed = get_system(self.system).Parameters.renamed_parameters
         values = {name: _value_in(table, name, value, renamed) for name, value in baseline.items()}
         if not has_configuration(table, values):

@@ -95,7 +95,7 @@ def _selected(where: Mapping[str, Any], every: list[tuple[str, dict[str, Any]]])
 def readings_of(reproduction: Reproduction) -> Iterator[Reading]:
     """Yield the readings of all claims and tables."""
     numbers = [criterion.ours for claim in reproduction.claims for criterion in claim.criteria]
-    cells = [ours for table in reproduction.tables for row in table.rows for _, ours in row.cells]
+    cells = [ours for table in reproduction.tables for _, row in table.rows for _, ours in row]
     yield from (ours for ours in [*numbers, *cells] if isinstance(ours, Reading))
 
 
@@ -308,7 +308,7 @@ class SystemConformance:
                     drawn = [_selected(one, spaces[figure.experiment]) for one in chosen]
                     assert any(drawn), (figure.title, series)
             for table in reproduction.tables:
-                assert {len(row.cells) for row in table.rows} == {len(table.columns)}, table.title
+                assert {len(cells) for _, cells in table.rows} == {len(table.columns)}, table.title
 
     def test_deviations_are_those_of_the_code(self) -> None:
         """Parameters, constants and spaces that a deviation rests on have the values that it states."""
