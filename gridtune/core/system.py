@@ -166,10 +166,6 @@ class FinishedSweep(Protocol):
         """The sweep's name."""
 
     @property
-    def ranks(self) -> Mapping[str, float]:
-        """Rank by the first objective of each configuration, by its id; infinity where it has none."""
-
-    @property
     def table(self) -> pa.Table:
         """One row per cell: `workload`, `configuration_id`, `replicate`, `state`, `param.*`, `metric.*`."""
 

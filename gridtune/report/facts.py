@@ -30,6 +30,7 @@ from gridtune.sweep.journal.results import Renaming
 from gridtune.sweep.space.constraints import Constraint, constraints_of
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import SearchSpace, parse_space
+from gridtune.sweep.space.strategies import Halving
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,7 +187,7 @@ class SweepFacts:
         return "race" in (self.space.get("strategy") or {})
 
     def parsed_space(self) -> SearchSpace:
-        """Return the search space; that of a race as the grid, or the drawn points, that raced.
+        """Return the search space; that of a strategy which was removed by one with the same cells.
 
         Raises
         ------
@@ -198,6 +199,12 @@ class SweepFacts:
             options = content["strategy"]["race"] or {}
             drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}
             content["strategy"] = drawn or "grid"
+        for removed in ("hyperband", "median"):
+            if removed in (self.space.get("strategy") or {}):
+                options = content["strategy"][removed].items()
+                content["strategy"] = {
+                    "asha": {key: one for key, one in options if key in Halving.model_fields}
+                }
         return parse_space(
             content, path=None if self.base_folder is None else self.base_folder / "space.yaml"
         )

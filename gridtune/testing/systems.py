@@ -121,12 +121,9 @@ class _Sweep:
     directory: Path
     workloads: Workloads
     name: str = "conformance"
-    ranks: Mapping[str, float] = field(init=False)
     table: pa.Table = field(init=False)
 
     def __post_init__(self) -> None:
-        identifiers = dict.fromkeys(result.configuration_id for result in self.results)
-        self.ranks = {identifier: float(rank) for rank, identifier in enumerate(identifiers, start=1)}
         self.table = results_table(self.results)
 
     def tables_of(self, result: Any) -> Mapping[str, pa.Table]:

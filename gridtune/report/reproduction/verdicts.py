@@ -88,8 +88,6 @@ class JudgedCriterion:
         The published one; None where the claim states none.
     unit
         Their unit.
-    how
-        Where ours comes from.
     recorded
         True if ours is of an earlier run.
     """
@@ -100,7 +98,6 @@ class JudgedCriterion:
     ours: Estimate | None
     published: float | None
     unit: str
-    how: str
     recorded: bool
 
 
@@ -161,7 +158,6 @@ def _outcome(criterion: Criterion, results: Results) -> JudgedCriterion:
         ours=ours,
         published=criterion.published,
         unit=criterion.unit,
-        how=_reading_text(criterion.ours),
         recorded=isinstance(criterion.ours, Recorded),
     )
 
@@ -245,24 +241,6 @@ def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
         above, factor = (1.0, 1.0) if ours.relation == "ratio" else (0.0, _PER_CENT)
     value, low, high = (float(end) + above for end in ends)
     return _scaled(Estimate(value, low, high, len(common)), factor * ours.factor)
-
-
-def _reading_text(ours: Reading | Recorded) -> str:
-    """Return in one line where a number comes from."""
-    if isinstance(ours, Recorded):
-        return f"an earlier run: {ours.command}"
-    where = {name: value for name, value in ours.where.items() if value is not None}
-    part = ""
-    if ours.part is not None:
-        first, end = ours.part
-        places = f"{end}" if end == first + 1 else f"{first + 1} to {end}"
-        part = f", from {first + 1} on," if end is None else f", {places},"
-    text = f"{ours.experiment}: {ours.metric}{part} of {_selection(where)}"
-    if ours.relation == "value":
-        return text
-    differs = {name: value for name, value in ours.against.items() if ours.where.get(name) != value}
-    other = " of ".join(filter(None, (ours.reference, _selection(differs) if differs else "")))
-    return f"{text}, {ours.relation} to {other}"
 
 
 def _selection(where: Mapping[str, Any]) -> str:
