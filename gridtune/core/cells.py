@@ -24,24 +24,6 @@ from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoad
 from gridtune.errors import SweepError
 from gridtune.registry import nearest_name
 
-__all__ = [
-    "Cell",
-    "CellResult",
-    "CellState",
-    "Replicate",
-    "canonical_json",
-    "configuration_id_of",
-    "content_id",
-    "environment_parameters",
-    "finite_json",
-    "id_of_identity",
-    "identity_of",
-    "refusal_hint",
-    "refusal_text",
-    "replicate_streams",
-    "validated",
-]
-
 CellState = Literal["done", "failed", "timed_out", "lost"]
 
 #: Part of every id: raise it when the way ids are made changes.
@@ -312,11 +294,7 @@ def _identity(
 
 
 def identity_of(
-    system: System,
-    parameters: SystemParameters,
-    seed: int,
-    traces: Mapping[str, str],
-    load: WorkloadLoader,
+    system: System, parameters: SystemParameters, seed: int, traces: Mapping[str, str], load: WorkloadLoader
 ) -> str:
     """Return everything that determines the result of a cell, as canonical JSON: its id is a hash of it."""
     return canonical_json({**_identity(system, parameters, traces, load), "seed": seed})

@@ -53,23 +53,6 @@ from numba.extending import intrinsic, make_attribute_wrapper, models, overload,
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, import_closure, module_source
 from gridtune.types import IntArray
 
-__all__ = [
-    "address",
-    "array_at",
-    "bare",
-    "callback",
-    "columns_at",
-    "dereference",
-    "handles_of",
-    "handles_within",
-    "kernel",
-    "record_at",
-    "reference",
-    "section",
-    "telling_of_compilation",
-]
-
-
 #: Part of every stamp: raise it when `kernel` compiles differently.
 _FORMAT = 3
 

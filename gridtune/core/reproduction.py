@@ -27,23 +27,6 @@ from pydantic.dataclasses import dataclass
 
 from gridtune.errors import SweepError
 
-__all__ = [
-    "Claim",
-    "Criterion",
-    "Deviation",
-    "Experiment",
-    "Log",
-    "Panel",
-    "PaperFigure",
-    "PaperTable",
-    "PublishedFigure",
-    "Reading",
-    "Recorded",
-    "Reproduction",
-    "Series",
-    "read_reproduction",
-]
-
 _STRICT = ConfigDict(extra="forbid")
 #: Makes one published number of several.
 _STATISTICS: dict[str, Callable[..., float]] = {

@@ -9,8 +9,6 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["one_of", "stacked"]
-
 T = TypeVar("T", bound=tuple[Any, ...])
 
 

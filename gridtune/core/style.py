@@ -18,22 +18,6 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import Formatter, LogFormatter
 
-__all__ = [
-    "BASELINE",
-    "BETTER",
-    "MARKERS",
-    "PALETTE",
-    "UNSURE",
-    "WORSE",
-    "Picture",
-    "figure",
-    "group_thousands",
-    "head",
-    "plain_logarithms",
-    "save",
-    "series_colours",
-]
-
 #: Okabe and Ito's palette (Color Universal Design, 2008) without its yellow, which fades on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: Lines are told apart by marker too, for print without colour.

@@ -35,33 +35,6 @@ if TYPE_CHECKING:  # evaluating a schedule loads this module, and needs no table
     from gridtune.core.reproduction import PublishedFigure, Reproduction
     from gridtune.core.schedules.schedule import Schedule
 
-__all__ = [
-    "SYSTEMS",
-    "CellResources",
-    "CleanRules",
-    "Count",
-    "Direction",
-    "FinishedSweep",
-    "LogParameters",
-    "Measure",
-    "Outcome",
-    "Partition",
-    "RenamedMetric",
-    "Streams",
-    "SuggestedSpace",
-    "System",
-    "SystemParameters",
-    "Window",
-    "WorkloadLoader",
-    "default_system",
-    "get_system",
-    "metric_hint",
-    "parameter_hint",
-    "register_system",
-    "split_list",
-    "starter_windows",
-]
-
 
 class SystemParameters(BaseModel):
     """The parameters of one cell: validated, frozen, and refused when a name is unknown."""

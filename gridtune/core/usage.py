@@ -13,8 +13,6 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.types import Int8Array, Int32Array, IntArray
 
-__all__ = ["NodePower", "NodeState", "NodeStates", "StepFunction", "paused_seconds", "step_function"]
-
 
 @dataclass(frozen=True)
 class StepFunction:

@@ -16,8 +16,6 @@ from gymnasium.vector.utils import batch_space
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray
 
-__all__ = ["CompiledEnv", "CompiledVectorEnv"]
-
 
 class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
     """Environments with the trajectories of single ones, each with a random generator of its own.
@@ -51,11 +49,7 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
     episode: ClassVar[str]
 
     def __init__(
-        self,
-        num_envs: int,
-        spaces: tuple[gym.Space[Any], gym.Space[Any]],
-        *,
-        copy: bool = True,
+        self, num_envs: int, spaces: tuple[gym.Space[Any], gym.Space[Any]], *, copy: bool = True
     ) -> None:
         self.num_envs, self._copy = num_envs, copy
         self.single_observation_space, self.single_action_space = spaces

@@ -35,17 +35,6 @@ from gridtune.sweep.space.strategies import Halving
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "DERIVED_FILE",
-    "FACTS_FILE",
-    "ObjectiveFacts",
-    "SweepFacts",
-    "has_configuration",
-    "list_derived",
-    "read_stored",
-    "write_json",
-]
-
 #: The file in a sweep's folder.
 FACTS_FILE = "sweep.json"
 _SCHEMA = 1
@@ -199,12 +188,10 @@ class SweepFacts:
             options = content["strategy"]["race"] or {}
             drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}
             content["strategy"] = drawn or "grid"
-        for removed in ("hyperband", "median"):
-            if removed in (self.space.get("strategy") or {}):
-                options = content["strategy"][removed].items()
-                content["strategy"] = {
-                    "asha": {key: one for key, one in options if key in Halving.model_fields}
-                }
+        for removed in {"hyperband", "median"} & (self.space.get("strategy") or {}).keys():
+            options = content["strategy"][removed]
+            known = {name: value for name, value in options.items() if name in Halving.model_fields}
+            content["strategy"] = {"asha": known}
         return parse_space(
             content, path=None if self.base_folder is None else self.base_folder / "space.yaml"
         )

@@ -11,21 +11,6 @@ import pyarrow as pa
 
 from gridtune.core.cells import canonical_json
 
-__all__ = [
-    "configuration_label",
-    "count_text",
-    "distinct",
-    "file_text",
-    "in_table",
-    "interval_text",
-    "markdown_table",
-    "number_text",
-    "parameter_names",
-    "row_parameters",
-    "value_text",
-    "varying_parameters",
-]
-
 #: What the column of a parameter starts with in a table of cells.
 PARAMETER_PREFIX = "param."
 #: Numbers from here on are grouped into thousands, and above the second written as powers.

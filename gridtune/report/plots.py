@@ -17,8 +17,6 @@ from gridtune.report.labels import is_logarithmic, percent_text
 from gridtune.report.rankings.combined import Front
 from gridtune.report.rankings.ranking import Ranking, RankingHead, Verdict, has_values, shown_rows
 
-__all__ = ["plot_fronts", "plot_ranking"]
-
 #: More configurations than these make a figure that nobody can read; the best are drawn.
 _MOST_RANKED = 40
 #: Differences of more per cent than this would squeeze all others into a corner.

@@ -18,8 +18,6 @@ from gridtune.report.summary import Summary
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads
 
-__all__ = ["INDEX_FILE", "ReportMaterial", "ScheduleFiles", "read_schedules", "write_schedules"]
-
 #: The table that a system gives its schedule as.
 _TABLE = "schedule"
 #: Which file is whose.

@@ -49,8 +49,6 @@ from gridtune.report.tables import ranking_markdown, table_csv
 from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
 from gridtune.sweep.space.constraints import Kept
 
-__all__ = ["Best", "Summary", "summarise", "write_report"]
-
 #: The metric that each class of jobs is judged by.
 _OF_CLASS = "wait_mean"
 #: Fronts of this many strata are drawn at most.

@@ -20,14 +20,6 @@ import numpy.typing as npt
 from gridtune.statistics.intervals import Samples, t_quantile
 from gridtune.types import FloatArray
 
-__all__ = [
-    "effective_number",
-    "innovations",
-    "neighbour_correlation",
-    "series_correlation",
-    "widening",
-]
-
 #: With fewer windows nothing is estimated; no test of so few finds a difference either.
 _FEWEST = 6
 #: Standard errors that are added: too low an estimate does more harm than one that is too high.

@@ -18,9 +18,6 @@ import numpy.typing as npt
 from gridtune.errors import MetricError
 from gridtune.types import BoolArray, FloatArray
 
-__all__ = ["REFERENCE", "Scale", "hypervolume", "nondominated"]
-
-
 #: The reference point in each normalised objective: above 1, so that the ends of a front count too.
 REFERENCE = 1.1
 

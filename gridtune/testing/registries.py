@@ -38,15 +38,6 @@ from gridtune.workload.formats import FORMATS, Format, find_format
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "FormatConformance",
-    "MetricConformance",
-    "PredictorConformance",
-    "QueueOrderConformance",
-    "RegistryConformance",
-    "permuted",
-]
-
 
 class RegistryConformance:
     """Runs each of its tests once for each name.

@@ -42,8 +42,6 @@ from gridtune.sweep.space.starter import starter_text
 from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload
 
-__all__ = ["SystemConformance", "readings_of", "value_in_code"]
-
 
 def value_in_code(system: System, place: str) -> Any:
     """Return the value at a place that a `Deviation` names; True for a function or class.

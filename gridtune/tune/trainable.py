@@ -21,8 +21,6 @@ from gridtune.sweep.space.code import SentCode
 from gridtune.sweep.space.plan import PlannedSpace, Workloads, plan_space
 from gridtune.sweep.space.schema import parse_space
 
-__all__ = ["SystemTrainable", "trainable"]
-
 _STATE = "state.json"
 
 

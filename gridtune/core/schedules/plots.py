@@ -15,8 +15,6 @@ from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["plot_gantt", "plot_load"]
-
 #: Spans of time that averages are taken over: more than the figure has pixels for would only be noise.
 SPANS = 300
 #: A Gantt chart of more jobs is a grey wall.

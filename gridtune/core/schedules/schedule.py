@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from gridtune.core.style import Picture
 
-__all__ = ["JobState", "Schedule", "validate_schedule"]
-
 
 class JobState(IntEnum):
     """State in which a job ended."""

@@ -40,17 +40,6 @@ from gridtune.core.user_code.plugins import (
 )
 from gridtune.registry import Definition, Registry, all_registries, is_ours, registered_state
 
-__all__ = [
-    "UserCode",
-    "always_used",
-    "code_of",
-    "file_of",
-    "files_read",
-    "refresh_checksums",
-    "with_named",
-    "words_of",
-]
-
 #: What a name may be made of, and a word in quotes.
 _WORD, _LITERAL = re.compile(r"[\w.\-]+"), re.compile(r"""["']([\w.\-]+)["']""")
 

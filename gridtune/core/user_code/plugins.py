@@ -38,20 +38,6 @@ from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, find_source,
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.registry import all_registries, is_ours
 
-__all__ = [
-    "Plugin",
-    "content_of",
-    "declare_files",
-    "declared_files",
-    "is_installed",
-    "load_plugins",
-    "loaded_plugin",
-    "plugin_of",
-    "read_by_users",
-    "read_plugin",
-    "watch_opens",
-]
-
 #: Called with each file that is opened for reading, and the frame that opens it; None while nothing records.
 _RECORD: ContextVar[Callable[[str, Any], None] | None] = ContextVar("_RECORD", default=None)
 #: Called where nothing else records, in every thread; None until something is watched.

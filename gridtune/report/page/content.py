@@ -26,8 +26,6 @@ from gridtune.report.tables import ranking_heading, ranking_notes
 from gridtune.statistics.pareto import Scale, hypervolume, nondominated
 from gridtune.types import IntArray
 
-__all__ = ["MOST_JOBS", "MOST_ROWS", "page_content", "page_json", "trial_order"]
-
 #: Configurations of a table that the page holds; of more, the best.
 MOST_ROWS = 20_000
 #: Values of single replicates that the page holds, all tables together.
@@ -127,11 +125,7 @@ def _table(
 
 
 def _view(
-    ranking: Ranking,
-    name: str,
-    places: Mapping[Any, int],
-    varying: Sequence[str],
-    trials: Mapping[str, int],
+    ranking: Ranking, name: str, places: Mapping[Any, int], varying: Sequence[str], trials: Mapping[str, int]
 ) -> dict[str, Any]:
     """Return the columns of one objective, in the order of the table's configurations.
 

@@ -14,8 +14,6 @@ from gridtune.report.rankings.cells import Cells
 from gridtune.report.rankings.ranking import Ranking, Row, plain, same_configuration
 from gridtune.sweep.space.constraints import Constraint, Kept
 
-__all__ = ["Bound", "Bounds", "constrain"]
-
 #: The column of a ranking with the state of all constraints together.
 _SUBJECT_TO = "subject_to"
 

@@ -24,8 +24,6 @@ from gridtune.statistics.sample_size import (
     replicates_needed,
 )
 
-__all__ = ["EFFECTS", "POWER", "power_table", "print_power"]
-
 #: Relative differences that replicates are counted for, beside the observed one.
 EFFECTS = (0.01, 0.05, 0.1)
 #: Probability with which a difference is to be found.

@@ -28,21 +28,6 @@ from gridtune.report.facts import read_stored, write_json
 from gridtune.report.labels import value_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 
-__all__ = [
-    "VERDICTS_FILE",
-    "ClaimVerdict",
-    "Estimate",
-    "JudgedClaim",
-    "JudgedCriterion",
-    "Reproduced",
-    "Results",
-    "TableNumbers",
-    "TraceUse",
-    "estimate",
-    "judge",
-    "read_reproduced",
-]
-
 
 class _Judgement(StrEnum):
     """Outcome of a criterion."""

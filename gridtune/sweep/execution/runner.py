@@ -40,18 +40,6 @@ from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment, ray_session
 from gridtune.sweep.space.plan import Workloads
 
-__all__ = [
-    "CellRun",
-    "error_text",
-    "is_prepared",
-    "limited_memory",
-    "prepare_worker",
-    "run_cell",
-    "run_one",
-    "single_threaded",
-    "worker_name",
-]
-
 #: Lines and characters of a traceback that are kept with a failed cell.
 _ERROR_LINES, _ERROR_CHARACTERS = 12, 2000
 _STATM = Path("/proc/self/statm")

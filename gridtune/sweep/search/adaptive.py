@@ -30,8 +30,6 @@ from gridtune.sweep.space.schema import SearchSpace
 from gridtune.sweep.space.strategies import Population
 from gridtune.training.system import HISTORY, with_segment
 
-__all__ = ["AdaptiveQueue"]
-
 #: Takes proposals that are new, before their cells run.
 Record = Callable[[Sequence[Mapping[str, Any]]], None]
 

@@ -22,8 +22,6 @@ from gridtune.sweep.space.points import Point, grid_points, position, random_poi
 from gridtune.sweep.space.schema import Dimension
 from gridtune.sweep.space.strategies import SAMPLERS, Adaptive
 
-__all__ = ["Evaluation", "Proposer"]
-
 #: Suggestions in a row that were tried before, after which an untried point is drawn evenly.
 _PATIENCE = 20
 #: The attribute of a trial that has what an evaluation's `excess` is.

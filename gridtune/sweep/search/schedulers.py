@@ -15,8 +15,6 @@ from gridtune.sweep.space.points import Point
 from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.sweep.space.strategies import Halving, Population, Stopping
 
-__all__ = ["TIME", "SearchTrial", "new_scheduler", "step_times"]
-
 #: The names under which a scheduler gets a trial's time.
 TIME = "training_iteration"
 

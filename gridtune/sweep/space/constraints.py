@@ -20,8 +20,6 @@ from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.intervals import mean_interval
 from gridtune.types import FloatArray
 
-__all__ = ["Constraint", "Kept", "constraints_of"]
-
 _FORM = re.compile(r"(<=|>=)\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(?:([x×*])\s*baseline)?")
 #: The resampling is always the same, so that a search proposes the same again.
 _SEED = 20_011

@@ -18,8 +18,6 @@ from gridtune.sweep.space.schema import Dimension, parse_space
 from gridtune.workload.files import write_workload
 from gridtune.workload.workload import Workload
 
-__all__ = ["SpaceObjects", "override", "trimmed_space"]
-
 #: The name that chooses workloads by their labels.
 _WORKLOAD = "workload"
 

@@ -31,16 +31,6 @@ from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "Configuration",
-    "PlannedSpace",
-    "SpaceSource",
-    "Workloads",
-    "load_space",
-    "plan_space",
-    "short_name",
-]
-
 #: Cells of a sweep at most: each takes memory in the driver.
 _MOST_CELLS = 5_000_000
 

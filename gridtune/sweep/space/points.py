@@ -14,20 +14,6 @@ from gridtune.errors import GridtuneError, SpaceError
 from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.sweep.space.strategies import MOST_POINTS
 
-__all__ = [
-    "Point",
-    "active_part",
-    "agrees",
-    "grid_points",
-    "in_order",
-    "position",
-    "random_points",
-    "sobol_points",
-    "space_points",
-    "strategy_points",
-    "suggested_point",
-]
-
 #: A value for each dimension that applies.
 Point = dict[str, Any]
 

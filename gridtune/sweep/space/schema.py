@@ -26,21 +26,6 @@ from gridtune.sweep.space.strategies import (
 from gridtune.workload.catalogue import shipped_folder
 from gridtune.workload.fields import LARGEST_TIME
 
-__all__ = [
-    "SPACES",
-    "Dimension",
-    "Objective",
-    "Replicates",
-    "Resources",
-    "SearchSpace",
-    "Strategy",
-    "bundled_spaces",
-    "find_space",
-    "parse_space",
-    "read_space",
-    "spaces_here",
-]
-
 #: Whole numbers up to which an `integer` dimension may be spelt out by a grid.
 _LARGEST_ENUMERATION = 10_000
 

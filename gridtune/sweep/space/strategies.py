@@ -11,24 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from gridtune.registry import name_hint, removed_hint
 
-__all__ = [
-    "ITERATIONS",
-    "MOST_POINTS",
-    "MOST_REPLICATES",
-    "SAMPLERS",
-    "Adaptive",
-    "Choose",
-    "ExpressionTree",
-    "Halving",
-    "Population",
-    "SamplerName",
-    "Sampling",
-    "SpacePart",
-    "Stopping",
-    "Strategy",
-    "TrainingSearch",
-]
-
 #: Points that a strategy may spell out: each takes memory in the driver.
 MOST_POINTS = 1_000_000
 #: Replicates of a configuration: they are counted, and made one by one.
@@ -387,8 +369,7 @@ _GENETIC = {"population_size": 50, "crossover_prob": 0.9, "swapping_prob": 0.5}
 #: By the name that search spaces use. Every option is given: the defaults of Optuna 4 and 5 differ.
 SAMPLERS: Mapping[str, _SamplerInfo] = {
     "tpe": _SamplerInfo(
-        "TPESampler",
-        {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True},
+        "TPESampler", {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True}
     ),
     "cmaes": _SamplerInfo(
         "CmaEsSampler",
