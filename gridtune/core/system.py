@@ -222,6 +222,14 @@ class System(ABC):
         papers = self.reproductions.values()
         return {name: number for paper in papers for name, number in paper.published.items()}
 
+    def parameter_hint(self, name: str) -> str:
+        """Return what to write instead of a parameter that the system does not have."""
+        return name_hint(name, self.Parameters.model_fields, self.Parameters.renamed_parameters)
+
+    def metric_hint(self, name: str) -> str:
+        """Return what to write instead of a metric that the system does not have."""
+        return name_hint(name, self.metrics, {old: now.name for old, now in self.renamed_metrics.items()})
+
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the references of the workloads that a cell reads, by default its log."""
         if isinstance(parameters, LogParameters) and parameters.trace is not None:
@@ -379,16 +387,6 @@ def default_system() -> System:
         if SYSTEMS[name].default:
             return SYSTEMS[name]
     raise SweepError("no system is the default", hint="name one; `gridtune list systems` lists them")
-
-
-def parameter_hint(system: System, name: str) -> str:
-    """Return what to write instead of a parameter that the system does not have."""
-    return name_hint(name, system.Parameters.model_fields, system.Parameters.renamed_parameters)
-
-
-def metric_hint(system: System, name: str) -> str:
-    """Return what to write instead of a metric that the system does not have."""
-    return name_hint(name, system.metrics, {old: now.name for old, now in system.renamed_metrics.items()})
 
 
 #: Which way is better; "none" where it is no goal.

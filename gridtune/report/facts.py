@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gridtune.core.sources import code_checksums, software_versions
-from gridtune.core.system import SYSTEMS, get_system, metric_hint
+from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
 from gridtune.report.labels import (
@@ -266,7 +266,7 @@ class SweepFacts:
         described = system.metrics.get(metric)
         if described is None:
             message = f"the system {self.system!r} has no metric {metric!r}"
-            raise MetricError(message, hint=metric_hint(system, metric))
+            raise MetricError(message, hint=system.metric_hint(metric))
         if described.direction == "none":
             raise MetricError(f"{metric!r} is no goal: neither more nor less of it is better")
         objective = ObjectiveFacts(metric, described.direction, _unit(described.unit))

@@ -164,7 +164,7 @@ def _scale_axis(axes: Axes, which: str, values: Iterable[float | None]) -> None:
         getattr(axes, f"set_{which}scale")("log")
         style.plain_logarithms(axis)
     else:
-        style.group_thousands(axis)
+        axis.set_major_formatter(style.GROUPED)
 
 
 #: Pairs of objectives that are drawn at most.

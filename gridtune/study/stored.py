@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gridtune.core.cells import Cell, CellResult, finite_json
-from gridtune.core.system import SYSTEMS, System, get_system, metric_hint
+from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneError, MetricError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
@@ -353,7 +353,7 @@ def add_metrics(folder: Path, names: Sequence[str], plugins: Sequence[Path] = ()
     for name in names:
         if name not in system.metrics:
             message = f"the system {sweep.facts.system!r} has no metric {name!r}"
-            raise MetricError(message, hint=metric_hint(system, name))
+            raise MetricError(message, hint=system.metric_hint(name))
     path = sweep.directory / JOURNAL_NAME
     with Journal(path) as journal:
         stored = read_journal(path)

@@ -62,14 +62,14 @@ def plot_load(schedules: Mapping[str, pa.Table], processors: int, path: Path, *,
     unit, seconds = _unit_for(end - start)
     edges = np.unique(np.linspace(start, max(end, start + 1), SPANS + 1).astype(np.int64))
     clock = (edges - start) / seconds
-    colours = style.series_colours(list(schedules))
     with style.figure(11, 5.6, 2, sharex=True) as (drawing, (above, below)):
-        for label, (submit, begins, ends, width) in columns.items():
+        for number, (label, (submit, begins, ends, width)) in enumerate(columns.items()):
+            colour = style.PALETTE[number % len(style.PALETTE)]
             use = span_means(step_function(begins, ends, width), edges) / processors * 100
             waiting = span_means(step_function(submit, begins, np.ones_like(submit)), edges)
             for axes, values in ((above, use), (below, waiting)):
-                axes.stairs(values, clock, color=colours[label], label=label, linewidth=1.3, baseline=None)
-                axes.stairs(values, clock, color=colours[label], alpha=0.08, fill=True)
+                axes.stairs(values, clock, color=colour, label=label, linewidth=1.3, baseline=None)
+                axes.stairs(values, clock, color=colour, alpha=0.08, fill=True)
         above.set_ylim(0, 105)
         above.set_yticks(range(0, 101, 25))
         above.set_ylabel("utilisation (%)")

@@ -26,7 +26,6 @@ from gridtune.core.cells import (
     CellResult,
     Replicate,
     canonical_json,
-    configuration_id_of,
     id_of_identity,
     identity_of,
     replicate_streams,
@@ -111,7 +110,7 @@ def run_cell(
     identity = identity_of(simulated, checked, seed, traces, workloads.load)
     cell = Cell(
         cell_id=id_of_identity(identity),
-        configuration_id=configuration_id_of(simulated, checked, traces, workloads.load),
+        configuration_id=id_of_identity(identity_of(simulated, checked, None, traces, workloads.load)),
         workload=", ".join(traces),
         configuration=dict(parameters),
         replicate=Replicate(f"seed {seed}", seed),

@@ -17,7 +17,6 @@ from gridtune.core.cells import (
     Cell,
     CellResult,
     Replicate,
-    configuration_id_of,
     id_of_identity,
     identity_of,
     refusal_text,
@@ -318,7 +317,7 @@ class PlannedSpace:
                 traces = self._traces(parameters, stratum)
                 understood = parameters.model_dump(mode="json")
                 yield Configuration(
-                    configuration_id_of(self.system, parameters, traces, self.workloads.load),
+                    id_of_identity(identity_of(self.system, parameters, None, traces, self.workloads.load)),
                     stratum,
                     configured,
                     parameters,
