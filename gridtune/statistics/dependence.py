@@ -103,12 +103,8 @@ def widening(n: int, correlation: float, confidence: float) -> float:
         return 1.0
     effective = effective_number(n, correlation)
     quantiles = t_quantile(max(effective, 2.0), confidence) / t_quantile(n, confidence)
-    return float(_error_ratio(n, correlation) * quantiles)
-
-
-def _error_ratio(n: int, correlation: float) -> float:
-    """Return the standard error of a mean of n correlated replicates over what independent ones suggest."""
-    return math.sqrt((n - 1) / max(effective_number(n, correlation) - 1, 0.5))
+    errors = math.sqrt((n - 1) / max(effective - 1, 0.5))
+    return float(errors * quantiles)
 
 
 def innovations(differences: FloatArray, correlation: npt.ArrayLike) -> FloatArray:

@@ -107,7 +107,20 @@ def judge(claim: Claim, results: Results) -> JudgedClaim:
     results
         Experiment to its results.
     """
-    criteria = [_outcome(criterion, results) for criterion in claim.criteria]
+    criteria = []
+    for criterion in claim.criteria:
+        ours = estimate(criterion.ours, results)
+        criteria.append(
+            JudgedCriterion(
+                text=criterion.text,
+                target=_target_text(criterion),
+                outcome=_judged(criterion, ours),
+                ours=ours,
+                published=criterion.published,
+                unit=criterion.unit,
+                recorded=isinstance(criterion.ours, Recorded),
+            )
+        )
     outcomes = {criterion.outcome for criterion in criteria}
     if outcomes == {_Judgement.HOLDS}:
         verdict = ClaimVerdict.REPRODUCED
@@ -132,19 +145,6 @@ def _target_text(criterion: Criterion) -> str:
     if low is not None and high is not None:
         return f"surely from {low} to {high}"
     return f"surely at least {low}" if low is not None else f"surely at most {high}"
-
-
-def _outcome(criterion: Criterion, results: Results) -> JudgedCriterion:
-    ours = estimate(criterion.ours, results)
-    return JudgedCriterion(
-        text=criterion.text,
-        target=_target_text(criterion),
-        outcome=_judged(criterion, ours),
-        ours=ours,
-        published=criterion.published,
-        unit=criterion.unit,
-        recorded=isinstance(criterion.ours, Recorded),
-    )
 
 
 def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:
