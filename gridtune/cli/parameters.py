@@ -280,11 +280,10 @@ def _complete_spaces(
 ) -> list[CompletionItem]:
     """Return the search spaces of installed systems that begin so, and have the shell add files."""
     from gridtune.core.system import SYSTEMS
-    from gridtune.sweep.space.schema import bundled_spaces
 
     system, slash, _ = incomplete.partition("/")
     known = [name for name in SYSTEMS.names() if name == system or (not slash and name.startswith(system))]
-    spaces = [f"{name}/{path.stem}" for name in known for path in bundled_spaces(SYSTEMS.find(name))]
+    spaces = [f"{name}/{path.stem}" for name in known for path in SYSTEMS.find(name).bundled_spaces]
     items = [CompletionItem(space) for space in spaces if space.startswith(incomplete)]
     return [CompletionItem(incomplete, type="file"), *items]
 

@@ -222,6 +222,11 @@ class System(ABC):
         papers = self.reproductions.values()
         return {name: number for paper in papers for name, number in paper.published.items()}
 
+    @property
+    def bundled_spaces(self) -> list[Path]:
+        """The files of the search spaces that come with it."""
+        return [] if self.search_spaces is None else sorted(self.search_spaces.glob("*.yaml"))
+
     def parameter_hint(self, name: str) -> str:
         """Return what to write instead of a parameter that the system does not have."""
         return name_hint(name, self.Parameters.model_fields, self.Parameters.renamed_parameters)

@@ -27,7 +27,7 @@ from gridtune.report.labels import (
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.results import Renaming
-from gridtune.sweep.space.constraints import Constraint, constraints_of
+from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import SearchSpace, parse_space
 from gridtune.sweep.space.strategies import Halving
@@ -168,7 +168,8 @@ class SweepFacts:
     @property
     def constraints(self) -> list[Constraint]:
         """The bounds that configurations must keep."""
-        return constraints_of(self.space.get("subject_to", {}))
+        stated = self.space.get("subject_to", {})
+        return [Constraint.read(metric, text) for metric, text in stated.items()]
 
     @property
     def is_race(self) -> bool:

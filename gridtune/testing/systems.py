@@ -317,8 +317,7 @@ class SystemConformance:
 
     def test_search_spaces_are_its_own(self) -> None:
         """Each search space that comes with it loads, and searches it."""
-        folder = self.subject.search_spaces
-        for path in [] if folder is None else sorted(folder.glob("*.yaml")):
+        for path in self.subject.bundled_spaces:
             assert plan_space(path).space.system == self.system, path.name
 
     def test_proposes_what_it_can_search(self) -> None:

@@ -23,7 +23,7 @@ from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
 from gridtune.sweep.search.schedulers import TIME, SearchTrial, new_scheduler, step_times
-from gridtune.sweep.space.constraints import constraints_of
+from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points
 from gridtune.sweep.space.schema import SearchSpace
@@ -75,7 +75,7 @@ class _LockstepSearch:
         self._at_once = options.trials if isinstance(stopping, Population) else 1
         # By name, so that a search does not change with the order in which its file lists dimensions.
         dimensions = {name: part for name, part in sorted(space.dimensions.items()) if name != self._resource}
-        self._constraints = constraints_of(space.subject_to)
+        self._constraints = [Constraint.read(*stated) for stated in space.subject_to.items()]
         self._windows = space.replicates.windows is not None
         self._proposer = Proposer(dimensions, options, directions, self._key, len(self._constraints))
         self._id = _search_id(space, directions)

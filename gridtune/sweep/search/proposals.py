@@ -18,7 +18,7 @@ import numpy as np
 
 from gridtune.core.cells import canonical_json
 from gridtune.errors import SpaceError
-from gridtune.sweep.space.points import Point, applies, grid_points, in_order, random_points
+from gridtune.sweep.space.points import Point, grid_points, in_order, random_points
 from gridtune.sweep.space.schema import Dimension
 from gridtune.sweep.space.strategies import SAMPLERS, Adaptive
 
@@ -203,7 +203,7 @@ def _suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
     point: Point = {}
     for name in in_order(dimensions):
         dimension = dimensions[name]
-        if not applies(dimension, point):
+        if not dimension.applies(point):
             continue
         if (ends := dimension.uniform or dimension.loguniform) is not None:
             point[name] = trial.suggest_float(name, *ends, log=dimension.uniform is None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
@@ -148,8 +148,3 @@ class Constraint:
             interval = mean_interval(values, confidence=_LEVEL)
             value, low, high = means, *(means + wider * (end - means) for end in interval)
         return _Margin(value, low, high, self.bound - 1.0 if self.of_baseline else self.bound, self.sign)
-
-
-def constraints_of(subject_to: Mapping[str, Any]) -> list[Constraint]:
-    """Return the constraints that a search space has under `subject_to`."""
-    return [Constraint.read(metric, text) for metric, text in subject_to.items()]

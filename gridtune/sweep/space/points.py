@@ -36,19 +36,11 @@ def in_order(dimensions: Mapping[str, Dimension]) -> list[str]:
     return ordered
 
 
-def applies(dimension: Dimension, point: Mapping[str, Any]) -> bool:
-    """Return whether a dimension's condition holds at a point (a dimension left out fulfils none)."""
-    return all(
-        other in point and point[other] in (wanted if isinstance(wanted, list | tuple) else [wanted])
-        for other, wanted in dimension.when.items()
-    )
-
-
 def active_part(dimensions: Mapping[str, Dimension], point: Mapping[str, Any]) -> Point:
     """Return the part of a full assignment whose conditions hold, in the order written."""
     active: Point = {}
     for name in in_order(dimensions):
-        if applies(dimensions[name], active):
+        if dimensions[name].applies(active):
             active[name] = point[name]
     return {name: active[name] for name in dimensions if name in active}
 
