@@ -241,15 +241,6 @@ def test_verdicts_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["claims"][2]["criteria"][0]["ours"] is None
 
 
-def test_verdicts_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    path = found().write(tmp_path)
-    text = path.read_text().replace('"outcome": "undecided"', '"outcome": "not sure"')
-    path.write_text(text.replace('"verdict": "partly"', '"verdict": "open"'))
-    assert "not sure" in text
-    claim = read_reproduced(path).claims[0]
-    assert (claim.verdict, claim.criteria[1].outcome) == ("undecided", "undecided")
-
-
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.json"
     with pytest.raises(SweepError, match="cannot be read"):

@@ -37,11 +37,6 @@ class _Judgement(StrEnum):
     FAILS = "fails"
     UNMEASURED = "not measured"
 
-    @classmethod
-    def _missing_(cls, value: object) -> _Judgement | None:
-        # As files of earlier versions have it.
-        return cls.UNDECIDED if value == "not sure" else None
-
 
 class ClaimVerdict(StrEnum):
     """Verdict on a claim."""
@@ -51,10 +46,6 @@ class ClaimVerdict(StrEnum):
     NOT_REPRODUCED = "not reproduced"
     UNDECIDED = "undecided"
     UNMEASURED = "not measured"
-
-    @classmethod
-    def _missing_(cls, value: object) -> ClaimVerdict | None:
-        return cls.UNDECIDED if value == "open" else None
 
 
 @dataclass(frozen=True)
