@@ -99,8 +99,9 @@ def fit(
                 loss += float(error.detach()) * len(part) / len(rows)
     finally:
         torch.set_num_threads(threads)
-    layer = {"inputs": feeding.detach().numpy()[None], "bias": bias.detach().numpy()[None]}
-    return arrays._replace(**layer).with_readout(readout.detach().numpy()), loss
+    weights, biases = feeding.detach().numpy(), bias.detach().numpy()
+    learned = arrays._replace(inputs=weights[None], bias=biases[None])
+    return learned.with_readout(readout.detach().numpy()), loss
 
 
 def _tensors(arrays: ReservoirArrays) -> tuple[Tensor, Tensor, Tensor]:

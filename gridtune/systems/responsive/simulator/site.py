@@ -119,11 +119,11 @@ class SiteJobs:
         return self.submit, self.run, self.vo, self.interactive, self.user
 
 
-def work_by_vo(workload: Workload) -> tuple[IntArray, IntArray]:
-    """Return the groups of a log that are VOs of their own, and the work of each VO: seconds, V of them."""
+def work_by_vo(workload: Workload) -> tuple[IntArray, FloatArray]:
+    """Return the groups of a log that are VOs of their own, and the seconds of work of each VO."""
     vos = _group_vos(workload.group)
     work = np.bincount(_vo_of(workload.group, vos), workload.run_time, minlength=len(vos) + 1)
-    return vos, work
+    return vos, np.asarray(work, np.float64)
 
 
 def _group_vos(groups: IntArray, most: int = VOS) -> IntArray:
