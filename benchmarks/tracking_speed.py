@@ -92,7 +92,7 @@ def track(configurations: int, folder: str) -> tuple[float, float, float, int, i
     tracker = MlflowTracker(f"sqlite:///{database}")
     tracker.begin(facts, Path(folder))
     tracker.add(results)
-    tracker.publish(summary, table)
+    tracker.publish(summary)
     outcome = tracker.close()
     seconds, cpu = time.perf_counter() - began, time.process_time() - busy
     # The times of the process beside count when it has ended.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
@@ -203,7 +202,7 @@ def _systems_named(name: str | None) -> list[System]:
 def _systems(name: str | None) -> _List:
     descriptions = {system.name: _describe(system) for system in _systems_named(name)}
     if name is not None:
-        return descriptions[name], _tables_of(descriptions[name])
+        return descriptions[name], [*_metrics(name)[1], *_spaces(name)[1], *_published(descriptions[name])]
     counts = {"metrics": "metrics", "search_spaces": "search spaces", "published": "published figures"}
     rows = []
     for system in descriptions.values():
@@ -231,23 +230,15 @@ def _describe(system: System) -> dict[str, Any]:
     }
 
 
-def _tables_of(system: dict[str, Any]) -> list[Table]:
+def _published(system: dict[str, Any]) -> list[Table]:
     from gridtune.report.labels import number_text
 
-    title = f"{system['name']}, version {system['version']}, of {system['package']}: metrics"
-    rows = [{"name": name, **facts} for name, facts in system["metrics"].items()]
-    tables = [_metric_table(title, rows, "name", "unit", "better", "formula", "source")]
-    if spaces := system["search_spaces"]:
-        named = [[name] for name in spaces]
-        tables.append(new_table("Search spaces: gridtune sweep NAME", "name", rows=named))
-    if system["published"]:
-        figures = [
-            (name, figure["quantity"], number_text(figure["value"]), figure["unit"], figure["source"])
-            for name, figure in system["published"].items()
-        ]
-        columns = ("name", "quantity", "value", "unit", "source")
-        tables.append(new_table("Published figures", *columns, right=("value",), rows=figures))
-    return tables
+    figures = [
+        (name, figure["quantity"], number_text(figure["value"]), figure["unit"], figure["source"])
+        for name, figure in system["published"].items()
+    ]
+    columns = ("name", "quantity", "value", "unit", "source")
+    return [new_table("Published figures", *columns, right=("value",), rows=figures)] if figures else []
 
 
 def _metrics(name: str | None) -> _List:
@@ -256,8 +247,10 @@ def _metrics(name: str | None) -> _List:
         for system in _systems_named(name)
         for name, facts in _metric_facts(system).items()
     ]
-    title = "Metrics: `objective` of a search space"
-    return rows, [_metric_table(title, rows, "system", "name", "unit", "better", "formula")]
+    better = {"min": "less", "max": "more", "none": ""}
+    columns = ("system", "name", "unit", "better", "formula")
+    cells = [[{**row, "better": better[row["direction"]]}[column] for column in columns] for row in rows]
+    return rows, [new_table("Metrics: `objective` of a search space", *columns, rows=cells)]
 
 
 def _metric_facts(system: System) -> dict[str, dict[str, str]]:
@@ -266,12 +259,6 @@ def _metric_facts(system: System) -> dict[str, dict[str, str]]:
     return {
         name: {field: getattr(metric, field) for field in fields} for name, metric in system.metrics.items()
     }
-
-
-def _metric_table(title: str, rows: Sequence[Mapping[str, str]], *columns: str) -> Table:
-    better = {"min": "less", "max": "more", "none": ""}
-    shown = ({**row, "better": better[row["direction"]]} for row in rows)
-    return new_table(title, *columns, rows=[[row[column] for column in columns] for row in shown])
 
 
 def _orders(_: str | None) -> _List:
@@ -312,35 +299,29 @@ def _predictors(_: str | None) -> _List:
 
 
 def _spaces(name: str | None) -> _List:
-    from gridtune.sweep.space.schema import bundled_spaces, find_space, spaces_here
+    from gridtune.errors import SpaceError
+    from gridtune.sweep.space.schema import bundled_spaces, find_space, read_space, spaces_here
 
     systems = _systems_named(name)
     named = {f"{system.name}/{path.stem}": path for system in systems for path in bundled_spaces(system)}
     here = {str(path): find_space(path) for path in spaces_here()}
-    wanted = {None, *(system.name for system in systems)}
-    rows = [
-        row for name, path in {**named, **here}.items() if (row := _space(name, path))["system"] in wanted
-    ]
+    wanted, rows = {system.name for system in systems}, []
+    for label, path in {**named, **here}.items():
+        try:
+            space = read_space(path)
+        except SpaceError as fault:
+            row: dict[str, Any] = {
+                "system": None,
+                "strategy": None,
+                "description": f"cannot be read: {fault}",
+            }
+        else:
+            row = {"system": space.system, "strategy": space.strategy.kind, "description": space.description}
+        if row["system"] in {None, *wanted}:
+            rows.append({"name": label, **row})
     cells = [[row[key] or "" for key in ("name", "system", "strategy", "description")] for row in rows]
     title = "Search spaces: gridtune sweep NAME"
     return rows, [new_table(title, "name", "system", "strategy", "question", rows=cells)]
-
-
-def _space(name: str, path: Path) -> dict[str, Any]:
-    """Return system, strategy and description of a search space, or the error of reading it."""
-    from gridtune.errors import SpaceError
-    from gridtune.sweep.space.schema import read_space
-
-    try:
-        space = read_space(path)
-    except SpaceError as fault:
-        return {"name": name, "system": None, "strategy": None, "description": f"cannot be read: {fault}"}
-    return {
-        "name": name,
-        "system": space.system,
-        "strategy": space.strategy.kind,
-        "description": space.description,
-    }
 
 
 _KINDS: dict[str, Callable[[str | None], _List]] = {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.parameters import command
-from gridtune.cli.tables import new_table, print_json, print_lines, wide_console
+from gridtune.cli.tables import new_table, print_json, print_lines
+from gridtune.report.tables import report_console
 from gridtune.study import advice, fitting
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ def fit(*, as_json: bool = False, **options: Any) -> None:
     if as_json:
         print_json(result.as_dict(), indent=2)
         return
-    console = wide_console()
+    console = report_console()
     console.print(result.verdict, style={"yes": "green", "no": "red"}.get(result.trust, "yellow"))
     print_lines(console, result.reasons)
-    console.print(f"  {result}", highlight=False)
+    console.print(f"  {result}")
     console.print(_table("jobs that were judged, seconds", *result.table()))
     click.echo(f"page: {result.page}\nsettings: {result.file}")
 
@@ -73,7 +74,7 @@ def whatif(*, as_json: bool = False, **options: Any) -> None:
     if as_json:
         print_json(answer.as_dict(), indent=2)
         return
-    console = wide_console()
+    console = report_console()
     print_cards([answer.short_card()], console)
     for line in answer.difference:
         print_lines(console, [line], style="green" if line.startswith("+") else "red")
@@ -100,7 +101,7 @@ def waits(*, as_json: bool = False, **options: Any) -> None:
     if as_json:
         print_json(result.as_dict(), indent=2)
         return
-    console = wide_console()
+    console = report_console()
     title = f"{len(result.pending)} pending jobs at {result.now}, {result.running} running"
     console.print(_table(title, *result.table()))
     print_lines(console, [f"{count} more are held: {reason}" for reason, count in result.held.items()])

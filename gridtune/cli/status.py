@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import subprocess
@@ -10,7 +9,6 @@ import sys
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +21,6 @@ from gridtune.errors import TrackingError
 from gridtune.storage import skip_proxy_for_this_machine
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from gridtune.study.status import SweepStatus
 
 __all__ = ["place_of", "status", "ui"]
@@ -72,7 +68,17 @@ def status(sweep: str | None = None, *, watch: bool = False, as_json: bool = Fal
         rows = [one.as_dict() for one in statuses]
         print_json(rows if several else rows[0])
     else:
-        statuses = _show(statuses, look, _listing(place) if several else _screen, watch=watch)
+        _show(statuses, place if several else None)
+    pause = _WATCH_SECONDS
+    while watch and any(one.state == "running" for one in statuses):
+        time.sleep(pause)
+        began, before = time.monotonic(), statuses
+        statuses = look()
+        # Less often where a journal takes long to read.
+        pause = max(_WATCH_SECONDS, 5 * (time.monotonic() - began))
+        if statuses != before:
+            click.clear()
+            _show(statuses, place if several else None)
     if not several and statuses[0].state != "running" and not statuses[0].complete:
         sys.exit(EXIT_FAILED_CELLS)
 
@@ -112,64 +118,32 @@ def _all(places: list[str | Path]) -> list[SweepStatus]:
     return found
 
 
-def _show(
-    statuses: list[SweepStatus],
-    look: Callable[[], list[SweepStatus]],
-    layout: Callable[[list[SweepStatus]], RenderableType],
-    *,
-    watch: bool,
-) -> list[SweepStatus]:
-    """Show statuses, and with `watch` go on until nothing runs; return the last."""
-    from rich.live import Live
-
+def _show(statuses: list[SweepStatus], place: str | Path | None) -> None:
+    """Print the state of a sweep, or a table of those in a folder or at a URL."""
     from gridtune.report.tables import report_console
-
-    console = report_console()
-    screen = Live(layout(statuses), console=console, auto_refresh=False)
-    on_screen = watch and console.is_terminal
-    if not on_screen:
-        console.print(layout(statuses), soft_wrap=True)
-    with screen if on_screen else contextlib.nullcontext():
-        pause = _WATCH_SECONDS
-        while watch and any(one.state == "running" for one in statuses):
-            time.sleep(pause)
-            began, before = time.monotonic(), statuses
-            statuses = look()
-            # Less often where a journal takes long to read.
-            pause = max(_WATCH_SECONDS, 5 * (time.monotonic() - began))
-            if on_screen:
-                screen.update(layout(statuses), refresh=True)
-            elif statuses != before:
-                console.print(layout(statuses), soft_wrap=True)
-    return statuses
-
-
-def _listing(place: str | Path) -> Callable[[list[SweepStatus]], RenderableType]:
-    """Return what lays out the sweeps that are in a folder or at a URL."""
     from gridtune.sweep.remote.results import place_name
 
+    console = report_console()
+    if place is None:
+        console.print(_screen(*statuses), soft_wrap=True)
+        return
     where = str(place).rstrip("/") + "/"
-
-    def listing(statuses: list[SweepStatus]) -> RenderableType:
-        if not statuses:
-            return f"no sweep in {where}"
-        numbers = ("done", "failed", "left")
-        table = new_table(
-            f"Sweeps in {where}", "name", "state", *numbers, "last result", "time left", right=numbers
-        )
-        for one in statuses:
-            failed = sum(count for state, count in one.counts.items() if state != "done")
-            left = "?" if one.left is None else f"{'≤ ' if one.at_most else ''}{one.left:,}"
-            last = "" if one.last_result is None else _when(one.last_result)
-            done = f"{one.counts.get('done', 0):,}"
-            table.add_row(place_name(one.folder), one.state, done, f"{failed:,}", left, last, _left(one))
-        return table
-
-    return listing
+    if not statuses:
+        console.print(f"no sweep in {where}", soft_wrap=True)
+        return
+    numbers = ("done", "failed", "left")
+    columns = ("name", "state", *numbers, "last result", "time left")
+    table = new_table(f"Sweeps in {where}", *columns, right=numbers)
+    for one in statuses:
+        failed = sum(count for state, count in one.counts.items() if state != "done")
+        left = "?" if one.left is None else f"{'≤ ' if one.at_most else ''}{one.left:,}"
+        last = "" if one.last_result is None else _when(one.last_result)
+        done = f"{one.counts.get('done', 0):,}"
+        table.add_row(place_name(one.folder), one.state, done, f"{failed:,}", left, last, _left(one))
+    console.print(table, soft_wrap=True)
 
 
-def _screen(statuses: list[SweepStatus]) -> RenderableType:
-    (one,) = statuses
+def _screen(one: SweepStatus) -> str:
     up_to = "up to " if one.at_most else ""
     total = "an unknown number of" if one.total is None else f"{up_to}{one.total:,}"
     states = {state: count for state, count in one.counts.items() if count or state == "done"}

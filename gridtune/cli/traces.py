@@ -95,12 +95,19 @@ def describe(
     """
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
-    from gridtune.workload.workflows.files import holds_workflow
+    from gridtune.workload.workflows.files import describe_workflow, holds_workflow
 
     if format_name is None and holds_workflow(resolve_trace(trace)):
         if plot is not None or processors is not None:
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
-        _describe_workflow(resolve_trace(trace), as_json)
+        from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
+
+        # A faulty workflow can still be described: its faults are counted.
+        description = describe_workflow(read_workflow(resolve_trace(trace), clean=WORKFLOW_RULES))
+        if as_json:
+            print_json(description, indent=2)
+        else:
+            print_tables(_workflow_tables(description))
         return
     workload = _read(trace, format_name)
     statistics = describe_workload(workload, processors=processors)
@@ -111,7 +118,7 @@ def describe(
     if as_json:
         print_json(dataclasses.asdict(statistics), indent=2)
         return
-    print_tables(_statistics_tables(statistics))
+    print_tables([_figures(statistics), _spreads(statistics)])
     if plot is not None:
         click.echo(f"plots: {plot}")
 
@@ -217,18 +224,6 @@ def fetch(
     click.echo(f"Note: {entry.caveat}.", err=True)
 
 
-def _describe_workflow(path: Path, as_json: bool) -> None:
-    from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-    from gridtune.workload.workflows.files import describe_workflow
-
-    # A faulty workflow can still be described: its faults are counted.
-    description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
-    if as_json:
-        print_json(description, indent=2)
-        return
-    print_tables(_workflow_tables(description))
-
-
 def _read(trace: str, format_name: str | None) -> Workload:
     from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
@@ -268,14 +263,14 @@ def _import(
 
     SOURCE is the output of Slurm's "sacct --allusers --parsable2 --format=ALL" (or fewer columns, or --json),
     an accounting log of PBS, Torque or LSF, a CSV or Parquet table with a job a row, or a log in any other
-    format. Several SOURCEs, or a pattern of names in quotes, become one log; a job that is in two of them
-    counts once. A TARGET with the suffix .parquet keeps everything. What was left out or looks odd is listed.
+    format. Several SOURCEs become one log; a job that is in two of them counts once. A TARGET with the
+    suffix .parquet keeps everything. What was left out or looks odd is listed.
 
     \b
     Examples:
       gridtune traces import sacct.txt cluster.parquet --slurm-conf slurm.conf --timezone Europe/Paris
       gridtune traces import jobs.csv cluster.parquet --columns submit=Submitted,processors=Cores
-      gridtune traces import "accounting/202405*" may.parquet --format pbs --processors 4096 --anonymise
+      gridtune traces import accounting/202405* may.parquet --format pbs --processors 4096 --anonymise
 
     Parameters
     ----------
@@ -302,7 +297,7 @@ def _import(
     check_new(target, force=force)
     given = {"columns": columns, "timezone": timezone, "requested": requested}
     given = {name: value for name, value in given.items() if value}
-    files = [resolve_trace(name) for source in sources for name in _matching(source)]
+    files = [resolve_trace(source) for source in sources]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         workload: Workload = read_dumps(files, format=format_name, **given)  # type: ignore[arg-type]
@@ -314,19 +309,6 @@ def _import(
             workload = anonymised(workload)
         write_workload(workload, target)
     _print_report(workload, target, [str(warning.message) for warning in caught])
-
-
-def _matching(source: str) -> list[str]:
-    """Return the files that a pattern stands for, in order of their names; a name stands for itself."""
-    from glob import has_magic
-
-    if not has_magic(source) or Path(source).exists():
-        return [source]
-    start = Path(Path(source).anchor)
-    names = sorted(str(file) for file in start.glob(str(Path(source).relative_to(start))) if file.is_file())
-    if not names:
-        raise click.BadParameter(f"no file matches {source!r}", param_hint="SOURCE")
-    return names
 
 
 def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path | None) -> Workload:
@@ -428,11 +410,6 @@ def _catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
     ]
 
 
-def _statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
-    """Return tables of a workload's figures, spreads and gaps."""
-    return [_figures(statistics), _spreads(statistics), _hours(statistics)]
-
-
 def _figures(statistics: WorkloadStatistics) -> Table:
     machine = "unknown" if statistics.processors is None else f"{statistics.processors:,} processors"
     rows = {
@@ -476,14 +453,6 @@ def _spreads(statistics: WorkloadStatistics) -> Table:
         count, mean, *values = astuple(spread)
         numbers = (_number(mean, max(digits, 1)), *(_number(value, digits) for value in values))
         table.add_row(name, *((f"{count:,}", *numbers) if count else ("none",)))
-    return table
-
-
-def _hours(statistics: WorkloadStatistics) -> Table:
-    table = new_table(f"Submissions by hour ({statistics.clock})", "hour", "share", "", right=("share",))
-    most = max(statistics.arrivals_by_hour)
-    for hour, share in enumerate(statistics.arrivals_by_hour):
-        table.add_row(f"{hour:02d}", f"{100 * share:.1f} %", "█" * round(40 * share / most))
     return table
 
 

@@ -37,8 +37,8 @@ class TrackedRun:
         Names of what could not be sent, in order.
     fault
         Why, or None.
-    directory
-        The folder from which it can be sent later.
+    remedy
+        The command that sends it later.
     experiment_id, run_id
         Ids of the run, "" where the store was never reached.
     """
@@ -46,7 +46,7 @@ class TrackedRun:
     uri: str
     unsent: Sequence[str]
     fault: BaseException | None
-    directory: Path
+    remedy: str
     experiment_id: str = ""
     run_id: str = ""
 
@@ -82,10 +82,7 @@ class TrackedRun:
         if self.complete:
             return f"tracked in {self.shown_uri}"
         reason = network_reason(self.fault) if self.fault else "it was too slow"
-        return (
-            f"{len(self.unsent)} items were not sent to {self.shown_uri}: {reason}\n"
-            f"nothing is lost; send them later: gridtune report {self.directory} --track"
-        )
+        return f"{len(self.unsent)} items were not sent to {self.shown_uri}: {reason}\n{self.remedy}"
 
     @property
     def lines(self) -> list[str]:
@@ -136,18 +133,18 @@ class RunOutbox(Outbox):
         """End the run with FINISHED, FAILED or KILLED, at a time in milliseconds."""
         self.put(name, methodcaller("end", status, at))
 
-    def finish(self, patience: float, directory: Path) -> TrackedRun:
+    def finish(self, patience: float, remedy: str = "the same command sends them") -> TrackedRun:
         """Wait until everything is sent, and close.
 
         Parameters
         ----------
         patience
             Seconds of nothing but failures after which the store is given up.
-        directory
-            The folder from which the rest can be sent later.
+        remedy
+            The command that sends the rest later.
         """
         self.drain(patience)
-        run = TrackedRun(self.uri, self.unsent, self.fault, directory, *self.ids)
+        run = TrackedRun(self.uri, self.unsent, self.fault, remedy, *self.ids)
         self.close()
         return run
 
@@ -193,4 +190,4 @@ def track_once(
     for file in files:
         outbox.put(f"the file {file.name}", methodcaller("upload", file.resolve(), ""))
     outbox.end("its end", "FINISHED", at)
-    return outbox.finish(_PATIENCE_S, Path())
+    return outbox.finish(_PATIENCE_S)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
@@ -26,7 +26,6 @@ from gridtune.tracking.content import (
     code_tags,
     configuration_content,
     curves_of,
-    means_csv,
     most_runs,
     ranked_rows,
     runs_of_ranking,
@@ -35,10 +34,7 @@ from gridtune.tracking.runs import RootRun, RunContent, RunTree
 from gridtune.tracking.tracked import RunOutbox, TrackedRun
 from gridtune.tracking.views import description, ranking_view_tags, runs_text
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["MEANS_FILE", "Artefact", "MlflowTracker"]
+__all__ = ["Artefact", "MlflowTracker"]
 
 #: Seconds between two looks of a watcher at a running sweep.
 _LIVE_SECONDS = 10.0
@@ -48,8 +44,6 @@ _LIVE_SHARE = 0.1
 _PARTING_SECONDS = 5.0
 #: Runs written together: if one fails, all of them are looked at again.
 _RUNS_AT_ONCE = 20
-#: The table with the means of all metrics of every configuration, among the artefacts of the sweep's run.
-MEANS_FILE = "configurations.csv"
 
 
 @dataclass(frozen=True)
@@ -159,15 +153,13 @@ class MlflowTracker:
         )
         self._outbox.open("the sweep's run", root)
 
-    def publish(self, summary: Summary, table: pa.Table, *, seconds: float | None = None) -> None:
+    def publish(self, summary: Summary, *, seconds: float | None = None) -> None:
         """Send the configurations with their places in the ranking, and the totals of the sweep.
 
         Parameters
         ----------
         summary
             The rankings.
-        table
-            A row for each cell: the mean of each metric of every configuration becomes a table of the run.
         seconds
             Wall-clock seconds the sweep took.
         """
@@ -191,8 +183,6 @@ class MlflowTracker:
         if seconds is not None:
             tags["seconds"] = f"{seconds:.1f}"
         self._outbox.put("the sweep's totals", lambda runs: runs.update(tags))
-        means = means_csv(table, (objective.metric for objective in facts.objectives))
-        self._outbox.put("the means of all metrics", lambda runs: runs.store_text(means, MEANS_FILE))
         workloads = len(self._workloads)
 
         def describe(runs: RunTree) -> None:
@@ -224,7 +214,8 @@ class MlflowTracker:
             self._outbox.end("the end of the sweep's run", status, at)
         # A user who interrupts a sweep does not wait long for the store.
         patience = min(self._patience, _PARTING_SECONDS) if status == "KILLED" else self._patience
-        return self._outbox.finish(patience, self._directory)
+        remedy = f"nothing is lost; send them later: gridtune report {self._directory} --track"
+        return self._outbox.finish(patience, remedy)
 
     @property
     def _opened(self) -> SweepFacts:

@@ -123,15 +123,13 @@ def test_help_imports_nothing_heavy() -> None:
         (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
         (["gridtune", "list", "metrics", "disp"], ["dispatch"]),
         (["gridtune", "results", "ex"], ["export"]),
-        (["gridtune", "sweep", "space.yaml", "--set", "o"], ["order="]),
+        (["gridtune", "sweep", "batch/nothi"], []),
         (["gridtune", "report", "results/o"], ["results/one"]),
     ],
 )
 def test_bash_completes(words: list[str], expected: list[str], tmp_path: Path) -> None:
     (tmp_path / "results" / "one").mkdir(parents=True)
     (tmp_path / "results" / "one" / "journal.jsonl").touch()
-    space = "name: a\ndimensions: {order: [fcfs]}\nobjective: wait_mean\n"
-    (tmp_path / "space.yaml").write_text(space)
     program = tmp_path / "gridtune"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gridtune "$@"\n')
     program.chmod(0o755)

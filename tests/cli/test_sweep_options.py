@@ -57,7 +57,7 @@ def test_a_dry_run_says_what_is_done_and_how_long_the_rest_takes(
     assert plan(capsys, space, "--out", tmp_path / "elsewhere")["missing"] == 16
     assert sweep(space, "--dry-run", "--workers", 2) == 0
     text = capsys.readouterr().out
-    assert "6 done, 1 failed, 1 lost, 8 to run: about 2 min with 2 workers" in text
+    assert "6 done, 1 failed, 1 lost, 8 to run: about 2:00 with 2 workers" in text
 
 
 def test_what_is_overridden_is_what_runs(space: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ class Site:
         facts = sweep_facts(10, cells=30)
         tracker.begin(facts, folder)
         tracker.add(results)
-        tracker.publish(summarise(results_table(results), facts), results_table(results))
+        tracker.publish(summarise(results_table(results), facts))
         self.outcome = tracker.close()
         assert self.outcome.complete
         with socket.socket() as probe:
