@@ -442,7 +442,7 @@ def command(
         The function that the command calls: its parameters are options, too, which the command gets as
         `**options`.
     name
-        The command's name, if not the function's.
+        The command's name, if not the function's without a first underscore.
     without
         Parameters of `of` that are no options.
     cls
@@ -456,8 +456,8 @@ def command(
         found = dict(inspect.signature(function).parameters)
         owners = dict.fromkeys(found, function)
         if of is not None:
-            called = inspect.signature(of).parameters
-            own = {key: called[key] for key in called if key not in found and key not in without}
+            taken = inspect.signature(of).parameters
+            own = {key: taken[key] for key in taken if key not in found and key not in without}
             owners |= dict.fromkeys(own, of)
             described = _documented(of)[1] | described
             found = own | found
@@ -468,9 +468,8 @@ def command(
         ]
         # The first sentence as a whole; click would cut it where a line ends.
         first = " ".join(text.partition("\n\n")[0].split())
-        result = cls(
-            name or function.__name__, params=parameters, callback=function, help=text, short_help=first
-        )
+        called = name or function.__name__.removeprefix("_")
+        result = cls(called, params=parameters, callback=function, help=text, short_help=first)
         if group is not None:
             group.add_command(result)
         return result
@@ -523,7 +522,8 @@ def _parameter(parameter: inspect.Parameter, annotation: Any, text: str | None) 
         return click.Argument([name], nargs=-1 if several else 1, **shared)
     option = declared.spelled or f"--{name.replace('_', '-')}"
     shared["help"] = f"{text or declared.text or ''}{'  May be repeated.' if several else ''}"
-    shared["metavar"] = declared.metavar or _metavar(shared["type"])
+    letters = {click.IntRange: "N", click.FloatRange: "X"}
+    shared["metavar"] = declared.metavar or letters.get(type(shared["type"]))
     if kind is click.BOOL:
         both = "/" in option
         flag: dict[str, Any] = {} if both else {"is_flag": True, "flag_value": not default}
@@ -531,10 +531,3 @@ def _parameter(parameter: inspect.Parameter, annotation: Any, text: str | None) 
     if not required:
         shared |= {"default": default, "show_default": default not in (None, ())}
     return click.Option([name, option], multiple=several, **shared)
-
-
-def _metavar(kind: Any) -> str | None:
-    """Return the value of an option in the usage; None for that of click."""
-    if isinstance(kind, click.IntRange):
-        return "N"
-    return "X" if isinstance(kind, click.FloatRange) else None

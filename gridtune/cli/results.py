@@ -129,7 +129,7 @@ def results() -> None:
 
 
 @command(group=results)
-def export(
+def _export(
     folder: str | Path,
     *,
     form: Literal["yaml", "json"] | None = None,
@@ -202,7 +202,7 @@ def _command(content: Mapping[str, Any], out: Path | None) -> str:
 
 
 @command(group=results)
-def compare(
+def _compare(
     folders: Sequence[str | Path],
     *,
     configuration: Sequence[str] = (),
@@ -238,10 +238,10 @@ def compare(
     csv
         File of the rows as CSV.
     """
-    from gridtune.report.rankings.comparison import compare as compare_sides
+    from gridtune.report.rankings.comparison import compare
 
     first, second, system = _sides(folders, configuration)
-    comparison = compare_sides(first, second, system, objective=objective)
+    comparison = compare(first, second, system, objective=objective)
     if csv is not None:
         from gridtune.report.tables import table_csv
 
@@ -347,7 +347,7 @@ def _interval(row: Mapping[str, Any], name: str, write: Any) -> str:
 
 
 @command(group=results)
-def merge(
+def _merge(
     folders: Sequence[str | Path],
     *,
     directory: str | Path,
@@ -399,7 +399,7 @@ def merge(
 
 
 @command(group=results)
-def repair(sweep: str) -> None:
+def _repair(sweep: str) -> None:
     """Set the broken lines of a sweep's journal aside, so that their cells are run again.
 
     A line that a failing disk or a hand has altered stops the sweep that meets it. All such lines are moved
@@ -427,7 +427,7 @@ def repair(sweep: str) -> None:
 
 
 @command(group=results)
-def rerun(
+def _rerun(
     cell: str,
     folder: str | Path | None = None,
     *,

@@ -14,13 +14,12 @@ import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import SystemCommand, command, system_help
-from gridtune.cli.tables import new_table, print_json, print_lines, print_tracked
+from gridtune.cli.tables import new_table, print_json, print_lines, print_tables, print_tracked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gridtune.core.system import System
-    from gridtune.report.reproduction.verdicts import Reproduced
     from gridtune.sweep.execution.runner import CellRun
     from gridtune.tune.training import Trained
 
@@ -339,23 +338,17 @@ def reproduce(
         content = json.loads(done.verdicts.read_text(encoding="utf-8"))
         print_json({**content, "page": done.page.resolve().as_uri()})
     elif not quiet:
-        _print_verdicts(done.reproduced)
+        table = new_table(done.reproduced.title, "verdict", "claim", "criteria that hold")
+        for claim in done.reproduced.claims:
+            holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
+            table.add_row(str(claim.verdict), claim.text, f"{holds} of {len(claim.criteria)}")
+        print_tables([table])
         click.echo(f"the page: {done.page.resolve().as_uri()}")
         click.echo(f"the verdicts: {done.verdicts}")
     if done.tracking is not None and not quiet:
         print_tracked(done.tracking)
     if not done.complete:
         sys.exit(EXIT_FAILED_CELLS)
-
-
-def _print_verdicts(reproduced: Reproduced) -> None:
-    from gridtune.report.tables import report_console
-
-    table = new_table(reproduced.title, "verdict", "claim", "criteria that hold")
-    for claim in reproduced.claims:
-        holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
-        table.add_row(str(claim.verdict), claim.text, f"{holds} of {len(claim.criteria)}")
-    report_console().print(table)
 
 
 class _TrainCommand(SystemCommand):

@@ -30,7 +30,7 @@ def slurm() -> None:
 
 
 @command(fitting.fit, without=("say",), group=slurm)
-def fit(*, as_json: bool = False, **options: Any) -> None:
+def _fit(*, as_json: bool = False, **options: Any) -> None:
     """Compare simulated with recorded waits of LOG, and calibrate the model.
 
     A log does not contain the nodes in service, the seconds until nodes are free and the limit of one user:
@@ -55,7 +55,7 @@ def fit(*, as_json: bool = False, **options: Any) -> None:
 
 
 @command(advice.whatif, group=slurm)
-def whatif(*, as_json: bool = False, **options: Any) -> None:
+def _whatif(*, as_json: bool = False, **options: Any) -> None:
     """Simulate the waits of the jobs of LOG under another configuration of Slurm.
 
     A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
@@ -83,7 +83,7 @@ def whatif(*, as_json: bool = False, **options: Any) -> None:
 
 
 @command(advice.waits, group=slurm)
-def waits(*, as_json: bool = False, **options: Any) -> None:
+def _waits(*, as_json: bool = False, **options: Any) -> None:
     """Predict the starts of pending jobs, with intervals meant to hold 80 % of the starts.
 
     The cluster is replayed from its present state. Run times are drawn from each user's past in the log, and

@@ -69,7 +69,7 @@ def list_traces(*, as_json: bool = False) -> None:
 
 
 @command(group=traces)
-def describe(
+def _describe(
     trace: str,
     *,
     format_name: str | None = None,
@@ -124,7 +124,7 @@ def describe(
 
 
 @command(group=traces)
-def convert(source: str, target: Path, *, format_name: str | None = None, force: bool = False) -> None:
+def _convert(source: str, target: Path, *, format_name: str | None = None, force: bool = False) -> None:
     """Write the SOURCE trace to TARGET in the format of its suffix.
 
     `gridtune traces list` shows the formats and their suffixes; .gz or .xz may follow. The jobs stay as they
@@ -144,7 +144,7 @@ def convert(source: str, target: Path, *, format_name: str | None = None, force:
 
 
 @command(group=traces)
-def generate(
+def _generate(
     name: str,
     target: Path | None = None,
     parameters: Sequence[str] = (),
@@ -188,7 +188,7 @@ def generate(
 
 
 @command(group=traces)
-def fetch(
+def _fetch(
     name: str, *, mirror: str | None = None, sha256: str | None = None, unverified: bool = False
 ) -> None:
     """Download the public log NAME into the cache and check its SHA-256.
@@ -210,11 +210,10 @@ def fetch(
     unverified
         Accept a log without a checksum in the catalogue.
     """
-    from gridtune.workload.catalogue import ARCHIVE_CITATION, file_checksum, find_log
-    from gridtune.workload.catalogue import fetch as fetch_log
+    from gridtune.workload.catalogue import ARCHIVE_CITATION, fetch, file_checksum, find_log
 
     entry = find_log(name)
-    path = fetch_log(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=sys.stderr.isatty())
+    path = fetch(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=sys.stderr.isatty())
     click.echo(str(path))
     if entry.sha256 is None and sha256 is None:
         click.echo(
@@ -243,7 +242,7 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
     return {**dataclasses.asdict(entry), "path": path}
 
 
-@command(group=traces, name="import")
+@command(group=traces)
 def _import(
     sources: Sequence[str],
     target: Path,
