@@ -82,8 +82,7 @@ def init(
     if fit is not None and slurm is None:
         raise click.UsageError("--fit goes with --slurm: it is how that cluster works.")
     if slurm is not None:
-        from gridtune.slurm.effective import Effective
-        from gridtune.slurm.study import SYSTEM, suggest_study
+        from gridtune.slurm.study import SYSTEM, Effective, suggest_study
 
         works = Effective() if fit is None else Effective.read(fit)
         system = SYSTEM

@@ -31,12 +31,11 @@ from gridtune.errors import PolicyError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.comparison import LoggedJobs, logged_jobs
 from gridtune.slurm.configuration import read_cluster
-from gridtune.slurm.effective import Effective
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
-from gridtune.slurm.study import SETTINGS
+from gridtune.slurm.study import SETTINGS, Effective
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
