@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import time
-import urllib.request
-import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +15,6 @@ from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import command, read_place
 from gridtune.cli.tables import new_table, print_json
 from gridtune.errors import TrackingError
-from gridtune.storage import skip_proxy_for_this_machine
 
 if TYPE_CHECKING:
     from gridtune.study.status import SweepStatus
@@ -216,17 +212,16 @@ def ui(
     tracking_uri: str | None = None,
     host: str = "127.0.0.1",
     port: int = 5000,
-    no_browser: bool = False,
 ) -> None:
-    """Open the MLflow UI on the store that sweeps here are tracked in; end it with Ctrl-C.
+    """Serve the MLflow UI of the store that sweeps here are tracked in; end it with Ctrl-C.
 
-    It opens on the ranking of the latest sweep, or of the latest sweep of the search space named EXPERIMENT.
+    The address that it prints shows the ranking of the latest sweep, or that of the search space EXPERIMENT.
 
     \b
     Examples:
       gridtune ui
       gridtune ui quickstart
-      gridtune ui --port 5001 --no-browser
+      gridtune ui --port 5001
       gridtune ui --tracking-uri sqlite:////data/project/mlflow.db
       gridtune ui --host 0.0.0.0      (for other computers: no password protects it)
 
@@ -236,8 +231,6 @@ def ui(
         Address to listen on.
     port
         Port to listen on.
-    no_browser
-        Print the address, open no browser.
     """
     from gridtune.errors import without_secrets
     from gridtune.tracking.store import tracking_uri as resolve
@@ -252,10 +245,6 @@ def ui(
     address = _address(uri, server, experiment)
     click.echo(f"{without_secrets(uri)}\n{address}   (Ctrl-C ends it)")
     sys.stdout.flush()
-    screen = sys.platform in {"darwin", "win32"} or os.getenv("DISPLAY") or os.getenv("WAYLAND_DISPLAY")
-    if not no_browser and screen:
-        # It waits for the server, opens the page and ends.
-        subprocess.Popen([sys.executable, "-m", "gridtune.cli.status", f"{server}/health", address])
     # The server takes this process's place: what ends this command ends the server, and nothing is left.
     # The store's URI may hold a password, so it is not among the arguments that every user can see.
     settings = _SETTINGS | {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_REGISTRY_STORE_URI": uri}
@@ -315,24 +304,3 @@ def _check_port(host: str, port: int) -> None:
             raise TrackingError(
                 f"cannot listen on {host}:{port}: {fault.strerror}", hint=f"try --port {port + 1}"
             ) from None
-
-
-#: Seconds that a server may take to start, and between two attempts.
-_PATIENCE, _PAUSE = 120.0, 0.3
-
-
-def _open_when_ready(health: str, page: str) -> bool:
-    """Open a page when the server answers at `health`; return whether it did."""
-    skip_proxy_for_this_machine(health)
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(health, timeout=2):
-                return webbrowser.open(page)
-        except OSError:
-            time.sleep(_PAUSE)
-    return False
-
-
-if __name__ == "__main__":
-    _open_when_ready(*sys.argv[1:3])

@@ -173,27 +173,11 @@ def test_an_old_name_works_and_gives_the_new_one(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("list metrics --system shutdown", "list metrics shutdown"),
-        ("list metrics --system=shutdown", "list metrics shutdown"),
-        ("sweep --retry-failed --help", "sweep --retry=all --help"),
-        ("train --track --help", "train --help"),
-        ("train --no-track --help", "train --no-tracking --help"),
-    ],
-)
-def test_an_old_option_works_and_gives_the_new_one(old: str, new: str) -> None:
-    result = CliRunner().invoke(cli, old.split())
-    assert result.exit_code == 0
-    assert result.stderr.splitlines() == [
-        f"warning: `gridtune {old}` is `gridtune {new}` now; the old option works until version 0.3"
-    ]
-    assert result.stdout == CliRunner().invoke(cli, new.split()).stdout
-
-
-@pytest.mark.parametrize(
     ("words", "instead"),
     [
+        ("list metrics --system=shutdown", "as in `gridtune list metrics batch`"),
+        ("sweep space.yaml --retry-failed", "give `--retry all`"),
+        ("train batch --no-track", "give `--no-tracking`"),
         ("sweep space.yaml --schedules 3", "gridtune results rerun CELL --out FILE"),
         ("report results/a --together", "5 % divided by the number of tables"),
     ],

@@ -49,7 +49,7 @@ class Site:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        command = [sys.executable, "-c", "from gridtune.cli.main import main; main()", "ui", "--no-browser"]
+        command = [sys.executable, "-c", "from gridtune.cli.main import main; main()", "ui"]
         self._process = subprocess.Popen(
             [*command, "--tracking-uri", self.uri, "--port", str(port)],
             stdout=subprocess.PIPE,
