@@ -254,7 +254,7 @@ def ui(
 def _address(uri: str, server: str, experiment: str | None) -> str:
     """Return the page to open: a ranking, or the list of experiments where there is none."""
     from gridtune.tracking.store import connect
-    from gridtune.tracking.views import first_address
+    from gridtune.tracking.tracked import first_address
 
     address = first_address(connect(uri), f"{server}/", experiment)
     if address is None:

@@ -1,28 +1,71 @@
-"""Sending one run to a tracking store, and the outcome: `RunOutbox`, `TrackedRun` and `track_once`."""
+"""Sending one run to a tracking store, the outcome, and the address of its page."""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridtune.errors import without_secrets
 from gridtune.report.labels import value_text
 from gridtune.storage import network_reason
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.outbox import Outbox, StoreProcess
-from gridtune.tracking.runs import RootRun, RunTree, clean_name
+from gridtune.tracking.runs import MOST_FOUND, RootRun, RunTree, clean_name
 from gridtune.tracking.store import tracking_uri
-from gridtune.tracking.views import ranking_address
 
-__all__ = ["RunOutbox", "TrackedRun", "track_once"]
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+__all__ = ["RANKING_VIEW_TAG", "RunOutbox", "TrackedRun", "first_address", "ranking_address", "track_once"]
 
 #: Seconds of nothing but failures after which the store is given up.
 _PATIENCE_S = 30.0
+#: The key of the view that shows the ranking of an experiment's latest sweep, and the tag that has its state.
+_RANKING_VIEW = "ranking"
+RANKING_VIEW_TAG = f"mlflow.sharedViewState.{_RANKING_VIEW}"
+#: Without it the UI shows the pages for language models, whatever the experiment's kind.
+_WORKFLOW = "workflowType=machine_learning"
+
+
+def ranking_address(experiment_id: str, server: str = "") -> str:
+    """Return the address of an experiment's ranking; without a server, as a link within the UI.
+
+    Parameters
+    ----------
+    experiment_id
+        The experiment.
+    server
+        The UI's address with a slash at the end.
+    """
+    return f"{server}#/experiments/{experiment_id}/runs?{_WORKFLOW}&viewStateShareKey={_RANKING_VIEW}"
+
+
+def first_address(client: MlflowClient, server: str, name: str | None = None) -> str | None:
+    """Return the address to open the UI on: the latest ranking, or the list of experiments if there is none.
+
+    Parameters
+    ----------
+    client
+        Of the store.
+    server
+        The UI's address with a slash at the end.
+    name
+        The experiment whose ranking is wanted; None is returned if it has no ranking.
+    """
+    made = {
+        experiment.experiment_id: json.loads(experiment.tags[RANKING_VIEW_TAG])["createdAt"]
+        for experiment in client.search_experiments(max_results=MOST_FOUND)
+        if RANKING_VIEW_TAG in experiment.tags and name in (None, experiment.name)
+    }
+    if made:
+        return ranking_address(max(made, key=made.__getitem__), server)
+    return f"{server}#/experiments?{_WORKFLOW}" if name is None else None
 
 
 @dataclass(frozen=True)

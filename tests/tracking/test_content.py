@@ -22,7 +22,7 @@ from gridtune.tracking.content import (
     runs_of_ranking,
 )
 from gridtune.tracking.runs import clean_name, clean_text
-from gridtune.tracking.views import ranking_view_tags
+from gridtune.tracking.tracker import _ranking_view_tags
 
 from .synthetic import cell_results, sweep_facts
 
@@ -108,7 +108,7 @@ def test_a_bound_that_is_broken_stands_beside_the_verdict() -> None:
     columns = [
         json.loads(json.loads(tag)["state"])["selectedColumns"]
         for one in (facts, FACTS)
-        for tag in ranking_view_tags(one, "0", workloads=1, at=0).values()
+        for tag in _ranking_view_tags(one, "0", workloads=1, at=0).values()
     ]
     assert columns[0][:3] == ["tags.`verdict`", "tags.`bounds`", "metrics.`to_baseline_percent`"]
     assert "tags.`bounds`" not in columns[1]
