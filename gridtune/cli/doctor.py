@@ -1,4 +1,4 @@
-"""`gridtune doctor`: check the installation and this machine, one check for each thing that a sweep needs."""
+"""`gridtune doctor`: check the installation, one check for each thing that a sweep needs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 #: tight; "fail": something will not work.
 Findings = Iterator[tuple[Literal["ok", "warn", "fail"], str, str]]
 
-#: Bytes of memory and of disk below which a sweep is tight, and of disk below which none is started.
-_MEMORY, _DISK, _LEAST_DISK = 3 * 2**30, 2 * 2**30, 50 * 2**20
-#: Where Ray keeps its shared objects on Linux; a container often has little there.
-_SHARED = Path("/dev/shm")
-_SHARED_LEAST = 512 * 2**20
+#: Bytes of a disk below which a sweep is tight, and below which none is started.
+_DISK, _LEAST_DISK = 2 * 2**30, 50 * 2**20
 _ANSWER_SECONDS = 5.0
 
 
@@ -40,9 +37,8 @@ _ANSWER_SECONDS = 5.0
 def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool = False) -> None:
     """Check the installation and this machine: each line is ok, warn or fail, with what to do.
 
-    Looked at are Python, plug-ins, processors, memory and disk, the cache of compiled kernels, Ray and the
-    tracking store. `pip check` looks at packages, `gridtune traces list` at logs. The exit code is 1 if
-    anything fails.
+    Looked at are Python, plug-ins, disks, the cache of compiled kernels, Ray and the tracking store. `pip
+    check` looks at packages, `gridtune traces list` at logs. The exit code is 1 if anything fails.
 
     \b
     Examples:
@@ -58,7 +54,6 @@ def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool
     checks: dict[str, Callable[[], Findings]] = {
         "Python": _python,
         "plug-ins": _plug_ins,
-        "machine": _machine,
         "disk": _disk,
         "kernels": _kernels,
         "Ray": lambda: _ray(full),
@@ -138,30 +133,6 @@ def _plug_ins() -> Findings:
             yield "fail", text, f"mend or uninstall {package}; it is {point.value}"
     others = f"; {optional} are of the extra `agents`" if optional else ""
     yield "ok", f"{good} of {len(points)} imported, in {len(groups)} groups{others}", ""
-
-
-def _machine() -> Findings:
-    from gridtune.sweep.execution.cluster import processors_here
-
-    processors, free = processors_here(), _free_memory()
-    text = f"{processors} processors" + ("" if free is None else f", {_size(free)} of memory free")
-    if free is not None and free < _MEMORY:
-        yield "warn", text, "run fewer workers (--workers): each takes 0.3 to 0.5 GB, Ray itself about 1 GB"
-    else:
-        yield "ok", text, ""
-    if _SHARED.is_dir() and (shared := shutil.disk_usage(_SHARED).free) < _SHARED_LEAST:
-        hint = "give a container more of it (docker run --shm-size=2g): Ray then does without slow files"
-        yield "warn", f"only {_size(shared)} are free in {_SHARED}", hint
-
-
-def _free_memory() -> int | None:
-    """Return the bytes that programs can still take, as Linux estimates them; None elsewhere."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(found[0]) * 1024 if found else None
 
 
 def _disk() -> Findings:

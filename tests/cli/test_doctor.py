@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from gridtune.cli import doctor
 from gridtune.cli.main import main
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -54,7 +53,6 @@ def test_a_sound_installation_is_well(capsys: pytest.CaptureFixture[str]) -> Non
     checks = [
         "Python",
         "plug-ins",
-        "machine",
         "disk",
         "kernels",
         "Ray",
@@ -111,15 +109,11 @@ def test_a_plug_in_that_cannot_be_imported(
     assert "broken-orders" in text(findings["plug-ins"])
 
 
-def test_a_full_disk_and_little_memory(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 10 * 2**20))
-    monkeypatch.setattr(doctor, "_free_memory", lambda: 2**30)
     code, findings = examined(capsys)
     assert code == 1
     assert "10 MB free for results" in text(findings["disk"])
-    assert "--workers" in text(findings["machine"])
 
 
 def test_a_file_that_is_no_store_and_a_server_that_is_away(
