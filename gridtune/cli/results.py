@@ -167,6 +167,8 @@ def _export(
     out
         The file; by default the standard output.
     """
+    import yaml
+
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
     from gridtune.sweep.journal.disk import check_writable
@@ -178,21 +180,18 @@ def _export(
         raise click.UsageError("Studies of Optuna are no longer written: results.csv has every cell.")
     form = form or ("json" if out is not None and out.suffix == ".json" else "yaml")
     content = exported_configuration(read_sweep(folder), workload=workload, rank=rank, objective=objective)
-    text = _yaml(content, out) if form == "yaml" else json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    if form == "yaml":
+        text = f"# Rank {content['rank']} of {content['of']} on {content['workload']}. To run it:\n"
+        text += f"#   {_command(content, out)}\n"
+        text += yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=100)
+    else:
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         click.echo(text, nl=False)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     click.echo(f"{out}: {_command(content, out)}")
-
-
-def _yaml(content: Mapping[str, Any], out: Path | None) -> str:
-    import yaml
-
-    head = f"# Rank {content['rank']} of {content['of']} on {content['workload']}. To run it:\n"
-    head += f"#   {_command(content, out)}\n"
-    return head + yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=100)
 
 
 def _command(content: Mapping[str, Any], out: Path | None) -> str:

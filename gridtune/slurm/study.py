@@ -182,7 +182,11 @@ def _out_of_service(cluster: SlurmCluster, requests: Sequence[Request], share: f
     for number, node in enumerate(cluster.nodes):
         key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features, tuple(inside[number]))
         kinds[key].append(number)
-    out = {number for members in kinds.values() for number in _spread(members, share)}
+    out: set[int] = set()
+    for members in kinds.values():
+        # Evenly spread; one stays at least.
+        count = min(len(members) - 1, round((1 - share) * len(members)))
+        out.update(members[k] for k in np.linspace(0, len(members) - 1, count).astype(int) if count)
     shapes = {(one.partitions, one.least_nodes, one.cpus, *one.shape): one for one in requests}
     for request in shapes.values():
         for name in request.partitions:
@@ -196,12 +200,6 @@ def _out_of_service(cluster: SlurmCluster, requests: Sequence[Request], share: f
             if len(left) < request.least_nodes or sum(left) < request.cpus:
                 out -= set(able)
     return tuple(sorted(out))
-
-
-def _spread(members: Sequence[int], share: float) -> list[int]:
-    """Return some of the nodes of a kind, evenly spread; one stays at least."""
-    count = min(len(members) - 1, round((1 - share) * len(members)))
-    return [members[k] for k in np.linspace(0, len(members) - 1, count).astype(int)] if count else []
 
 
 def _user_limits(requests: Sequence[Request], most: float) -> list[Limit]:

@@ -157,7 +157,14 @@ def curves_of(results: Sequence[CellResult], name: str) -> list[RunContent]:
             key=result.cell_id,
             name=f"{name}: {result.replicate}",
             tags={"gridtune.kind": "training"},
-            history=_curve_points(result.notes[_CURVE_NOTE]),
+            # A curve read from the journal has null for NaN and words for infinities.
+            history=[
+                Point(clean_name(metric), float(value), int(step))
+                for metric, values in result.notes[_CURVE_NOTE].items()
+                if metric != _STEPS
+                for step, value in zip(result.notes[_CURVE_NOTE][_STEPS], values, strict=True)
+                if isinstance(value, int | float) and math.isfinite(value)
+            ],
         )
         for result in results
         if result.state == "done" and _CURVE_NOTE in result.notes
@@ -183,17 +190,6 @@ def checkpoint_files(result: CellResult, system: str, load: WorkloadLoader) -> l
         return []
     files = [(folder / training.policy_file, CHECKPOINTS), (folder, f"{CHECKPOINTS}/checkpoint")]
     return [(path, place) for path, place in files if path.exists()]
-
-
-def _curve_points(columns: Mapping[str, Sequence[Any]]) -> list[Point]:
-    # A curve read from the journal has null for NaN and words for infinities.
-    return [
-        Point(clean_name(name), float(value), int(step))
-        for name, values in columns.items()
-        if name != _STEPS
-        for step, value in zip(columns[_STEPS], values, strict=True)
-        if isinstance(value, int | float) and math.isfinite(value)
-    ]
 
 
 #: Configurations that have runs by default: the UI is slow with some thousands.

@@ -306,8 +306,8 @@ def _now() -> int:
 _PLAIN_LINE = {"lineSmoothness": 0, "useGlobalLineSmoothing": False}
 #: Runs in a chart, and parameters in the view's table and its chart of parallel coordinates.
 _RUNS_IN_CHART, _PARAMETERS = 20, 8
-#: Pixels of a column: for each letter of its name, around it, and at most.
-_LETTER, _AROUND, _WIDEST = 8, 50, 320
+#: Pixels of a column: for each letter of its key, less its prefix and quotes, and at most.
+_LETTER, _AROUND, _WIDEST = 8, -30, 320
 
 
 def _ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: int) -> dict[str, str]:
@@ -346,7 +346,7 @@ def _ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at:
         "datasetsFilter": [],
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: _width(column) for column in columns},
+        "columnWidths": {column: min(_LETTER * len(column) + _AROUND, _WIDEST) for column in columns},
         "runsHiddenMode": "FIRST_20_RUNS",
         "viewMaximized": False,
         "runListHidden": False,
@@ -357,11 +357,6 @@ def _ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at:
     }
     view = {"name": f"Ranking of {facts.name}", "createdAt": at, "state": json.dumps(state)}
     return {RANKING_VIEW_TAG: json.dumps(view)}
-
-
-def _width(column: str) -> int:
-    name = column.partition(".")[2].strip("`")
-    return min(_LETTER * len(name) + _AROUND, _WIDEST)
 
 
 def _charts(objectives: Sequence[str], parameters: Sequence[str]) -> Mapping[str, Any]:

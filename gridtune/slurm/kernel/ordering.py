@@ -105,7 +105,10 @@ def new_ordering(
     ahead: Lookahead | None = None
     orders: Sequence[QueueOrder] = ()
     if isinstance(order, Rollout):
-        ahead, orders = _new_lookahead(order, inputs, world)
+        jobs = world.jobs
+        whole = records.whole[scored] * jobs.least_nodes * records.need[scored]
+        waiting, orders = new_waiting(order, inputs, len(scored), len(scored))
+        ahead = Lookahead(waiting, np.maximum(inputs.processors, whole), world)
     else:
         orders = [order]
     ordering = Ordering(
@@ -124,16 +127,6 @@ def new_ordering(
         world.eligible,
     )
     return ordering, inputs, orders
-
-
-def _new_lookahead(
-    policy: Rollout, inputs: ScoreInputs, world: World
-) -> tuple[Lookahead, Sequence[QueueOrder]]:
-    """Return a rollout's view of a world, by the inputs of its jobs, and the orders to keep beside it."""
-    records, jobs, first = world.records, world.jobs, world.jobs.records[:-1]
-    whole = records.whole[first] * jobs.least_nodes * records.need[first]
-    waiting, orders = new_waiting(policy, inputs, len(first), len(first))
-    return Lookahead(waiting, np.maximum(inputs.processors, whole), world), orders
 
 
 @kernel()
