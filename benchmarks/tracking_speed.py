@@ -24,7 +24,7 @@ from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.summary import summarise
 from gridtune.sweep.journal.results import results_table
-from gridtune.tracking.store import make_database
+from gridtune.tracking.store import _make_database
 from gridtune.tracking.tracker import MlflowTracker
 
 REPLICATES = 10
@@ -114,7 +114,7 @@ def database_seconds(folder: str) -> tuple[float, float]:
     times = []
     for name in ("first.db", "second.db"):
         before = time.perf_counter()
-        make_database(Path(folder, name))
+        _make_database(Path(folder, name))
         times.append(time.perf_counter() - before)
     return times[0], times[1]
 

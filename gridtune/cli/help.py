@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gridtune.core.system import System
 
-__all__ = ["glossary", "help_command", "list_command"]
+__all__ = ["help_command", "list_command"]
 
 _WIDTH = 88
 
@@ -50,7 +50,7 @@ class _Entry:
         return tuple(word.lower() for word in listed)
 
 
-def glossary() -> list[_Entry]:
+def _glossary() -> list[_Entry]:
     """Return the entries, in the order of the page."""
     text = resources.files("gridtune.cli").joinpath("glossary.md").read_text(encoding="utf-8")
     entries = []
@@ -108,7 +108,7 @@ def _contents(ctx: click.Context) -> str:
     lines = ["gridtune help TOPIC shows the help of a command or the meaning of a word.", "", "Commands:"]
     lines += [_wrapped(", ".join(root.list_commands(ctx)))]
     sections: dict[str, list[str]] = {}
-    for entry in glossary():
+    for entry in _glossary():
         sections.setdefault(entry.section, []).append(entry.title)
     for section, titles in sections.items():
         lines += ["", f"{section}:", _wrapped(", ".join(titles))]
@@ -132,7 +132,7 @@ def _meaning(word: str) -> str:
     from gridtune.core.system import SYSTEMS
     from gridtune.registry import name_hint
 
-    entries = glossary()
+    entries = _glossary()
     explained = [(entry.title, entry.text) for entry in entries if word.lower() in entry.words]
     for title, system in () if explained else SYSTEMS.items():
         if metric := system.metrics.get(word):
@@ -150,12 +150,12 @@ def _wrapped(text: str) -> str:
 
 @command(name="list")
 def list_command(
-    kind: Literal["systems", "orders", "predictors", "metrics", "spaces", "traces"],
+    kind: Literal["systems", "orders", "predictors", "metrics", "spaces"],
     system: str | None = None,
     *,
     as_json: bool = False,
 ) -> None:
-    """List systems, queue orders, predictors, metrics, search spaces or traces.
+    """List systems, queue orders, predictors, metrics, or search spaces; `gridtune traces list` lists traces.
 
     \b
     KIND is one of
@@ -164,7 +164,6 @@ def list_command(
       predictors  predictors of run times, for `predictor=`
       metrics     metrics that can be objectives: unit, better direction, formula; of SYSTEM or of all
       spaces      search spaces of installed systems (or of SYSTEM), and those in search_spaces/
-      traces      bundled logs, public logs, generators and formats (as `gridtune traces list`)
 
     \b
     Examples:
@@ -175,11 +174,6 @@ def list_command(
     """
     if system is not None and kind not in {"systems", "metrics", "spaces"}:
         raise click.UsageError(f"SYSTEM goes with systems, metrics and spaces, not with {kind}.")
-    if kind == "traces":
-        from gridtune.cli.traces import list_traces
-
-        click.get_current_context().invoke(list_traces, as_json=as_json)
-        return
     content, tables = _KINDS[kind](system)
     if as_json:
         print_json(content)

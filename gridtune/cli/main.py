@@ -37,7 +37,7 @@ _EXTRAS = {"torch": "gridtune[agents]", "gymnasium": "gridtune[agents]"}
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Prepare": {
         "init": ("gridtune.cli.sweep:init", "Write a search space for a log."),
-        "list": ("gridtune.cli.help:list_command", "List systems, queue orders, metrics, spaces or traces."),
+        "list": ("gridtune.cli.help:list_command", "List systems, queue orders, metrics or spaces."),
         "traces": ("gridtune.cli.traces:traces", "List, describe, convert, generate and fetch workloads."),
     },
     "Run": {

@@ -7,7 +7,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,8 +29,6 @@ __all__ = ["init", "sweep"]
 
 #: States of cells that `--retry all` runs again.
 _RETRIED = frozenset({"failed", "timed_out", "lost"})
-#: Cells that a dry run shows.
-_SHOWN = 5
 
 
 @command()
@@ -313,8 +310,7 @@ def _print_plan(
     if adaptive is None:
         # Of a strategy that decides, the journal has the cells of its choices.
         results = {key: result for key, result in results.items() if plan.has(result)}
-    finished = {key for key, result in results.items() if result.state not in retry}
-    left = max(0, plan.most - len(finished))
+    left = max(0, plan.most - sum(result.state not in retry for result in results.values()))
     taken = [one.seconds for one in results.values() if one.state == "done" and isfinite(one.seconds)]
     resources = space.resources
     at_once = workers or resources.workers or int((os.cpu_count() or 1) / (resources.cpus or 1))
@@ -347,12 +343,6 @@ def _print_plan(
         clock = clock_text(summary["seconds_left"])
         text += f": {about} {clock} with {count_text(at_once, 'worker')}, start and report not counted"
     click.echo(text)
-    shown = list(islice((cell for cell in plan.iterate() if cell.cell_id not in finished), _SHOWN))
-    for cell in shown:
-        parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
-        click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
-    if left > len(shown):
-        click.echo(f"  … and {up_to}{left - len(shown):,} more")
 
 
 def _heading(space: SearchSpace, summary: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
-__all__ = ["list_traces", "traces"]
+__all__ = ["traces"]
 
 
 @click.group()
@@ -44,8 +44,8 @@ def traces() -> None:
     """
 
 
-@command(group=traces, name="list")
-def list_traces(*, as_json: bool = False) -> None:
+@command(group=traces)
+def _list(*, as_json: bool = False) -> None:
     """List bundled traces, public logs, generators and formats.
 
     The column "here" says whether a public log is on this machine: in the cache, or in the folder that

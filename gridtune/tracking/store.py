@@ -30,7 +30,6 @@ __all__ = [
     "connect",
     "database_path",
     "is_store",
-    "make_database",
     "tracking_uri",
 ]
 
@@ -145,7 +144,7 @@ def connect(uri: str) -> MlflowClient:
         database.parent.mkdir(parents=True, exist_ok=True)
         with _alone(database):
             if not database.exists():
-                make_database(database)
+                _make_database(database)
             return _client(uri)
     except OSError as fault:
         raise TrackingError(
@@ -155,7 +154,7 @@ def connect(uri: str) -> MlflowClient:
         ) from None
 
 
-def make_database(path: Path) -> None:
+def _make_database(path: Path) -> None:
     """Make an empty tracking database.
 
     MLflow takes seconds to make one, so the first is kept in the user's cache and copied from then on.

@@ -56,7 +56,7 @@ def order_for_nodes(reference: str | QueueOrder | Rollout | Callable[..., float]
     return order
 
 
-class Lookahead(NamedTuple):
+class _Lookahead(NamedTuple):
     """The waiting jobs with the portfolio, the processors that each job needs, and the world played."""
 
     waiting: Waiting
@@ -73,7 +73,7 @@ class Ordering(NamedTuple):
     others are columns of the world.
     """
 
-    ahead: Lookahead | None
+    ahead: _Lookahead | None
     function: Any
     program: int
     handles: IntArray
@@ -102,13 +102,13 @@ def new_ordering(
     unknown: IntArray = np.zeros(len(job), np.int64)
     facts = Facts(unknown, unknown, unknown, unknown, np.zeros(len(job)))
     inputs = score_inputs(submit - origin, records.limit[scored], width, facts, 0.0, guard)
-    ahead: Lookahead | None = None
+    ahead: _Lookahead | None = None
     orders: Sequence[QueueOrder] = ()
     if isinstance(order, Rollout):
         jobs = world.jobs
         whole = records.whole[scored] * jobs.least_nodes * records.need[scored]
         waiting, orders = new_waiting(order, inputs, len(scored), len(scored))
-        ahead = Lookahead(waiting, np.maximum(inputs.processors, whole), world)
+        ahead = _Lookahead(waiting, np.maximum(inputs.processors, whole), world)
     else:
         orders = [order]
     ordering = Ordering(
