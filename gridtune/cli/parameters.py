@@ -205,9 +205,13 @@ def _kind(annotation: Any) -> str:
 
 
 def check_new(path: Path | None, *, force: bool) -> None:
-    """Refuse to replace a file without `--force`."""
+    """Refuse to replace a file without `--force`, and a folder that cannot be written."""
+    from gridtune.sweep.journal.disk import check_writable
+
     if path is not None and path.exists() and not force:
         raise click.UsageError(f"{path} exists; --force replaces it.")
+    if path is not None:
+        check_writable(path.parent)
 
 
 def read_place(text: str) -> str | Path:

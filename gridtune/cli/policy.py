@@ -62,11 +62,8 @@ def _choose(
 
     from gridtune.report.card import print_cards
     from gridtune.report.tables import report_console
-    from gridtune.sweep.journal.disk import check_writable
 
     check_new(export, force=force)
-    if export is not None:
-        check_writable(export.parent)
     choice = choosing.choose(**options, say=lambda line: click.echo(line, err=True))
     if export is not None:
         text = yaml.safe_dump(dict(choice.exported), sort_keys=False, allow_unicode=True, width=100)

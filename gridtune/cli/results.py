@@ -171,11 +171,8 @@ def _export(
 
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
-    from gridtune.sweep.journal.disk import check_writable
 
     check_new(out, force=force)
-    if out is not None:
-        check_writable(out.parent)
     if out is not None and out.suffix == ".db":
         raise click.UsageError("Studies of Optuna are no longer written: results.csv has every cell.")
     form = form or ("json" if out is not None and out.suffix == ".json" else "yaml")

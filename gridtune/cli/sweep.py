@@ -71,7 +71,6 @@ def init(
     """
     from gridtune.core.remarks import doubts, remark_lines
     from gridtune.core.system import default_system, get_system
-    from gridtune.sweep.journal.disk import check_writable
     from gridtune.sweep.space.starter import space_name, starter_text
 
     if slurm is not None and (system or processors):
@@ -87,7 +86,6 @@ def init(
     name = name or space_name(log)
     out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
     check_new(out, force=force)
-    check_writable(out.parent)
     workload = _read(log)
     if slurm is None:
         starter, size = _starter(searched, workload, processors)
