@@ -159,7 +159,7 @@ def list_command(
 
     \b
     KIND is one of
-      systems     systems that can be swept; with SYSTEM its metrics, search spaces and published figures
+      systems     systems that can be swept; with SYSTEM its metrics and search spaces
       orders      queue orders, for `gridtune simulate` and `order=`
       predictors  predictors of run times, for `predictor=`
       metrics     metrics that can be objectives: unit, better direction, formula; of SYSTEM or of all
@@ -196,7 +196,7 @@ def _systems_named(name: str | None) -> list[System]:
 def _systems(name: str | None) -> _List:
     descriptions = {system.name: _describe(system) for system in _systems_named(name)}
     if name is not None:
-        return descriptions[name], [*_metrics(name)[1], *_spaces(name)[1], *_published(descriptions[name])]
+        return descriptions[name], [*_metrics(name)[1], *_spaces(name)[1]]
     counts = {"metrics": "metrics", "search_spaces": "search spaces", "published": "published figures"}
     rows = []
     for system in descriptions.values():
@@ -222,17 +222,6 @@ def _describe(system: System) -> dict[str, Any]:
         "search_spaces": [f"{system.name}/{path.stem}" for path in bundled_spaces(system)],
         "published": {name: asdict(figure) for name, figure in system.published.items()},
     }
-
-
-def _published(system: dict[str, Any]) -> list[Table]:
-    from gridtune.report.labels import number_text
-
-    figures = [
-        (name, figure["quantity"], number_text(figure["value"]), figure["unit"], figure["source"])
-        for name, figure in system["published"].items()
-    ]
-    columns = ("name", "quantity", "value", "unit", "source")
-    return [new_table("Published figures", *columns, right=("value",), rows=figures)] if figures else []
 
 
 def _metrics(name: str | None) -> _List:
