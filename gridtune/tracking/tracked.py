@@ -203,7 +203,6 @@ def track_once(
     traces: Mapping[str, str] | None = None,
     files: Iterable[Path] = (),
     uri: str | None = None,
-    on_trouble: Callable[[str], None] | None = None,
 ) -> TrackedRun:
     """Write a finished run with its metrics and files, and wait until it is in the store.
 
@@ -221,13 +220,11 @@ def track_once(
         Artefacts.
     uri
         The tracking store; by default that of the environment, else SQLite in the working directory.
-    on_trouble
-        Called with a sentence when the store cannot be reached.
     """
     at = int(time.time() * 1000)
     texts = {name: value_text(value) for name, value in (parameters or {}).items()}
     values = {clean_name(name): float(value) for name, value in metrics.items() if math.isfinite(value)}
-    outbox = RunOutbox(uri, on_trouble, "command")
+    outbox = RunOutbox(uri, None, "command")
     outbox.open("the run", RootRun(experiment, "run", key, name, tags or {}, texts, traces or {}, at))
     outbox.put("its metrics", methodcaller("log_step", 0, values, at))
     for file in files:

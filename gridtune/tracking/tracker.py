@@ -76,9 +76,6 @@ class MlflowTracker:
     ----------
     uri
         The tracking store; by default that of the environment, else SQLite in the working directory.
-    runs
-        Largest number of configurations with a run; by default `most_runs()`. The others are in
-        the tables among the sweep's artefacts.
     patience
         Seconds of nothing but failures after which the end of a sweep no longer waits for the store.
     on_trouble
@@ -93,11 +90,10 @@ class MlflowTracker:
         self,
         uri: str | None = None,
         *,
-        runs: int | None = None,
         patience: float = 30.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
-        self._limit = most_runs() if runs is None else runs
+        self._limit = most_runs()
         self._patience = patience
         self._facts: SweepFacts | None = None
         self._directory = Path()

@@ -264,7 +264,10 @@ def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str,
     assert [point.step for point in client.get_metric_history(run.info.run_id, "lr")] == [5]
 
 
-def test_a_sweep_with_more_configurations_says_where_the_others_are(store_uri: str, tmp_path: Path) -> None:
+def test_a_sweep_with_more_configurations_says_where_the_others_are(
+    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRIDTUNE_MOST_RUNS", "4")
     facts = sweep_facts(baseline={"order": "order9"}, cells=len(cell_results(configurations=12)))
     for count, better in ((12, False), (12, True)):
         # The second time another configuration is the best: it gets a run, and no run is left as it was.
@@ -274,7 +277,7 @@ def test_a_sweep_with_more_configurations_says_where_the_others_are(store_uri: s
             else type(result)(**{**vars(result), "metrics": {**result.metrics, "wait_mean": 0.1}})
             for result in cell_results(configurations=12)[: 4 * count]
         ]
-        tracker = MlflowTracker(store_uri, runs=4)
+        tracker = MlflowTracker(store_uri)
         tracker.begin(facts, tmp_path)
         tracker._next_look = 0
         tracker.finished(results)
