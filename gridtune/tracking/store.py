@@ -50,15 +50,13 @@ _SETTINGS = {
 }
 
 
-def tracking_uri(uri: str | None = None, *, directory: Path | None = None) -> str:
+def tracking_uri(uri: str | None = None) -> str:
     """Return the URI of the tracking store.
 
     Parameters
     ----------
     uri
         The URI that the user gave; it has precedence over the environment's `MLFLOW_TRACKING_URI`.
-    directory
-        The project's folder; the working directory by default.
 
     Raises
     ------
@@ -67,7 +65,7 @@ def tracking_uri(uri: str | None = None, *, directory: Path | None = None) -> st
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or ""
     if not uri:
-        return f"sqlite:///{(directory or Path.cwd()).resolve() / DATABASE}"
+        return f"sqlite:///{Path.cwd() / DATABASE}"
     scheme, _, rest = uri.partition("://")
     if not rest:
         # A bare path is taken for the database it surely is.
