@@ -95,12 +95,13 @@ def _describe(
     """
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
-    from gridtune.workload.workflows.files import describe_workflow, holds_workflow
+    from gridtune.workload.workflows.files import holds_workflow
 
     if format_name is None and holds_workflow(resolve_trace(trace)):
         if plot is not None or processors is not None:
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
         from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
+        from gridtune.workload.workflows.workflow import describe_workflow
 
         # A faulty workflow can still be described: its faults are counted.
         description = describe_workflow(read_workflow(resolve_trace(trace), clean=WORKFLOW_RULES))
