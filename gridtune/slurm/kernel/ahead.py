@@ -12,7 +12,6 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import add_node, copy_free, fits_better, has, ones, room_of
-from gridtune.slurm.kernel.preempting import has_some
 
 __all__ = [
     "FIRST_WINDOW",
@@ -20,6 +19,7 @@ __all__ = [
     "ended_by",
     "find_start",
     "form_of",
+    "has_some",
     "may_start",
     "start_after",
     "usable_nodes",
@@ -201,6 +201,16 @@ def _ends_until(world, form, usable, least):
 
 
 @kernel(forceinline=True)
+def has_some(world, usable, job):
+    """Tell whether a running job has a node of a bitmap."""
+    running = world.running
+    for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+        if has(usable, 0, running.node[k]):
+            return True
+    return False
+
+
+@kernel(forceinline=True)
 def widened(world, window):
     """Return the next window of ends, seconds."""
     linear = world.rules.bf_window_linear
@@ -217,7 +227,7 @@ def start_after(world, job, now):
 @kernel()
 def _next_with_some(world, usable, place):
     """Return the place, by limits, of the first running job from one on that has a node of a bitmap."""
-    while place < world.state.running and not has_some(world, usable, 0, world.running.by_limit[place]):
+    while place < world.state.running and not has_some(world, usable, world.running.by_limit[place]):
         place += 1
     return place
 
@@ -241,7 +251,7 @@ def _last_of_group(world, usable, place):
     last = ended_by(world, horizon + window) - 1
     found = _next_with_some(world, usable, last)
     while found == ends:
-        found = last if last == place or has_some(world, usable, 0, running.by_limit[last]) else ends
+        found = last if last == place or has_some(world, usable, running.by_limit[last]) else ends
         last -= 1
     return found
 
@@ -268,7 +278,7 @@ def find_start(world, record, form, now, ended):
     if needed == 0:
         return now, count
     if rules.later_rules:
-        while not has_some(world, world.picked, 0, running.by_limit[last]):
+        while not has_some(world, world.picked, running.by_limit[last]):
             last -= 1
     return start_after(world, running.by_limit[last], now), count
 

@@ -129,6 +129,18 @@ def _prioritise(world, now):
 
 
 @kernel()
+def _compact(world):
+    """Take the jobs that have started out of the queue."""
+    state, kept = world.state, 0
+    for position in range(state.waiting):
+        record = world.order[position]
+        if world.waiting[world.records.job[record]]:
+            world.order[kept] = record
+            kept += 1
+    state.waiting = kept
+
+
+@kernel()
 def _goes_in_circles(world, requeued):
     """Tell whether jobs have made room once more, and long nothing but that has happened.
 
@@ -148,13 +160,8 @@ def _goes_in_circles(world, requeued):
 @kernel()
 def _follow_pass(world, now):
     """Take the jobs that have started out of the queue; those that had to go for good have failed."""
-    state, kept = world.state, 0
-    for position in range(state.waiting):
-        record = world.order[position]
-        if world.waiting[world.records.job[record]]:
-            world.order[kept] = record
-            kept += 1
-    state.waiting = kept
+    state = world.state
+    _compact(world)
     for i in range(state.gone):
         _settle_dependencies(world, world.preemption.gone[i], now)
     state.gone = 0

@@ -56,7 +56,7 @@ def order_for_nodes(reference: str | QueueOrder | Rollout | Callable[..., float]
     return order
 
 
-class _Lookahead(NamedTuple):
+class Lookahead(NamedTuple):
     """The waiting jobs with the portfolio, the processors that each job needs, and the world played."""
 
     waiting: Waiting
@@ -73,7 +73,7 @@ class Ordering(NamedTuple):
     others are columns of the world.
     """
 
-    ahead: _Lookahead | None
+    ahead: Lookahead | None
     function: Any
     program: int
     handles: IntArray
@@ -102,13 +102,10 @@ def new_ordering(
     unknown: IntArray = np.zeros(len(job), np.int64)
     facts = Facts(unknown, unknown, unknown, unknown, np.zeros(len(job)))
     inputs = score_inputs(submit - origin, records.limit[scored], width, facts, 0.0, guard)
-    ahead: _Lookahead | None = None
+    ahead: Lookahead | None = None
     orders: Sequence[QueueOrder] = ()
     if isinstance(order, Rollout):
-        jobs = world.jobs
-        whole = records.whole[scored] * jobs.least_nodes * records.need[scored]
-        waiting, orders = new_waiting(order, inputs, len(scored), len(scored))
-        ahead = _Lookahead(waiting, np.maximum(inputs.processors, whole), world)
+        ahead, orders = _new_lookahead(order, inputs, world)
     else:
         orders = [order]
     ordering = Ordering(
@@ -127,6 +124,16 @@ def new_ordering(
         world.eligible,
     )
     return ordering, inputs, orders
+
+
+def _new_lookahead(
+    policy: Rollout, inputs: ScoreInputs, world: World
+) -> tuple[Lookahead, Sequence[QueueOrder]]:
+    """Return a rollout's view of a world, by the inputs of its jobs, and the orders to keep beside it."""
+    records, jobs, first = world.records, world.jobs, world.jobs.records[:-1]
+    whole = records.whole[first] * jobs.least_nodes * records.need[first]
+    waiting, orders = new_waiting(policy, inputs, len(first), len(first))
+    return Lookahead(waiting, np.maximum(inputs.processors, whole), world), orders
 
 
 @kernel()

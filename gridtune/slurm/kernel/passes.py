@@ -13,6 +13,7 @@ from gridtune.slurm.kernel.ahead import (
     ended_by,
     find_start,
     form_of,
+    has_some,
     may_start,
     start_after,
     usable_nodes,
@@ -25,7 +26,6 @@ from gridtune.slurm.kernel.preempting import (
     find_victims,
     free_of_preemptable,
     goes,
-    has_some,
     is_candidate,
 )
 from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
@@ -227,7 +227,7 @@ def _start_after_ends(world, record, avail, now, going):
         while place < state.running:
             other = running.by_limit[place]
             place += 1
-            if not has_some(world, avail, 0, other) or (going > 0 and goes(world, record, other, now)):
+            if not has_some(world, avail, other) or (going > 0 and goes(world, record, other, now)):
                 continue
             if horizon == 0:
                 end = running.limit_end[other]

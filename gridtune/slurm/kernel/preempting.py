@@ -17,7 +17,6 @@ __all__ = [
     "find_victims",
     "free_of_preemptable",
     "goes",
-    "has_some",
     "is_candidate",
     "stays",
 ]
@@ -77,21 +76,15 @@ def _comes_first(world, job, other):
     return job < other
 
 
-@kernel(forceinline=True)
-def has_some(world, bitmaps, begin, job):
-    """Tell whether the bitmap that begins at a word holds a node of a running job."""
-    running = world.running
-    for k in range(running.begin[job], running.begin[job] + running.parts[job]):
-        if has(bitmaps, begin, running.node[k]):
-            return True
-    return False
-
-
 @kernel()
 def is_candidate(world, record, job, now):
     """Tell whether a job that has started must make room for a record, and is on nodes of its partition."""
-    begin = world.records.partition[record] * world.rules.words
-    return goes(world, record, job, now) and has_some(world, world.partitions, begin, job)
+    running, begin = world.running, world.records.partition[record] * world.rules.words
+    if goes(world, record, job, now):
+        for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+            if has(world.partitions, begin, running.node[k]):
+                return True
+    return False
 
 
 @kernel(apart=True)

@@ -103,11 +103,7 @@ def new_world(
     for number, members in enumerate(cluster.leaves):
         leaf[list(members)] = number
     records = _records(cluster, requests, pairs, bits, leaf)
-    # On so many nodes each can be at most.
-    most = [
-        min(count, one.most_nodes or max(0 if one.tasks_per_node else one.tasks, one.least_nodes))
-        for one in requests
-    ]
+    most = [_most_parts(request, count) for request in requests]
     sizes = {
         "nodes": count,
         "words": bits.words,
@@ -448,6 +444,12 @@ def _fixed_priority(
         + sum(weight * amounts[name] for name, weight in rules.tres.items())
         - request.nice
     )
+
+
+def _most_parts(request: Request, nodes: int) -> int:
+    """Return on how many nodes a job can be at most."""
+    tasks = request.least_nodes if request.tasks_per_node else max(request.tasks, request.least_nodes)
+    return min(nodes, request.most_nodes or tasks)
 
 
 def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> AnyArray:
