@@ -118,10 +118,10 @@ class SystemCommand(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name the systems there are."""
-        from gridtune.core.system import system_names
+        from gridtune.core.system import SYSTEMS
 
         with formatter.section("Systems"):
-            formatter.write_text(", ".join(system_names()))
+            formatter.write_text(", ".join(SYSTEMS.names()))
 
 
 def system_help(system: System, usage: str, *, everything: bool) -> str:
@@ -273,19 +273,18 @@ def _listed_values(annotation: Any) -> list[Any]:
 
 
 def _systems(context: click.Context, begun: str) -> list[str]:
-    from gridtune.core.system import system_names
+    from gridtune.core.system import SYSTEMS
 
-    return system_names()
+    return SYSTEMS.names()
 
 
 def _spaces(context: click.Context, begun: str) -> list[str]:
     """Return the search spaces of installed systems whose names are begun so."""
     from gridtune.core.system import SYSTEMS
-    from gridtune.sweep.space.schema import bundled_spaces
 
     system, slash, _ = begun.partition("/")
     known = [name for name in SYSTEMS.names() if name == system or (not slash and name.startswith(system))]
-    return [f"{name}/{path.stem}" for name in known for path in bundled_spaces(SYSTEMS.find(name))]
+    return [f"{name}/{path.stem}" for name in known for path in SYSTEMS.find(name).bundled_spaces]
 
 
 def _sweeps(context: click.Context, begun: str) -> list[str]:
@@ -379,6 +378,11 @@ _DECLARED = {
     "quick": _Declared(spelled="--quick/--full"),
     "format_name": _Declared("Format of the file, such as sacct, pbs or csv.", spelled="--format"),
     "form": _Declared(spelled="--format"),
+    "columns": _Declared("Meaning of a table's columns, such as submit=Submitted,processors=Cores."),
+    "unit": _Declared("Unit of a table's plain numbers, such as elapsed=ms,limit=h."),
+    "timezone": _Declared("The zone of a log's times, such as Europe/Berlin; by default UTC."),
+    "processors_per_job": _Declared("Size of every job of a log that has no sizes."),
+    "cluster": _Declared("The cluster to read, of several in one log."),
     "accounts": _Declared(kind=_FILE),
     "slurm_conf": _Declared(kind=_FILE),
     "gres_conf": _Declared(kind=_FILE),

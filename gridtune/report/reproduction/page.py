@@ -22,14 +22,6 @@ from gridtune.report.reproduction.verdicts import (
 )
 from gridtune.report.tables import html_document
 
-__all__ = [
-    "REPRODUCTION_PAGE",
-    "made_text",
-    "reproduction_markdown",
-    "tally_text",
-    "write_reproduction_page",
-]
-
 #: The page in a reproduction's folder.
 REPRODUCTION_PAGE = "reproduction.html"
 
