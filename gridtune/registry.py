@@ -120,6 +120,8 @@ _REMOVED: Mapping[str, Mapping[str, str]] = {
     "strategy": {
         "race": "use grid (or random, sobol); `gridtune report --power` tells how many replicates show a "
         "difference, and more under `replicates` keep the cells there are",
+        "hyperband": "use asha, which also continues the best 1/`reduction` at each step",
+        "median": "use asha, which also stops configurations that are worse than others at the same step",
     },
     "name": {
         "tune.MlflowCallback": "use `MLflowLoggerCallback` of `ray.air.integrations.mlflow`",

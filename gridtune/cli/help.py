@@ -216,8 +216,6 @@ def _systems(name: str | None) -> _List:
 
 def _describe(system: System) -> dict[str, Any]:
     """Return a system's contract in JSON's types."""
-    from gridtune.sweep.space.schema import bundled_spaces
-
     return {
         "name": system.name,
         "version": system.version,
@@ -226,7 +224,7 @@ def _describe(system: System) -> dict[str, Any]:
         "metrics": _metric_facts(system),
         "renamed_metrics": {old: new.name for old, new in system.renamed_metrics.items()},
         "environments": [f"gridtune/{name}" for name in system.environments],
-        "search_spaces": [f"{system.name}/{path.stem}" for path in bundled_spaces(system)],
+        "search_spaces": [f"{system.name}/{path.stem}" for path in system.bundled_spaces],
         "published": {name: asdict(figure) for name, figure in system.published.items()},
     }
 
@@ -312,10 +310,10 @@ def _predictors(_: str | None) -> _List:
 
 
 def _spaces(name: str | None) -> _List:
-    from gridtune.sweep.space.schema import bundled_spaces, find_space, spaces_here
+    from gridtune.sweep.space.schema import find_space, spaces_here
 
     systems = _systems_named(name)
-    named = {f"{system.name}/{path.stem}": path for system in systems for path in bundled_spaces(system)}
+    named = {f"{system.name}/{path.stem}": path for system in systems for path in system.bundled_spaces}
     here = {str(path): find_space(path) for path in spaces_here()}
     wanted = {None, *(system.name for system in systems)}
     rows = [

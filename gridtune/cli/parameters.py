@@ -118,10 +118,10 @@ class SystemCommand(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name the systems there are."""
-        from gridtune.core.system import system_names
+        from gridtune.core.system import SYSTEMS
 
         with formatter.section("Systems"):
-            formatter.write_text(", ".join(system_names()))
+            formatter.write_text(", ".join(SYSTEMS.names()))
 
 
 def system_help(system: System, usage: str, *, everything: bool) -> str:
@@ -270,9 +270,9 @@ def _listed_values(annotation: Any) -> list[Any]:
 
 def _complete_systems(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of systems that begin so."""
-    from gridtune.core.system import system_names
+    from gridtune.core.system import SYSTEMS
 
-    return [name for name in system_names() if name.startswith(incomplete)]
+    return [name for name in SYSTEMS.names() if name.startswith(incomplete)]
 
 
 def _complete_spaces(
@@ -280,11 +280,10 @@ def _complete_spaces(
 ) -> list[CompletionItem]:
     """Return the search spaces of installed systems that begin so, and have the shell add files."""
     from gridtune.core.system import SYSTEMS
-    from gridtune.sweep.space.schema import bundled_spaces
 
     system, slash, _ = incomplete.partition("/")
     known = [name for name in SYSTEMS.names() if name == system or (not slash and name.startswith(system))]
-    spaces = [f"{name}/{path.stem}" for name in known for path in bundled_spaces(SYSTEMS.find(name))]
+    spaces = [f"{name}/{path.stem}" for name in known for path in SYSTEMS.find(name).bundled_spaces]
     items = [CompletionItem(space) for space in spaces if space.startswith(incomplete)]
     return [CompletionItem(incomplete, type="file"), *items]
 

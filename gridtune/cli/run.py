@@ -129,7 +129,6 @@ def run(
 
 def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path | None]:
     """Return the parameters in a file, and the folder that relative paths in them are relative to."""
-    from gridtune.core.system import parameter_hint
     from gridtune.errors import SweepError
     from gridtune.sweep.space.documents import read_yaml
 
@@ -154,14 +153,13 @@ def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path |
         raise SweepError("a file of parameters is a mapping of names to values", path=file)
     for name in content:
         if name not in system.Parameters.model_fields:
-            message, hint = f"{system.name} has no parameter {name!r}", parameter_hint(system, name)
+            message, hint = f"{system.name} has no parameter {name!r}", system.parameter_hint(name)
             raise SweepError(message, path=file, line=document.line((*place, name)), hint=hint)
     return content, file.resolve().parent if base is None else Path(base)
 
 
 def _parse_parameters(system: System, arguments: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters from KEY=VALUE texts, each checked by itself, over those that are given already."""
-    from gridtune.core.system import parameter_hint
     from gridtune.errors import SweepError
 
     fields = system.Parameters.model_fields
@@ -172,7 +170,7 @@ def _parse_parameters(system: System, arguments: Sequence[str], given: Mapping[s
             message = f"a parameter is given as KEY=VALUE, but got {text!r}"
             raise SweepError(message, hint="without spaces around the =, such as order=sjf")
         if name not in fields:
-            raise SweepError(f"{system.name} has no parameter {name!r}", hint=parameter_hint(system, name))
+            raise SweepError(f"{system.name} has no parameter {name!r}", hint=system.parameter_hint(name))
         if name in parameters:
             raise SweepError("the parameter is given twice", field=name)
         # An empty word or `none` for a parameter that can be left out says that it is.

@@ -114,10 +114,10 @@ def simulate(
     if out is not None:
         schedule.save(out)
     if plot is not None:
-        from gridtune.core.schedules.plots import LoadCurves, plot_load
+        from gridtune.core.schedules.plots import plot_load
 
-        curves = LoadCurves.of_table(schedule.to_table(), schedule.processors)
-        plot_load({schedule.settings["order"]: curves}, plot, title=schedule.workload.name)
+        drawn = {schedule.settings["order"]: schedule.to_table()}
+        plot_load(drawn, schedule.processors, plot, title=schedule.workload.name)
     if gantt is not None:
         from gridtune.core.schedules.plots import plot_gantt
 

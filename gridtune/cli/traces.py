@@ -219,7 +219,7 @@ def fetch(
 
 def _describe_workflow(path: Path, as_json: bool) -> None:
     from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-    from gridtune.workload.workflows.files import describe_workflow
+    from gridtune.workload.workflows.workflow import describe_workflow
 
     # A faulty workflow can still be described: its faults are counted.
     description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))

@@ -14,8 +14,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["fit_boosted_trees"]
-
 
 def fit_boosted_trees(model: Any, rows: FloatArray, goal: Any) -> Callable[[FloatArray], FloatArray]:
     """Fit a HistGradientBoosting model, and return a function of rows, shape (n, d), for its raw predictions.

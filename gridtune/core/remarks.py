@@ -13,22 +13,6 @@ import numpy as np
 from gridtune.types import IntArray
 from gridtune.workload.contents import FACTS, FAR_OUTLIVED, GRACE, LogContents
 
-__all__ = [
-    "MODELLED",
-    "READ_FILES",
-    "REMARKS",
-    "REMARK_COLUMNS",
-    "WALLTIMES",
-    "doubts",
-    "kill_remarks",
-    "log_remarks",
-    "lost_work",
-    "merged_remarks",
-    "remark_columns",
-    "remark_lines",
-]
-
-
 #: For `System.modelled_features`: jobs are scheduled by their requested times.
 WALLTIMES = "walltimes"
 #: What `System.modelled_features` may name: facts of a log, and its requested times.

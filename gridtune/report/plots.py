@@ -17,8 +17,6 @@ from gridtune.report.labels import is_logarithmic, percent_text
 from gridtune.report.rankings.combined import Front
 from gridtune.report.rankings.ranking import Ranking, RankingHead, Verdict, has_values, shown_rows
 
-__all__ = ["plot_fronts", "plot_ranking"]
-
 #: More configurations than these make a figure that nobody can read; the best are drawn.
 _MOST_RANKED = 40
 #: Differences of more per cent than this would squeeze all others into a corner.
@@ -166,7 +164,7 @@ def _scale_axis(axes: Axes, which: str, values: Iterable[float | None]) -> None:
         getattr(axes, f"set_{which}scale")("log")
         style.plain_logarithms(axis)
     else:
-        style.group_thousands(axis)
+        axis.set_major_formatter(style.GROUPED)
 
 
 #: Pairs of objectives that are drawn at most.

@@ -38,15 +38,6 @@ from gridtune.workload.formats import FORMATS, Format, find_format
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "FormatConformance",
-    "MetricConformance",
-    "PredictorConformance",
-    "QueueOrderConformance",
-    "RegistryConformance",
-    "permuted",
-]
-
 
 class RegistryConformance:
     """Runs each of its tests once for each name.
@@ -380,6 +371,29 @@ def _schedule(order: str, workload: Workload, backfill: str) -> Schedule:
     return simulate(workload, order=order, backfill=backfill, rng=np.random.default_rng(3))
 
 
+#: Replays a log under the policy that a test is about.
+_Replay = Callable[[Workload], Schedule]
+
+
+def _assert_sound(log: Workload, replay: _Replay) -> None:
+    """Check that the schedule is sound, and that a second replay gives the same one."""
+    schedule = replay(log)
+    validate_schedule(schedule)
+    np.testing.assert_array_equal(schedule.start_time, replay(log).start_time)
+
+
+def _assert_blind(log: Workload, replay: _Replay, job: int, *, longer: int) -> None:
+    """Check that nothing before the end of a job changes if it runs longer, within its walltime."""
+    log = replace(log, columns={**log.columns, "requested_time": log.run_time + longer * 9 // 8})
+    run = np.array(log.run_time)
+    run[job] += longer
+    early, late = replay(log), replay(replace(log, columns={**log.columns, "run_time": run}))
+    decided = early.start_time < early.end_time[job]
+    assert decided.any()
+    np.testing.assert_array_equal(late.start_time[decided], early.start_time[decided])
+    assert (late.start_time[~decided] >= early.end_time[job]).all()
+
+
 class QueueOrderConformance(RegistryConformance):
     """The rules of a queue order."""
 
@@ -421,25 +435,12 @@ class QueueOrderConformance(RegistryConformance):
     @pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
     def test_schedules_are_sound_and_repeatable(self, name: str, backfill: str) -> None:
         """Under each kind of backfilling the schedule is sound, and a second run gives the same one."""
-        workload = _sample_workload()
-        schedule = _schedule(name, workload, backfill)
-        validate_schedule(schedule)
-        again = _schedule(name, workload, backfill)
-        np.testing.assert_array_equal(schedule.start_time, again.start_time)
+        _assert_sound(_sample_workload(), lambda log: _schedule(name, log, backfill))
 
     @pytest.mark.parametrize("job", [0, 7, 20, 41])
     def test_does_not_see_run_times(self, name: str, job: int) -> None:
         """Had a job run longer, within its walltime, nothing before its end would have changed."""
-        workload = _sample_workload()
-        workload = replace(workload, columns={**workload.columns, "requested_time": workload.run_time + 500})
-        longer = workload.run_time.copy()
-        longer[job] += 450
-        early = _schedule(name, workload, "easy")
-        late = _schedule(name, replace(workload, columns={**workload.columns, "run_time": longer}), "easy")
-        decided = early.start_time < early.end_time[job]
-        assert decided.any()
-        np.testing.assert_array_equal(late.start_time[decided], early.start_time[decided])
-        assert (late.start_time[~decided] >= early.end_time[job]).all()
+        _assert_blind(_sample_workload(), lambda log: _schedule(name, log, "easy"), job, longer=450)
 
 
 #: Policies that read predictions in every way.
@@ -514,25 +515,13 @@ class PredictorConformance(RegistryConformance):
     @pytest.mark.parametrize("policy", _POLICIES, ids=["order", "rollout", "walltime"])
     def test_schedules_are_sound_and_repeatable(self, name: str, policy: dict[str, str]) -> None:
         """Schedules under its predictions are sound, and a second replay remembers nothing."""
-        schedule = _replayed(_log(), name, policy)
-        validate_schedule(schedule)
-        again = _replayed(_log(), name, policy)
-        np.testing.assert_array_equal(schedule.start_time, again.start_time)
+        _assert_sound(_log(), lambda log: _replayed(log, name, policy))
 
     @pytest.mark.parametrize("policy", _POLICIES, ids=["order", "rollout", "walltime"])
     @pytest.mark.parametrize("job", [30, 200, 280])
     def test_does_not_see_run_times(self, name: str, policy: dict[str, str], job: int) -> None:
         """Had a job run longer, within its walltime, nothing before its end would have changed."""
-        log = _log()
-        log = replace(log, columns={**log.columns, "requested_time": log.run_time + 9000})
-        longer = np.array(log.run_time)
-        longer[job] += 8000
-        early = _replayed(log, name, policy)
-        late = _replayed(replace(log, columns={**log.columns, "run_time": longer}), name, policy)
-        decided = early.start_time < early.end_time[job]
-        assert decided.any()
-        np.testing.assert_array_equal(late.start_time[decided], early.start_time[decided])
-        assert (late.start_time[~decided] >= early.end_time[job]).all()
+        _assert_blind(_log(), lambda log: _replayed(log, name, policy), job, longer=8000)
 
 
 def _replayed(workload: Workload, name: str, policy: dict[str, str]) -> Schedule:

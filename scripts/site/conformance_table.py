@@ -20,20 +20,20 @@ __all__ = ["BEGIN", "END", "FORMATS", "fill_workloads", "read_outcomes"]
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN = "<!-- written by `python scripts/site/conformance_table.py docs/workloads.md`: do not edit -->\n"
 END = "<!-- end of the written part -->\n"
-#: Formats that are read, by their name in the list. The others are refused by name, and share a row.
+#: The row of each format that is read, by its name in the list. The others are refused by name, in one row.
 FORMATS = {
     "swf": "SWF",
     "batsim": "Batsim",
-    "batsim-jobs": "Batsim's jobs",
+    "batsim-jobs": "Batsim",
     "sacct": "sacct",
-    "pbs": "PBS",
-    "lsf": "LSF",
-    "opendc": "OpenDC",
-    "wta": "WTA",
+    "pbs": "PBS, LSF",
+    "lsf": "PBS, LSF",
+    "opendc": "tables",
+    "wta": "tables",
     "table": "tables",
-    "wfformat": "WfFormat",
-    "dax": "DAX",
-    "pegasus": "Pegasus",
+    "wfformat": "workflows",
+    "dax": "workflows",
+    "pegasus": "workflows",
 }
 _OTHERS = "others"
 
@@ -58,7 +58,7 @@ def fill_workloads(page: Path) -> str:
                 repositories[row].append(name)
     # Cells without blanks: the size of the documentation is counted in words.
     lines = ["|format|read|refused|differs|repositories|", "|---|---:|---:|---:|---|"]
-    for row in (*FORMATS.values(), _OTHERS):
+    for row in (*dict.fromkeys(FORMATS.values()), _OTHERS):
         numbers = "|".join(str(counts[row, kind]) for kind in ("read", "refused", "differs"))
         links = "<br>".join(
             f"[{name.partition('/')[2]}](https://github.com/{name})" for name in repositories[row]

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from gridtune.batch.policies import queue_order_names
 from gridtune.cli.main import RENAMED, cli, main
-from gridtune.core.system import get_system, system_names
+from gridtune.core.system import SYSTEMS, get_system
 
 
 def output_of(*arguments: str) -> str:
@@ -33,7 +33,7 @@ def test_metrics_of_a_system_come_with_unit_and_direction() -> None:
 
 
 def test_metrics_of_all_systems_are_listed() -> None:
-    assert {row["system"] for row in json.loads(output_of("metrics", "--json"))} == set(system_names())
+    assert {row["system"] for row in json.loads(output_of("metrics", "--json"))} == set(SYSTEMS.names())
 
 
 def test_orders_are_listed_with_their_parameters() -> None:

@@ -21,7 +21,7 @@ from tests.cli.folders import finished_sweep
 from tests.workload.accounting.test_sacct import NAMES, job
 from tests.workload.accounting.test_tables import PBS
 from tests.workload.sample_logs import make_workload
-from tests.workload.workflows.test_reading import DAX, new_wfformat, old_wfformat
+from tests.workload.workflows.test_reading import DAX, PEGASUS, new_wfformat, old_wfformat
 
 __all__ = [
     "ACCOUNTS",
@@ -99,6 +99,7 @@ WORKFLOWS = {
     "dax": DAX,
     "json": json.dumps(new_wfformat(), indent=1),
     "old.json": json.dumps(old_wfformat(), indent=1),
+    "yml": PEGASUS,
 }
 EXPRESSIONS = (
     "log(walltime) + 0.3 * processors - 2 * wait / walltime",

@@ -18,8 +18,6 @@ from gridtune.sweep.execution.cluster import RaySession, is_client, processors_h
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
 from gridtune.sweep.space.plan import PlannedSpace
 
-__all__ = ["Executor", "Stage", "SweepExecutor", "check_executor"]
-
 #: Where cells run: in this process, on Ray, or "auto": here while that is sooner.
 Executor = Literal["auto", "inline", "ray"]
 #: Hears what a sweep is busy with, and with how many workers.

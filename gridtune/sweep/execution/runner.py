@@ -26,7 +26,6 @@ from gridtune.core.cells import (
     CellResult,
     Replicate,
     canonical_json,
-    configuration_id_of,
     id_of_identity,
     identity_of,
     replicate_streams,
@@ -39,18 +38,6 @@ from gridtune.core.user_code.checksums import files_read, refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment, ray_session
 from gridtune.sweep.space.plan import Workloads
-
-__all__ = [
-    "CellRun",
-    "error_text",
-    "is_prepared",
-    "limited_memory",
-    "prepare_worker",
-    "run_cell",
-    "run_one",
-    "single_threaded",
-    "worker_name",
-]
 
 #: Lines and characters of a traceback that are kept with a failed cell.
 _ERROR_LINES, _ERROR_CHARACTERS = 12, 2000
@@ -123,7 +110,7 @@ def run_cell(
     identity = identity_of(simulated, checked, seed, traces, workloads.load)
     cell = Cell(
         cell_id=id_of_identity(identity),
-        configuration_id=configuration_id_of(simulated, checked, traces, workloads.load),
+        configuration_id=id_of_identity(identity_of(simulated, checked, None, traces, workloads.load)),
         workload=", ".join(traces),
         configuration=dict(parameters),
         replicate=Replicate(f"seed {seed}", seed),

@@ -17,7 +17,6 @@ from gridtune.core.cells import (
     Cell,
     CellResult,
     Replicate,
-    configuration_id_of,
     id_of_identity,
     identity_of,
     refusal_text,
@@ -30,16 +29,6 @@ from gridtune.sweep.space.points import active_part, agrees, space_points, strat
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
-
-__all__ = [
-    "Configuration",
-    "PlannedSpace",
-    "SpaceSource",
-    "Workloads",
-    "load_space",
-    "plan_space",
-    "short_name",
-]
 
 #: Cells of a sweep at most: each takes memory in the driver.
 _MOST_CELLS = 5_000_000
@@ -328,7 +317,7 @@ class PlannedSpace:
                 traces = self._traces(parameters, stratum)
                 understood = parameters.model_dump(mode="json")
                 yield Configuration(
-                    configuration_id_of(self.system, parameters, traces, self.workloads.load),
+                    id_of_identity(identity_of(self.system, parameters, None, traces, self.workloads.load)),
                     stratum,
                     configured,
                     parameters,
