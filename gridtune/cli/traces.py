@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from gridtune.workload.catalogue import CatalogueEntry
     from gridtune.workload.describe import WorkloadStatistics
+    from gridtune.workload.formats.recognition import Recognition
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
@@ -73,13 +74,19 @@ def describe(
     trace: str,
     *,
     format_name: str | None = None,
+    columns: str | None = None,
+    unit: str | None = None,
+    timezone: str | None = None,
+    processors_per_job: int | None = None,
+    cluster: str | None = None,
     processors: int | None = None,
     plot: Path | None = None,
     as_json: bool = False,
 ) -> None:
     """Describe a TRACE: sizes, times, load, arrivals, users, and what is missing.
 
-    The log is read without cleaning. Jobs that lack a quantity are left out of its figures and counted
+    The format is recognised by the content, and the output says which and why. The log is read without
+    cleaning. Jobs that lack a quantity are left out of its figures and counted
     under "missing". A workflow (DAX, WfFormat) is described by its tasks.
 
     \b
@@ -93,6 +100,7 @@ def describe(
     plot
         Draw a page of plots: .png, .svg, .pdf.
     """
+    from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
     from gridtune.workload.workflows.files import holds_workflow
@@ -102,15 +110,23 @@ def describe(
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
         _describe_workflow(resolve_trace(trace), as_json)
         return
-    workload = _read(trace, format_name)
+    path = resolve_trace(trace)
+    recognised = _recognised(path)
+    given = _given(columns, unit, timezone, processors_per_job, cluster)
+    workload = read_workload(path, format=format_name, **given)
     statistics = describe_workload(workload, processors=processors)
     if plot is not None:
         from gridtune.workload.figure import plot_workload
 
         plot_workload(workload, plot, processors=processors)
     if as_json:
-        print_json(dataclasses.asdict(statistics), indent=2)
+        described = {**dataclasses.asdict(statistics), "recognised": recognised and recognised._asdict()}
+        print_json(described | {"notes": workload.contents.notes}, indent=2)
         return
+    if recognised is not None and format_name is None:
+        click.echo(f"{path.name} is {recognised.name} ({recognised.confidence:.0%}): {recognised.why}")
+    for note in workload.contents.notes:
+        click.echo(f"note: {note}")
     print_tables(_statistics_tables(statistics))
     if plot is not None:
         click.echo(f"plots: {plot}")
@@ -229,6 +245,15 @@ def _describe_workflow(path: Path, as_json: bool) -> None:
     print_tables(_workflow_tables(description))
 
 
+def _recognised(path: Path) -> Recognition | None:
+    """Return what a file is by its content."""
+    from gridtune.workload.formats.compression import open_log
+    from gridtune.workload.formats.recognition import recognise
+
+    with open_log(path) as stream:
+        return recognise(stream.peek(), path.name)
+
+
 def _read(trace: str, format_name: str | None) -> Workload:
     from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
@@ -255,13 +280,17 @@ def _import(
     *,
     format_name: str | None = None,
     columns: str | None = None,
+    unit: str | None = None,
     timezone: str | None = None,
+    processors_per_job: int | None = None,
+    cluster: str | None = None,
     processors: int | None = None,
     requested: bool = False,
     slurm_conf: Path | None = None,
     gres_conf: Path | None = None,
     accounts: Path | None = None,
     anonymise: bool = False,
+    unread: bool = False,
     force: bool = False,
 ) -> None:
     """Read the records of a resource manager and write TARGET, which every command reads.
@@ -279,10 +308,6 @@ def _import(
 
     Parameters
     ----------
-    columns
-        Meaning of a table's columns, such as submit=Submitted,processors=Cores.
-    timezone
-        The zone of SOURCE's times, such as Europe/Berlin; by default UTC.
     requested
         Read the requested processors; by default the allocated ones, where they are known.
     slurm_conf
@@ -293,6 +318,8 @@ def _import(
         Output of `sacctmgr dump`: accounts, users and shares are kept in TARGET's header.
     anonymise
         Remove names of users and groups.
+    unread
+        List the columns that are not read.
     """
     from gridtune.workload import write_workload
     from gridtune.workload.catalogue import resolve_trace
@@ -300,12 +327,13 @@ def _import(
     from gridtune.workload.files import read_dumps
 
     check_new(target, force=force)
-    given = {"columns": columns, "timezone": timezone, "requested": requested}
-    given = {name: value for name, value in given.items() if value}
+    given = _given(columns, unit, timezone, processors_per_job, cluster) | (
+        {"requested": True} if requested else {}
+    )
     files = [resolve_trace(name) for source in sources for name in _matching(source)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        workload: Workload = read_dumps(files, format=format_name, **given)  # type: ignore[arg-type]
+        workload: Workload = read_dumps(files, format=format_name, **given)
         workload = _with_machine(workload, slurm_conf, gres_conf)
         if processors is not None:
             workload = replace(workload, machine_processors=processors)
@@ -313,7 +341,21 @@ def _import(
         if anonymise:
             workload = anonymised(workload)
         write_workload(workload, target)
-    _print_report(workload, target, [str(warning.message) for warning in caught])
+    _print_report(workload, target, [str(warning.message) for warning in caught], unread=unread)
+
+
+def _given(
+    columns: str | None, unit: str | None, timezone: str | None, each: int | None, cluster: str | None
+) -> dict[str, Any]:
+    """Return the options of tables that were given, by their names in Python."""
+    given = {
+        "columns": columns,
+        "unit": unit,
+        "timezone": timezone,
+        "processors_per_job": each,
+        "cluster": cluster,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _matching(source: str) -> list[str]:
@@ -368,8 +410,10 @@ def _with_accounts(workload: Workload, path: Path | None) -> Workload:
     return replace(workload, header={**workload.header, "Accounts": accounts.lines})
 
 
-def _print_report(workload: Workload, target: Path, troubles: list[str]) -> None:
+def _print_report(workload: Workload, target: Path, troubles: list[str], *, unread: bool) -> None:
     """Print the jobs and fields that were read, and notes on all that is missing."""
+    from gridtune.workload.formats.accounting import UNREAD
+
     size = workload.machine_processors
     machine = f"{size:,} processors" if size else "unknown; --processors or --slurm-conf gives it"
     click.echo(f"{target}: {len(workload):,} jobs, content {workload.checksum[:16]}")
@@ -385,6 +429,8 @@ def _print_report(workload: Workload, target: Path, troubles: list[str]) -> None
         click.echo(f"  shares: {len(lines) - users} accounts, {users} users")
     for note in workload.header.get("Import", ()):
         click.echo(f"  note: {note}")
+    for name in workload.header.get(UNREAD, ()) if unread else ():
+        click.echo(f"  not read: {name}")
     if (workload.column("requested_time") <= 0).all():
         click.echo("  note: no job has a walltime: orders and backfilling cannot tell jobs apart")
     for trouble in troubles:

@@ -26,7 +26,7 @@ from gridtune.arguments import require
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues, Registry, name_hint
 from gridtune.workload.cleaning import DEFAULT_RULES
-from gridtune.workload.files import WorkloadReference
+from gridtune.workload.files import WorkloadReference, reference_text
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:  # evaluating a schedule loads this module, and needs no tables
@@ -548,7 +548,7 @@ class LogParameters(SystemParameters):
     A system that can do without a log redefines `trace` with the default None.
     """
 
-    trace: str = Field(
+    trace: Annotated[str, BeforeValidator(reference_text)] = Field(
         description="the log: a name or a file in one of the formats that `gridtune traces list` shows",
         examples=["kth-sp2", "my_log.swf.gz"],
     )

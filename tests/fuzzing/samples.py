@@ -58,7 +58,7 @@ SACCT = "\n".join(
 CSV = (
     "submit_time,run_time,requested_processors,user\n0,10,1,3\n5,10.0,2,-1\n",
     "Submitted;Cores;Wall;Owner\n2024-05-01 10:00:00;4;00:10:00;ann\n2024-05-01 10:05:00;8;2-01:00:00;bob\n",
-    'submit,duration,user\n2024-05-01T10:00:00Z,5,"a\nb"\n1714557600,5.5,c\n',
+    'submit,duration,user,cpus\n2024-05-01T10:00:00Z,5,"a\nb",4\n1714557600,5.5,c,2\n',
     "JobID|submit|start|end|cpus\n1|1714557600|1714557601|1714557602|3\n2|1714557605|1714557605|1714557606|1\n",
 )
 SLURM_CONF = """# a comment

@@ -114,7 +114,12 @@ def test_headers_in_old_encodings(write_file):
 def test_a_byte_order_mark_is_passed_over(write_file):
     mark = b"\xef\xbb\xbf"
     assert len(read_workload(write_file("log.swf", mark + GOOD.encode()))) == 1
-    assert len(read_workload(write_file("log.csv", mark + b"submit_time,run_time\n1,2\n"))) == 1
+    assert (
+        len(
+            read_workload(write_file("log.csv", mark + b"submit_time,run_time,requested_processors\n1,2,3\n"))
+        )
+        == 1
+    )
     document = {"jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "a"}]}
     document["profiles"] = {"a": {"type": "delay", "delay": 5}}
     assert len(read_workload(write_file("log.json", mark + json.dumps(document).encode()))) == 1
@@ -203,11 +208,11 @@ def test_gwf_sites_and_virtual_organisations(write_file):
 
 
 def test_csv_columns_in_any_order_and_quoted(write_file):
-    text = 'run_time, submit_time,"user"\r\n5,1,"7"\r\n 6 , 2 ,8\r\n'
+    text = 'run_time, submit_time,"user",allocated_processors\r\n5,1,"7",1\r\n 6 , 2 ,8,1\r\n'
     workload = read_workload(write_file("log.csv", text))
     assert (workload.run_time.tolist(), workload.submit_time.tolist()) == ([5, 6], [1, 2])
     assert workload.user.tolist() == [7, 8]
-    assert list(workload.columns) == ["submit_time", "run_time", "user"]
+    assert list(workload.columns) == ["submit_time", "run_time", "allocated_processors", "user"]
 
 
 PROFILES = {

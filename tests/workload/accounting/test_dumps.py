@@ -79,7 +79,8 @@ def test_every_column_that_is_there_is_modelled_or_named(tmp_path):
         f"{job(2, Account='chemistry')}|{more[1]}",
         names=names,
     )
-    assert "columns that are not read: AveCPU" in log.header["Import"]
+    assert "1 columns are not read (--unread lists them)" in log.header["Import"]
+    assert log.header["Unread columns"] == ("AveCPU",)
     ignored = log_remarks(log.contents, ())["ignored"]
     for words in (
         "qualities of service, in 2 jobs",
@@ -223,9 +224,9 @@ _LINES = st.one_of(
 
 @pytest.mark.parametrize("text", [b"", b"a|b", b"a|b\n|\r\n\nlonger|than|a block\n||", b"\r\na\r|b\n"])
 def test_lines_are_the_same_in_blocks_of_any_size(text, monkeypatch):
-    whole = _Lines(text)
+    whole = _Lines(text, "|")
     monkeypatch.setattr(sacct, "_BLOCK", 5)
-    pieces = _Lines(text)
+    pieces = _Lines(text, "|")
     assert [pieces[k] for k in range(len(pieces))] == text.decode().split("\n")
     assert (pieces.first.tolist(), pieces.bars.tolist()) == (whole.first.tolist(), whole.bars.tolist())
 
@@ -235,7 +236,7 @@ def test_lines_are_the_same_in_blocks_of_any_size(text, monkeypatch):
 def test_lines_split_all_at_once_are_those_split_one_by_one(records, trailing):
     end = "|" if trailing else ""
     text = "\n".join(line + end for line in [NAMES, *records])
-    reader = _DumpReader(_Lines(text.encode()), 0, Path("dump"))
+    reader = _DumpReader(_Lines(text.encode(), "|"), 0, Path("dump"))
     rows, lines, faults, at = [], [], [], 1
     while at < len(reader.lines):
         used = 1
