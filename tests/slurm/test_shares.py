@@ -1,4 +1,4 @@
-"""Fair share by the classic formula, by hand; the Fair Tree is tested with the replay, against its twin."""
+"""Fair share by hand: the classic formula, the Fair Tree, and how usage decays."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ def test_the_classic_formula(dampening: int, divisor: int) -> None:
     exponents = {("p", "u"): 5 / 3, ("p", "v"): 4 / 3, ("q", "w"): 1.0}
     expected = {user: 2 ** (-exponent / divisor) for user, exponent in exponents.items()}
     assert dict(zip(tree.users, factors, strict=True)) == pytest.approx({**expected, ("p", "idle"): 0.0})
+
+
+def test_the_fair_tree() -> None:
+    tree = ShareTree(ACCOUNTS, [])
+    usage = {("p", "u"): 100.0, ("p", "v"): 300.0, ("q", "w"): 100.0, ("p", "idle"): 0.0}
+    factors = tree.factors(np.array([usage[user] for user in tree.users]), Priorities())
+    # q used a fifth of all and has a quarter. In p, u used a quarter and has a third.
+    expected = {("q", "w"): 1.0, ("p", "u"): 0.75, ("p", "v"): 0.5, ("p", "idle"): 0.25}
+    assert dict(zip(tree.users, factors, strict=True)) == expected
 
 
 def test_who_is_in_no_file_has_a_share_of_one_and_nothing_is_used_at_first() -> None:

@@ -64,6 +64,7 @@ def whole(cluster, tmp_path_factory) -> Path:
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_it_goes_on_where_it_stopped_is_tracked_and_plays(whole, store_uri, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store_uri)
     monkeypatch.setenv("GRIDTUNE_TRAININGS", str(tmp_path / "cells"))
