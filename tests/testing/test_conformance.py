@@ -69,6 +69,7 @@ class TestBatchPower(SystemConformance):
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 class TestBatchPPO(SystemConformance):
     system = "batch/ppo"
     example: ClassVar = {
@@ -96,6 +97,7 @@ class TestDispatch(SystemConformance):
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 class TestDispatchPPO(SystemConformance):
     system = "dispatch/ppo"
     example: ClassVar = {"batch_jobs": 40, "iterations": 1, "environments": 2, "steps": 48}
@@ -151,6 +153,7 @@ class TestSlurm(SystemConformance):
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 class TestResponsiveESNQ(SystemConformance):
     system = "responsive/esnq"
     example: ClassVar = {"trace": "egee", "first": 200, "neurons": 10, "iterations": 1}
