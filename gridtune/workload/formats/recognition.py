@@ -220,6 +220,12 @@ _RULES = (
         _form(r"""(\s*\{.*|[^{].*\n)?["']?(x-pegasus["']?\s*:|pegasus["']?\s*:\s*["']?5)"""),
         _IS_WORKFLOW,
     ),
+    _Rule(
+        "a recipe of WfChef",
+        "it has the microstructures of a recipe",
+        _form(r'\s*\{\s*("frequencies"\s*:\s*\{\s*)?"microstructure_'),
+        "it describes workflows to generate: WfCommons' WorkflowGenerator makes one of it",
+    ),
     _Rule(WORKFLOW, "it is JSON with an object workflow", _form(r'\s*\{.*"workflow"\s*:\s*\{'), _IS_WORKFLOW),
 )
 

@@ -264,6 +264,7 @@ NEXTFLOW = "task_id\thash\tnative_id\tname\tstatus\texit\tsubmit\tduration\treal
     [
         (NEXTFLOW, "is no workflow: .* a trace of Nextflow", "Nextflow parser of WfCommons"),
         ('{"jobs": [{"workflow": "w", "subtime": 3}]}', "is no workflow: .*subtime", "it is a log"),
+        ('{\n "frequencies": {"microstructure_9f": [[1]]}}', "a recipe", "WorkflowGenerator"),
         ("<!DOCTYPE html><html><body>Sign in", "is no workflow: it begins as HTML", "download the file"),
     ],
 )
@@ -283,6 +284,27 @@ def test_pegasus_as_json(tmp_path):
     path = written(tmp_path, "w.json", json.dumps(document))
     assert holds_workflow(path)
     assert read_workflow(path).critical_path == 14
+
+
+def test_jobs_inherit_the_profiles_of_their_program(tmp_path):
+    yaml = """pegasus: 5.0
+name: w
+transformationCatalog:
+  transformations:
+  - {namespace: n, name: sort, sites: [], profiles: {pegasus: {runtime: 30, cores: 4}}}
+jobs:
+- {type: job, namespace: n, name: sort, id: a, arguments: [], uses: []}
+- {type: job, namespace: n, name: sort, id: b, arguments: [], uses: [], profiles: {pegasus: {runtime: 5}}}
+"""
+    dax = """<adag version="3.4" name="w">
+      <executable namespace="n" name="sort">
+        <profile namespace="pegasus" key="runtime">30</profile><profile key="cores">4</profile></executable>
+      <job namespace="n" name="sort" id="a"/>
+      <job namespace="n" name="sort" id="b" runtime="5"/></adag>"""
+    workflow = read_workflow(written(tmp_path, "w.yml", yaml))
+    assert (workflow.run_time.tolist(), workflow.processors.tolist()) == ([30, 5], [4, 4])
+    workflow = read_workflow(written(tmp_path, "w.dax", dax))
+    assert (workflow.run_time.tolist(), workflow.processors.tolist()) == ([30, 5], [4, 4])
 
 
 def test_namespaces_files_and_profiles_of_dax_3(tmp_path):
