@@ -39,7 +39,7 @@ from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
 
-class RegistryConformance:
+class _RegistryConformance:
     """Runs each of its tests once for each name.
 
     Attributes
@@ -142,7 +142,7 @@ def _sample_nodes(jobs: int) -> NodeStates:
     return NodeStates(2, 2, NodePower(), 0, table[:, 0], before, after, number, boot_wait)
 
 
-def permuted(schedule: Schedule) -> Schedule:
+def _permuted(schedule: Schedule) -> Schedule:
     """Return the same schedule with its rows in reverse."""
     rows, nodes = np.arange(len(schedule))[::-1], schedule.nodes
     return replace(
@@ -184,7 +184,7 @@ def _text(path: Path) -> str | None:
         return None
 
 
-class FormatConformance(RegistryConformance):
+class FormatConformance(_RegistryConformance):
     """The rules of a trace format."""
 
     registry: ClassVar[Registry[Format]] = FORMATS
@@ -287,7 +287,7 @@ def _value(name: str, schedule: Schedule, **trimming: Any) -> float:
     return evaluate(schedule, only=[name], **trimming)[name]
 
 
-class MetricConformance(RegistryConformance):
+class MetricConformance(_RegistryConformance):
     """The rules of a metric."""
 
     registry: ClassVar[Registry[Metric]] = METRICS
@@ -320,7 +320,7 @@ class MetricConformance(RegistryConformance):
     def test_does_not_depend_on_the_order_of_rows(self, name: str, trimming: dict[str, float]) -> None:
         """The same jobs in another order of rows give the same value."""
         schedule = _sample_schedule()
-        value = _value(name, permuted(schedule), **trimming)
+        value = _value(name, _permuted(schedule), **trimming)
         assert value == pytest.approx(_value(name, schedule, **trimming), rel=1e-12, nan_ok=True)
 
     def test_leaves_the_schedule_as_it_was(self, name: str) -> None:
@@ -394,7 +394,7 @@ def _assert_blind(log: Workload, replay: _Replay, job: int, *, longer: int) -> N
     assert (late.start_time[~decided] >= early.end_time[job]).all()
 
 
-class QueueOrderConformance(RegistryConformance):
+class QueueOrderConformance(_RegistryConformance):
     """The rules of a queue order."""
 
     registry: ClassVar[Registry[QueueOrder]] = ORDERS
@@ -470,7 +470,7 @@ def _told(predictor: Predictor, jobs: int) -> None:
         predictor.ended(job._replace(elapsed=run), run, job.submit_time + run)
 
 
-class PredictorConformance(RegistryConformance):
+class PredictorConformance(_RegistryConformance):
     """The rules of a predictor."""
 
     registry: ClassVar[Registry[type[Predictor]]] = PREDICTORS
