@@ -49,7 +49,7 @@ from gridtune.workload.formats.compression import (
 from gridtune.workload.formats.recognition import WORKFLOW, recognise
 from gridtune.workload.workflows.workflow import Workflow
 
-__all__ = ["WORKFLOW_RULES", "holds_workflow", "read_workflow"]
+__all__ = ["WORKFLOW_RULES", "read_workflow"]
 
 _T = TypeVar("_T")
 
@@ -100,18 +100,6 @@ def read_workflow(
         reader = _reader_of(stream, clean)
         reader.read()
         return reader.workflow(name[: len(name) - len(suffix)])
-
-
-def holds_workflow(path: Path) -> bool:
-    """Return whether a file holds a workflow rather than a log, by its content."""
-    if not path.is_file():
-        return False
-    try:
-        with open_log(path) as stream:
-            found = recognise(stream.peek())
-    except WorkloadError:
-        return False
-    return found is not None and found.name == WORKFLOW
 
 
 def _reader_of(stream: LogStream, rules: Iterable[str]) -> _WorkflowReader:
@@ -528,7 +516,7 @@ class _WfFormatReader(_WorkflowReader):
             raise self.json.fault("a task without 'id' or 'name'", *at)
         if name in self.tasks:
             raise self.json.fault(f"two tasks are called {name!r}", *at, "id" if "id" in task else "name")
-        record = _Task(name, self._kind(task, name), partial(self.json.line_of, *at))
+        record = _Task(name, self._kind(task, str(task.get("name") or name)), partial(self.json.line_of, *at))
         self.tasks[name] = record
         self._measured(record, task, at)
         for key, files in (("inputFiles", record.reads), ("outputFiles", record.writes)):
