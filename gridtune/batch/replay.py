@@ -29,17 +29,15 @@ from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.predictors.replayed import PredictedReplay, predicted_replay
 from gridtune.batch.simulator.events import (
-    JobLog,
-)
-from gridtune.batch.simulator.nodes import PoweredNodes, longest_boot_wait
-from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
-from gridtune.batch.simulator.reservations import (
     BACKFILL,
     EXTRA,
     FROZEN,
     PASS_PER_EVENT,
     STRICT,
+    JobLog,
 )
+from gridtune.batch.simulator.nodes import PoweredNodes, longest_boot_wait
+from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.running import pop_row, push_row
+from gridtune.batch.simulator.rows import pop_row, push_row
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray
 

@@ -57,7 +57,7 @@ from gridtune.batch.simulator.profile import (
     refresh,
     unplace,
 )
-from gridtune.batch.simulator.running import pop_row, push_row, sort_rows
+from gridtune.batch.simulator.rows import pop_row, push_row, sort_rows
 from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, note_submission, score_job
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray

@@ -16,21 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.events import (
-    STATE_FIELDS,
-    JobLog,
-    advance,
-    launch,
-)
-from gridtune.batch.simulator.reservations import (
     BACKFILL,
     EXTRA,
-    in_time,
-    reserve_for_head,
-)
-from gridtune.batch.simulator.running import (
     RUNNING,
+    STATE_FIELDS,
+    JobLog,
     Running,
+    advance,
+    in_time,
+    launch,
     read_requests,
+    reserve_for_head,
 )
 from gridtune.core.compiled import bare, kernel, record_at, section
 from gridtune.types import AnyArray, Float32Array, FloatArray, Int8Array, IntArray
