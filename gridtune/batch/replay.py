@@ -56,7 +56,6 @@ from gridtune.workload.workload import Workload
 
 __all__ = [
     "Dependencies",
-    "follow_ups",
     "models_of",
     "schedule_notes",
     "simulate",
@@ -460,7 +459,7 @@ class _FollowUps(NamedTuple):
     left_out: int
 
 
-def follow_ups(workload: Workload) -> _FollowUps:
+def _follow_ups(workload: Workload) -> _FollowUps:
     """Return the dependencies of a workload (SWF fields 17 and 18)."""
     named = np.flatnonzero(workload.column("preceding_job") > 0)
     place = {number: row for row, number in reversed(list(enumerate(workload.job_id.tolist())))}
@@ -495,7 +494,7 @@ def _closed_loop(
     The jobs with their submissions, in order of these; their starts; their rows in the workload; and the
     number of jobs whose predecessor is not among those before them.
     """
-    after = follow_ups(workload)
+    after = _follow_ups(workload)
     submit = workload.submit_time
     while True:
         index = np.argsort(submit, kind="stable")

@@ -148,7 +148,7 @@ class BatchParameters(Selection):
             ),
         ),
         "Energy": (
-            *("power", "idle_timeout", "reserve", "cores_per_node", "placement", "boot", "shutdown"),
+            *("power", "idle_timeout", "cores_per_node", "boot", "shutdown"),
             *("idle_watts", "computing_watts", "sleeping_watts", "switching_off_watts", "switching_on_watts"),
         ),
         "Metrics": ("warmup", "cooldown", "classes", "by_class"),
@@ -279,16 +279,8 @@ class BatchParameters(Selection):
         "SuspendTime); default 600",
         examples=[300],
     )
-    reserve: Whole = Field(
-        None, description="with power=timeout: nodes that are never switched off; default 0"
-    )
     cores_per_node: Annotated[int, Field(ge=1)] | None = Field(
         None, description="with power: processors of a node, which is switched as a whole; default 1"
-    )
-    placement: Literal["recent", "longest"] | None = Field(
-        None,
-        description="with power: of idle nodes a job gets those used last (recent, the default) or those "
-        "that have idled longest",
     )
     boot: Whole = Field(None, description="with power: seconds to switch a node on; default 60")
     shutdown: Whole = Field(None, description="with power: seconds to switch a node off; default 180")
