@@ -229,15 +229,6 @@ def _cost(machine, job, now):
 
 
 @kernel()
-def _cost_so_far(machine):
-    """Return the cost of the jobs submitted so far, if those that wait started now."""
-    cost = machine.state.settled
-    for place in range(machine.state.waiting):
-        cost += _cost(machine, machine.queue.waiting[place], machine.state.now)
-    return cost
-
-
-@kernel()
 def _start(machine, place):
     """Start the waiting job at a place."""
     log, state, waiting = machine.log, machine.state, machine.queue.waiting
@@ -587,7 +578,10 @@ def step_machines(machines, actions, which, over):
         machine = _machine_at(machines, index)
         _choose(machine, actions[index])
         over[index] = not _next_decision(machine)
-        state, cost = machine.state, _cost_so_far(machine)
+        state = machine.state
+        cost = state.settled  # of the jobs submitted so far, if those that wait started now
+        for place in range(state.waiting):
+            cost += _cost(machine, machine.queue.waiting[place], state.now)
         machines.rewards[index] = (state.paid - cost) * state.scale
         state.paid = cost
         if over[index]:

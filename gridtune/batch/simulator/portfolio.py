@@ -308,7 +308,10 @@ def new_waiting(
 
     The orders that come with it must be kept beside it.
     """
-    orders = [_interpreted(order) for order in policy.portfolio]
+    orders = []
+    for order in policy.portfolio:
+        formula = formula_of(order)  # which needs no compiler
+        orders.append(order if formula is None else QueueOrder(order.name, formula, order.description))
     scores = [compile_score(order) for order in orders]
     objective, predicted = OBJECTIVES.index(policy.objective), policy.durations == "predicted"
     state = (0, len(orders), policy.window, objective, policy.moves, predicted)
@@ -326,12 +329,6 @@ def new_waiting(
         _empty_window(min(policy.window, jobs), running),
     )
     return waiting, orders
-
-
-def _interpreted(order: QueueOrder) -> QueueOrder:
-    """Return an order that needs no compiler, where it is a formula."""
-    formula = formula_of(order)
-    return order if formula is None else QueueOrder(order.name, formula, order.description)
 
 
 @kernel()

@@ -247,12 +247,6 @@ def _next_candidate(index, start, free, extra, window, longest, processors, wall
     return -1
 
 
-@kernel(inline="always")
-def _foremost(index):
-    """Return the lowest waiting rank; something must wait."""
-    return np.int32(next_marked(index.marks, 0))
-
-
 #: The start of a job that has not started.
 _WAITS = -1
 
@@ -352,7 +346,7 @@ def _pass(replay, newest, now):
     head = -1
     _keep_guard(replay.queue.guard, replay, now)
     while state.waiting > 0:
-        head = _foremost(ranked.queue)
+        head = next_marked(ranked.queue.marks, 0)
         job = np.int64(ranked.queue.jobs[head])
         if log.processors[job] > state.free:
             break

@@ -63,13 +63,6 @@ class Shapes(NamedTuple):
     marked: Marks
 
 
-def _new_shapes(processors: IntArray, walltime: IntArray) -> Shapes:
-    """Return the shapes, none of them waiting; both columns are sorted by processors, then walltime."""
-    wider = np.searchsorted(processors, processors, side="right").astype(np.int32)
-    shapes = len(wider)
-    return Shapes(processors, walltime, wider, np.zeros(shapes, np.int32), new_marks(shapes))
-
-
 @kernel()
 def add_shape(shapes, shape):
     """Let one more job of a shape wait."""
@@ -194,7 +187,10 @@ def new_classes(
     behind = np.full(len(numbers), -1, np.int32)
     ends = (empty, empty.copy())
     classes = Classes(place[numbers], behind, *ends, spread(width), spread(length), spread(shape))
-    return classes, places, _new_shapes(width[by_shape][opens], length[by_shape][opens])
+    wide, long = width[by_shape][opens], length[by_shape][opens]
+    wider = np.searchsorted(wide, wide, side="right").astype(np.int32)
+    waiting = np.zeros(len(wide), np.int32)
+    return classes, places, Shapes(wide, long, wider, waiting, new_marks(len(wide)))
 
 
 def _places(first: Int32Array, account: Int32Array) -> _Places:
