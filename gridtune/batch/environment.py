@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gridtune.arguments import require_number
 from gridtune.batch.checks import check_runnable
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
-from gridtune.batch.metrics import JobColumns, get_metric
+from gridtune.batch.metrics import METRICS, JobColumns
 from gridtune.batch.metrics.columns import TAU
 from gridtune.batch.policies import QueueOrder, get_queue_order
 from gridtune.batch.replay import schedule_notes
@@ -195,7 +195,7 @@ class BatchVectorEnv(CompiledVectorEnv):
             raise SimulationError(f"{trace.name} has no jobs")
         self.workload, self.jobs, self.flat = trace, min(jobs, len(trace)), flat
         self.actions = candidates + (mode == "backfill")
-        self._metric, self._stepwise, self._relative = get_metric(reward), reward in STEPWISE, relative
+        self._metric, self._stepwise, self._relative = METRICS.find(reward), reward in STEPWISE, relative
         self._kill = kill
         flags = BY_SUBMISSION if self._order.name == "fcfs" else 0
         if mode == "backfill":

@@ -15,7 +15,7 @@ import numpy as np
 from gridtune.arguments import require, require_number
 from gridtune.batch.checks import check_order, machines_of
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
-from gridtune.batch.partitions import Partitions, partitions_remark, separate_starts
+from gridtune.batch.partitions import Partitions, separate_starts
 from gridtune.batch.policies import (
     SWITCHES,
     Backfilling,
@@ -263,11 +263,14 @@ def simulate(
         notes |= {"dependencies": remark} if left_out else {}
     machine = sizes if isinstance(sizes, int) else sum(sizes.values())
     waits = bool((start > workload.submit_time).any())
-    stated = workload.machine_processors is not None
-    notes |= doubts(workload.contents, machine, stated=stated, waits=waits)
+    stated = workload.machine_processors
+    notes |= doubts(workload.contents, machine, stated=stated is not None, waits=waits)
     if not isinstance(sizes, int):
         settings["partitions"] = {workload.partition_names.get(n, str(n)): size for n, size in sizes.items()}
-        notes |= partitions_remark(workload, sizes)
+        remark = f"{len(sizes):,} machines of {machine:,} processors in all"
+        if stated is not None and machine > stated:
+            remark += f", more than the log's {stated:,}: nodes that several share count in each"
+        notes["partitions"] = remark
     if power is not None:
         settings["power"] = asdict(power)
     state = (run < workload.run_time) * np.int8(JobState.KILLED)

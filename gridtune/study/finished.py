@@ -108,10 +108,11 @@ def _screen(study: Study) -> str:
     from rich.console import Console  # noqa: PLC0415
 
     from gridtune.report.tables import WIDTH  # noqa: PLC0415
-    from gridtune.study.report import print_study  # noqa: PLC0415
 
     text = io.StringIO()
-    print_study(study, Console(file=text, highlight=False, width=WIDTH))
+    console = Console(file=text, highlight=False, width=WIDTH)
+    study.print_rankings(console)
+    study.print_places(console)
     return text.getvalue()
 
 

@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -138,22 +138,18 @@ _SYSTEM: Mapping[str, MetricFunction] = {
 }
 
 
-class _UserMeans(NamedTuple):
-    """Means over each user's kept jobs, one value for each user: of the wait, s, and the bounded slowdown."""
+def _user_means(jobs: JobColumns) -> list[FloatArray]:
+    """Return means over each user's kept jobs, one value for each user: of the wait and bounded slowdown.
 
-    wait: FloatArray
-    bounded_slowdown: FloatArray
-
-
-def _user_means(jobs: JobColumns) -> _UserMeans:
-    """Return the users' means; empty columns where no job has a user number."""
+    The columns are empty where no job has a user number.
+    """
     user, has_user = jobs.user, jobs.user >= 0
     # Counting by user number is faster than sorting, unless the numbers are large.
     if user.max(initial=-1) > 4 * len(user) + 1000:
         user = np.unique(user, return_inverse=True)[1]
     count = np.bincount(user[has_user])
     sums = (np.bincount(user[has_user], column[has_user]) for column in (jobs.wait, jobs.bounded_slowdown))
-    return _UserMeans(*(total[count > 0] / count[count > 0] for total in sums))
+    return [total[count > 0] / count[count > 0] for total in sums]
 
 
 def _overtaken_time(jobs: JobColumns) -> IntArray:
@@ -191,14 +187,14 @@ def _statistics(
 
 
 _FAIRNESS: Mapping[str, MetricFunction] = {
-    "users": lambda jobs: float(len(jobs.once(_user_means).wait)),
+    "users": lambda jobs: float(len(jobs.once(_user_means)[0])),
     **_statistics(
-        lambda jobs: jobs.once(_user_means).wait,
+        lambda jobs: jobs.once(_user_means)[0],
         user_wait_mean=np.mean,
         user_wait_max=np.max,
     ),
     **_statistics(
-        lambda jobs: jobs.once(_user_means).bounded_slowdown,
+        lambda jobs: jobs.once(_user_means)[1],
         user_bounded_slowdown_mean=np.mean,
         user_bounded_slowdown_max=np.max,
         user_bounded_slowdown_std=np.std,

@@ -30,7 +30,6 @@ __all__ = [
     "Metric",
     "MetricFunction",
     "evaluate",
-    "get_metric",
     "metric",
     "register",
 ]
@@ -190,17 +189,6 @@ def register(entry: Metric) -> None:
     entry.function.__doc__ = entry.documentation
 
 
-def get_metric(name: str) -> Metric:
-    """Return the metric of that name.
-
-    Raises
-    ------
-    MetricError
-        If there is none; the hint guesses the name that was meant.
-    """
-    return METRICS.find(name)
-
-
 def evaluate(
     schedule: Schedule,
     *,
@@ -252,8 +240,8 @@ def evaluate(
     jobs = replace(jobs, classes=stated)
     selected = [entry for entry in METRICS.values() if schedule.nodes is not None or not entry.needs_nodes]
     if only is not None:
-        selected = [get_metric(name) for name in only]
-    selected += [get_metric(f"{metric}[{name}]") for name in classes or () for metric in by_class]
+        selected = [METRICS.find(name) for name in only]
+    selected += [METRICS.find(f"{metric}[{name}]") for name in classes or () for metric in by_class]
     return NamedValues({metric.name: _value(metric, jobs) for metric in selected})
 
 

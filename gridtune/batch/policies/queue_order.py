@@ -84,6 +84,10 @@ class QueueOrder:
             return self.score.names.isdisjoint({*JobView._fields} - fields)
         return _reads_only(self.score, fields)
 
+    def canonical(self, text: str) -> str:
+        """Return the one form of a text that `get_queue_order` reads as this order; a name as it is."""
+        return self.name if isinstance(self.score, Expression) else text
+
     @property
     def label(self) -> str:
         """The name with the parameters, as `get_queue_order` reads it."""

@@ -10,13 +10,13 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from gridtune.batch.checks import check_order
-from gridtune.batch.metrics import get_metric
+from gridtune.batch.metrics import METRICS
 from gridtune.batch.metrics.classes import BY_CLASS, check_class
 from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import SWITCHES, backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.batch.policies.rollout import Rollout, canonical_text, get_order
+from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.power import PowerPolicy, power_policy
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.replay import Dependencies
@@ -374,7 +374,7 @@ class BatchParameters(Selection):
     @classmethod
     def _check_by_class(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
-            if not _made(get_metric, name).of_jobs:
+            if not _made(METRICS.find, name).of_jobs:
                 raise ValueError(f"{name} is no metric of jobs, so it is not given by class")
         return tuple(sorted({*value} - {*BY_CLASS}))
 
@@ -425,7 +425,7 @@ def _expression_or_name(text: str) -> tuple[str, frozenset[str]]:
     order = _made(get_order, text, coefficients=dict.fromkeys(_COEFFICIENTS, math.nan))
     scores = [one.score for one in (order.portfolio if isinstance(order, Rollout) else (order,))]
     names = frozenset().union(*(score.names for score in scores if isinstance(score, Expression)))
-    return canonical_text(text, order), names & {*_COEFFICIENTS}
+    return order.canonical(text), names & {*_COEFFICIENTS}
 
 
 def _made(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
