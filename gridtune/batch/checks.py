@@ -97,9 +97,18 @@ def machines_of(
     if partitions == "pooled":
         if given is not None:
             raise SimulationError("partition_processors has no effect with partitions='pooled'")
-        machine = _machine_size(workload, processors)
-        _check_jobs(workload, machine)
-        return machine
+        size = workload.machine_processors if processors is None else processors
+        if size is None:
+            raise SimulationError(
+                f"{workload.name} does not say how large its machine is",
+                field="processors",
+                hint="pass processors= (--processors N)",
+            )
+        require_number(size, "processors", whole=True, least=1, error=SimulationError)
+        if size >= 2**31:
+            raise SimulationError(f"processors must be less than 2³¹, but got {size}")
+        _check_jobs(workload, int(size))
+        return int(size)
     if processors is not None:
         hint = "partition_processors= gives the sizes"
         raise SimulationError("processors has no effect with partitions='separate'", hint=hint)
@@ -107,20 +116,6 @@ def machines_of(
     for number, size in sizes.items():
         _check_jobs(workload.take(workload.partition == number), size)
     return sizes
-
-
-def _machine_size(workload: Workload, processors: int | None) -> int:
-    size = workload.machine_processors if processors is None else processors
-    if size is None:
-        raise SimulationError(
-            f"{workload.name} does not say how large its machine is",
-            field="processors",
-            hint="pass processors= (--processors N)",
-        )
-    require_number(size, "processors", whole=True, least=1, error=SimulationError)
-    if size >= 2**31:
-        raise SimulationError(f"processors must be less than 2³¹, but got {size}")
-    return int(size)
 
 
 def _check_jobs(workload: Workload, machine: int) -> None:

@@ -378,7 +378,10 @@ def _cells(agreement: Agreement) -> list[str]:
 
 def _page(fit: Fit) -> str:
     """Return the page, and draw its picture."""
-    picture = base64.b64encode(_draw(fit, fit.folder / "fit.png").read_bytes()).decode()
+    with figure(11, 4.4, 1, ncols=2, width_ratios=(1, 1.35)) as (drawing, (left, right)):
+        _scatter(left, fit)
+        _over_time(right, fit)
+        picture = base64.b64encode(save(drawing, fit.folder / "fit.png").read_bytes()).decode()
     kind = {"yes": "better", "signs only": "not-sure", "no": "worse"}[fit.trust]
     calibrated = len(fit.jobs.requests) - len(fit.judged)
     others = [f"{count:,} jobs {reason}" for reason, count in fit.jobs.left_out.items()]
@@ -403,15 +406,8 @@ def _page(fit: Fit) -> str:
     return html_document(title, [*body, "</section></main>"], styles=("page", "reproduction"))
 
 
-def _draw(fit: Fit, path: Path) -> Path:
-    """Draw the judged jobs' waits against the recorded ones, and mean waits over time."""
-    with figure(11, 4.4, 1, ncols=2, width_ratios=(1, 1.35)) as (drawing, (left, right)):
-        _scatter(left, fit)
-        _over_time(right, fit)
-        return save(drawing, path)
-
-
 def _scatter(axes: Axes, fit: Fit) -> None:
+    """Draw the judged jobs' waits against the recorded ones."""
     rows = fit.judged[fit.jobs.recorded[fit.judged] >= 0]
     rows = rows[:: max(1, len(rows) // _MOST_POINTS)]
     recorded, simulated = fit.jobs.recorded[rows], np.median(fit.fitted[:, rows], axis=0)
@@ -428,6 +424,7 @@ def _scatter(axes: Axes, fit: Fit) -> None:
 
 
 def _over_time(axes: Axes, fit: Fit) -> None:
+    """Draw mean waits over time."""
     submit = np.array([request.submit for request in fit.jobs.requests])
     stated = fit.jobs.recorded >= 0
     span = float(np.ptp(submit)) + 1

@@ -218,20 +218,18 @@ def _summarised(quantity: str, statistic: str) -> MetricFunction:
 
 
 def _register_all() -> None:
+    functions = {**_JOBS, **_SYSTEM, **_FAIRNESS, **ENERGY}
+    definitions: dict[str, Mapping[str, Any]] = {}
     for quantity, entry in _DEFINITIONS["quantities"].items():
         for statistic in (field.name for field in fields(Summary)):
-            formula = f"{statistic} over i of {entry['formula']}"
-            described = {**entry, "formula": formula, "direction": "min", "family": "Jobs"}
-            _register(f"{quantity}_{statistic}", _summarised(quantity, statistic), described)
-    functions = {**_JOBS, **_SYSTEM, **_FAIRNESS, **ENERGY}
-    for name, entry in _DEFINITIONS["metrics"].items():
-        _register(name, functions[name], entry)
-
-
-def _register(name: str, function: MetricFunction, entry: Mapping[str, Any]) -> None:
-    source, needs_nodes = entry["source"].format_map(SOURCES), entry["family"] == "Energy"
-    described = {**entry, "source": source, "needs_nodes": needs_nodes}
-    register(Metric(name=name, function=function, **described))
+            name, formula = f"{quantity}_{statistic}", f"{statistic} over i of {entry['formula']}"
+            functions[name] = _summarised(quantity, statistic)
+            definitions[name] = {**entry, "formula": formula, "direction": "min", "family": "Jobs"}
+    definitions |= _DEFINITIONS["metrics"]
+    for name, entry in definitions.items():
+        source, needs_nodes = entry["source"].format_map(SOURCES), entry["family"] == "Energy"
+        described = {**entry, "source": source, "needs_nodes": needs_nodes}
+        register(Metric(name=name, function=functions[name], **described))
 
 
 _register_all()

@@ -102,24 +102,22 @@ class _Metrics(Registry[Metric]):
 
     def __getitem__(self, name: str) -> Metric:
         base, class_name = split_name(name)
-        return super().__getitem__(base) if class_name is None else _of_class(self[base], class_name)
+        entry = super().__getitem__(base)
+        if class_name is None:
+            return entry
+        if not entry.of_jobs:
+            raise KeyError(name)
+        return replace(
+            entry,
+            name=name,
+            formula=f"{entry.formula}; i in the class {class_name}",
+            description=f"{entry.description} Of the class {class_name}.",
+            function=lambda jobs: entry.function(jobs.of_class(class_name)),
+        )
 
     def __contains__(self, name: object) -> bool:
         base, class_name = split_name(name) if isinstance(name, str) else (name, None)
         return super().__contains__(base) and (class_name is None or METRICS[str(base)].of_jobs)
-
-
-def _of_class(entry: Metric, name: str) -> Metric:
-    """Return a metric of jobs for a class of them."""
-    if not entry.of_jobs:
-        raise KeyError(f"{entry.name}[{name}]")
-    return replace(
-        entry,
-        name=f"{entry.name}[{name}]",
-        formula=f"{entry.formula}; i in the class {name}",
-        description=f"{entry.description} Of the class {name}.",
-        function=lambda jobs: entry.function(jobs.of_class(name)),
-    )
 
 
 #: All metrics by name, in the order of registration, followed by those of installed packages.

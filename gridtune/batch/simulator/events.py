@@ -69,19 +69,6 @@ class Running(NamedTuple):
     listed_width: Int32Array
 
 
-def _empty_running(room: int) -> Running:
-    """Return arrays for at most `room` running jobs, none of them running."""
-    return Running(
-        state=np.zeros((), RUNNING),
-        end=np.empty(room, np.int64),
-        turn=np.empty(room, np.int64),
-        job=np.empty(room, np.int32),
-        requested_end=np.empty(room, np.int64),
-        listed_job=np.empty(room, np.int32),
-        listed_width=np.empty(room, np.int32),
-    )
-
-
 @kernel(inline="always")
 def _before(running, one, other):
     ends, turns = running.end, running.turn
@@ -269,8 +256,18 @@ class _Simulation(NamedTuple):
 def new_replay(log: JobLog, machine: int, flags: int, nodes: PoweredNodes | None, queue: Any) -> _Simulation:
     """Return a run of which nothing has happened yet."""
     jobs = len(log.submit)
+    room = min(machine, jobs) + 1
+    running = Running(
+        state=np.zeros((), RUNNING),
+        end=np.empty(room, np.int64),
+        turn=np.empty(room, np.int64),
+        job=np.empty(room, np.int32),
+        requested_end=np.empty(room, np.int64),
+        listed_job=np.empty(room, np.int32),
+        listed_width=np.empty(room, np.int32),
+    )
     state = np.array((machine, 0, -1, 0, 0, -1, 0, 0, 0), _STATE)
-    return _Simulation(jobs, flags, log, _empty_running(min(machine, jobs) + 1), state, nodes, queue)
+    return _Simulation(jobs, flags, log, running, state, nodes, queue)
 
 
 @kernel(inline="always")
