@@ -228,8 +228,11 @@ class _Canonical(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         value = node.value
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (number and abs(value) <= sys.float_info.max):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not abs(value) <= sys.float_info.max
+        ):
             raise self._fault(node, f"{value!r} is no finite number")
         return _number(float(value))
 
