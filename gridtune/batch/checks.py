@@ -12,7 +12,7 @@ from gridtune.arguments import require_number
 from gridtune.batch.partitions import Partitions, partition_sizes
 from gridtune.batch.policies import Backfilling, QueueOrder
 from gridtune.batch.policies.rollout import Rollout
-from gridtune.batch.power import PowerPolicy, nodes_of
+from gridtune.batch.power import PowerPolicy
 from gridtune.batch.simulator.scores import compile_score
 from gridtune.errors import SimulationError
 from gridtune.registry import is_ours
@@ -85,7 +85,8 @@ def check_runnable(
         If the machine's size is unknown or does not make whole nodes, or a job cannot be run on it.
     """
     sizes = machines_of(workload, processors, partitions, partition_processors)
-    nodes_of(power, sizes, None, 0)
+    if power is not None:
+        power.machine_nodes(sizes, None, 0)
 
 
 def machines_of(

@@ -12,7 +12,7 @@ from gridtune.batch.simulator.nodes import PoweredNodes, new_nodes
 from gridtune.core.usage import NodePower, NodeStates
 from gridtune.errors import SimulationError
 
-__all__ = ["PowerPolicy", "collect_states", "nodes_of", "power_policy"]
+__all__ = ["PowerPolicy"]
 
 #: Options of a node's power, and the fields of `NodePower`.
 _NODE_POWER = {
@@ -73,96 +73,88 @@ class PowerPolicy:
             )
         return processors // cores
 
+    def machine_nodes(
+        self, processors: int | Mapping[int, int], rule: Backfilling | None, jobs: int
+    ) -> PoweredNodes:
+        """Return the nodes of a machine, all on and idle.
 
-def power_policy(power: str | None, **options: Any) -> PowerPolicy | None:
-    """Return a policy from options that may be None, which stands for the default.
+        Parameters
+        ----------
+        processors
+            The machine's size, or those of separate partitions.
+        rule
+            The backfilling.
+        jobs
+            How many are to come.
 
-    Parameters
-    ----------
-    power
-        "timeout" or "always_on"; None: no power states.
-    options
-        Fields of `PowerPolicy`; `boot` and `shutdown`, the seconds of switches; and powers, `idle_watts`,
-        `computing_watts`, `sleeping_watts`, `switching_off_watts` and `switching_on_watts`.
-
-    Raises
-    ------
-    SimulationError
-        If an option would have no effect, or is out of its range.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    for name, value in given.items():
-        if power is None or (power == "always_on" and name == "idle_timeout"):
-            state = "without power states" if power is None else f"with power={power}"
-            raise SimulationError(f"{name}={value} has no effect {state}", hint="set power=timeout")
-    if power is None:
-        return None
-    states = {_NODE_POWER[name]: given.pop(name) for name in list(given) if name in _NODE_POWER}
-    if power == "timeout":
-        given.setdefault("idle_timeout", _IDLE_TIMEOUT)
-    standard = PowerPolicy(**given)
-    return replace(standard, power=replace(standard.power, **states))
-
-
-def nodes_of(
-    policy: PowerPolicy | None, processors: int | Mapping[int, int], rule: Backfilling | None, jobs: int
-) -> PoweredNodes | None:
-    """Return the nodes of a machine, all on and idle; None without a policy.
-
-    Parameters
-    ----------
-    policy
-        The policy, if nodes have power states.
-    processors
-        The machine's size, or those of separate partitions.
-    rule
-        The backfilling.
-    jobs
-        How many are to come.
-
-    Raises
-    ------
-    SimulationError
-        If the processors do not make whole nodes, or power states do not go with the partitions or the
-        backfilling.
-    """
-    if policy is None:
-        return None
-    if not isinstance(processors, int):
-        raise SimulationError(
-            "power states go with partitions='pooled', not with 'separate'",
-            field="power",
-            hint="run a partition by itself: partition=NAME, with its processors",
+        Raises
+        ------
+        SimulationError
+            If the processors do not make whole nodes, or power states do not go with the partitions or the
+            backfilling.
+        """
+        if not isinstance(processors, int):
+            raise SimulationError(
+                "power states go with partitions='pooled', not with 'separate'",
+                field="power",
+                hint="run a partition by itself: partition=NAME, with its processors",
+            )
+        if rule is not None and rule.pass_per_event:
+            raise SimulationError(
+                "power states go with one pass per instant, not with a pass per event",
+                field="power",
+                hint="backfill='easy'",
+            )
+        return new_nodes(
+            self.node_count(processors),
+            self.cores_per_node,
+            jobs,
+            timeout=self.idle_timeout,
+            boot=self.power.switch_on_time,
+            shutdown=self.power.switch_off_time,
         )
-    if rule is not None and rule.pass_per_event:
-        raise SimulationError(
-            "power states go with one pass per instant, not with a pass per event",
-            field="power",
-            hint="backfill='easy'",
+
+    def states_of(self, nodes: PoweredNodes, origin: int) -> NodeStates:
+        """Return what the nodes went through in a simulation whose clock began at `origin`."""
+        rows = int(nodes.state["rows"])
+        return NodeStates(
+            len(nodes.free),
+            self.cores_per_node,
+            self.power,
+            origin,
+            nodes.time[:rows] + origin,
+            nodes.before[:rows].copy(),
+            nodes.after[:rows].copy(),
+            nodes.number[:rows].copy(),
+            nodes.boot_wait,
         )
-    return new_nodes(
-        policy.node_count(processors),
-        policy.cores_per_node,
-        jobs,
-        timeout=policy.idle_timeout,
-        boot=policy.power.switch_on_time,
-        shutdown=policy.power.switch_off_time,
-    )
 
+    @classmethod
+    def of(cls, power: str | None, **options: Any) -> PowerPolicy | None:
+        """Return a policy from options that may be None, which stands for the default.
 
-def collect_states(policy: PowerPolicy | None, nodes: PoweredNodes | None, origin: int) -> NodeStates | None:
-    """Return what the nodes went through in a simulation whose clock began at `origin`."""
-    if policy is None or nodes is None:
-        return None
-    rows = int(nodes.state["rows"])
-    return NodeStates(
-        len(nodes.free),
-        policy.cores_per_node,
-        policy.power,
-        origin,
-        nodes.time[:rows] + origin,
-        nodes.before[:rows].copy(),
-        nodes.after[:rows].copy(),
-        nodes.number[:rows].copy(),
-        nodes.boot_wait,
-    )
+        Parameters
+        ----------
+        power
+            "timeout" or "always_on"; None: no power states.
+        options
+            Fields of `PowerPolicy`; `boot` and `shutdown`, the seconds of switches; and powers, `idle_watts`,
+            `computing_watts`, `sleeping_watts`, `switching_off_watts` and `switching_on_watts`.
+
+        Raises
+        ------
+        SimulationError
+            If an option would have no effect, or is out of its range.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        for name, value in given.items():
+            if power is None or (power == "always_on" and name == "idle_timeout"):
+                state = "without power states" if power is None else f"with power={power}"
+                raise SimulationError(f"{name}={value} has no effect {state}", hint="set power=timeout")
+        if power is None:
+            return None
+        states = {_NODE_POWER[name]: given.pop(name) for name in list(given) if name in _NODE_POWER}
+        if power == "timeout":
+            given.setdefault("idle_timeout", _IDLE_TIMEOUT)
+        standard = cls(**given)
+        return replace(standard, power=replace(standard.power, **states))

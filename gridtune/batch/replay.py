@@ -25,9 +25,9 @@ from gridtune.batch.policies import (
     get_queue_order,
 )
 from gridtune.batch.policies.rollout import Rollout, get_order
-from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
+from gridtune.batch.power import PowerPolicy
 from gridtune.batch.predictors import PREDICTORS, Predictor
-from gridtune.batch.predictors.replayed import PredictedReplay, predicted_replay
+from gridtune.batch.predictors.replayed import PredictedReplay, WatchedReplay
 from gridtune.batch.simulator.events import (
     BACKFILL,
     EXTRA,
@@ -224,7 +224,8 @@ def simulate(
     def starts(jobs: Workload, index: IntArray | slice) -> IntArray:
         """Return the starts of these jobs; `index` has their rows in the workload."""
         nonlocal nodes
-        nodes = nodes_of(power, sizes, policy.rule, len(workload))  # each replay begins with all nodes on
+        if power is not None:  # each replay begins with all nodes on
+            nodes = power.machine_nodes(sizes, policy.rule, len(workload))
         if isinstance(sizes, int):
             return _start_times(jobs, known.take(index), policy, sizes, nodes)
         row = np.arange(len(workload))[index]
@@ -271,10 +272,11 @@ def simulate(
         if stated is not None and machine > stated:
             remark += f", more than the log's {stated:,}: nodes that several share count in each"
         notes["partitions"] = remark
-    if power is not None:
+    states = None
+    if power is not None and nodes is not None:
         settings["power"] = asdict(power)
+        states = power.states_of(nodes, int(workload.submit_time[:1].sum()))
     state = (run < workload.run_time) * np.int8(JobState.KILLED)
-    states = collect_states(power, nodes, int(workload.submit_time[:1].sum()))
     return Schedule(workload, machine, start, start + run, estimates, state, settings, notes, states)
 
 
@@ -398,7 +400,8 @@ def _new_predictions(
         return LastTwoReplay(facts.user)
     asked = {"submit_time": submit, "walltime": requested, "processors": processors}
     asked |= {name: getattr(facts, name) for name in Facts._fields[:4]}
-    return predicted_replay(policy.predictor, asked, planned)
+    kind = PREDICTORS.find(policy.predictor) if isinstance(policy.predictor, str) else policy.predictor
+    return WatchedReplay(kind, asked, planned)
 
 
 def _plan_conservatively(

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from gridtune.batch.metrics.columns import JobColumns, Summary, share
+from gridtune.batch.metrics.columns import JobColumns, Summary
 from gridtune.batch.metrics.energy import ENERGY
 from gridtune.batch.metrics.registry import Metric, MetricFunction, register
 from gridtune.types import AnyArray, FloatArray, IntArray
@@ -35,10 +35,15 @@ _DEFINITIONS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(
 SOURCES: Mapping[str, str] = _DEFINITIONS["sources"]
 
 
+def _share(part: float, whole: float) -> float:
+    """Return a part of a whole; NaN where the whole is nothing."""
+    return part / whole if whole > 0 else math.nan
+
+
 def _weighted(jobs: JobColumns, weights: IntArray, values: IntArray | FloatArray) -> float:
     # In floating point, as the products of long runs on large machines leave int64; and not as a dot
     # product, whose last bits depend on how many threads the linear algebra library may use.
-    return share(float(np.multiply(weights, values, dtype=np.float64).sum()), float(jobs.area.sum()))
+    return _share(float(np.multiply(weights, values, dtype=np.float64).sum()), float(jobs.area.sum()))
 
 
 def _delay_index(jobs: JobColumns) -> float:
@@ -54,7 +59,7 @@ def _recorded_misfit(jobs: JobColumns) -> float:
     if not stated.any():
         return math.nan
     error = jobs.wait[stated] - recorded[stated]
-    return share(float(abs(error.sum()) + np.abs(error).sum()), float(recorded[stated].sum()))
+    return _share(float(abs(error.sum()) + np.abs(error).sum()), float(recorded[stated].sum()))
 
 
 _JOBS: Mapping[str, MetricFunction] = {
@@ -62,8 +67,8 @@ _JOBS: Mapping[str, MetricFunction] = {
     "jobs_without_run_time": lambda jobs: float(np.count_nonzero(jobs.run <= 0)),
     "jobs_without_walltime": lambda jobs: float(np.count_nonzero(jobs.requested <= 0)),
     "killed_jobs": lambda jobs: float(np.count_nonzero(jobs.killed)) if len(jobs) else math.nan,
-    "killed_fraction": lambda jobs: share(float(np.count_nonzero(jobs.killed)), len(jobs)),
-    "killed_work_fraction": lambda jobs: share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum())),
+    "killed_fraction": lambda jobs: _share(float(np.count_nonzero(jobs.killed)), len(jobs)),
+    "killed_work_fraction": lambda jobs: _share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum())),
     "area_weighted_response": lambda jobs: _weighted(jobs, jobs.area, jobs.response),
     "area_weighted_slowdown": lambda jobs: _weighted(
         jobs, np.where(jobs.run > 0, jobs.processors, 0), jobs.response
@@ -76,25 +81,25 @@ _JOBS: Mapping[str, MetricFunction] = {
 
 def _busy_share(jobs: JobColumns, window: tuple[int, int]) -> float:
     """Return the share of the machine's processor-seconds in a window that is used."""
-    return share(jobs.busy(window), jobs.schedule.processors * (window[1] - window[0]))
+    return _share(jobs.busy(window), jobs.schedule.processors * (window[1] - window[0]))
 
 
 def _throughput(jobs: JobColumns) -> float:
     opens, closes = jobs.window
     ended = np.count_nonzero((jobs.all_end >= opens) & (jobs.all_end <= closes))
-    return share(ended * 3600.0, closes - opens)
+    return _share(ended * 3600.0, closes - opens)
 
 
 def _queue_length_mean(jobs: JobColumns) -> float:
     opens, closes = jobs.window
-    return share(int(jobs.waited_within(jobs.window).sum()), closes - opens)
+    return _share(int(jobs.waited_within(jobs.window).sum()), closes - opens)
 
 
 def _backlog_mean(jobs: JobColumns) -> float:
     opens, closes = jobs.window
     # In floating point, as processor-seconds times seconds may overflow int64.
     work = float(np.multiply(jobs.all_area, jobs.waited_within(jobs.window), dtype=np.float64).sum())
-    return share(work, jobs.schedule.processors * (closes - opens))
+    return _share(work, jobs.schedule.processors * (closes - opens))
 
 
 def _most_waiting(jobs: JobColumns) -> tuple[float, float]:

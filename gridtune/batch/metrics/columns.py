@@ -25,7 +25,7 @@ from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import MetricError
 from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = ["QUANTILES", "TAU", "JobColumns", "Summary", "share"]
+__all__ = ["QUANTILES", "TAU", "JobColumns", "Summary"]
 
 #: Bounded slowdowns count shorter run times as this many seconds.
 TAU = 10
@@ -33,11 +33,6 @@ TAU = 10
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 Result = TypeVar("Result")
-
-
-def share(part: float, whole: float) -> float:
-    """Return a part of a whole; NaN where the whole is nothing."""
-    return part / whole if whole > 0 else math.nan
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from gridtune.batch.policies import SWITCHES, backfilling_name, get_backfilling,
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.batch.policies.rollout import Rollout, get_order
-from gridtune.batch.power import PowerPolicy, power_policy
+from gridtune.batch.power import PowerPolicy
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.replay import Dependencies
 from gridtune.batch.simulator.scores import Undefined
@@ -381,7 +381,7 @@ class BatchParameters(Selection):
     def power_policy(self) -> PowerPolicy | None:
         """Return the power states of nodes and their rule; None without power states."""
         options = {name: getattr(self, name) for name in self.groups["Energy"] if name != "power"}
-        return power_policy(self.power, **options)
+        return PowerPolicy.of(self.power, **options)
 
     @property
     def coefficients(self) -> dict[str, float]:
