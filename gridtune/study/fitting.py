@@ -141,7 +141,7 @@ class Fit:
 
     @property
     def trust(self) -> Trust:
-        """Whether advice on this log can be trusted."""
+        """The trust in advice on this log."""
         return self.agreement(self.fitted).trust
 
     def as_dict(self) -> dict[str, Any]:

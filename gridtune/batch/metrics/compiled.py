@@ -208,7 +208,7 @@ def _next_event(running, waiting, state, rate):
 
 @kernel()
 def _regroup(running, waiting, state, met):
-    """Let groups whose remaining times are equal become one, or a group that has none left end."""
+    """Join groups whose remaining times are equal, or end a group that has none left."""
     if met:
         width = _pop(running)
         state.width += width

@@ -119,7 +119,7 @@ class _Plan(NamedTuple):
 
 @kernel()
 def _sort_queue(plan: _Plan, count: int, score: Any, inputs: ScoreInputs | None, now: int) -> None:
-    """Put the first `count` of `plan.jobs` in queue order, ties by submission."""
+    """Sort the first `count` of `plan.jobs` in queue order, ties by submission."""
     for i in range(count):
         if inputs is None:
             plan.keys[i] = plan.movers.position[plan.jobs[i]]

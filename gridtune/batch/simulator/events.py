@@ -300,7 +300,7 @@ def _release(replay, job, now, note_end):
 
 @kernel(forceinline=True)
 def _release_expected(replay, now, note_end):
-    """Let the jobs that end now, exactly when requested, release their processors.
+    """Release the processors of jobs that end now, exactly when requested.
 
     With a pass per event, unless the shadow is frozen, this comes before the first pass of the instant;
     `state.released` is the last instant so treated.

@@ -155,7 +155,7 @@ def boot_wait(nodes, job):
 
 @kernel(inline="always")
 def _link(nodes, node, line):
-    """Put a node in front of a list."""
+    """Insert a node in front of a list."""
     head = nodes.state.nodes + line
     second = nodes.following[head]
     nodes.following[node], nodes.preceding[node] = second, head
@@ -254,7 +254,7 @@ def _begin(nodes, job, at):
 
 @kernel()
 def claim(nodes, job, width, now):
-    """Let a job hold cores from now on; return when it starts: now, or when its nodes are on."""
+    """Assign cores to a job from now on; return its start: now, or when its nodes are on."""
     if nodes is None:
         return now
     _settle(nodes, now)

@@ -390,7 +390,7 @@ def _choose_order(waiting, now):
 
 @kernel()
 def choose_sequence(waiting, now):
-    """Put the waiting jobs in order: those of the window first. The window must have what runs."""
+    """Sort the waiting jobs, those of the window first. The window must have the running jobs."""
     window, count = waiting.window, waiting.state.length
     _open_window(waiting, now)
     _set_costs(window, waiting.state.objective, waiting.inputs.submit, now)

@@ -110,7 +110,7 @@ def _new_queue(rank: Int32Array, narrowest: IntArray, sizes: Int8Array, guarded:
 
 @kernel()
 def _enter(index, rank, walltimes):
-    """Let the job of a rank wait."""
+    """Add the job of a rank to the waiting jobs."""
     job = index.jobs[rank]
     size, walltime = index.sizes[job], walltimes[job]
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
@@ -130,7 +130,7 @@ def _enter(index, rank, walltimes):
 
 @kernel()
 def _leave(index, rank, walltimes):
-    """Let the job of a rank wait no more."""
+    """Remove the job of a rank from the waiting jobs."""
     job = index.jobs[rank]
     size, walltime = index.sizes[job], walltimes[job]
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
@@ -287,7 +287,7 @@ def _leave_other(other, rank, job, log):
 
 @kernel()
 def _promote(replay, job):
-    """Let a waiting job go before all that are not guarded, and behind the guarded that were there before.
+    """Move a waiting job before all that are not guarded, and behind those that were guarded before.
 
     Returns whether it goes before the job that has the reservation now.
     """
@@ -309,7 +309,7 @@ def _promote(replay, job):
 
 @kernel(forceinline=True)
 def _keep_guard(guard, replay, now):
-    """Let jobs that have waited for longer than the guard go first; tell whether the head may change."""
+    """Move jobs that have waited for longer than the guard first; tell whether the head may change."""
     if guard is None:
         return False
     log, ahead = replay.log, False
@@ -389,7 +389,7 @@ def _backfill(replay, now):
 
 @kernel(forceinline=True)
 def _arrive(replay, job, now):
-    """Let one job arrive at an instant of its own; return whether it takes a full pass.
+    """Handle one job that arrives at an instant of its own; return whether it takes a full pass.
 
     If nothing waits, it starts if it fits. Behind a head whose reservation still holds (nothing has ended
     since, so no job that waits can start), only the new job can be backfilled.

@@ -183,7 +183,7 @@ def _move_to_list(queue, now):
 
 @kernel(forceinline=True)
 def _enter(queue, job, now):
-    """Let a job wait."""
+    """Add a job to the waiting jobs."""
     if queue.listed.state.length == _IN_TREES:
         _enter_trees(queue, job, now)
     else:
@@ -192,7 +192,7 @@ def _enter(queue, job, now):
 
 @kernel(forceinline=True)
 def _leave(queue, job, now):
-    """Let a job that `_head_of` or `_best_candidate` has returned wait no more."""
+    """Remove a job that `_head_of` or `_best_candidate` has returned from the waiting jobs."""
     listed = queue.listed
     count = listed.state.length
     if count == _IN_TREES:
@@ -366,7 +366,7 @@ def _start(replay, job, now):
 
 @kernel(forceinline=True)
 def _arrive(replay, job, now):
-    """Let one job arrive at an instant of its own; it takes a pass, unless it starts at once."""
+    """Handle one job that arrives at an instant of its own; it takes a pass, unless it starts at once."""
     if replay.state.waiting == 0 and replay.log.processors[job] <= replay.state.free:
         note_submission(replay.queue.inputs, job, now)
         _launch(replay, job, now)

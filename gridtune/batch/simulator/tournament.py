@@ -65,7 +65,7 @@ class Shapes(NamedTuple):
 
 @kernel()
 def add_shape(shapes, shape):
-    """Let one more job of a shape wait."""
+    """Count one more waiting job of a shape."""
     shapes.waiting[shape] += 1
     if shapes.waiting[shape] == 1:
         mark(shapes.marked, shape)
@@ -73,7 +73,7 @@ def add_shape(shapes, shape):
 
 @kernel()
 def drop_shape(shapes, shape):
-    """Let one job less of a shape wait."""
+    """Count one waiting job less of a shape."""
     shapes.waiting[shape] -= 1
     if shapes.waiting[shape] == 0:
         unmark(shapes.marked, shape)
@@ -115,7 +115,7 @@ class Classes(NamedTuple):
 
 @kernel()
 def _number(table, numbers, firsts, slots):
-    """Give equal rows of a table the same number, by hashing; return how many numbers there are."""
+    """Assign equal rows of a table the same number, by hashing; return how many numbers there are."""
     count, mask = 0, slots.size - 1
     for row in range(table.shape[0]):
         mixed = np.uint64(0)
@@ -194,7 +194,10 @@ def new_classes(
 
 
 def _places(first: Int32Array, account: Int32Array) -> _Places:
-    """Give each account a subtree that is large enough, the largest first; classes are sorted by account."""
+    """Assign each account a subtree that is large enough, the largest first.
+
+    Classes are sorted by account.
+    """
     counts = np.bincount(account)
     blocks = np.array([1 << max(0, int(count) - 1).bit_length() for count in counts], np.int64)
     order = np.argsort(-blocks, kind="stable")
