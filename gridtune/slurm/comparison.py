@@ -413,8 +413,8 @@ def diagnoses(workload: Workload, jobs: LoggedJobs, processors: int, waits: Floa
     if used > 1:
         yield f"the jobs used {used:.1f} times the processors there are: the machine is larger than you say"
     contents = workload.contents
-    if contents.in_minutes:
-        yield "most jobs ran longer than their time limits, but not as minutes: the limits are in minutes"
+    if contents.limit_unit:
+        yield f"by the run times, time limits are in {contents.limit_unit}, but count as seconds"
     elif contents.requests and contents.outlived > 0.2 * contents.requests:
         yield f"{contents.outlived:,} of {contents.requests:,} jobs ran longer than their time limits"
     if not contents.requests:

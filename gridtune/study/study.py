@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gridtune.core.system import get_system, system_names
+from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
 from gridtune.report.card import print_cards
@@ -172,7 +172,7 @@ class Study:
             Side(name, self.facts, self.table, dict(selection))
             for name, selection in zip(names, (first, second), strict=True)
         )
-        system = get_system(self.facts.system) if self.facts.system in system_names() else None
+        system = get_system(self.facts.system) if self.facts.system in SYSTEMS else None
         return compare(one, other, system, objective=objective)
 
     def power(self, objective: str | None = None, *, effects: Sequence[float] = EFFECTS) -> pd.DataFrame:
