@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.core.style import MARKERS, figure, head, save, series_colours
+from gridtune.core.style import MARKERS, PALETTE, figure, head, save
 from gridtune.sweep.run import run_space
 from gridtune.systems.responsive.learners.training import play, train
 from gridtune.systems.responsive.metrics import counted_jobs, measure_site
@@ -253,13 +253,17 @@ def compare(sites: list[dict[str, Any]], one: str, other: str, metric: str) -> s
 def draw(sites: list[dict[str, Any]], path: Path) -> None:
     """Draw W against cost of each pool, under the same order, on the first six sites."""
     pools = (*RULES, "learned")
-    colours = series_colours(list(pools))
     with figure(11, 6.4, 2, ncols=3, sharey=True) as (drawing, axes):
         for panel, site in zip(axes.flat, sites, strict=False):
             for number, pool in enumerate(pools):
                 points = site["results"][f"{pool} | fair_index"]
                 line = np.array(sorted((point["cost"], point["responsiveness_mean"]) for point in points))
-                look = {"color": colours[pool], "marker": MARKERS[number], "markersize": 4, "linewidth": 0.8}
+                look = {
+                    "color": PALETTE[number % len(PALETTE)],
+                    "marker": MARKERS[number],
+                    "markersize": 4,
+                    "linewidth": 0.8,
+                }
                 panel.plot(*line.T, label=pool, **look)
             head(panel, site["site"].replace("lcg_", "LCG site "))
             panel.set_xlim(1, DEAREST)

@@ -13,18 +13,13 @@ from typing import Any
 import gymnasium
 
 from gridtune.core.system import SYSTEMS
+from gridtune.gymnasium_registration import register_environment
 
 _CLASSES: dict[str, str] = {}
 
 for _system in SYSTEMS.values():
-    for _name, _spec in _system.environments.items():
-        if f"gridtune/{_name}" not in gymnasium.registry:
-            gymnasium.register(
-                id=f"gridtune/{_name}",
-                entry_point=_spec.entry_point,
-                vector_entry_point=_spec.vector_entry_point,
-            )
-        for _place in (_spec.entry_point, _spec.vector_entry_point):
+    for _name, _single in _system.environments.items():
+        for _place in (_single, register_environment(gymnasium, _name, _single)):
             _module, _, _class = _place.partition(":")
             _CLASSES[_class] = _module
 

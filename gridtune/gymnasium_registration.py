@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["register_environments"]
+__all__ = ["register_environment", "register_environments"]
 
 #: Entry points of environments: id without namespace to the class `NAMEEnv`, beside `NAMEVectorEnv`.
 _GROUP = "gridtune.environments"
@@ -32,9 +32,15 @@ def _register(gymnasium: ModuleType) -> None:
     from importlib.metadata import entry_points  # noqa: PLC0415 (importing gridtune stays cheap)
 
     for found in entry_points(group=_GROUP):
-        if f"gridtune/{found.name}" not in gymnasium.registry:
-            twin = f"{found.value.removesuffix('Env')}VectorEnv"
-            gymnasium.register(f"gridtune/{found.name}", entry_point=found.value, vector_entry_point=twin)
+        register_environment(gymnasium, found.name, found.value)
+
+
+def register_environment(gymnasium: ModuleType, name: str, place: str) -> str:
+    """Register an environment, `module:NameEnv`, and its twin; return the place of the twin."""
+    twin = f"{place.removesuffix('Env')}VectorEnv"
+    if f"gridtune/{name}" not in gymnasium.registry:
+        gymnasium.register(f"gridtune/{name}", entry_point=place, vector_entry_point=twin)
+    return twin
 
 
 class _AtImport(MetaPathFinder):

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from gridtune.core.style import MARKERS, PALETTE, figure, group_thousands, head, save
+from gridtune.core.style import GROUPED, MARKERS, PALETTE, figure, head, save
 
 
 def arguments() -> argparse.Namespace:
@@ -50,7 +50,7 @@ def main() -> None:
             axes.annotate(name, (1, float(value)), xycoords=("axes fraction", "data"), va="center")
         axes.set_xlabel("steps")
         axes.set_ylabel(options.metric)
-        group_thousands(axes.xaxis)
+        axes.xaxis.set_major_formatter(GROUPED)
         drawing.legend(loc="outside lower center", ncols=len(options.folders))
         head(axes, options.title)
         save(drawing, options.out)

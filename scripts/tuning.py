@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import moocore
 import numpy as np
 import ray
 from home import results_home
 from ray import tune
 from ray.air.integrations.mlflow import MLflowLoggerCallback
 
-from gridtune.statistics.pareto import nondominated
 from gridtune.tracking.store import tracking_uri
 
 __all__ = ["connected", "options", "print_best", "print_front", "run_config"]
@@ -117,7 +117,8 @@ def print_front(results: tune.ResultGrid, objectives: Mapping[str, str]) -> None
     rows = _rows(results, list(objectives))
     signs = [1.0 if mode == "min" else -1.0 for mode in objectives.values()]
     points = np.array([[float(row[name]) for name in objectives] for row in rows]).reshape(-1, len(signs))
-    front = [row for row, on_it in zip(rows, nondominated(points * signs), strict=True) if on_it]
+    on_front = moocore.is_nondominated(points * signs, keep_weakly=True)
+    front = [row for row, on_it in zip(rows, on_front, strict=True) if on_it]
     print(f"{len(front)} of {len(rows)} configurations are on the Pareto front")
     _print(sorted(front, key=lambda row: float(row[next(iter(objectives))])))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.core.user_code.checksums import _reads
+from gridtune.core.user_code.plugins import files_read_in_calls
 from gridtune.registry import all_registries
 from gridtune.sweep.execution.cluster import ray_session
 from gridtune.tracking.store import connect, is_store
@@ -101,8 +101,8 @@ def registrations() -> Iterator[None]:
 def files_of_users() -> Iterator[None]:
     """Forget the files that code of a test has read: a process notes them for all of its later results."""
     yield
-    if _reads.cache_info().currsize:
-        _reads().clear()
+    if files_read_in_calls.cache_info().currsize:
+        files_read_in_calls().clear()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The gallery has every figure, each under a command that can be typed."""
+"""The gallery or the page of a paper has every figure, in the gallery under a command that can be typed."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ def parts(repository: Path) -> list[tuple[list[str], list[str]]]:
 def test_every_figure_is_shown_once(repository: Path) -> None:
     images = {path.name for path in (repository / "docs/images").iterdir()}
     shown = [figure for _, figures in parts(repository) for figure in figures]
+    for page in (repository / "docs/studies/reproductions").glob("*.md"):
+        shown += re.findall(r"\(\.\./\.\./images/([\w.-]+)\)", page.read_text(encoding="utf-8"))
     assert sorted(shown) == sorted(images)
 
 

@@ -61,16 +61,25 @@ def test_the_page_of_a_paper_has_verdicts_first_and_folds_the_rest() -> None:
         found(), declared, lambda figure: "x.png" if figure.title == "Curve" else None
     )
     head, _, folded = text.partition("<details")
-    assert "| Waits <b> are short (section 1) | **partly** | 1 of 2 |" in head
-    assert "| Others are long (section 2) | **not reproduced** | 0 of 1 | they are not |\n" in head
-    assert "| a | surely at most 2 |  | 1.000 [1.000 … 1.000], an earlier run | holds |\n" in folded
-    assert "| c | surely at most 2 |  | 1.000, an earlier run | undecided |\n" in folded
-    assert "| d | surely at most 2 |  |  | not measured |\n" in folded
+    assert "| 1 | Waits <b> are short (section 1) | **partly** | 1 of 2 |" in head
+    assert "| 2 | Others are long (section 2) | **not reproduced** | 0 of 1 | they are not |\n" in head
+    assert "| 1 | a | surely at most 2 |  | 1.000 [1.000 … 1.000], an earlier run | holds |\n" in folded
+    assert "| 1 | c | surely at most 2 |  | 1.000, an earlier run | undecided |\n" in folded
+    assert "| 3 | d | surely at most 2 |  |  | not measured |\n" in folded
     assert "| FCFS | 103.5 [102.0 … 105.0] / *100* |  |\n| best | *2* | 3.000 |\n" in folded
-    assert "figure 1; ours: waits. Published: it rises\n\n![Curve](x.png)\n" in folded
+    assert "**Curve** (figure 1; ours: waits). Published: it rises\n![Curve](x.png)\n" in folded
     assert "Bar" not in text
     assert "| a \\| log (section 2) | another | it is not public |\n" in folded
     assert folded.count("</details>") == text.count("<details") == 4
+    assert reproduction_markdown(found(), declared, lambda _: "x.png", tables=False).count("<details") == 3
+
+
+def test_the_site_has_the_tables_that_the_files_of_papers_leave_out(repository: Path) -> None:
+    files, site = (results_page.paper_pages(repository / "docs", tables=tables) for tables in (False, True))
+    for page, text in files.items():
+        assert "<summary>Published tables beside ours" not in text
+        assert f"[{page.stem}.json]({page.stem}.json) has their numbers." in text
+        assert "<summary>Published tables beside ours" in site[page]
 
 
 def test_only_the_part_of_results_between_the_marks_is_written(tmp_path: Path) -> None:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from gridtune.workload.catalogue import CatalogueEntry
     from gridtune.workload.describe import WorkloadStatistics
+    from gridtune.workload.formats.recognition import Recognition
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
-__all__ = ["list_traces", "traces"]
+__all__ = ["traces"]
 
 
 @click.group()
@@ -44,8 +45,8 @@ def traces() -> None:
     """
 
 
-@command(group=traces, name="list")
-def list_traces(*, as_json: bool = False) -> None:
+@command(group=traces)
+def _list(*, as_json: bool = False) -> None:
     """List bundled traces, public logs, generators and formats.
 
     The column "here" says whether a public log is on this machine: in the cache, or in the folder that
@@ -69,17 +70,23 @@ def list_traces(*, as_json: bool = False) -> None:
 
 
 @command(group=traces)
-def describe(
+def _describe(
     trace: str,
     *,
     format_name: str | None = None,
+    columns: str | None = None,
+    unit: str | None = None,
+    timezone: str | None = None,
+    processors_per_job: int | None = None,
+    cluster: str | None = None,
     processors: int | None = None,
     plot: Path | None = None,
     as_json: bool = False,
 ) -> None:
     """Describe a TRACE: sizes, times, load, arrivals, users, and what is missing.
 
-    The log is read without cleaning. Jobs that lack a quantity are left out of its figures and counted
+    The format is recognised by the content, and the output says which and why. The log is read without
+    cleaning. Jobs that lack a quantity are left out of its figures and counted
     under "missing". A workflow (DAX, WfFormat) is described by its tasks.
 
     \b
@@ -93,31 +100,49 @@ def describe(
     plot
         Draw a page of plots: .png, .svg, .pdf.
     """
+    from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
-    from gridtune.workload.workflows.files import holds_workflow
+    from gridtune.workload.formats.recognition import WORKFLOW
 
-    if format_name is None and holds_workflow(resolve_trace(trace)):
+    path = resolve_trace(trace)
+    recognised = _recognised(path)
+    if format_name is None and recognised is not None and recognised.name == WORKFLOW:
         if plot is not None or processors is not None:
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
-        _describe_workflow(resolve_trace(trace), as_json)
+        from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
+        from gridtune.workload.workflows.workflow import describe_workflow
+
+        # A faulty workflow can still be described: its faults are counted.
+        description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
+        if as_json:
+            print_json(description | {"recognised": recognised._asdict()}, indent=2)
+        else:
+            _print_recognition(path, recognised)
+            print_tables(_workflow_tables(description))
         return
-    workload = _read(trace, format_name)
+    given = _given(columns, unit, timezone, processors_per_job, cluster)
+    workload = read_workload(path, format=format_name, **given)
     statistics = describe_workload(workload, processors=processors)
     if plot is not None:
         from gridtune.workload.figure import plot_workload
 
         plot_workload(workload, plot, processors=processors)
     if as_json:
-        print_json(dataclasses.asdict(statistics), indent=2)
+        described = {**dataclasses.asdict(statistics), "recognised": recognised and recognised._asdict()}
+        print_json(described | {"notes": workload.contents.notes}, indent=2)
         return
-    print_tables(_statistics_tables(statistics))
+    if recognised is not None and format_name is None:
+        _print_recognition(path, recognised)
+    for note in workload.contents.notes:
+        click.echo(f"note: {note}")
+    print_tables([_figures(statistics), _spreads(statistics)])
     if plot is not None:
         click.echo(f"plots: {plot}")
 
 
 @command(group=traces)
-def convert(source: str, target: Path, *, format_name: str | None = None, force: bool = False) -> None:
+def _convert(source: str, target: Path, *, format_name: str | None = None, force: bool = False) -> None:
     """Write the SOURCE trace to TARGET in the format of its suffix.
 
     `gridtune traces list` shows the formats and their suffixes; .gz or .xz may follow. The jobs stay as they
@@ -137,7 +162,7 @@ def convert(source: str, target: Path, *, format_name: str | None = None, force:
 
 
 @command(group=traces)
-def generate(
+def _generate(
     name: str,
     target: Path | None = None,
     parameters: Sequence[str] = (),
@@ -181,7 +206,7 @@ def generate(
 
 
 @command(group=traces)
-def fetch(
+def _fetch(
     name: str, *, mirror: str | None = None, sha256: str | None = None, unverified: bool = False
 ) -> None:
     """Download the public log NAME into the cache and check its SHA-256.
@@ -203,11 +228,10 @@ def fetch(
     unverified
         Accept a log without a checksum in the catalogue.
     """
-    from gridtune.workload.catalogue import ARCHIVE_CITATION, file_checksum, find_log
-    from gridtune.workload.catalogue import fetch as fetch_log
+    from gridtune.workload.catalogue import ARCHIVE_CITATION, fetch, file_checksum, find_log
 
     entry = find_log(name)
-    path = fetch_log(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=sys.stderr.isatty())
+    path = fetch(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=sys.stderr.isatty())
     click.echo(str(path))
     if entry.sha256 is None and sha256 is None:
         click.echo(
@@ -217,16 +241,17 @@ def fetch(
     click.echo(f"Note: {entry.caveat}.", err=True)
 
 
-def _describe_workflow(path: Path, as_json: bool) -> None:
-    from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-    from gridtune.workload.workflows.files import describe_workflow
+def _print_recognition(path: Path, found: Recognition) -> None:
+    click.echo(f"{path.name} is {found.name} ({found.confidence:.0%}): {found.why}")
 
-    # A faulty workflow can still be described: its faults are counted.
-    description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
-    if as_json:
-        print_json(description, indent=2)
-        return
-    print_tables(_workflow_tables(description))
+
+def _recognised(path: Path) -> Recognition | None:
+    """Return what a file is by its content."""
+    from gridtune.workload.formats.compression import open_log
+    from gridtune.workload.formats.recognition import recognise
+
+    with open_log(path) as stream:
+        return recognise(stream.peek(), path.name)
 
 
 def _read(trace: str, format_name: str | None) -> Workload:
@@ -248,41 +273,41 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
     return {**dataclasses.asdict(entry), "path": path}
 
 
-@command(group=traces, name="import")
+@command(group=traces)
 def _import(
     sources: Sequence[str],
     target: Path,
     *,
     format_name: str | None = None,
     columns: str | None = None,
+    unit: str | None = None,
     timezone: str | None = None,
+    processors_per_job: int | None = None,
+    cluster: str | None = None,
     processors: int | None = None,
     requested: bool = False,
     slurm_conf: Path | None = None,
     gres_conf: Path | None = None,
     accounts: Path | None = None,
     anonymise: bool = False,
+    unread: bool = False,
     force: bool = False,
 ) -> None:
     """Read the records of a resource manager and write TARGET, which every command reads.
 
     SOURCE is the output of Slurm's "sacct --allusers --parsable2 --format=ALL" (or fewer columns, or --json),
     an accounting log of PBS, Torque or LSF, a CSV or Parquet table with a job a row, or a log in any other
-    format. Several SOURCEs, or a pattern of names in quotes, become one log; a job that is in two of them
-    counts once. A TARGET with the suffix .parquet keeps everything. What was left out or looks odd is listed.
+    format. Several SOURCEs become one log; a job that is in two of them counts once. A TARGET with the
+    suffix .parquet keeps everything. What was left out or looks odd is listed.
 
     \b
     Examples:
       gridtune traces import sacct.txt cluster.parquet --slurm-conf slurm.conf --timezone Europe/Paris
       gridtune traces import jobs.csv cluster.parquet --columns submit=Submitted,processors=Cores
-      gridtune traces import "accounting/202405*" may.parquet --format pbs --processors 4096 --anonymise
+      gridtune traces import accounting/202405* may.parquet --format pbs --processors 4096 --anonymise
 
     Parameters
     ----------
-    columns
-        Meaning of a table's columns, such as submit=Submitted,processors=Cores.
-    timezone
-        The zone of SOURCE's times, such as Europe/Berlin; by default UTC.
     requested
         Read the requested processors; by default the allocated ones, where they are known.
     slurm_conf
@@ -293,6 +318,8 @@ def _import(
         Output of `sacctmgr dump`: accounts, users and shares are kept in TARGET's header.
     anonymise
         Remove names of users and groups.
+    unread
+        List the columns that are not read.
     """
     from gridtune.workload import write_workload
     from gridtune.workload.catalogue import resolve_trace
@@ -300,12 +327,13 @@ def _import(
     from gridtune.workload.files import read_dumps
 
     check_new(target, force=force)
-    given = {"columns": columns, "timezone": timezone, "requested": requested}
-    given = {name: value for name, value in given.items() if value}
-    files = [resolve_trace(name) for source in sources for name in _matching(source)]
+    given = _given(columns, unit, timezone, processors_per_job, cluster) | (
+        {"requested": True} if requested else {}
+    )
+    files = [resolve_trace(source) for source in sources]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        workload: Workload = read_dumps(files, format=format_name, **given)  # type: ignore[arg-type]
+        workload: Workload = read_dumps(files, format=format_name, **given)
         workload = _with_machine(workload, slurm_conf, gres_conf)
         if processors is not None:
             workload = replace(workload, machine_processors=processors)
@@ -313,20 +341,21 @@ def _import(
         if anonymise:
             workload = anonymised(workload)
         write_workload(workload, target)
-    _print_report(workload, target, [str(warning.message) for warning in caught])
+    _print_report(workload, target, [str(warning.message) for warning in caught], unread=unread)
 
 
-def _matching(source: str) -> list[str]:
-    """Return the files that a pattern stands for, in order of their names; a name stands for itself."""
-    from glob import has_magic
-
-    if not has_magic(source) or Path(source).exists():
-        return [source]
-    start = Path(Path(source).anchor)
-    names = sorted(str(file) for file in start.glob(str(Path(source).relative_to(start))) if file.is_file())
-    if not names:
-        raise click.BadParameter(f"no file matches {source!r}", param_hint="SOURCE")
-    return names
+def _given(
+    columns: str | None, unit: str | None, timezone: str | None, each: int | None, cluster: str | None
+) -> dict[str, Any]:
+    """Return the options of tables that were given, by their names in Python."""
+    given = {
+        "columns": columns,
+        "unit": unit,
+        "timezone": timezone,
+        "processors_per_job": each,
+        "cluster": cluster,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path | None) -> Workload:
@@ -368,8 +397,10 @@ def _with_accounts(workload: Workload, path: Path | None) -> Workload:
     return replace(workload, header={**workload.header, "Accounts": accounts.lines})
 
 
-def _print_report(workload: Workload, target: Path, troubles: list[str]) -> None:
+def _print_report(workload: Workload, target: Path, troubles: list[str], *, unread: bool) -> None:
     """Print the jobs and fields that were read, and notes on all that is missing."""
+    from gridtune.workload.formats.accounting import UNREAD
+
     size = workload.machine_processors
     machine = f"{size:,} processors" if size else "unknown; --processors or --slurm-conf gives it"
     click.echo(f"{target}: {len(workload):,} jobs, content {workload.checksum[:16]}")
@@ -385,6 +416,8 @@ def _print_report(workload: Workload, target: Path, troubles: list[str]) -> None
         click.echo(f"  shares: {len(lines) - users} accounts, {users} users")
     for note in workload.header.get("Import", ()):
         click.echo(f"  note: {note}")
+    for name in workload.header.get(UNREAD, ()) if unread else ():
+        click.echo(f"  not read: {name}")
     if (workload.column("requested_time") <= 0).all():
         click.echo("  note: no job has a walltime: orders and backfilling cannot tell jobs apart")
     for trouble in troubles:
@@ -426,11 +459,6 @@ def _catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
         ),
         new_table("Formats", "name", "suffix", "holds", rows=formats),
     ]
-
-
-def _statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
-    """Return tables of a workload's figures, spreads and gaps."""
-    return [_figures(statistics), _spreads(statistics), _hours(statistics)]
 
 
 def _figures(statistics: WorkloadStatistics) -> Table:
@@ -476,14 +504,6 @@ def _spreads(statistics: WorkloadStatistics) -> Table:
         count, mean, *values = astuple(spread)
         numbers = (_number(mean, max(digits, 1)), *(_number(value, digits) for value in values))
         table.add_row(name, *((f"{count:,}", *numbers) if count else ("none",)))
-    return table
-
-
-def _hours(statistics: WorkloadStatistics) -> Table:
-    table = new_table(f"Submissions by hour ({statistics.clock})", "hour", "share", "", right=("share",))
-    most = max(statistics.arrivals_by_hour)
-    for hour, share in enumerate(statistics.arrivals_by_hour):
-        table.add_row(f"{hour:02d}", f"{100 * share:.1f} %", "█" * round(40 * share / most))
     return table
 
 

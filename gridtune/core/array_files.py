@@ -14,8 +14,6 @@ import numpy as np
 from gridtune.errors import GridtuneError
 from gridtune.storage import draft_of
 
-__all__ = ["check_unpacked_size", "read_arrays", "write_arrays"]
-
 _FORMAT = 1
 _ABOUT = "about"
 #: Bytes that a file may hold once decompressed.

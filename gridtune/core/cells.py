@@ -20,27 +20,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
-from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoader, parameter_hint
+from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SweepError
 from gridtune.registry import nearest_name
-
-__all__ = [
-    "Cell",
-    "CellResult",
-    "CellState",
-    "Replicate",
-    "canonical_json",
-    "configuration_id_of",
-    "content_id",
-    "environment_parameters",
-    "finite_json",
-    "id_of_identity",
-    "identity_of",
-    "refusal_hint",
-    "refusal_text",
-    "replicate_streams",
-    "validated",
-]
 
 CellState = Literal["done", "failed", "timed_out", "lost"]
 
@@ -262,7 +244,7 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
             place, value = ".".join(map(str, fault["loc"])), fault["input"]
             reasons.append(": ".join(filter(None, (place, refusal_text(fault, value)))))
             unknown = fault["type"] == "extra_forbidden"
-            hint = hint or (parameter_hint(system, place) if unknown else refusal_hint(fault, value))
+            hint = hint or (system.parameter_hint(place) if unknown else refusal_hint(fault, value))
         message = f"system {system.name!r} refuses its parameters: {'; '.join(reasons)}"
         raise SweepError(message, hint=hint) from None
 
@@ -280,19 +262,23 @@ def environment_parameters(system: System, options: Mapping[str, Any]) -> System
     """
     for name in options:
         if name not in system.Parameters.model_fields:
-            hint = parameter_hint(system, name)
+            hint = system.parameter_hint(name)
             raise TypeError(f"the environment has no option {name!r}" + (f"; {hint}" if hint else ""))
     return validated(system, options)
 
 
-def _identity(
-    system: System, parameters: SystemParameters, traces: Mapping[str, str], load: WorkloadLoader
-) -> dict[str, Any]:
-    """Return what determines a result but for the seed.
+def identity_of(
+    system: System,
+    parameters: SystemParameters,
+    seed: int | None,
+    traces: Mapping[str, str],
+    load: WorkloadLoader,
+) -> str:
+    """Return everything that determines the result of a cell, as canonical JSON: its id is a hash of it.
 
-    A parameter at its default is left out: saying it or not saying it is the same run, and a parameter
-    added to a system later does not rename the cells that do without it. Traces count by their content.
-    Values that a log decides count as they are decided.
+    Without a seed it is the identity of a configuration. A parameter at its default is left out: saying it
+    or not saying it is the same run, and a parameter added to a system later does not rename the cells that
+    do without it. Traces count by their content. Values that a log decides count as they are decided.
     """
     from gridtune.core.user_code.checksums import code_of  # noqa: PLC0415 (a run by itself has no identity)
 
@@ -302,31 +288,14 @@ def _identity(
     decided = system.values_from_log(parameters, load)
     set_parameters = {name: value for name, value in set_parameters.items() if name not in decided}
     set_parameters |= {name: value for name, value in decided.items() if value is not None}
-    return {
+    identity = {
         "system": system.name,
         "version": system.version,
         "code": code_of(system, parameters),
         "parameters": set_parameters,
         "traces": sorted(traces.values()),
     }
-
-
-def identity_of(
-    system: System,
-    parameters: SystemParameters,
-    seed: int,
-    traces: Mapping[str, str],
-    load: WorkloadLoader,
-) -> str:
-    """Return everything that determines the result of a cell, as canonical JSON: its id is a hash of it."""
-    return canonical_json({**_identity(system, parameters, traces, load), "seed": seed})
-
-
-def configuration_id_of(
-    system: System, parameters: SystemParameters, traces: Mapping[str, str], load: WorkloadLoader
-) -> str:
-    """Return the id of a configuration: its cells' id without replicate."""
-    return content_id(_identity(system, parameters, traces, load))
+    return canonical_json(identity if seed is None else {**identity, "seed": seed})
 
 
 def replicate_streams(seed: int, traces: Mapping[str, str]) -> Streams:

@@ -53,23 +53,6 @@ from numba.extending import intrinsic, make_attribute_wrapper, models, overload,
 from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, import_closure, module_source
 from gridtune.types import IntArray
 
-__all__ = [
-    "address",
-    "array_at",
-    "bare",
-    "callback",
-    "columns_at",
-    "dereference",
-    "handles_of",
-    "handles_within",
-    "kernel",
-    "record_at",
-    "reference",
-    "section",
-    "telling_of_compilation",
-]
-
-
 #: Part of every stamp: raise it when `kernel` compiles differently.
 _FORMAT = 3
 
@@ -232,9 +215,7 @@ class _Kernel(CPUDispatcher):
         return types.Dispatcher(self if self.is_compiling else self.part)
 
 
-def kernel(
-    signature: Any = None, *, apart: bool = False, **options: Any
-) -> Callable[[Callable[..., Any]], Any]:
+def kernel(*, apart: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function without the interpreter; cache its machine code until its sources change.
 
     The compiler copies code of a kernel to where others call it as it sees fit; never where it is `apart`.
@@ -252,9 +233,6 @@ def kernel(
             index._source_stamp = stamp
             # Compared before the rest of an index is read: an old one may name classes that are gone.
             index._version = f"{index._version} {stamp}"
-        if signature is not None:
-            dispatcher.compile(signature)
-            dispatcher.disable_compile()
         return dispatcher
 
     return compile_with_cache

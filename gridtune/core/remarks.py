@@ -11,23 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridtune.types import IntArray
-from gridtune.workload.contents import FACTS, FAR_OUTLIVED, GRACE, LogContents
-
-__all__ = [
-    "MODELLED",
-    "READ_FILES",
-    "REMARKS",
-    "REMARK_COLUMNS",
-    "WALLTIMES",
-    "doubts",
-    "kill_remarks",
-    "log_remarks",
-    "lost_work",
-    "merged_remarks",
-    "remark_columns",
-    "remark_lines",
-]
-
+from gridtune.workload.contents import FACTS, FAR_OUTLIVED, GRACE, LIMIT_UNITS, LogContents
 
 #: For `System.modelled_features`: jobs are scheduled by their requested times.
 WALLTIMES = "walltimes"
@@ -39,10 +23,12 @@ MODELLED = (*FACTS, WALLTIMES)
 _IGNORED, _PARTITIONS, _DEPENDENCIES = "ignored", "partitions", "dependencies"
 _MISSING, _ORDERS = "walltimes", "orders"
 _KILL, _KILLED = "kill", "killed"
-_MACHINE, _UNITS = "machine", "units"
+_MACHINE, _UNITS, _READING = "machine", "units", "reading"
+_SHORT = {"minutes": "min", "hours": "h", "milliseconds": "ms"}
 #: Files that code of users has read in calls: path to SHA-256.
 READ_FILES = "read_files"
 REMARKS = (
+    _READING,
     _MACHINE,
     _UNITS,
     _IGNORED,
@@ -54,7 +40,7 @@ REMARKS = (
     _KILLED,
     READ_FILES,
 )
-_TEXTS = (_MACHINE, _UNITS, _IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _KILL)
+_TEXTS = (_READING, _MACHINE, _UNITS, _IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _KILL)
 
 #: A machine is doubted if the log uses less of it than this share, and its jobs waited for longer than these
 #: seconds on average.
@@ -74,7 +60,7 @@ def log_remarks(contents: LogContents, models: Collection[str]) -> dict[str, str
     models
         The modelled features of it, see `MODELLED`.
     """
-    remarks = {}
+    remarks = {_READING: "; ".join(contents.notes)} if contents.notes else {}
     if ignored := _ignored_text(contents, models):
         remarks[_IGNORED] = ignored
     missing = contents.without_request
@@ -131,11 +117,17 @@ def doubts(contents: LogContents, processors: int, *, stated: bool, waits: bool 
             "on a larger one jobs wait less"
         )
     remarks = {_MACHINE: "; ".join(parts)} if parts else {}
-    if contents.in_minutes:
+    if contents.limit_unit:
+        unit, factor = contents.limit_unit, LIMIT_UNITS[contents.limit_unit]
+        why = (
+            f"{contents.exceeded:,} of {contents.requests:,} jobs ran longer than {FAR_OUTLIVED} times "
+            f"theirs, but only {contents.exceeded_unit:,} longer than {factor:,.0f} times theirs"
+            if factor > 1
+            else "half of them are longer than 90 days, and 200 times as long as the run times"
+        )
         remarks[_UNITS] = (
-            f"walltimes look like minutes, but count as seconds: {contents.exceeded:,} of "
-            f"{contents.requests:,} jobs ran longer than {FAR_OUTLIVED} times theirs, but only "
-            f"{contents.exceeded_minutes:,} longer than 60 times theirs; multiply them by 60"
+            f"walltimes look like {unit}, but count as seconds: {why}; multiply them by {factor:g}, or read "
+            f"the log with --unit limit={_SHORT[unit]}"
         )
     return remarks
 
@@ -144,7 +136,8 @@ def kill_remarks(contents: LogContents, *, killing: bool) -> dict[str, str]:
     """Return a remark on a log whose machine did not kill, and on what is done with its jobs."""
     if contents.kills:
         return {}
-    why = "its walltimes look like minutes" if contents.in_minutes else "its machine did not kill"
+    unit = contents.limit_unit
+    why = f"its walltimes look like {unit}" if unit else "its machine did not kill"
     done = "yes, although" if killing else "no:"
     return {
         _KILL: f"{done} {contents.outlived:,} of the log's {contents.requests:,} jobs with a requested time "

@@ -27,24 +27,6 @@ from pydantic.dataclasses import dataclass
 
 from gridtune.errors import SweepError
 
-__all__ = [
-    "Claim",
-    "Criterion",
-    "Deviation",
-    "Experiment",
-    "Log",
-    "Panel",
-    "PaperFigure",
-    "PaperTable",
-    "PublishedFigure",
-    "Reading",
-    "Recorded",
-    "Reproduction",
-    "Series",
-    "TableRow",
-    "read_reproduction",
-]
-
 _STRICT = ConfigDict(extra="forbid")
 #: Makes one published number of several.
 _STATISTICS: dict[str, Callable[..., float]] = {
@@ -240,22 +222,6 @@ class Claim:
 
 
 @dataclass(frozen=True, config=_STRICT)
-class TableRow:
-    """A row of a published table, or one of ours beside it (without published numbers).
-
-    Attributes
-    ----------
-    label
-        Its head.
-    cells
-        By column the published number and ours, either of them None where there is none.
-    """
-
-    label: str
-    cells: Sequence[tuple[float | None, Reading | Recorded | None]]
-
-
-@dataclass(frozen=True, config=_STRICT)
 class PaperTable:
     """A published table, with ours in the same rows and columns.
 
@@ -271,13 +237,13 @@ class PaperTable:
     columns
         Heads of the columns, with units.
     rows
-        As many cells each as there are columns.
+        Head and cells of each row. A cell is the published number and ours, None where there is none.
     """
 
     title: str
     source: str
     columns: Sequence[str]
-    rows: Sequence[TableRow]
+    rows: Sequence[tuple[str, Sequence[tuple[float | None, Reading | Recorded | None]]]]
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -458,18 +424,10 @@ def read_reproduction(path: Path) -> Reproduction:
     except ValidationError as fault:
         first = fault.errors()[0]
         raise SweepError(first["msg"], path=path, field=".".join(map(str, first["loc"]))) from None
-    except _FieldError as fault:
+    except SweepError as fault:
         raise SweepError(fault.message, path=path, field=fault.field) from None
     except (yaml.YAMLError, OSError) as fault:
         raise SweepError(f"cannot be read: {fault}", path=path) from None
-
-
-class _FieldError(Exception):
-    """A fault that is found before the fields are validated."""
-
-    def __init__(self, message: str, field: str) -> None:
-        super().__init__(message)
-        self.message, self.field = message, field
 
 
 @contextmanager
@@ -478,9 +436,9 @@ def _within(place: str) -> Iterator[None]:
     try:
         yield
     except KeyError as fault:
-        raise _FieldError(f"there is no {fault.args[0]!r}", place) from None
+        raise SweepError(f"there is no {fault.args[0]!r}", field=place) from None
     except (AttributeError, TypeError, ValueError) as fault:
-        raise _FieldError(str(fault), place) from None
+        raise SweepError(str(fault), field=place) from None
 
 
 def _with_values(written: Any) -> Any:
@@ -601,7 +559,7 @@ def _table(table: Mapping[str, Any], published: Mapping[str, PublishedFigure]) -
         parts = ours if isinstance(ours, list) else [ours] * len(columns)
         numbers = [_number(printed, published) for printed in row.get("published", ())]
         readings = [_reading(column, part) for column, part in zip(columns, parts, strict=True)]
-        rows.append({"label": row["label"], "cells": list(zip_longest(numbers, readings))})
+        rows.append((row["label"], list(zip_longest(numbers, readings))))
     return {**table, "columns": [column["head"] for column in columns], "rows": rows}
 
 

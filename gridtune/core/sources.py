@@ -18,20 +18,6 @@ from pathlib import Path
 import gridtune
 from gridtune.errors import SimulationError
 
-__all__ = [
-    "PLUGIN_PREFIX",
-    "Source",
-    "code_checksums",
-    "digest_of",
-    "file_checksums",
-    "find_source",
-    "import_closure",
-    "module_source",
-    "package_checksum",
-    "package_files",
-    "software_versions",
-]
-
 #: What the names of the packages begin with that plug-ins are in a process.
 PLUGIN_PREFIX = "gridtune_plugin_"
 #: An import statement: its indentation, or the colon before it; after `from` the module and the names; after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,30 +12,14 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import Formatter, LogFormatter
-
-__all__ = [
-    "BASELINE",
-    "BETTER",
-    "MARKERS",
-    "PALETTE",
-    "UNSURE",
-    "WORSE",
-    "Picture",
-    "figure",
-    "group_thousands",
-    "head",
-    "plain_logarithms",
-    "save",
-    "series_colours",
-]
 
 #: Okabe and Ito's palette (Color Universal Design, 2008) without its yellow, which fades on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: The ticks of an axis as 12,000 rather than 12000.
+GROUPED = "{x:,.10g}"
 #: Lines are told apart by marker too, for print without colour.
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 #: Verdicts against the baseline.
@@ -136,47 +120,6 @@ class Picture:
     def __repr__(self) -> str:
         width, height = struct.unpack(">II", self.png[16:24])
         return f"Picture({width} × {height}; save(PATH) writes it)"
-
-
-def series_colours(names: Sequence[str]) -> dict[str, str]:
-    """Return a colour per series, repeating after seven."""
-    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
-
-
-def group_thousands(axis: Axis) -> None:
-    """Write the ticks of an axis as 12,000 rather than 12000, all with as many decimals."""
-    axis.set_major_formatter(_Grouped())
-
-
-def plain_logarithms(axis: Axis) -> None:
-    """Write the ticks of a logarithmic axis as 1,000 rather than 10³, where it has room for them.
-
-    Powers are formulas, which take matplotlib longer to set than the rest of a figure to draw.
-    """
-    axis.set_major_formatter(_PlainLogarithms())
-    axis.set_minor_formatter(_PlainLogarithms(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
-
-
-class _Grouped(Formatter):
-    """Labels ticks with their thousands grouped."""
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        return _grouped(x)
-
-    def format_ticks(self, values: Sequence[float]) -> list[str]:
-        decimals = max((len(_grouped(value).partition(".")[2]) for value in values), default=0)
-        return [f"{value:,.{decimals}f}".replace("-", "−") for value in values]
-
-
-class _PlainLogarithms(LogFormatter):
-    """Labels the ticks that matplotlib would label, in plain numbers."""
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        return _grouped(x) if super().__call__(x, pos) else ""
-
-
-def _grouped(value: float) -> str:
-    return f"{value:,.10g}".replace("-", "−")
 
 
 def head(axes: Axes, title: str, explanation: str = "") -> None:

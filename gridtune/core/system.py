@@ -26,7 +26,7 @@ from gridtune.arguments import require
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues, Registry, name_hint
 from gridtune.workload.cleaning import DEFAULT_RULES
-from gridtune.workload.files import WorkloadReference
+from gridtune.workload.files import WorkloadReference, reference_text
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:  # evaluating a schedule loads this module, and needs no tables
@@ -34,35 +34,6 @@ if TYPE_CHECKING:  # evaluating a schedule loads this module, and needs no table
 
     from gridtune.core.reproduction import PublishedFigure, Reproduction
     from gridtune.core.schedules.schedule import Schedule
-
-__all__ = [
-    "SYSTEMS",
-    "CellResources",
-    "CleanRules",
-    "Count",
-    "Direction",
-    "EnvironmentSpec",
-    "FinishedSweep",
-    "LogParameters",
-    "Measure",
-    "Outcome",
-    "Partition",
-    "RenamedMetric",
-    "Streams",
-    "SuggestedSpace",
-    "System",
-    "SystemParameters",
-    "Window",
-    "WorkloadLoader",
-    "default_system",
-    "get_system",
-    "metric_hint",
-    "parameter_hint",
-    "register_system",
-    "split_list",
-    "starter_windows",
-    "system_names",
-]
 
 
 class SystemParameters(BaseModel):
@@ -145,20 +116,6 @@ WorkloadLoader = Callable[[str], Workload]
 
 
 @dataclass(frozen=True)
-class EnvironmentSpec:
-    """A Gymnasium environment of a system.
-
-    Attributes
-    ----------
-    entry_point, vector_entry_point
-        `module:Class` of the environment and of its vectorised twin.
-    """
-
-    entry_point: str
-    vector_entry_point: str
-
-
-@dataclass(frozen=True)
 class RenamedMetric:
     """Name of today for a metric of older results.
 
@@ -180,31 +137,21 @@ class FinishedSweep(Protocol):
     @property
     def name(self) -> str:
         """The sweep's name."""
-        ...
-
-    @property
-    def ranks(self) -> Mapping[str, float]:
-        """Rank by the first objective of each configuration, by its id; infinity where it has none."""
-        ...
 
     @property
     def table(self) -> pa.Table:
         """One row per cell: `workload`, `configuration_id`, `replicate`, `state`, `param.*`, `metric.*`."""
-        ...
 
     @property
     def results(self) -> Sequence[Any]:
         """The same as `gridtune.core.cells.CellResult`, with notes."""
-        ...
 
     @property
     def directory(self) -> Path:
         """Where files go: the sweep's folder; figures into its `plots/`."""
-        ...
 
     def tables_of(self, result: Any) -> Mapping[str, pa.Table]:
         """Run a cell again and return the tables its system makes of it (`Outcome.tables`)."""
-        ...
 
 
 class System(ABC):
@@ -236,7 +183,8 @@ class System(ABC):
     papers
         YAML files of publications whose experiments can be run again (`gridtune.core.reproduction`).
     environments
-        Gymnasium environments by the name they get after `gridtune/`, such as `Shutdown-v0`.
+        Gymnasium environments: the name after `gridtune/`, such as `Shutdown-v0`, to the class,
+        `module:NameEnv`. The vectorised twin is `NameVectorEnv` of the same module.
     trainings
         RLlib algorithms that train an agent for it: name to `module:Class` of a subclass of
         `gridtune.training.system.Training`, which is imported when it is asked for.
@@ -256,7 +204,7 @@ class System(ABC):
     watched_metrics: ClassVar[tuple[str, ...]] = ()
     search_spaces: ClassVar[Path | None] = None
     papers: ClassVar[tuple[Path, ...]] = ()
-    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
+    environments: ClassVar[Mapping[str, str]] = {}
     trainings: ClassVar[Mapping[str, str]] = {}
     needs_ray: ClassVar[bool] = False
     default: ClassVar[bool] = False
@@ -273,6 +221,19 @@ class System(ABC):
         """Numbers that the publications report, by a short name."""
         papers = self.reproductions.values()
         return {name: number for paper in papers for name, number in paper.published.items()}
+
+    @property
+    def bundled_spaces(self) -> list[Path]:
+        """The files of the search spaces that come with it."""
+        return [] if self.search_spaces is None else sorted(self.search_spaces.glob("*.yaml"))
+
+    def parameter_hint(self, name: str) -> str:
+        """Return what to write instead of a parameter that the system does not have."""
+        return name_hint(name, self.Parameters.model_fields, self.Parameters.renamed_parameters)
+
+    def metric_hint(self, name: str) -> str:
+        """Return what to write instead of a metric that the system does not have."""
+        return name_hint(name, self.metrics, {old: now.name for old, now in self.renamed_metrics.items()})
 
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the references of the workloads that a cell reads, by default its log."""
@@ -419,11 +380,6 @@ def get_system(name: str) -> System:
     )
 
 
-def system_names() -> list[str]:
-    """Return the names of all systems, sorted, without importing them."""
-    return SYSTEMS.names()
-
-
 def default_system() -> System:
     """Return the system that search spaces and commands mean that name none.
 
@@ -432,20 +388,10 @@ def default_system() -> System:
     SweepError
         If no system that is installed says that it is the default.
     """
-    for name in system_names():
+    for name in SYSTEMS.names():
         if SYSTEMS[name].default:
             return SYSTEMS[name]
     raise SweepError("no system is the default", hint="name one; `gridtune list systems` lists them")
-
-
-def parameter_hint(system: System, name: str) -> str:
-    """Return what to write instead of a parameter that the system does not have."""
-    return name_hint(name, system.Parameters.model_fields, system.Parameters.renamed_parameters)
-
-
-def metric_hint(system: System, name: str) -> str:
-    """Return what to write instead of a metric that the system does not have."""
-    return name_hint(name, system.metrics, {old: now.name for old, now in system.renamed_metrics.items()})
 
 
 #: Which way is better; "none" where it is no goal.
@@ -602,7 +548,7 @@ class LogParameters(SystemParameters):
     A system that can do without a log redefines `trace` with the default None.
     """
 
-    trace: str = Field(
+    trace: Annotated[str, BeforeValidator(reference_text)] = Field(
         description="the log: a name or a file in one of the formats that `gridtune traces list` shows",
         examples=["kth-sp2", "my_log.swf.gz"],
     )

@@ -1,10 +1,14 @@
-"""The frame of environments that one compiled call steps side by side, and that of a single one."""
+"""The frame of environments that one compiled call steps side by side, and that of a single one.
+
+Its simulators are stacked: a NamedTuple of arrays whose first dimension is the simulator.
+"""
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -12,11 +16,11 @@ import numpy.typing as npt
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numba import types
+from numba.extending import intrinsic
 
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray
-
-__all__ = ["CompiledEnv", "CompiledVectorEnv"]
 
 
 class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
@@ -51,11 +55,7 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
     episode: ClassVar[str]
 
     def __init__(
-        self,
-        num_envs: int,
-        spaces: tuple[gym.Space[Any], gym.Space[Any]],
-        *,
-        copy: bool = True,
+        self, num_envs: int, spaces: tuple[gym.Space[Any], gym.Space[Any]], *, copy: bool = True
     ) -> None:
         self.num_envs, self._copy = num_envs, copy
         self.single_observation_space, self.single_action_space = spaces
@@ -190,3 +190,34 @@ def _first(observations: Any) -> Any:
 def _first_info(infos: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the first environment, without the masks of Gymnasium's form."""
     return {name: values[0].item() for name, values in infos.items() if not name.startswith("_")}
+
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+def stacked(state: T, count: int) -> T:
+    """Return a NamedTuple with `count` copies of each of its arrays, shape (count, …)."""
+    return type(state)(*(np.repeat(column[None], count, 0) for column in state))
+
+
+@intrinsic
+def one_of(typing_context: Any, stack: Any, index: Any) -> Any:
+    """Return one of the stacked simulators: the NamedTuple of views of its arrays."""
+    if not isinstance(stack, types.BaseNamedTuple):
+        return None
+    getters = [
+        typing_context.resolve_function_type(operator.getitem, (column, index), {}) for column in stack.types
+    ]
+    views = [getter.return_type for getter in getters]
+    alike = all(view == views[0] for view in views)
+    kind = types.NamedUniTuple(views[0], len(views), stack.instance_class) if alike else None
+    kind = kind or types.NamedTuple(views, stack.instance_class)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        parts = []
+        for place, getter in enumerate(getters):
+            take = context.get_function(operator.getitem, getter)
+            parts.append(take(builder, (builder.extract_value(arguments[0], place), arguments[1])))
+        return context.make_tuple(builder, kind, parts)
+
+    return kind(stack, index), generate

@@ -10,8 +10,6 @@ from gridtune.report.labels import interval_text, number_text, percent_text
 from gridtune.report.rankings.ranking import Ranking, Row, Verdict
 from gridtune.sweep.space.constraints import Kept
 
-__all__ = ["Answer", "answer_of", "answers_of", "listed"]
-
 #: Configurations that a sentence lists.
 _LISTED = 6
 

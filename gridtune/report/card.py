@@ -19,16 +19,11 @@ from rich.text import Text
 from gridtune.report.answers import Answer, listed
 from gridtune.report.labels import count_text, interval_text, number_text, percent_text
 from gridtune.report.rankings.bounds import Bound
-from gridtune.report.rankings.ranking import (
-    LEVEL,
-    SEED,
-)
+from gridtune.report.rankings.ranking import LEVEL, SEED
 from gridtune.report.tables import MARKS
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import BoolArray, FloatArray
-
-__all__ = ["Card", "Change", "compare_rows", "print_cards"]
 
 #: What is worse by less than this in the mean, and not shown to be worse, is not named.
 _NAMED_FROM = 0.05

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gridtune.core.sources import code_checksums, software_versions
-from gridtune.core.system import get_system, metric_hint, system_names
+from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
 from gridtune.report.labels import (
@@ -27,23 +27,13 @@ from gridtune.report.labels import (
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.results import Renaming
-from gridtune.sweep.space.constraints import Constraint, constraints_of
+from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import SearchSpace, parse_space
+from gridtune.sweep.space.strategies import Halving
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = [
-    "DERIVED_FILE",
-    "FACTS_FILE",
-    "ObjectiveFacts",
-    "SweepFacts",
-    "has_configuration",
-    "list_derived",
-    "read_stored",
-    "write_json",
-]
 
 #: The file in a sweep's folder.
 FACTS_FILE = "sweep.json"
@@ -178,7 +168,8 @@ class SweepFacts:
     @property
     def constraints(self) -> list[Constraint]:
         """The bounds that configurations must keep."""
-        return constraints_of(self.space.get("subject_to", {}))
+        stated = self.space.get("subject_to", {})
+        return [Constraint.read(metric, text) for metric, text in stated.items()]
 
     @property
     def is_race(self) -> bool:
@@ -186,7 +177,7 @@ class SweepFacts:
         return "race" in (self.space.get("strategy") or {})
 
     def parsed_space(self) -> SearchSpace:
-        """Return the search space; that of a race as the grid, or the drawn points, that raced.
+        """Return the search space; that of a strategy which was removed by one with the same cells.
 
         Raises
         ------
@@ -198,6 +189,10 @@ class SweepFacts:
             options = content["strategy"]["race"] or {}
             drawn = {name: options[name] for name in ("random", "sobol") if options.get(name)}
             content["strategy"] = drawn or "grid"
+        for removed in {"hyperband", "median"} & (self.space.get("strategy") or {}).keys():
+            options = content["strategy"][removed]
+            known = {name: value for name, value in options.items() if name in Halving.model_fields}
+            content["strategy"] = {"asha": known}
         return parse_space(
             content, path=None if self.base_folder is None else self.base_folder / "space.yaml"
         )
@@ -272,7 +267,7 @@ class SweepFacts:
         described = system.metrics.get(metric)
         if described is None:
             message = f"the system {self.system!r} has no metric {metric!r}"
-            raise MetricError(message, hint=metric_hint(system, metric))
+            raise MetricError(message, hint=system.metric_hint(metric))
         if described.direction == "none":
             raise MetricError(f"{metric!r} is no goal: neither more nor less of it is better")
         objective = ObjectiveFacts(metric, described.direction, _unit(described.unit))
@@ -294,7 +289,7 @@ class SweepFacts:
             If the sweep has no such parameter, no such value of it, or no configuration with all of them.
         """
         renamed: Mapping[str, str] = {}
-        if self.system in system_names():
+        if self.system in SYSTEMS:
             renamed = get_system(self.system).Parameters.renamed_parameters
         values = {name: _value_in(table, name, value, renamed) for name, value in baseline.items()}
         if not has_configuration(table, values):

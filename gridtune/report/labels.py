@@ -11,21 +11,6 @@ import pyarrow as pa
 
 from gridtune.core.cells import canonical_json
 
-__all__ = [
-    "configuration_label",
-    "count_text",
-    "distinct",
-    "file_text",
-    "in_table",
-    "interval_text",
-    "markdown_table",
-    "number_text",
-    "parameter_names",
-    "row_parameters",
-    "value_text",
-    "varying_parameters",
-]
-
 #: What the column of a parameter starts with in a table of cells.
 PARAMETER_PREFIX = "param."
 #: Numbers from here on are grouped into thousands, and above the second written as powers.
@@ -104,18 +89,18 @@ def row_parameters(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def number_text(value: float | None, digits: int = 4) -> str:
-    """Write a measured number to a few significant digits; thousands are grouped, NaN is a dash."""
+def number_text(value: float | None) -> str:
+    """Write a measured number to four significant digits; thousands are grouped, NaN is a dash."""
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     size = abs(value)
     if size >= _POWERS_FROM or 0 < size < 1e-4:
-        return f"{value:.{digits - 1}e}".replace("-", "−")
+        return f"{value:.3e}".replace("-", "−")
     if not size:
         return "0"
-    text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
+    text = f"{value:,.{max(0, 3 - math.floor(math.log10(size)))}f}"
     if size < _GROUPED_FROM:
         text = text.replace(",", "")
     return text.replace("-", "−")

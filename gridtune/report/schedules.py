@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -18,8 +17,6 @@ from gridtune.report.labels import file_text
 from gridtune.report.summary import Summary
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads
-
-__all__ = ["INDEX_FILE", "ReportMaterial", "ScheduleFiles", "read_schedules", "write_schedules"]
 
 #: The table that a system gives its schedule as.
 _TABLE = "schedule"
@@ -86,15 +83,6 @@ class ReportMaterial:
     def name(self) -> str:
         """The sweep's name."""
         return self.summary.facts.name
-
-    @property
-    def ranks(self) -> dict[str, float]:
-        """Rank by the first objective of each configuration, by its id; infinity where it has none."""
-        return {
-            row["configuration_id"]: math.inf if row["rank"] is None else row["rank"]
-            for ranking in list(self.summary.rankings.values())[:1]
-            for row in ranking.rows
-        }
 
     def tables_of(self, result: CellResult) -> Mapping[str, pa.Table]:
         """Run a cell again and return the tables its system makes of it (`Outcome.tables`).
@@ -189,10 +177,10 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
 def _write(
     stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
 ) -> ScheduleFiles | None:
-    from gridtune.core.schedules.plots import LoadCurves, plot_load  # noqa: PLC0415 (matplotlib)
+    from gridtune.core.schedules.plots import plot_load  # noqa: PLC0415 (matplotlib)
 
     slug = file_text(stratum) or "all"
-    tables, curves, replicate, processors = {}, {}, "", 0
+    tables, drawn, replicate, processors = {}, {}, "", 0
     for role, cell in cells.items():
         outcome = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads).outcome
         if _TABLE not in outcome.tables:
@@ -204,10 +192,10 @@ def _write(
         pq.write_table(outcome.tables[_TABLE], path, compression="zstd")
         tables[cell.configuration_id] = path
         processors = int(outcome.notes["processors"])
-        curves[role] = LoadCurves.of_table(outcome.tables[_TABLE], processors)
+        drawn[role] = outcome.tables[_TABLE]
         replicate = cell.replicate
-    if not curves:
+    if not drawn:
         return None
     title = ", ".join(part for part in (stratum, replicate) if part)
-    figure = plot_load(curves, directory / f"{slug}-utilisation-and-queue.png", title=title)
+    figure = plot_load(drawn, processors, directory / f"{slug}-utilisation-and-queue.png", title=title)
     return ScheduleFiles(stratum, tables, figure, replicate, processors)

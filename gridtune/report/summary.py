@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gridtune.core.cells import CellResult
 from gridtune.core.remarks import merged_remarks, remark_lines
-from gridtune.core.system import Measure, System, get_system, system_names
+from gridtune.core.system import SYSTEMS, Measure, System, get_system
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues
 from gridtune.report.answers import Answer, answer_of, answers_of, listed
@@ -48,8 +48,6 @@ from gridtune.report.rankings.ranking import (
 from gridtune.report.tables import ranking_markdown, table_csv
 from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
 from gridtune.sweep.space.constraints import Kept
-
-__all__ = ["Best", "Summary", "summarise", "write_report"]
 
 #: The metric that each class of jobs is judged by.
 _OF_CLASS = "wait_mean"
@@ -193,7 +191,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
     SweepError
         If no cell has the baseline's parameters.
     """
-    system = get_system(facts.system) if facts.system in system_names() else None
+    system = get_system(facts.system) if facts.system in SYSTEMS else None
     cells, rankings, overall = _ranked(table, facts, {} if system is None else system.value_warnings)
     constraints = facts.constraints
     bounds: Bounds = {}

@@ -42,18 +42,6 @@ from gridtune.report.rankings.ranking import (
 from gridtune.statistics.dependence import effective_number
 from gridtune.statistics.sample_size import fewest_replicates
 
-__all__ = [
-    "MARKS",
-    "html_document",
-    "plain_table",
-    "print_ranking",
-    "ranking_heading",
-    "ranking_markdown",
-    "ranking_notes",
-    "report_console",
-    "table_csv",
-]
-
 MARKS = {
     Verdict.BETTER: "green",
     Verdict.TYPICALLY: "green",
@@ -79,10 +67,7 @@ _REPLICATES = {
         "windows of this log",
         "intervals and verdicts cover windows of this one log; another log may give a different result",
     ),
-    "seed": (
-        "seeds",
-        "intervals and verdicts cover seeds: other random numbers, everything else the same",
-    ),
+    "seed": ("seeds", "intervals and verdicts cover seeds: other random numbers, everything else the same"),
     "shake": (
         "shaken copies of this log",
         "intervals and verdicts cover copies of one log, which share its jobs; other jobs may give a "

@@ -10,10 +10,7 @@ from gridtune.statistics.inference import (
     paired_difference,
 )
 from gridtune.statistics.intervals import Interval, mean_interval
-from gridtune.statistics.resampling import (
-    joint_paired_p_values,
-    joint_sign_flip_p_values,
-)
+from gridtune.statistics.resampling import joint_paired_p_values, joint_sign_flip_p_values
 
 __all__ = [
     "Interval",

@@ -6,8 +6,6 @@ import numpy as np
 
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["area_under_roc", "calibration_error", "reliability"]
-
 #: Bins of equal width that probabilities are sorted into.
 _BINS = 10
 

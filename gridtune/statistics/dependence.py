@@ -20,14 +20,6 @@ import numpy.typing as npt
 from gridtune.statistics.intervals import Samples, t_quantile
 from gridtune.types import FloatArray
 
-__all__ = [
-    "effective_number",
-    "innovations",
-    "neighbour_correlation",
-    "series_correlation",
-    "widening",
-]
-
 #: With fewer windows nothing is estimated; no test of so few finds a difference either.
 _FEWEST = 6
 #: Standard errors that are added: too low an estimate does more harm than one that is too high.
@@ -111,12 +103,8 @@ def widening(n: int, correlation: float, confidence: float) -> float:
         return 1.0
     effective = effective_number(n, correlation)
     quantiles = t_quantile(max(effective, 2.0), confidence) / t_quantile(n, confidence)
-    return float(_error_ratio(n, correlation) * quantiles)
-
-
-def _error_ratio(n: int, correlation: float) -> float:
-    """Return the standard error of a mean of n correlated replicates over what independent ones suggest."""
-    return math.sqrt((n - 1) / max(effective_number(n, correlation) - 1, 0.5))
+    errors = math.sqrt((n - 1) / max(effective - 1, 0.5))
+    return float(errors * quantiles)
 
 
 def innovations(differences: FloatArray, correlation: npt.ArrayLike) -> FloatArray:

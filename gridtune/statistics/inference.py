@@ -17,24 +17,8 @@ import numpy.typing as npt
 
 from gridtune.errors import MetricError
 from gridtune.statistics.dependence import widening
-from gridtune.statistics.intervals import (
-    FloatOrArray,
-    Interval,
-    Samples,
-    check_confidence,
-    reach,
-    t_quantile,
-)
+from gridtune.statistics.intervals import FloatOrArray, Interval, Samples, check_confidence, reach, t_quantile
 from gridtune.types import FloatArray, IntArray
-
-__all__ = [
-    "PairedDifference",
-    "bootstrap_interval",
-    "interquartile_mean",
-    "paired_difference",
-    "with_unseen_tail",
-]
-
 
 #: Numbers in a block, which keeps it near 64 MiB.
 _BLOCK = 8_000_000
@@ -186,11 +170,7 @@ def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
 
 
 def bootstrap_interval(
-    samples: npt.ArrayLike,
-    *,
-    rng: np.random.Generator,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
+    samples: npt.ArrayLike, *, rng: np.random.Generator, confidence: float = 0.95, resamples: int = 10_000
 ) -> Interval:
     """Return a bootstrap confidence interval of the mean along the last axis.
 

@@ -22,16 +22,6 @@ import numpy.typing as npt
 from gridtune.errors import MetricError
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "FloatOrArray",
-    "Interval",
-    "Samples",
-    "check_confidence",
-    "mean_interval",
-    "reach",
-    "t_quantile",
-]
-
 #: Skewness below which Hall's transformation is the identity in double precision.
 _SYMMETRIC = 1e-6
 

@@ -16,10 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.types import BoolArray, FloatArray
-
-__all__ = ["REFERENCE", "Scale", "hypervolume", "nondominated"]
-
+from gridtune.types import FloatArray
 
 #: The reference point in each normalised objective: above 1, so that the ends of a front count too.
 REFERENCE = 1.1
@@ -88,18 +85,6 @@ def hypervolume(front: npt.ArrayLike, scale: Scale, *, reference: float = REFERE
     if len(points) == 0:
         return 0.0
     return float(moocore.hypervolume(points, ref=np.full(points.shape[1], float(reference))))
-
-
-def nondominated(points: npt.ArrayLike) -> BoolArray:
-    """Return which points no other point dominates; equal points are kept together.
-
-    Parameters
-    ----------
-    points
-        Shape (points, objectives), finite.
-    """
-    costs = np.asarray(points, dtype=np.float64)
-    return np.asarray(moocore.is_nondominated(costs, keep_weakly=True), dtype=np.bool_)
 
 
 def _finite(front: npt.ArrayLike) -> FloatArray:

@@ -9,8 +9,6 @@ from gridtune.statistics.dependence import innovations
 from gridtune.statistics.intervals import Samples
 from gridtune.types import FloatArray
 
-__all__ = ["joint_paired_p_values", "joint_sign_flip_p_values"]
-
 #: Up to this many pairs all sign patterns are enumerated; 2^14 of them are one small matrix product.
 _EXACT_PAIRS = 14
 

@@ -19,13 +19,6 @@ from gridtune.errors import MetricError
 from gridtune.statistics.intervals import Samples
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "MOST_REPLICATES",
-    "PairedSpread",
-    "fewest_replicates",
-    "replicates_needed",
-]
-
 #: More replicates than this are not counted.
 MOST_REPLICATES = 1_000_000
 

@@ -13,7 +13,7 @@ import yaml
 from gridtune.core.cells import content_id
 from gridtune.core.reproduction import Experiment, PaperTable, Reading, Reproduction
 from gridtune.core.sources import software_versions
-from gridtune.core.system import SYSTEMS, System, get_system, system_names
+from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.errors import SweepError, TraceError
 from gridtune.registry import name_hint
 from gridtune.report.reproduction.page import REPRODUCTION_PAGE, write_reproduction_page
@@ -73,7 +73,7 @@ class _Reproducing:
 
 def reproduction_names() -> dict[str, str]:
     """Return the reproductions of all systems: name to system."""
-    return {name: system for system in system_names() for name in get_system(system).reproductions}
+    return {name: system for system in SYSTEMS.names() for name in get_system(system).reproductions}
 
 
 def find_reproduction(name: str) -> tuple[System, Reproduction]:
@@ -280,11 +280,9 @@ def _numbers(table: PaperTable, results: Results) -> TableNumbers:
     """Return the numbers of a table, without the rows of which neither side has any."""
     rows: list[tuple[str, list[tuple[float | None, Estimate | None]]]] = []
     experiments: dict[str, None] = {}
-    for row in table.rows:
-        experiments |= {ours.experiment: None for _, ours in row.cells if isinstance(ours, Reading)}
-        cells = [
-            (published, None if ours is None else estimate(ours, results)) for published, ours in row.cells
-        ]
+    for label, both in table.rows:
+        experiments |= {ours.experiment: None for _, ours in both if isinstance(ours, Reading)}
+        cells = [(published, None if ours is None else estimate(ours, results)) for published, ours in both]
         if any(pair != (None, None) for pair in cells):
-            rows.append((row.label, cells))
+            rows.append((label, cells))
     return TableNumbers(table.title, table.source, list(table.columns), rows, list(experiments))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gridtune.core.cells import Cell, CellResult, finite_json
-from gridtune.core.system import System, get_system, metric_hint, system_names
+from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import GridtuneError, MetricError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
@@ -120,7 +120,7 @@ def read_sweep(results: Place, *wanted: str) -> StoredSweep:
             # The stored results can be ranked without the plug-in that made them.
             with contextlib.suppress(GridtuneError):
                 load_plugins([plugin])
-        system = get_system(own.system) if own.system in system_names() else None
+        system = get_system(own.system) if own.system in SYSTEMS else None
         renaming = Renaming(system)
         table = renaming.table(read_table(path), own.system_version)
         journal = read_journal(folder / JOURNAL_NAME)
@@ -353,7 +353,7 @@ def add_metrics(folder: Path, names: Sequence[str], plugins: Sequence[Path] = ()
     for name in names:
         if name not in system.metrics:
             message = f"the system {sweep.facts.system!r} has no metric {name!r}"
-            raise MetricError(message, hint=metric_hint(system, name))
+            raise MetricError(message, hint=system.metric_hint(name))
     path = sweep.directory / JOURNAL_NAME
     with Journal(path) as journal:
         stored = read_journal(path)

@@ -28,8 +28,6 @@ from gridtune.sweep.shards import Shard, ShardFacts
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
 from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = ["RESULTS_NAME", "default_directory", "run_space", "space_cells"]
-
 RESULTS_NAME = "results.parquet"
 #: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
 _LEAST_FREE = 50 * 2**20

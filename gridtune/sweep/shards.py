@@ -21,8 +21,6 @@ from gridtune.sweep.journal.journal import JOURNAL_NAME, Journal, read_journal, 
 from gridtune.sweep.remote.results import Place, SweepView
 from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = ["SHARD_FILE", "Shard", "ShardFacts", "merge_journals", "missing_shards"]
-
 #: The file in a shard's folder.
 SHARD_FILE = "shard.json"
 

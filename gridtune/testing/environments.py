@@ -14,8 +14,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-__all__ = ["EnvironmentConformance"]
-
 #: Importing it registers the environments of all systems.
 _REGISTERS = "gridtune.environments"
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, get_metric
+from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate
 from gridtune.batch.policies import JobView, QueueOrder, get_queue_order
 from gridtune.batch.policies.expression import CHANGING_FIELDS
 from gridtune.batch.policies.queue_order import ORDERS
@@ -38,17 +38,8 @@ from gridtune.workload.formats import FORMATS, Format, find_format
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "FormatConformance",
-    "MetricConformance",
-    "PredictorConformance",
-    "QueueOrderConformance",
-    "RegistryConformance",
-    "permuted",
-]
 
-
-class RegistryConformance:
+class _RegistryConformance:
     """Runs each of its tests once for each name.
 
     Attributes
@@ -151,7 +142,7 @@ def _sample_nodes(jobs: int) -> NodeStates:
     return NodeStates(2, 2, NodePower(), 0, table[:, 0], before, after, number, boot_wait)
 
 
-def permuted(schedule: Schedule) -> Schedule:
+def _permuted(schedule: Schedule) -> Schedule:
     """Return the same schedule with its rows in reverse."""
     rows, nodes = np.arange(len(schedule))[::-1], schedule.nodes
     return replace(
@@ -193,7 +184,7 @@ def _text(path: Path) -> str | None:
         return None
 
 
-class FormatConformance(RegistryConformance):
+class FormatConformance(_RegistryConformance):
     """The rules of a trace format."""
 
     registry: ClassVar[Registry[Format]] = FORMATS
@@ -296,21 +287,21 @@ def _value(name: str, schedule: Schedule, **trimming: Any) -> float:
     return evaluate(schedule, only=[name], **trimming)[name]
 
 
-class MetricConformance(RegistryConformance):
+class MetricConformance(_RegistryConformance):
     """The rules of a metric."""
 
     registry: ClassVar[Registry[Metric]] = METRICS
 
     def test_says_what_it_is(self, name: str) -> None:
         """Unit, formula, source and description are not empty, and the direction is min, max or none."""
-        metric = get_metric(name)
+        metric = METRICS.find(name)
         for text in (metric.unit, metric.formula, metric.source, metric.description):
             assert text.strip()
         assert metric.direction in get_args(Direction)
 
     def test_is_a_finite_number_of_a_sound_schedule(self, name: str) -> None:
         """Of five jobs of three users it is a finite number."""
-        value = get_metric(name).function(JobColumns.trimmed(_sample_schedule()))
+        value = METRICS.find(name).function(JobColumns.trimmed(_sample_schedule()))
         assert isinstance(value, float | int | np.number)
         assert math.isfinite(value)
 
@@ -318,7 +309,7 @@ class MetricConformance(RegistryConformance):
     def test_is_undefined_of_nothing(self, name: str, jobs: int, warmup: int) -> None:
         """Without jobs it is NaN and raises nothing; only a count, which has no better direction, is 0."""
         value = _value(name, _sample_schedule(jobs), warmup=warmup)
-        assert math.isnan(value) or (value == 0 and get_metric(name).direction == "none")
+        assert math.isnan(value) or (value == 0 and METRICS.find(name).direction == "none")
 
     @pytest.mark.parametrize("jobs", [1, 2, 3, 4])
     def test_takes_any_number_of_jobs(self, name: str, jobs: int) -> None:
@@ -329,7 +320,7 @@ class MetricConformance(RegistryConformance):
     def test_does_not_depend_on_the_order_of_rows(self, name: str, trimming: dict[str, float]) -> None:
         """The same jobs in another order of rows give the same value."""
         schedule = _sample_schedule()
-        value = _value(name, permuted(schedule), **trimming)
+        value = _value(name, _permuted(schedule), **trimming)
         assert value == pytest.approx(_value(name, schedule, **trimming), rel=1e-12, nan_ok=True)
 
     def test_leaves_the_schedule_as_it_was(self, name: str) -> None:
@@ -345,8 +336,8 @@ class MetricConformance(RegistryConformance):
         columns += [work.submit_time, work.run_time, work.requested_time, work.processors]
         before = [column.copy() for column in columns]
         jobs = JobColumns.trimmed(schedule)
-        first = get_metric(name).function(jobs)
-        assert first == get_metric(name).function(jobs)
+        first = METRICS.find(name).function(jobs)
+        assert first == METRICS.find(name).function(jobs)
         for column, copy in zip(columns, before, strict=True):
             np.testing.assert_array_equal(column, copy)
 
@@ -380,7 +371,30 @@ def _schedule(order: str, workload: Workload, backfill: str) -> Schedule:
     return simulate(workload, order=order, backfill=backfill, rng=np.random.default_rng(3))
 
 
-class QueueOrderConformance(RegistryConformance):
+#: Replays a log under the policy that a test is about.
+_Replay = Callable[[Workload], Schedule]
+
+
+def _assert_sound(log: Workload, replay: _Replay) -> None:
+    """Check that the schedule is sound, and that a second replay gives the same one."""
+    schedule = replay(log)
+    validate_schedule(schedule)
+    np.testing.assert_array_equal(schedule.start_time, replay(log).start_time)
+
+
+def _assert_blind(log: Workload, replay: _Replay, job: int, *, longer: int) -> None:
+    """Check that nothing before the end of a job changes if it runs longer, within its walltime."""
+    log = replace(log, columns={**log.columns, "requested_time": log.run_time + longer * 9 // 8})
+    run = np.array(log.run_time)
+    run[job] += longer
+    early, late = replay(log), replay(replace(log, columns={**log.columns, "run_time": run}))
+    decided = early.start_time < early.end_time[job]
+    assert decided.any()
+    np.testing.assert_array_equal(late.start_time[decided], early.start_time[decided])
+    assert (late.start_time[~decided] >= early.end_time[job]).all()
+
+
+class QueueOrderConformance(_RegistryConformance):
     """The rules of a queue order."""
 
     registry: ClassVar[Registry[QueueOrder]] = ORDERS
@@ -421,25 +435,12 @@ class QueueOrderConformance(RegistryConformance):
     @pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
     def test_schedules_are_sound_and_repeatable(self, name: str, backfill: str) -> None:
         """Under each kind of backfilling the schedule is sound, and a second run gives the same one."""
-        workload = _sample_workload()
-        schedule = _schedule(name, workload, backfill)
-        validate_schedule(schedule)
-        again = _schedule(name, workload, backfill)
-        np.testing.assert_array_equal(schedule.start_time, again.start_time)
+        _assert_sound(_sample_workload(), lambda log: _schedule(name, log, backfill))
 
     @pytest.mark.parametrize("job", [0, 7, 20, 41])
     def test_does_not_see_run_times(self, name: str, job: int) -> None:
         """Had a job run longer, within its walltime, nothing before its end would have changed."""
-        workload = _sample_workload()
-        workload = replace(workload, columns={**workload.columns, "requested_time": workload.run_time + 500})
-        longer = workload.run_time.copy()
-        longer[job] += 450
-        early = _schedule(name, workload, "easy")
-        late = _schedule(name, replace(workload, columns={**workload.columns, "run_time": longer}), "easy")
-        decided = early.start_time < early.end_time[job]
-        assert decided.any()
-        np.testing.assert_array_equal(late.start_time[decided], early.start_time[decided])
-        assert (late.start_time[~decided] >= early.end_time[job]).all()
+        _assert_blind(_sample_workload(), lambda log: _schedule(name, log, "easy"), job, longer=450)
 
 
 #: Policies that read predictions in every way.
@@ -469,7 +470,7 @@ def _told(predictor: Predictor, jobs: int) -> None:
         predictor.ended(job._replace(elapsed=run), run, job.submit_time + run)
 
 
-class PredictorConformance(RegistryConformance):
+class PredictorConformance(_RegistryConformance):
     """The rules of a predictor."""
 
     registry: ClassVar[Registry[type[Predictor]]] = PREDICTORS
@@ -514,25 +515,13 @@ class PredictorConformance(RegistryConformance):
     @pytest.mark.parametrize("policy", _POLICIES, ids=["order", "rollout", "walltime"])
     def test_schedules_are_sound_and_repeatable(self, name: str, policy: dict[str, str]) -> None:
         """Schedules under its predictions are sound, and a second replay remembers nothing."""
-        schedule = _replayed(_log(), name, policy)
-        validate_schedule(schedule)
-        again = _replayed(_log(), name, policy)
-        np.testing.assert_array_equal(schedule.start_time, again.start_time)
+        _assert_sound(_log(), lambda log: _replayed(log, name, policy))
 
     @pytest.mark.parametrize("policy", _POLICIES, ids=["order", "rollout", "walltime"])
     @pytest.mark.parametrize("job", [30, 200, 280])
     def test_does_not_see_run_times(self, name: str, policy: dict[str, str], job: int) -> None:
         """Had a job run longer, within its walltime, nothing before its end would have changed."""
-        log = _log()
-        log = replace(log, columns={**log.columns, "requested_time": log.run_time + 9000})
-        longer = np.array(log.run_time)
-        longer[job] += 8000
-        early = _replayed(log, name, policy)
-        late = _replayed(replace(log, columns={**log.columns, "run_time": longer}), name, policy)
-        decided = early.start_time < early.end_time[job]
-        assert decided.any()
-        np.testing.assert_array_equal(late.start_time[decided], early.start_time[decided])
-        assert (late.start_time[~decided] >= early.end_time[job]).all()
+        _assert_blind(_log(), lambda log: _replayed(log, name, policy), job, longer=8000)
 
 
 def _replayed(workload: Workload, name: str, policy: dict[str, str]) -> Schedule:

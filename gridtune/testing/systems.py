@@ -42,10 +42,8 @@ from gridtune.sweep.space.starter import starter_text
 from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload
 
-__all__ = ["SystemConformance", "readings_of", "value_in_code"]
 
-
-def value_in_code(system: System, place: str) -> Any:
+def _value_in_code(system: System, place: str) -> Any:
     """Return the value at a place that a `Deviation` names; True for a function or class.
 
     Raises
@@ -92,10 +90,10 @@ def _selected(where: Mapping[str, Any], every: list[tuple[str, dict[str, Any]]])
     ]
 
 
-def readings_of(reproduction: Reproduction) -> Iterator[Reading]:
+def _readings_of(reproduction: Reproduction) -> Iterator[Reading]:
     """Yield the readings of all claims and tables."""
     numbers = [criterion.ours for claim in reproduction.claims for criterion in claim.criteria]
-    cells = [ours for table in reproduction.tables for row in table.rows for _, ours in row.cells]
+    cells = [ours for table in reproduction.tables for _, row in table.rows for _, ours in row]
     yield from (ours for ours in [*numbers, *cells] if isinstance(ours, Reading))
 
 
@@ -121,12 +119,9 @@ class _Sweep:
     directory: Path
     workloads: Workloads
     name: str = "conformance"
-    ranks: Mapping[str, float] = field(init=False)
     table: pa.Table = field(init=False)
 
     def __post_init__(self) -> None:
-        identifiers = dict.fromkeys(result.configuration_id for result in self.results)
-        self.ranks = {identifier: float(rank) for rank, identifier in enumerate(identifiers, start=1)}
         self.table = results_table(self.results)
 
     def tables_of(self, result: Any) -> Mapping[str, pa.Table]:
@@ -284,7 +279,7 @@ class SystemConformance:
                         trimmed_space(experiment, quick=quick).system.name.partition("/")[0]
                         == self.subject.name
                     )
-            for ours in readings_of(reproduction):
+            for ours in _readings_of(reproduction):
                 assert ours.experiment in reproduction.experiments, ours
                 if ours.part is None:
                     read = {ours.metric, ours.reference or ours.metric}
@@ -296,7 +291,7 @@ class SystemConformance:
                 name: _configurations(experiment, self.subject)
                 for name, experiment in reproduction.experiments.items()
             }
-            for ours in readings_of(reproduction):
+            for ours in _readings_of(reproduction):
                 for where in (ours.where, {**ours.where, **ours.against}):
                     labels = _selected(where, spaces[ours.experiment])
                     # One configuration of a workload, and not none.
@@ -308,7 +303,7 @@ class SystemConformance:
                     drawn = [_selected(one, spaces[figure.experiment]) for one in chosen]
                     assert any(drawn), (figure.title, series)
             for table in reproduction.tables:
-                assert {len(row.cells) for row in table.rows} == {len(table.columns)}, table.title
+                assert {len(cells) for _, cells in table.rows} == {len(table.columns)}, table.title
 
     def test_deviations_are_those_of_the_code(self) -> None:
         """Parameters, constants and spaces that a deviation rests on have the values that it states."""
@@ -318,12 +313,11 @@ class SystemConformance:
             for deviation in reproduction.deviations:
                 assert deviation.code, deviation.element
                 for place, value in deviation.code.items():
-                    assert _plain(value_in_code(self.subject, place)) == value, (deviation.element, place)
+                    assert _plain(_value_in_code(self.subject, place)) == value, (deviation.element, place)
 
     def test_search_spaces_are_its_own(self) -> None:
         """Each search space that comes with it loads, and searches it."""
-        folder = self.subject.search_spaces
-        for path in [] if folder is None else sorted(folder.glob("*.yaml")):
+        for path in self.subject.bundled_spaces:
             assert plan_space(path).space.system == self.system, path.name
 
     def test_proposes_what_it_can_search(self) -> None:

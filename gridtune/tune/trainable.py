@@ -13,15 +13,13 @@ import numpy as np
 from ray import tune
 
 from gridtune.core.cells import Replicate, canonical_json, finite_json, validated
-from gridtune.core.system import get_system, parameter_hint
+from gridtune.core.system import get_system
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.runner import prepare_worker, run_cell
 from gridtune.sweep.space.code import SentCode
 from gridtune.sweep.space.plan import PlannedSpace, Workloads, plan_space
 from gridtune.sweep.space.schema import parse_space
-
-__all__ = ["SystemTrainable", "trainable"]
 
 _STATE = "state.json"
 
@@ -179,7 +177,7 @@ class SystemTrainable(tune.Trainable):
         self._parameters = {**self._task.fixed, **plain}
         for name in self._parameters:
             if name not in self._system.Parameters.model_fields:
-                hint = parameter_hint(self._system, name)
+                hint = self._system.parameter_hint(name)
                 raise SweepError(f"{self._system.name} has no parameter {name!r}", hint=hint)
         self._steps_done = 0
         #: The metrics of every replicate since the configuration is what it is.

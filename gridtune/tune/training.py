@@ -40,8 +40,6 @@ from gridtune.training.system import (
     require_device,
 )
 
-__all__ = ["Trained", "train", "training_of"]
-
 #: The folder of Tune's own files.
 _TUNE = "tune"
 #: How often a trial whose process died is begun again from its checkpoint.

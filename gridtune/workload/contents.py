@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.types import BoolArray
+from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import UNKNOWN
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "FACTS_KEY",
     "FAR_OUTLIVED",
     "GRACE",
+    "LIMIT_UNITS",
     "LogContents",
     "LogLoad",
 ]
@@ -36,10 +37,14 @@ _LEAST_OUTLIVED = 5
 SHORTEST_DOWNTIME = 3600
 #: Fewer jobs than this do not fill a machine: that none of them runs says nothing.
 _FILLING_JOBS = 1000
-#: Requested times are taken for minutes if more than this share of jobs ran longer than so many times theirs,
+#: Requested times are no seconds if more than this share of jobs ran longer than so many times theirs,
 _MOST, FAR_OUTLIVED = 0.5, 5
-#: and at most this share outlived it as minutes.
+#: but minutes or hours if at most this share outlived it as those.
 _NEARLY_NONE = 0.1
+#: They look like milliseconds if half are longer than so many seconds, and than so many times the run time.
+_LONG, _FAR_TOO_LONG = 90 * 86_400, 200
+#: Units that requested times may have instead of seconds, in seconds.
+LIMIT_UNITS = {"minutes": 60.0, "hours": 3600.0, "milliseconds": 0.001}
 
 #: What a log may say of a job that not every simulation models, with the words for it.
 FACTS = {
@@ -141,8 +146,13 @@ class LogContents:
     downtime
         Seconds in which no job ran while some waited, as recorded, in stretches of an hour and more; 0 for a
         log of fewer than 1,000 jobs.
-    exceeded, exceeded_minutes
-        Jobs that ran longer than `FAR_OUTLIVED` times their requested time, and longer than 60 times that.
+    exceeded
+        Jobs that ran longer than `FAR_OUTLIVED` times their requested time.
+    limit_unit, exceeded_unit
+        The unit that requested times look like instead of seconds (see `LIMIT_UNITS`), "" for none; and the
+        jobs that ran longer than theirs in this unit.
+    notes
+        Notes of the reader, as in the header's `Import`.
     load
         What they ask of the machine; in a selection of one partition, those of this partition.
     """
@@ -155,7 +165,9 @@ class LogContents:
     equal_requests: bool = True
     downtime: int = 0
     exceeded: int = 0
-    exceeded_minutes: int = 0
+    limit_unit: str = ""
+    exceeded_unit: int = 0
+    notes: tuple[str, ...] = ()
     load: LogLoad = field(default_factory=LogLoad)
 
     @classmethod
@@ -166,6 +178,7 @@ class LogContents:
         requested = _column(columns, "requested_time", len(run))
         has_request = started & (requested > 0)
         requests = requested[has_request]
+        unit, outlived_unit = _limit_unit(run[has_request], requests)
         partitions = _partitions(columns, started)
         masks = _masks(columns, len(run)) | ({} if partitions > 1 else {"partitions": None})
         counts = {name: int((started & mask).sum()) for name, mask in masks.items() if mask is not None}
@@ -182,7 +195,9 @@ class LogContents:
             equal_requests=not len(requests) or bool(requests.min() == requests.max()),
             downtime=_downtime(columns),
             exceeded=int((run[has_request] / FAR_OUTLIVED > requests).sum()),
-            exceeded_minutes=int((run[has_request] / 60 > requests).sum()),
+            limit_unit=unit,
+            exceeded_unit=outlived_unit,
+            notes=tuple((header or {}).get("Import", ())),
             load=LogLoad.of(columns),
         )
 
@@ -192,12 +207,6 @@ class LogContents:
         return self.outlived < _LEAST_OUTLIVED or self.outlived <= _OUTLIVED_SHARE * self.requests
 
     @property
-    def in_minutes(self) -> bool:
-        """True if requested times look like minutes: most are outlived, and nearly none as minutes."""
-        most = self.exceeded > _MOST * self.requests and self.exceeded >= _LEAST_OUTLIVED
-        return most and self.exceeded_minutes <= _NEARLY_NONE * self.requests
-
-    @property
     def without_request(self) -> int:
         """Jobs without a requested time."""
         return self.jobs - self.requests
@@ -205,6 +214,21 @@ class LogContents:
 
 def _column(columns: Columns, name: str, length: int) -> npt.NDArray[Any]:
     return columns[name] if name in columns else np.broadcast_to(np.int64(UNKNOWN), length)
+
+
+def _limit_unit(run: IntArray, requests: IntArray) -> tuple[str, int]:
+    """Return the unit that requested times look like instead of seconds, and jobs that outlive them in it."""
+    far = int((run / FAR_OUTLIVED > requests).sum())
+    if far > _MOST * len(run) and far >= _LEAST_OUTLIVED:
+        for unit in ("minutes", "hours"):
+            outlived = int((run / LIMIT_UNITS[unit] > requests).sum())
+            if outlived <= _NEARLY_NONE * len(run):
+                return unit, outlived
+    if len(run) >= _LEAST_OUTLIVED and (requests % 1000 == 0).all():
+        half = float(np.median(requests))
+        if half > _LONG and half > _FAR_TOO_LONG * float(np.median(run)):
+            return "milliseconds", int((run * 1000 > requests).sum())
+    return "", 0
 
 
 def _masks(columns: Columns, length: int) -> dict[str, BoolArray | None]:

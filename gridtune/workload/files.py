@@ -23,8 +23,8 @@ import re
 import tarfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
@@ -38,6 +38,7 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, FORMATS, Format, format_names
+from gridtune.workload.formats.accounting import TableOptions, log_of_records
 from gridtune.workload.formats.compression import (
     LogStream,
     open_for_writing,
@@ -45,7 +46,10 @@ from gridtune.workload.formats.compression import (
     split_compression,
     unpack,
 )
-from gridtune.workload.formats.log import build_workload, find_format
+from gridtune.workload.formats.log import RawLog, build_workload, find_format
+from gridtune.workload.formats.recognition import HEADLESS, recognise
+from gridtune.workload.formats.records import Records
+from gridtune.workload.formats.tables import arrow_log, arrow_table
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -59,36 +63,44 @@ __all__ = [
     "read_dumps",
     "read_workload",
     "read_workloads",
+    "reference_text",
     "workload_of",
     "write_workload",
 ]
 
 
+#: The path in errors about a table in memory.
+_IN_MEMORY = Path("table")
+
+
 def read_workload(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Any,
     *,
     format: str | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
     clean: Iterable[str] = (),
     **options: Any,
 ) -> Workload:
-    """Read a log from a file.
+    """Read a log from a file, or from a table in memory.
 
     Parameters
     ----------
     path
         The file or its URL (`s3://…`); `.gz` and `.xz` are decompressed while reading. Or the name of a
-        bundled log, or of one that has been fetched (`gridtune traces list`).
+        bundled log, or of one that has been fetched (`gridtune traces list`). Or a table with a job a row: of
+        Arrow, pandas or polars.
     format
-        The name of the format (see `format_names`); by default, the file's suffix decides.
+        The name of the format (see `format_names`); by default, the file's content decides, and its suffix
+        where that leaves it open.
     max_bytes
         The largest size of the decompressed content.
     clean
         Cleaning rules applied before the content is checked. Without any, nothing is edited, and the first
         fault is an error. The workload's `cleaning` says how many jobs each rule touched.
     **options
-        The format's own: `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF,
-        `columns`, `timezone` and `requested` of tables and accounting dumps.
+        `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF; those of tables and
+        accounting: `columns`, `unit`, `timezone`, `requested`, `processors_per_job`, `cluster`
+        (`gridtune.workload.formats.accounting.TableOptions`).
 
     Returns
     -------
@@ -100,6 +112,9 @@ def read_workload(
     WorkloadError
         Naming file, line and field.
     """
+    if not isinstance(path, str | os.PathLike) and (table := arrow_table(path)) is not None:
+        named = replace(TableOptions(), **options)
+        return build_workload(_raw(arrow_log(table, _IN_MEMORY, named), named), _IN_MEMORY, "table", clean)
     require_path(path, "path", error=WorkloadError)
     file = Path(path)
     if is_url(str(path)) or (not file.suffix and not file.exists()):
@@ -158,24 +173,20 @@ def read_dumps(
     WorkloadError
         Naming file and line; or if the files are of several formats, or of one that is no resource manager's.
     """
-    from gridtune.workload.formats.accounting import log_of_records  # noqa: PLC0415 - most logs are none
-    from gridtune.workload.formats.records import Records  # noqa: PLC0415
-
-    if len(paths) == 1:
-        return read_workload(paths[0], format=format, max_bytes=max_bytes, **options)
     parts, name = [], ""
     formats: dict[str, Format] = {}
+    table, own = _split_options(options)
     for path in paths:
         with open_log(path, max_bytes) as stream:
-            file_format, own = _format_of(path, format, stream)
-            formats[file_format.name], name = file_format, name or own
-            if file_format.records is None or len(formats) > 1:
+            file_format, named = _format_of(path, format, stream)
+            formats[file_format.name], name = file_format, name or named
+            read = _content(file_format, stream, table, own)
+            if not isinstance(read, Records) or len(formats) > 1:
                 message = f"{' and '.join(formats)}: only dumps of one resource manager are joined to one log"
                 hint = "import the others by themselves"
                 raise WorkloadError(message, path=path, hint=hint)
-            parts.append(file_format.records(stream))
-    _check_options(file_format, options)
-    return build_workload(log_of_records(Records.joined(parts), **options), paths[0], name)
+            parts.append(read)
+    return build_workload(log_of_records(Records.joined(parts), table), paths[0], name)
 
 
 def _read(
@@ -185,18 +196,42 @@ def _read(
     options: Mapping[str, Any],
     by_format: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Workload:
-    file_format, name = _format_of(stream.path, format, stream)
-    options = {**options, **(by_format or {}).get(file_format.name, {})}
-    _check_options(file_format, options)
-    return build_workload(file_format.read(stream, **options), stream.path, name, rules)
+    file_format, name = _format_of(stream.path, format, stream, options.get("columns"))
+    table, own = _split_options({**options, **(by_format or {}).get(file_format.name, {})})
+    return build_workload(_raw(_content(file_format, stream, table, own), table), stream.path, name, rules)
 
 
-def _check_options(file_format: Format, options: Iterable[str]) -> None:
+def _raw(read: RawLog | Records, table: TableOptions) -> RawLog:
+    return log_of_records(read, table) if isinstance(read, Records) else read
+
+
+def _split_options(options: Mapping[str, Any]) -> tuple[TableOptions, dict[str, Any]]:
+    """Return the options of tables of records, and those of formats."""
+    names = {field.name for field in fields(TableOptions)}
+    return (
+        TableOptions(**{name: value for name, value in options.items() if name in names}),
+        {name: value for name, value in options.items() if name not in names},
+    )
+
+
+def _content(
+    file_format: Format, stream: LogStream, table: TableOptions, own: Mapping[str, Any]
+) -> RawLog | Records:
+    """Return what a format reads; options that it does not have are refused."""
     accepted = list(inspect.signature(file_format.read).parameters)[1:]
-    for option in options:
-        if option not in accepted:
-            hint = f"its options are {', '.join(accepted)}" if accepted else "it has no options"
+    tables = [field.name for field in fields(TableOptions)]
+    for option in own:
+        if option not in accepted or option == "table":
+            hint = f"options are {', '.join([*(name for name in accepted if name != 'table'), *tables])}"
             raise WorkloadError(f"the format {file_format.name} has no option {option!r}", hint=hint)
+    read = file_format.read(stream, **own, **({"table": table} if "table" in accepted else {}))
+    given = next((name for name in tables if getattr(table, name) != getattr(TableOptions(), name)), None)
+    if given is not None and not isinstance(read, Records):
+        message = f"the format {file_format.name} has no option {given!r}"
+        raise WorkloadError(
+            message, path=stream.path, hint="it is for records of resource managers, and tables"
+        )
+    return read
 
 
 def _logs(place: Path, max_bytes: int) -> Iterator[tuple[PurePosixPath, LogStream]]:
@@ -276,20 +311,27 @@ def write_workload(workload: Workload, path: str | os.PathLike[str], *, format: 
         file_format.write(workload, opened)
 
 
-def _format_of(file: Path, name: str | None, stream: LogStream | None = None) -> tuple[Format, str]:
-    """Return the format of that name, of a file's suffix or of its content; its name without suffixes."""
+def _format_of(
+    file: Path, name: str | None, stream: LogStream | None = None, columns: str | None = None
+) -> tuple[Format, str]:
+    """Return the format of that name, or of a file's content or suffix; its name without suffixes."""
     match = find_format(file)
-    if name is not None:
-        return FORMATS.find(name), match[1] if match else split_compression(file.name)[0]
+    if name is not None or (stream is None and match is not None):
+        form = FORMATS.find(name) if name is not None else match[0]  # type: ignore[index]
+        return form, match[1] if match else split_compression(file.name)[0]
     start = b"" if stream is None else stream.peek()
-    if match is not None and not (match[0].name == "batsim" and FORMATS.find("sacct").recognises(start)):
-        return match
-    if stream is not None:
-        for form in map(FORMATS.find, format_names()):
-            if form.recognises(start):
-                return form, split_compression(file.name)[0].partition(".")[0]
+    if stream is not None and not start:
+        raise WorkloadError("is empty", path=file)
+    found = None if stream is None else recognise(start, file.name)
+    own = match[1] if match else split_compression(file.name)[0].partition(".")[0]
+    if found is not None and found.name in format_names():
+        return FORMATS.find(found.name), own
+    if found is not None and found.name == HEADLESS and columns:
+        return FORMATS.find("csv"), own
+    if found is not None:
+        raise WorkloadError(f"is {found.name}, by its content: {found.why}", path=file, hint=found.hint)
     suffixes = ", ".join(sorted(FORMATS.find(format).suffix for format in format_names()))
-    message = "neither its suffix nor its content is that of a format"
+    message = "neither its content nor its suffix is that of a format"
     hint = f"suffixes are {suffixes}, with .gz or .xz if compressed; or name it: format=, --format"
     raise WorkloadError(message, path=file, hint=hint)
 
@@ -375,11 +417,21 @@ def joined_parts(workload: Workload) -> tuple[tuple[str, ...], IntArray]:
     return tuple(workload.partition_names[number] for number in numbers), first
 
 
-_CLEAN, _DAYS = "?clean=", "?days"
 _NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)"
-_UNITS = re.compile(f"={_NUMBER},{_NUMBER}")
+_UNITS = re.compile(f"{_NUMBER},{_NUMBER}")
 #: Of Batsim files: seconds in their unit of time, and flops that a processor does in one.
 USUAL_UNITS = (60.0, 1e6)
+#: Options of tables of records, by name, and what reads their values in a reference.
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "columns": str,
+    "unit": str,
+    "timezone": str,
+    "requested": lambda text: text.lower() in ("", "true", "yes", "1"),
+    "processors_per_job": int,
+    "cluster": str,
+    "format": str,
+}
+_LAST_KEY = re.compile(rf"(.*)\?(clean|days|{'|'.join(_OPTIONS)})(?:=([^?]*))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -397,12 +449,15 @@ class WorkloadReference:
         Read days (`read_days`) instead of one log.
     units
         With `days`, of Batsim files: seconds in their unit of time, and flops a processor does in one.
+    options
+        Options of tables of records (`TableOptions`), and `format`, by name.
     """
 
     name: str
     clean: Sequence[str] | None = None
     days: bool = False
     units: tuple[float, float] = USUAL_UNITS
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -411,35 +466,76 @@ class WorkloadReference:
         Raises
         ------
         WorkloadError
-            If the units of its days are not two numbers.
+            If the units of its days are not two numbers, or another value is none.
         """
-        name, days, units = text.partition(_DAYS)
-        name, cleaned, rules = name.partition(_CLEAN)
-        clean = tuple(rule for rule in rules.split(",") if rule) if cleaned else None
-        if not units:
-            return cls(name, clean, bool(days))
-        match = _UNITS.fullmatch(units)
-        if match is None:
-            hint = "two numbers above 0: ?days=SECONDS,FLOPS"
-            raise WorkloadError(f"{_DAYS}{units[:40]} names no units", field=text[:200], hint=hint)
-        return cls(name, clean, True, (float(match[1]), float(match[2])))
+        keys: dict[str, str] = {}
+        name = text
+        while (match := _LAST_KEY.fullmatch(name)) is not None:
+            name, key, value = match.groups()
+            keys.setdefault(key, value or "")
+        clean = tuple(rule for rule in keys["clean"].split(",") if rule) if "clean" in keys else None
+        units = USUAL_UNITS
+        if keys.get("days"):
+            numbers = _UNITS.fullmatch(keys["days"])
+            if numbers is None:
+                hint = "two numbers above 0: ?days=SECONDS,FLOPS"
+                raise WorkloadError(f"?days={keys['days'][:40]} names no units", field=text[:200], hint=hint)
+            units = (float(numbers[1]), float(numbers[2]))
+        options = {key: _option(key, keys[key], text) for key in _OPTIONS if key in keys}
+        return cls(name, clean, "days" in keys, units, options)
 
     def __str__(self) -> str:
         """Return the text that results and journals hold."""
-        clean = "" if self.clean is None else _CLEAN + ",".join(self.clean)
-        if not self.days:
-            return self.name + clean
+        parts = [self.name]
+        parts += [f"{key}={self.options[key]}" for key in _OPTIONS if key in self.options]
+        parts += [] if self.clean is None else ["clean=" + ",".join(self.clean)]
         units = "" if self.units == USUAL_UNITS else f"={self.units[0]!r},{self.units[1]!r}"
-        return self.name + clean + _DAYS + units
+        return "?".join([*parts, *([f"days{units}"] if self.days else [])])
 
     def read(self, base: Path | None = None) -> Workload:
         """Read the workload; relative paths are relative to the current folder, or else to `base`."""
-        path = resolve_trace(self.name, base=base)
-        if not self.days:
-            return read_workload(path, clean=self.clean or ())
-        clean = DEFAULT_RULES if self.clean is None else self.clean
-        time_unit, speed = self.units
+        # The name may hold options, as the value of a parameter does.
+        whole = self.parse(str(self)) if "?" in self.name else self
+        path = resolve_trace(whole.name, base=base)
+        if not whole.days:
+            return read_workload(path, clean=whole.clean or (), **whole.options)
+        clean = DEFAULT_RULES if whole.clean is None else whole.clean
+        time_unit, speed = whole.units
         return read_days(path, clean=clean, time_unit=time_unit, speed=speed)
+
+
+def _option(key: str, text: str, reference: str) -> Any:
+    try:
+        return _OPTIONS[key](text)
+    except ValueError:
+        message = f"?{key}={text[:40]} is no whole number"
+        raise WorkloadError(message, field=reference[:200]) from None
+
+
+def reference_text(value: Any) -> Any:
+    """Return the text of a log's reference that may be a mapping: {file: jobs.csv, unit: {limit: h}}.
+
+    Anything else is returned as it is.
+
+    Raises
+    ------
+    WorkloadError
+        For a mapping without a file, or with another key.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    unknown = next((key for key in value if key != "file" and key not in _OPTIONS), None)
+    if unknown is not None or "file" not in value:
+        message = f"{unknown!r} is no key of a log" if unknown else "a log in parts has a file"
+        raise WorkloadError(message, field="trace", hint=f"keys are file, {', '.join(_OPTIONS)}")
+    options = {
+        key: ",".join(f"{name}={part}" for name, part in given.items())
+        if isinstance(given, Mapping)
+        else given
+        for key, given in value.items()
+        if key != "file"
+    }
+    return str(WorkloadReference(str(value["file"]), options=options))
 
 
 def workload_of(log: Workload | str | Path) -> Workload:

@@ -1,5 +1,7 @@
 """What the site has beside the pages in `docs/`: pages from elsewhere in the repository, and generated ones.
 
+The site's pages of papers have the published tables beside ours, which the files in `docs/` leave out.
+
 Pages link to files of the repository by relative paths, so that the links work where the sources are browsed.
 In the site, a link to a page leads to it, and a link to another file to a copy of that file.
 """
@@ -9,6 +11,8 @@ from __future__ import annotations
 import posixpath
 import re
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference
+import results_page
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Pages that lie outside `docs/`, by their paths in the repository; the site has them under the same paths.
@@ -46,8 +51,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Lead links to files outside `docs/` to where the site has them."""
+    """Complete the pages of papers, and lead links to files outside `docs/` to where the site has them."""
     source = page.file.src_uri
+    markdown = _papers().get(ROOT / "docs" / source, markdown)
     home = posixpath.dirname(_in_repository(source))
 
     def led(match: re.Match[str]) -> str:
@@ -63,6 +69,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"{before}{posixpath.relpath(place, posixpath.dirname(source) or '.')}{anchor or ''}{after}"
 
     return _LINK.sub(led, markdown)
+
+
+@cache
+def _papers() -> Mapping[Path, str]:
+    """Return the complete page of each paper by the path of its file."""
+    return results_page.paper_pages(ROOT / "docs", tables=True)
 
 
 def _in_repository(source: str) -> str:

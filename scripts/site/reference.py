@@ -165,9 +165,9 @@ def _environments() -> str:
         "steps together.",
     ]
     for _, system in sorted(SYSTEMS.items()):
-        for name, spec in system.environments.items():
-            place = spec.entry_point.replace(":", ".")
-            parts += [f"## gridtune/{name}", f"::: {place}\n    options:\n      show_root_heading: false"]
+        for name, place in system.environments.items():
+            shown = f"::: {place.replace(':', '.')}"
+            parts += [f"## gridtune/{name}", f"{shown}\n    options:\n      show_root_heading: false"]
             parts += [f"### What {name} shows", observation_of(name)]
     return "\n\n".join(parts)
 

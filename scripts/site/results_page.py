@@ -3,8 +3,9 @@
     python scripts/site/results_page.py docs/results.md
 
 `studies/reproductions/` beside the page holds copies of the `verdicts.json` that `gridtune reproduce` writes.
-Each gets a Markdown page beside it, with the figures that are in `images/`. The page of results gets a table
-of the papers between the marks `BEGIN` and `END`; `paper/paper.md` gets its sentence on the claims.
+Each gets a Markdown page beside it, with the figures that are in `images/`. Only the site's copy of that page
+has the published tables beside ours. The page of results gets a table of the papers between the marks `BEGIN`
+and `END`; `paper/paper.md` gets its sentence on the claims.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ END = "<!-- end of the written part -->\n"
 _FOLDER = Path("studies") / "reproductions"
 #: The draft of a paper on gridtune, from the page's folder.
 DRAFT = Path("paper") / "paper.md"
+_ELSEWHERE = """
+The published tables beside ours are on the site's copy of this page (`scripts/docs`) and on the page that
+the command above writes. [{name}.json]({name}.json) has their numbers.
+"""
 _DRAFT = re.compile(r"Of \d+ claims in \d+ sets of experiments[^.]+\.")
 
 
@@ -37,8 +42,15 @@ def _read(docs: Path) -> list[Reproduced]:
     return [read_reproduced(file) for file in sorted((docs / _FOLDER).glob("*.json"))]
 
 
-def paper_pages(docs: Path) -> Mapping[Path, str]:
-    """Return the page of each reproduction by its path; `docs`: the folder of the page of results.
+def paper_pages(docs: Path, tables: bool = False) -> Mapping[Path, str]:
+    """Return the page of each reproduction by its path.
+
+    Parameters
+    ----------
+    docs
+        The folder of the page of results.
+    tables
+        True for pages with the published tables beside ours; else pages name the places that have them.
 
     Raises
     ------
@@ -49,12 +61,13 @@ def paper_pages(docs: Path) -> Mapping[Path, str]:
     def image_of(figure: PaperFigure) -> str | None:
         return f"../../images/{figure.file}" if (docs / "images" / figure.file).is_file() else None
 
-    return {
-        docs / _FOLDER / f"{reproduced.name}.md": _WRITTEN
-        + "\n"
-        + reproduction_markdown(reproduced, find_reproduction(reproduced.name)[1], image_of)
-        for reproduced in _read(docs)
-    }
+    pages = {}
+    for reproduced in _read(docs):
+        text = reproduction_markdown(reproduced, find_reproduction(reproduced.name)[1], image_of, tables)
+        if reproduced.tables and not tables:
+            text += _ELSEWHERE.format(name=reproduced.name)
+        pages[docs / _FOLDER / f"{reproduced.name}.md"] = f"{_WRITTEN}\n{text}"
+    return pages
 
 
 def fill_results(path: Path) -> str:

@@ -153,8 +153,16 @@ def test_walltimes_in_minutes_are_named():
     notes = gt.simulate(overrunning(300, run_time=run, requested_time=run // 30)).notes
     assert notes["units"].startswith("walltimes look like minutes, but count as seconds: 300 of 300 jobs")
     assert notes["kill"].endswith("its walltimes look like minutes")
-    for fit in (run + 60, run // 2, run // 200):
+    for fit in (run + 60, run // 2):
         assert "units" not in gt.simulate(overrunning(300, run_time=run, requested_time=fit)).notes
+
+
+@pytest.mark.parametrize(("unit", "seconds"), [("hours", 3600), ("milliseconds", 0.001)])
+def test_walltimes_in_other_units_are_named(unit, seconds):
+    run = np.arange(300) % 50 * 60 + 4 * 3600
+    limit = np.ceil(run * 1.5 / 1000) * 1000 / seconds
+    notes = gt.simulate(overrunning(300, run_time=run, requested_time=limit.astype(np.int64))).notes
+    assert notes["units"].startswith(f"walltimes look like {unit}, but count as seconds")
 
 
 def test_many_results_are_summed_up():

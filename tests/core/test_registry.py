@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from gridtune.core.system import System, get_system, register_system, system_names
+from gridtune.core.system import SYSTEMS, System, get_system, register_system
 from gridtune.errors import SweepError
 
 
 def test_bundled_systems_are_known_before_they_are_imported() -> None:
     code = (
-        "import sys\nfrom gridtune.core.system import system_names\n"
-        "print(*system_names(), 'gridtune.systems.batch.system' in sys.modules, 'numba' in sys.modules)"
+        "import sys\nfrom gridtune.core.system import SYSTEMS\n"
+        "print(*SYSTEMS.names(), 'gridtune.systems.batch.system' in sys.modules, 'numba' in sys.modules)"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert {"batch", "responsive", "shutdown"} <= set(output.split())
@@ -22,7 +22,7 @@ def test_bundled_systems_are_known_before_they_are_imported() -> None:
 
 
 def test_a_bundled_system_is_a_system() -> None:
-    for name in system_names():
+    for name in SYSTEMS.names():
         system = get_system(name)
         assert isinstance(system, System)
         assert system.name == name
@@ -47,7 +47,7 @@ def test_no_name_is_taken_twice() -> None:
 
 def test_every_parameter_is_described() -> None:
     # Other tests register systems of their own.
-    shipped = [name for name in system_names() if type(get_system(name)).__module__.startswith("gridtune.")]
+    shipped = [name for name in SYSTEMS.names() if type(get_system(name)).__module__.startswith("gridtune.")]
     assert {"batch", "shutdown"} <= set(shipped)
     for name in shipped:
         for key, field in get_system(name).Parameters.model_fields.items():

@@ -21,7 +21,7 @@ from tests.cli.folders import finished_sweep
 from tests.workload.accounting.test_sacct import NAMES, job
 from tests.workload.accounting.test_tables import PBS
 from tests.workload.sample_logs import make_workload
-from tests.workload.workflows.test_reading import DAX, new_wfformat, old_wfformat
+from tests.workload.workflows.test_reading import DAX, PEGASUS, new_wfformat, old_wfformat
 
 __all__ = [
     "ACCOUNTS",
@@ -58,7 +58,7 @@ SACCT = "\n".join(
 CSV = (
     "submit_time,run_time,requested_processors,user\n0,10,1,3\n5,10.0,2,-1\n",
     "Submitted;Cores;Wall;Owner\n2024-05-01 10:00:00;4;00:10:00;ann\n2024-05-01 10:05:00;8;2-01:00:00;bob\n",
-    'submit,duration,user\n2024-05-01T10:00:00Z,5,"a\nb"\n1714557600,5.5,c\n',
+    'submit,duration,user,cpus\n2024-05-01T10:00:00Z,5,"a\nb",4\n1714557600,5.5,c,2\n',
     "JobID|submit|start|end|cpus\n1|1714557600|1714557601|1714557602|3\n2|1714557605|1714557605|1714557606|1\n",
 )
 SLURM_CONF = """# a comment
@@ -90,15 +90,16 @@ PLATFORM = """<?xml version='1.0'?>
 <host id="node1" speed="1.0Mf, 1.0Mf, 0.1Mf, 0.1Mf" core="12">
  <prop id="watt_per_state" value="95.0:190.0, 9.0:9.0, 100.0:101.0, 120.0:125.0"/>
  <prop id="sleep_pstates" value="1:2:3"/></host>
-<host id="node2" speed="1.0Mf, 1.0Mf, 0.1Mf, 0.1Mf" core="12">
+<cluster id="c" prefix="n" suffix="" radical="0-3,7" speed="1.0Mf, 1.0Mf, 0.1Mf, 0.1Mf" core="12">
  <prop id="watt_per_state" value="95.0:190.0, 9.0:9.0, 100.0:101.0, 120.0:125.0"/>
- <prop id="sleep_pstates" value="1:2:3"/></host>
+ <prop id="sleep_pstates" value="1:2:3"/></cluster>
 </zone></platform>
 """
 WORKFLOWS = {
     "dax": DAX,
     "json": json.dumps(new_wfformat(), indent=1),
     "old.json": json.dumps(old_wfformat(), indent=1),
+    "yml": PEGASUS,
 }
 EXPRESSIONS = (
     "log(walltime) + 0.3 * processors - 2 * wait / walltime",

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from gridtune.report.card import Card, Change, print_cards
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.rankings.bounds import _constrained
+from gridtune.report.rankings.bounds import _reordered
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.summary import Summary, summarise
 from gridtune.report.tables import ranking_markdown
@@ -340,7 +340,7 @@ def test_bounds_keep_shared_ranks_and_give_none_to_the_incomplete() -> None:
     ranking = ranking_of(pa.Table.from_pylist(rows), objective="wait", direction="min", baseline=None)
     constraint = Constraint.read("wait", "<= 5")
     states = {"a": Kept.YES, "b": Kept.YES, "c": Kept.UNSETTLED, "d": Kept.YES}
-    judged = _constrained(ranking, states, [constraint])
+    judged = _reordered(ranking, lambda row: states[row["configuration_id"]], [constraint])
     assert {row["configuration_id"]: row["rank"] for row in judged.rows} == {
         "a": 1,
         "b": 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridtune.core.system import get_system
-from gridtune.testing.systems import value_in_code
+from gridtune.testing.systems import _value_in_code
 
 #: The elements of each paper, read line by line, that are not done as published. Where one is built, or
 #: another is found to differ, this and the deviations change together.
@@ -16,13 +16,13 @@ DIFFERING = {
         "run times and overheads of 17 million jobs of the whole grid",
         "four VOs with target shares 0.53, 0.19, 0.1 and 0.18",
         "a pool that changes every 15 minutes, though the site is rigid",
-        "what a termination with an empty queue learns, and by what values it resizes the pool, is not said",
+        "a termination with an empty queue: its sample and the values that resize the pool are not given",
         "any number of cores can be requested",
         "no ceiling of the pool",
         "a state has the time until a core is free",
         "features are not said to be scaled",
         "spectral radius, leak, input scale and ridge are not given",
-        "candidates are inputs of a network with memory, how is not said",
+        "candidates are inputs of a network with memory; the manner is not given",
         "the jobs of the pre-training, and its few sweeps, are not given",
         "the network is trained from scratch at each new example",
         "fitted Q learns from one set of samples",
@@ -34,7 +34,7 @@ DIFFERING = {
         "slots of several sites under conservative backfilling",
         "rank and sharing of the genetic search: 'as in [16]'",
         "crossover rate, and population and iterations except for CyberShake (10 × 10), are not given",
-        "which processor a job gets is not said",
+        "the processor that a job gets is not given",
         "figure 4 is a drawing of three reservations and six slots",
         "queues that know the dependencies of tasks, and let waiting tasks gain priority",
         "the edges of CyberShake",
@@ -53,14 +53,14 @@ def test_every_element_that_differs_is_a_deviation(name: str) -> None:
 
 def test_values_are_found_where_a_deviation_names_them() -> None:
     system = get_system("responsive")
-    assert value_in_code(system, "split") == 0.5
-    assert value_in_code(system, "gridtune.systems.responsive.metrics:LEFT_OUT") == 500
-    assert value_in_code(system, "gridtune.systems.responsive.metrics:measure_site") is True
+    assert _value_in_code(system, "split") == 0.5
+    assert _value_in_code(system, "gridtune.systems.responsive.metrics:LEFT_OUT") == 500
+    assert _value_in_code(system, "gridtune.systems.responsive.metrics:measure_site") is True
     space = "search_spaces/responsive_published.yaml"
-    assert value_in_code(system, f"{space}:fixed.part") == "all"
-    assert value_in_code(system, f"{space}:fixed.neither.nor") is None
+    assert _value_in_code(system, f"{space}:fixed.part") == "all"
+    assert _value_in_code(system, f"{space}:fixed.neither.nor") is None
     cybershake = "search_spaces/provisioning_cybershake.yaml:workloads.0.population"
-    assert value_in_code(get_system("provisioning"), cybershake) == 10
+    assert _value_in_code(get_system("provisioning"), cybershake) == 10
     for gone in ("no_parameter", "gridtune.systems.responsive.metrics:GONE", "gridtune.systems.gone:X"):
         with pytest.raises((KeyError, AttributeError, ImportError)):
-            value_in_code(system, gone)
+            _value_in_code(system, gone)

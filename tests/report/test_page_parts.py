@@ -12,7 +12,7 @@ import pytest
 
 from gridtune.report.answers import Answer
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.page.content import _best_so_far, _hypervolume_so_far, _schedule_content, trial_order
+from gridtune.report.page.content import _best_so_far, _schedule_content, trial_order
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary, summarise
@@ -104,15 +104,6 @@ def test_proposals_have_the_order_they_were_made_in_after_what_was_not_proposed(
 @pytest.mark.parametrize(("sign", "best"), [(1, [None, 3, 3, 3, 1]), (-1, [None, 3, 4, 4, 4])])
 def test_the_best_so_far_passes_over_what_is_missing(sign: int, best: list[float | None]) -> None:
     assert _best_so_far([None, 3, 4, float("nan"), 1], sign) == best
-
-
-def test_the_hypervolume_grows_to_that_of_the_front() -> None:
-    objectives = (ObjectiveFacts("wait_mean", "min"), ObjectiveFacts("utilisation", "max"))
-    (front,) = summary_of(objectives=objectives).fronts
-    ids = [parts[0]["configuration_id"] for parts in front.rows]
-    volumes = _hypervolume_so_far(front, {key: place for place, key in enumerate(reversed(ids))})
-    assert [volume for _, volume in volumes] == sorted(volume for _, volume in volumes)
-    assert volumes[-1][1] == pytest.approx(front.hypervolume)
 
 
 def test_a_schedules_curves_and_bars_are_differences_of_times(tmp_path: Path) -> None:

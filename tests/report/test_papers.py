@@ -90,13 +90,13 @@ def test_repetitions_are_written_out_and_names_are_numbers(paper: Path) -> None:
 def test_cells_of_tables_join_their_column_and_row(paper: Path) -> None:
     (table,) = read_reproduction(paper).tables
     assert table.columns == ["mean, h", "worst"]
-    fcfs, sjf = table.rows
+    (_, fcfs), (_, sjf) = table.rows
     where = {"backfill": "easy", "order": "fcfs"}
-    assert fcfs.cells == [
+    assert fcfs == [
         (100, Reading("waits", "wait_mean", where, factor=0.5)),
         (None, Reading("waits", "wait_max", {"order": "fcfs"})),
     ]
-    assert sjf.cells == [(50, None), (3, None)]
+    assert sjf == [(50, None), (3, None)]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_cells_of_tables_join_their_column_and_row(paper: Path) -> None:
         ("of: SJF mean", "of: SJF meen", "claims.0.criteria.2.published", "there is no 'SJF meen'"),
         ("{fcfs[where]}", "{lcfs[where]}", "tables.0.rows.0.ours.where", "there is no 'lcfs'"),
         ("FCFS: [100, 900]", "FCFS: [100]", "published.0", "shorter"),
-        ("metric: wait_max", "metrik: wait_max", "tables.0.rows.0.cells.1.1", "[Mm]etri[ck]|Unexpected"),
+        ("metric: wait_max", "metrik: wait_max", "tables.0.rows.0.1.1.1", "[Mm]etri[ck]|Unexpected"),
     ],
 )
 def test_a_fault_has_its_file_and_field(paper: Path, old: str, new: str, field: str, message: str) -> None:

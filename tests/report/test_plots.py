@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gridtune.core.schedules.plots import LoadCurves, plot_gantt, plot_load, span_means
+from gridtune.core.schedules.plots import plot_gantt, plot_load, span_means
 from gridtune.core.schedules.schedule import Schedule
 from gridtune.core.usage import StepFunction
 from gridtune.errors import MetricError, ScheduleError
@@ -90,15 +90,14 @@ def test_means_over_spans_equal_the_step_functions_own() -> None:
 
 def test_load_and_gantt_are_drawn(tmp_path: Path) -> None:
     tables = {"a": schedule().to_table(), "b": schedule(10).to_table()}
-    curves = {name: LoadCurves.of_table(table, 8) for name, table in tables.items()}
-    assert plot_load(curves, tmp_path / "load.png", title="log").read_bytes()[:8] == PNG
+    assert plot_load(tables, 8, tmp_path / "load.png", title="log").read_bytes()[:8] == PNG
     assert plot_gantt(tables["a"], 8, tmp_path / "gantt.png").read_bytes()[:8] == PNG
 
 
 def test_nothing_to_draw_is_an_error_that_says_so(tmp_path: Path) -> None:
     empty = schedule(0).to_table()
     with pytest.raises(ScheduleError, match="no job to draw"):
-        LoadCurves.of_table(empty, 8)
+        plot_load({"a": empty}, 8, tmp_path / "x.png")
     with pytest.raises(ScheduleError, match="0 jobs"):
         plot_gantt(empty, 8, tmp_path / "x.png")
 

@@ -27,7 +27,6 @@ from gridtune.report.reproduction.verdicts import (
     Reproduced,
     TableNumbers,
     TraceUse,
-    _reading_text,
     _target_text,
     estimate,
     judge,
@@ -123,23 +122,12 @@ def test_a_part_of_a_note_is_read_as_its_mean() -> None:
     assert number is not None
     assert number.value == 2.0
     assert estimate(replace(ours, part=(3, None)), results) is None
-    assert _reading_text(ours) == "waits: by_batch, 2 to 3, of order=fcfs"
-    assert _reading_text(replace(ours, part=(1, 2))) == "waits: by_batch, 2, of order=fcfs"
-    assert _reading_text(replace(ours, part=(1, None))) == "waits: by_batch, from 2 on, of order=fcfs"
 
 
 def test_a_reading_of_several_configurations_is_refused() -> None:
     with pytest.raises(SweepError, match="several configurations") as caught:
         estimate(Reading("waits", "wait_mean", {}), RESULTS)
     assert "name more parameters" in str(caught.value)
-
-
-def test_where_a_number_comes_from_is_said_in_one_line() -> None:
-    ours = reading("sjf", against={"order": "fcfs", "load": None}, relation="change")
-    assert _reading_text(ours) == "waits: wait_mean of order=sjf, change to order=fcfs"
-    loaded = replace(ours, where={"order": "sjf", "load": 2, "backfill": None})
-    assert _reading_text(loaded) == "waits: wait_mean of order=sjf, load=2, change to order=fcfs, load=unset"
-    assert "gridtune run x" in _reading_text(Recorded(1.0, "gridtune run x"))
 
 
 @pytest.mark.parametrize(
@@ -251,15 +239,6 @@ def test_verdicts_are_read_as_they_were_written(tmp_path: Path) -> None:
     written = path.read_bytes()
     assert again.write(tmp_path).read_bytes() == written
     assert json.loads(path.read_text())["claims"][2]["criteria"][0]["ours"] is None
-
-
-def test_verdicts_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    path = found().write(tmp_path)
-    text = path.read_text().replace('"outcome": "undecided"', '"outcome": "not sure"')
-    path.write_text(text.replace('"verdict": "partly"', '"verdict": "open"'))
-    assert "not sure" in text
-    claim = read_reproduced(path).claims[0]
-    assert (claim.verdict, claim.criteria[1].outcome) == ("undecided", "undecided")
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

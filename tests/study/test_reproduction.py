@@ -20,7 +20,6 @@ from gridtune.core.reproduction import (
     PaperTable,
     Reading,
     Reproduction,
-    TableRow,
 )
 from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError, SweepError
@@ -71,8 +70,8 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reproduction:
                 "table 1",
                 ["wait, s"],
                 [
-                    TableRow("SJF", [(None, waits(**SJF))]),
-                    TableRow("a rule not run", [(None, waits(order="no rule"))]),
+                    ("SJF", [(None, waits(**SJF))]),
+                    ("a rule not run", [(None, waits(order="no rule"))]),
                 ],
             )
         ],

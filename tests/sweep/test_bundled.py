@@ -8,7 +8,7 @@ import pytest
 
 from gridtune.core.system import get_system
 from gridtune.errors import SpaceError
-from gridtune.sweep.space.schema import bundled_spaces, find_space, read_space
+from gridtune.sweep.space.schema import find_space, read_space
 
 SPACE = """
 name: tiny
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_space_is_found_by_system_and_name(folder: Path) -> None:
-    assert bundled_spaces(get_system("batch")) == [folder / "tiny.yaml"]
+    assert get_system("batch").bundled_spaces == [folder / "tiny.yaml"]
     assert find_space("batch/tiny") == folder / "tiny.yaml"
     assert read_space("batch/tiny").name == "tiny"
 

@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 from gridtune.errors import SpaceError
+from gridtune.sweep.search.proposals import _suggested_point
 from gridtune.sweep.space.points import (
+    _sobol_points,
     active_part,
     grid_points,
     in_order,
     random_points,
-    sobol_points,
-    suggested_point,
 )
 from gridtune.sweep.space.schema import Dimension
 
@@ -55,7 +55,7 @@ def test_a_grid_spells_out_integers_and_refuses_real_numbers() -> None:
         grid_points(CONTINUOUS)
 
 
-@pytest.mark.parametrize("sample", [random_points, sobol_points])
+@pytest.mark.parametrize("sample", [random_points, _sobol_points])
 def test_samples_fill_their_ranges_evenly(sample: object) -> None:
     points = sample(CONTINUOUS, 2048, 3)  # type: ignore[operator]
     assert len(points) == 2048
@@ -70,7 +70,7 @@ def test_samples_fill_their_ranges_evenly(sample: object) -> None:
         assert stats.chisquare(counts).pvalue > 1e-3, name
 
 
-@pytest.mark.parametrize("sample", [random_points, sobol_points])
+@pytest.mark.parametrize("sample", [random_points, _sobol_points])
 def test_more_samples_keep_those_there_were(sample: object) -> None:
     few, many = (sample(CONTINUOUS, count, 7) for count in (5, 21))  # type: ignore[operator]
     assert many[:5] == few
@@ -90,7 +90,7 @@ def test_suggestions_ask_only_for_what_applies() -> None:
     distinct = set()
     for _ in range(60):
         trial = study.ask()
-        point = suggested_point(CONDITIONAL, trial)
+        point = _suggested_point(CONDITIONAL, trial)
         assert active_part(CONDITIONAL, point) == point
         assert set(trial.params) == set(point)
         distinct.add(tuple(point.items()))
@@ -99,7 +99,7 @@ def test_suggestions_ask_only_for_what_applies() -> None:
 
 def test_suggestions_stay_in_their_ranges() -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    points = [suggested_point(CONTINUOUS, study.ask()) for _ in range(50)]
+    points = [_suggested_point(CONTINUOUS, study.ask()) for _ in range(50)]
     assert all(-1 <= point["u"] <= 3 and 1e-3 <= point["l"] <= 10 for point in points)
     assert {point["i"] for point in points} == {2, 3, 4, 5}
     assert np.ptp([point["u"] for point in points]) > 2

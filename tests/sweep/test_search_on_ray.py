@@ -28,9 +28,8 @@ SPACE: dict[str, Any] = {
 STRATEGIES: dict[str, dict[str, Any]] = {
     "optuna": {"strategy": {"optuna": {"trials": 24, "seed": 1, "parallel": 4}}},
     "asha": {"strategy": {"asha": {"trials": 12, "seed": 1, "parallel": 4, "resource": "depth"}}},
-    "hyperband": {"strategy": {"hyperband": {"trials": 17, "seed": 1, "parallel": 4, "resource": "depth"}}},
-    "median": {
-        "strategy": {"median": {"trials": 9, "seed": 1, "parallel": 4}},
+    "asha over replicates": {
+        "strategy": {"asha": {"trials": 9, "seed": 1, "parallel": 4}},
         "replicates": {"seeds": 4},
     },
 }

@@ -66,7 +66,7 @@ SYSTEM = """
 def registered_here_only(registrations: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget afterwards what a test has registered: a metric would be in all other tests' cells."""
     monkeypatch.setattr(plugins, "_LOADED", {})
-    checksums._reads().clear()
+    plugins.files_read_in_calls().clear()
 
 
 @pytest.fixture

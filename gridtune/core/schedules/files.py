@@ -23,9 +23,6 @@ import pyarrow.compute as pc
 from gridtune.errors import ScheduleError
 from gridtune.workload.formats.compression import open_for_writing
 
-__all__ = ["Allocation", "allocate_processors", "check_suffix", "write_schedule"]
-
-
 #: For each job the ranges [first, last] of its processor numbers, ascending.
 Allocation = list[list[tuple[int, int]]]
 

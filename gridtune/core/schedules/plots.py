@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +14,6 @@ from gridtune.core.schedules.files import allocate_processors
 from gridtune.core.usage import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.types import FloatArray, IntArray
-
-__all__ = ["LoadCurves", "plot_gantt", "plot_load"]
 
 #: Spans of time that averages are taken over: more than the figure has pixels for would only be noise.
 SPANS = 300
@@ -30,55 +26,15 @@ MOST_NUMBERED = 60
 _UNITS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
-@dataclass(frozen=True)
-class LoadCurves:
-    """Use of a machine and length of its queue, over time.
-
-    Attributes
-    ----------
-    use, queue_length
-        Processors in use and jobs waiting.
-    processors
-        The machine's size.
-    start, end
-        First submission and last end, seconds on the workload's clock.
-    """
-
-    use: StepFunction
-    queue_length: StepFunction
-    processors: int
-    start: int
-    end: int
-
-    @classmethod
-    def of_table(cls, table: pa.Table, processors: int) -> Self:
-        """Return the curves of a schedule's table (see `Schedule.to_table`).
-
-        Raises
-        ------
-        ScheduleError
-            If the table has no job.
-        """
-        if table.num_rows == 0:
-            raise ScheduleError("there is no job to draw", hint="give a schedule with a job in it")
-        names = ("submit_time", "start_time", "end_time", "processors")
-        submit, start, end, width = (table[name].to_numpy().astype(np.int64) for name in names)
-        return cls(
-            use=step_function(start, end, width),
-            queue_length=step_function(submit, start, np.ones(len(submit), dtype=np.int64)),
-            processors=processors,
-            start=int(submit.min()),
-            end=int(end.max()),
-        )
-
-
-def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") -> Path:
+def plot_load(schedules: Mapping[str, pa.Table], processors: int, path: Path, *, title: str = "") -> Path:
     """Draw utilisation and queue length over time, schedules of one workload over each other.
 
     Parameters
     ----------
-    curves
-        Label to a schedule's curves; drawn on one clock that starts at the earliest submission.
+    schedules
+        Label to a schedule's table (see `Schedule.to_table`); on one clock from the earliest submission on.
+    processors
+        The machine's size.
     path
         Where the figure goes.
     title
@@ -88,20 +44,32 @@ def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") 
     -------
     Path
         `path`.
+
+    Raises
+    ------
+    ScheduleError
+        If a schedule has no job.
     """
-    start = min(curve.start for curve in curves.values())
-    end = max(curve.end for curve in curves.values())
+    if not all(table.num_rows for table in schedules.values()):
+        raise ScheduleError("there is no job to draw", hint="give a schedule with a job in it")
+    names = ("submit_time", "start_time", "end_time", "processors")
+    columns = {
+        label: [table[name].to_numpy().astype(np.int64) for name in names]
+        for label, table in schedules.items()
+    }
+    start = min(int(submit.min()) for submit, *_ in columns.values())
+    end = max(int(ends.max()) for _, _, ends, _ in columns.values())
     unit, seconds = _unit_for(end - start)
     edges = np.unique(np.linspace(start, max(end, start + 1), SPANS + 1).astype(np.int64))
     clock = (edges - start) / seconds
-    colours = style.series_colours(list(curves))
     with style.figure(11, 5.6, 2, sharex=True) as (drawing, (above, below)):
-        for label, curve in curves.items():
-            use = span_means(curve.use, edges) / curve.processors * 100
-            waiting = span_means(curve.queue_length, edges)
+        for number, (label, (submit, begins, ends, width)) in enumerate(columns.items()):
+            colour = style.PALETTE[number % len(style.PALETTE)]
+            use = span_means(step_function(begins, ends, width), edges) / processors * 100
+            waiting = span_means(step_function(submit, begins, np.ones_like(submit)), edges)
             for axes, values in ((above, use), (below, waiting)):
-                axes.stairs(values, clock, color=colours[label], label=label, linewidth=1.3, baseline=None)
-                axes.stairs(values, clock, color=colours[label], alpha=0.08, fill=True)
+                axes.stairs(values, clock, color=colour, label=label, linewidth=1.3, baseline=None)
+                axes.stairs(values, clock, color=colour, alpha=0.08, fill=True)
         above.set_ylim(0, 105)
         above.set_yticks(range(0, 101, 25))
         above.set_ylabel("utilisation (%)")
@@ -110,8 +78,8 @@ def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") 
         below.set_xlabel(f"{unit} since the first submission")
         below.set_xlim(0, float(clock[-1]))
         style.head(above, title)
-        if len(curves) > 1:
-            above.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(curves))
+        if len(schedules) > 1:
+            above.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(schedules))
         return style.save(drawing, path)
 
 

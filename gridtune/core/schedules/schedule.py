@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from gridtune.core.style import Picture
 
-__all__ = ["JobState", "Schedule", "validate_schedule"]
-
 
 class JobState(IntEnum):
     """State in which a job ended."""
@@ -135,7 +133,7 @@ class Schedule:
         ScheduleError
             If there is no job, there are too many for a Gantt chart, or there is no such kind.
         """
-        from gridtune.core.schedules.plots import LoadCurves, plot_gantt, plot_load  # noqa: PLC0415 (matplotlib)
+        from gridtune.core.schedules.plots import plot_gantt, plot_load  # noqa: PLC0415 (matplotlib)
         from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
 
         table, name = self.to_table(), self.workload.name
@@ -143,8 +141,7 @@ class Schedule:
             return Picture.of(lambda path: plot_gantt(table, self.processors, path, title=name))
         if kind != "load":
             raise ScheduleError(f"no such kind of figure: {kind!r}", hint="one of load, gantt")
-        curves = {name: LoadCurves.of_table(table, self.processors)}
-        return Picture.of(lambda path: plot_load(curves, path, title=name))
+        return Picture.of(lambda path: plot_load({name: table}, self.processors, path, title=name))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the schedule to a file, and return its path.
@@ -178,12 +175,6 @@ class Schedule:
             start, end = np.concatenate([start, until]), np.concatenate([end, since])
             processors = np.concatenate([processors, processors[rows]])
         return step_function(start, end, processors)
-
-    @cached_property
-    def queue_length(self) -> StepFunction:
-        """Jobs waiting over time."""
-        ones = np.ones(len(self), dtype=np.int64)
-        return step_function(self.workload.submit_time, self.start_time, ones)
 
 
 def validate_schedule(schedule: Schedule) -> None:

@@ -33,23 +33,11 @@ from gridtune.core.system import SYSTEMS, System, SystemParameters
 from gridtune.core.user_code.plugins import (
     content_of,
     declared_files,
+    files_read_in_calls,
     is_installed,
     plugin_of,
-    read_by_users,
-    watch_opens,
 )
 from gridtune.registry import Definition, Registry, all_registries, is_ours, registered_state
-
-__all__ = [
-    "UserCode",
-    "always_used",
-    "code_of",
-    "file_of",
-    "files_read",
-    "refresh_checksums",
-    "with_named",
-    "words_of",
-]
 
 #: What a name may be made of, and a word in quotes.
 _WORD, _LITERAL = re.compile(r"[\w.\-]+"), re.compile(r"""["']([\w.\-]+)["']""")
@@ -307,12 +295,6 @@ def code_of(system: System, parameters: SystemParameters) -> dict[str, str]:
     return {**{code.label: code.content.checksum for code in used}, **system.file_checksums(parameters)}
 
 
-@cache
-def _reads() -> set[Path]:
-    """Return the files that code of users has read in calls since this was called first."""
-    return watch_opens(read_by_users)
-
-
 def files_read() -> dict[str, str]:
     """Return the files that code of users has read in calls, in this process so far, and that no id counts.
 
@@ -322,7 +304,7 @@ def files_read() -> dict[str, str]:
     -------
     Path to SHA-256; "" of a file that it looked for in vain.
     """
-    return {str(file): content_of(file) for file in sorted([*_reads()])} if _names() else {}
+    return {str(file): content_of(file) for file in sorted([*files_read_in_calls()])} if _names() else {}
 
 
 #: What a system always uses, by system, and the state of the registries that this is of.
@@ -386,7 +368,7 @@ def _names() -> Mapping[str, Sequence[Registry[Any]]]:
             for name in dict.fromkeys(names):
                 found.setdefault(name, []).append(registry)
         if found:
-            _reads()
+            files_read_in_calls()
         _NAMES = (registered_state(), found)
     return _NAMES[1]
 

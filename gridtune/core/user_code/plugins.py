@@ -38,20 +38,6 @@ from gridtune.core.sources import PLUGIN_PREFIX, Source, digest_of, find_source,
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.registry import all_registries, is_ours
 
-__all__ = [
-    "Plugin",
-    "content_of",
-    "declare_files",
-    "declared_files",
-    "is_installed",
-    "load_plugins",
-    "loaded_plugin",
-    "plugin_of",
-    "read_by_users",
-    "read_plugin",
-    "watch_opens",
-]
-
 #: Called with each file that is opened for reading, and the frame that opens it; None while nothing records.
 _RECORD: ContextVar[Callable[[str, Any], None] | None] = ContextVar("_RECORD", default=None)
 #: Called where nothing else records, in every thread; None until something is watched.
@@ -98,11 +84,12 @@ def _recording_opens(counts: Callable[[Path, Any], bool]) -> Iterator[set[Path]]
         _RECORD.reset(token)
 
 
-def watch_opens(counts: Callable[[Path, Any], bool]) -> set[Path]:
-    """Record from now on, wherever `_recording_opens` does not; return the set that files are put into."""
+@cache
+def files_read_in_calls() -> set[Path]:
+    """Return the files that code of users reads in calls from now on; no id counts them."""
     _install_hook()
     files: set[Path] = set()
-    _WATCH.append(_recorder(files, counts))
+    _WATCH.append(_recorder(files, _read_by_users))
     return files
 
 
@@ -162,11 +149,6 @@ def declare_files(
             record(str(file), None)
     setattr(function, _DECLARED, (decorator, error, declared))
     _ALL_DECLARED.update(file.resolve() for file in declared.values())
-
-
-def _is_declared(file: Path) -> bool:
-    """Return whether a function of this process declares a file, so that ids count it."""
-    return file in _ALL_DECLARED
 
 
 def declared_files(function: Any) -> dict[str, str]:
@@ -443,7 +425,7 @@ def _is_users(frame: FrameType | None) -> bool:
     return False
 
 
-def read_by_users(file: Path, frame: FrameType | None) -> bool:
+def _read_by_users(file: Path, frame: FrameType | None) -> bool:
     """Return whether gridtune calls code of users that opens a file which no id counts.
 
     The code may open it itself, or through a package.
@@ -465,7 +447,7 @@ def read_by_users(file: Path, frame: FrameType | None) -> bool:
         ):
             by_users = True
         frame = frame.f_back
-    if not by_users or frame is None or _is_declared(file):
+    if not by_users or frame is None or file in _ALL_DECLARED:
         return False
     if not _OTHERS.isdisjoint(file.parents) or is_installed(file) or _is_hidden(file):
         return False

@@ -23,10 +23,7 @@ from gridtune.report.rankings.ranking import Ranking, Row, row_key, shown_rows, 
 from gridtune.report.schedules import ReportMaterial, ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes
-from gridtune.statistics.pareto import Scale, hypervolume, nondominated
 from gridtune.types import IntArray
-
-__all__ = ["MOST_JOBS", "MOST_ROWS", "page_content", "page_json", "trial_order"]
 
 #: Configurations of a table that the page holds; of more, the best.
 MOST_ROWS = 20_000
@@ -122,16 +119,12 @@ def _table(
     }
     for front in summary.fronts:
         if (front.stratum, front.overall) == (table["name"], overall):
-            table["front"] = _front(front, places, trials)
+            table["front"] = _front(front, places)
     return table
 
 
 def _view(
-    ranking: Ranking,
-    name: str,
-    places: Mapping[Any, int],
-    varying: Sequence[str],
-    trials: Mapping[str, int],
+    ranking: Ranking, name: str, places: Mapping[Any, int], varying: Sequence[str], trials: Mapping[str, int]
 ) -> dict[str, Any]:
     """Return the columns of one objective, in the order of the table's configurations.
 
@@ -256,7 +249,7 @@ def _best_so_far(means: Sequence[float | None], sign: int) -> list[float | None]
     return [None if math.isinf(cost) else sign * cost for cost in best]
 
 
-def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) -> dict[str, Any]:
+def _front(front: Front, places: Mapping[Any, int]) -> dict[str, Any]:
     identities = [row_key(parts[0]) for parts in front.rows[: front.size]]
     return {
         "objectives": [head.objective for head in front.heads],
@@ -266,7 +259,6 @@ def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) ->
         "hypervolume": front.hypervolume,
         "limit": front.limit,
         "reference": front.reference,
-        "volumes": _hypervolume_so_far(front, order),
     }
 
 
@@ -358,10 +350,6 @@ def _curve(function: StepFunction, end: int) -> dict[str, list[float]]:
     return {"times": np.diff(times, prepend=0).tolist(), "values": values.tolist()}
 
 
-#: Points of the curve of hypervolumes: each costs a computation.
-_MOST_POINTS = 200
-
-
 def trial_order(
     results: Sequence[CellResult], cells: Iterable[str], proposals: Iterable[Mapping[str, Any]]
 ) -> list[str]:
@@ -382,35 +370,3 @@ def trial_order(
     proposed = dict.fromkeys(key for entry in proposals for key in entry["configurations"] if key in wanted)
     others = dict.fromkeys(configuration[cell] for cell in cells if cell in configuration)
     return [*(key for key in others if key not in proposed), *proposed]
-
-
-def _hypervolume_so_far(front: Front, order: Mapping[str, int]) -> list[tuple[int, float]]:
-    """Return (trial, hypervolume of the front up to it), on the scale of the whole sweep.
-
-    Parameters
-    ----------
-    front
-        The front of all configurations.
-    order
-        Configuration id to its place; those without one are left out.
-    """
-    signs = np.array([head.sign for head in front.heads])
-    placed = [
-        (order[parts[0]["configuration_id"]], point)
-        for parts, point in zip(front.rows, front.points * signs, strict=True)
-        if parts[0]["configuration_id"] in order
-    ]
-    if not placed:
-        return []
-    placed.sort(key=lambda entry: entry[0])
-    costs = np.array([point for _, point in placed])
-    scale = Scale.of([front.points * signs])
-    best, volumes, last = np.empty((0, costs.shape[1])), [], 0.0
-    for (trial, _), point in zip(placed, costs, strict=True):
-        if not (best <= point).all(axis=1).any():
-            best = np.vstack([best, point])
-            best = best[nondominated(best)]
-            last = hypervolume(best, scale)
-            volumes.append((trial, last))
-    step = max(1, len(volumes) // _MOST_POINTS)
-    return [*volumes[::step], *([volumes[-1]] if (len(volumes) - 1) % step else [])]

@@ -23,9 +23,6 @@ import numpy as np
 from gridtune.report.labels import distinct, value_text
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["effects_of"]
-
-
 #: A number with more values than these is put into bins; a word with more is too much for a figure.
 _MOST_VALUES, _MOST_WORDS = 12, 24
 _MOST_BINS = 6

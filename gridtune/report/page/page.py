@@ -16,8 +16,6 @@ from gridtune.report.page.content import page_content, page_json
 from gridtune.report.schedules import ReportMaterial
 from gridtune.report.tables import html_document, plain_table
 
-__all__ = ["PAGE_FILE", "write_page"]
-
 #: The page in a report's folder.
 PAGE_FILE = "report.html"
 #: The scripts, in the order in which they need each other.

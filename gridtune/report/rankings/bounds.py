@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +13,6 @@ from gridtune.report.labels import interval_text, number_text, percent_text
 from gridtune.report.rankings.cells import Cells
 from gridtune.report.rankings.ranking import Ranking, Row, plain, same_configuration
 from gridtune.sweep.space.constraints import Constraint, Kept
-
-__all__ = ["Bound", "Bounds", "constrain"]
 
 #: The column of a ranking with the state of all constraints together.
 _SUBJECT_TO = "subject_to"
@@ -93,9 +92,14 @@ def constrain(
     """
     bounds = _judged(cells, constraints)
     states = {key: Kept.worst(bound.state for bound in judged) for key, judged in bounds.items()}
-    within = {name: _constrained(ranking, states, constraints) for name, ranking in rankings.items()}
+
+    within = {
+        name: _reordered(ranking, lambda row: states[row["configuration_id"]], constraints)
+        for name, ranking in rankings.items()
+    }
     over_all = {
-        name: _constrained_overall(ranking, within[name], constraints) for name, ranking in overall.items()
+        name: _reordered(ranking, partial(_worst_state, within[name]), constraints)
+        for name, ranking in overall.items()
     }
     return bounds, within, over_all
 
@@ -119,16 +123,10 @@ def _judged(cells: Cells, constraints: Iterable[Constraint]) -> Bounds:
     return bounds
 
 
-def _constrained(ranking: Ranking, states: Mapping[str, Kept], constraints: Sequence[Constraint]) -> Ranking:
-    return _reordered(ranking, lambda row: states[row["configuration_id"]], constraints)
-
-
-def _constrained_overall(overall: Ranking, ranking: Ranking, constraints: Sequence[Constraint]) -> Ranking:
-    def worst(row: Row) -> Kept:
-        same = (other for other in ranking.rows if same_configuration(row, other))
-        return Kept.worst(Kept(other[_SUBJECT_TO]) for other in same)
-
-    return _reordered(overall, worst, constraints)
+def _worst_state(ranking: Ranking, row: Row) -> Kept:
+    """Return the worst state within strata of the configuration that a row over all of them has."""
+    same = (other for other in ranking.rows if same_configuration(row, other))
+    return Kept.worst(Kept(other[_SUBJECT_TO]) for other in same)
 
 
 def _reordered(

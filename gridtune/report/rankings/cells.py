@@ -19,16 +19,6 @@ from gridtune.report.labels import PARAMETER_PREFIX, parameter_names, value_text
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "BOUND",
-    "Cells",
-    "Stratum",
-    "configuration_parameters",
-    "gap_to_bound",
-    "read_cells",
-    "replicate_order",
-]
-
 #: What the name of a bound has after its metric's.
 BOUND = "_bound"
 #: First words of the labels that `gridtune.sweep.space.schema.Replicates` gives.

@@ -8,27 +8,18 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import moocore
 import numpy as np
 import pyarrow as pa
 
 from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
 from gridtune.report.rankings.cells import Cells, Stratum, baselines, gap_to_bound, replicate_order
-from gridtune.report.rankings.ranking import (
-    LEVEL,
-    SEED,
-    Ranking,
-    RankingHead,
-    means_of,
-    ranked_rows,
-    row_key,
-)
+from gridtune.report.rankings.ranking import LEVEL, SEED, Ranking, RankingHead, means_of, ranked_rows, row_key
 from gridtune.statistics.inference import paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
-from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume, nondominated
+from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume
 from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import BoolArray, FloatArray, IntArray
-
-__all__ = ["FEWEST_LOGS", "Front", "front_table", "fronts_of", "rank_overall"]
 
 #: An interval by log is given from so many logs on: with two, Student's is 13 times their distance wide.
 FEWEST_LOGS = 3
@@ -424,7 +415,7 @@ def _front(
     points = np.array([[row[keys[0]] for row in parts] for parts in complete], dtype=np.float64)
     signs = np.array([head.sign for head in heads])
     costs = points * signs
-    on_front = nondominated(costs)
+    on_front = np.asarray(moocore.is_nondominated(costs, keep_weakly=True))
     scale = Scale.of([costs])
     least, greatest = np.array(scale.least), np.array(scale.greatest)
     order = np.lexsort((costs[:, 1], costs[:, 0], ~on_front))

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
     from gridtune.core.system import System
 
-__all__ = ["Comparison", "Side", "compare"]
-
 #: The parameter that tells the two sides apart.
 _SIDE = "compared side"
 #: Values that a table of both sides holds as they are.

@@ -24,8 +24,6 @@ from gridtune.statistics.sample_size import (
     replicates_needed,
 )
 
-__all__ = ["EFFECTS", "POWER", "power_table", "print_power"]
-
 #: Relative differences that replicates are counted for, beside the observed one.
 EFFECTS = (0.01, 0.05, 0.1)
 #: Probability with which a difference is to be found.
@@ -175,7 +173,7 @@ def _notes(power: Ranking) -> Iterator[str]:
         )
 
 
-def _spread_range(pairs: int, confidence: float = 0.8) -> tuple[float, float]:
+def _spread_range(pairs: int) -> tuple[float, float]:
     """Return the factors between which the number of replicates needed lies, as the deviation is estimated.
 
     For normal differences, the variance of `pairs` of them is between these shares of the true one with
@@ -183,7 +181,7 @@ def _spread_range(pairs: int, confidence: float = 0.8) -> tuple[float, float]:
     """
     from scipy.special import chdtri  # noqa: PLC0415 (heavy, and only needed here)
 
-    tail = (1 - confidence) / 2
+    tail = 0.1
     return (pairs - 1) / float(chdtri(pairs - 1, tail)), (pairs - 1) / float(chdtri(pairs - 1, 1 - tail))
 
 

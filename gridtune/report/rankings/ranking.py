@@ -25,24 +25,6 @@ from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import FloatArray
 
-__all__ = [
-    "LEVEL",
-    "SEED",
-    "Ranking",
-    "RankingHead",
-    "Row",
-    "Verdict",
-    "has_values",
-    "means_of",
-    "plain",
-    "rank",
-    "ranked_rows",
-    "row_key",
-    "same_configuration",
-    "shown_rows",
-    "verdict_text",
-]
-
 #: A configuration's row in a ranking: column to value, None where there is none.
 Row = Mapping[str, Any]
 #: Confidence of every interval, and one minus the level of every verdict.
@@ -293,11 +275,7 @@ def _rank_stratum(stratum: Stratum, head: RankingHead) -> list[Row]:
     compared = (stratum.bases >= 0) & ~own
     correlation = stratum.correlation(values, base)
     paired = paired_difference(
-        values,
-        base,
-        rng=np.random.default_rng(SEED),
-        confidence=LEVEL,
-        correlation=correlation or 0.0,
+        values, base, rng=np.random.default_rng(SEED), confidence=LEVEL, correlation=correlation or 0.0
     )
     tails = with_unseen_tail(values, base, direction=head.direction, confidence=LEVEL)
     p_values = joint_paired_p_values(

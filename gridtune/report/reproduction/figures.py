@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from gridtune.core.system import FinishedSweep
 
-__all__ = ["draw_figures"]
-
 #: Panels beside each other, and the size of one.
 _ABREAST, _WIDTH, _HEIGHT = 3, 4.2, 3.5
 #: Lines with more points than this have no markers.

@@ -22,18 +22,12 @@ from gridtune.report.reproduction.verdicts import (
 )
 from gridtune.report.tables import html_document
 
-__all__ = [
-    "REPRODUCTION_PAGE",
-    "made_text",
-    "reproduction_markdown",
-    "tally_text",
-    "write_reproduction_page",
-]
-
 #: The page in a reproduction's folder.
 REPRODUCTION_PAGE = "reproduction.html"
 
 _WIDTH = 144
+#: The name of a folded section.
+_TABLES = "Published tables beside ours"
 
 
 def write_reproduction_page(
@@ -101,7 +95,10 @@ def _origin(reproduced: Reproduced, spaces: Mapping[str, str]) -> Iterator[str]:
 
 
 def reproduction_markdown(
-    reproduced: Reproduced, reproduction: Reproduction, image_of: Callable[[PaperFigure], str | None]
+    reproduced: Reproduced,
+    reproduction: Reproduction,
+    image_of: Callable[[PaperFigure], str | None],
+    tables: bool = True,
 ) -> str:
     """Return the page: verdicts with reasons in one table; criteria, deviations, tables and figures folded.
 
@@ -113,11 +110,14 @@ def reproduction_markdown(
         Its declaration, for figures and deviations.
     image_of
         Returns a link to the picture of a figure, None where there is none.
+    tables
+        False leaves out the published tables beside ours.
     """
     head, folded = _sections(reproduced, reproduction, image_of)
     parts = (
         f'\n<details markdown="1">\n<summary>{name}</summary>\n\n{text}\n</details>\n'
         for name, text in folded
+        if tables or name != _TABLES
     )
     return head + "".join(parts)
 
@@ -135,7 +135,7 @@ def _sections(
     sections = {
         "Every criterion": _criteria(reproduced.claims),
         "Deviations from the publications": _deviations(reproduction.deviations),
-        "Published tables beside ours": _tables(reproduced.tables),
+        _TABLES: _tables(reproduced.tables),
         "Published figures beside ours": _figures(reproduction.figures, image_of),
     }
     texts = {name: "\n".join(parts) for name, parts in sections.items()}
@@ -168,19 +168,23 @@ def _cells(*texts: str) -> list[str]:
 
 def _claims(claims: Sequence[JudgedClaim]) -> Iterator[str]:
     rows = []
-    for claim in claims:
+    for number, claim in enumerate(claims, start=1):
         holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
         criteria = f"{holds} of {len(claim.criteria)}"
-        rows.append(_cells(f"{claim.text} ({claim.source})", f"**{claim.verdict}**", criteria, claim.remark))
-    yield markdown_table(["claim", "verdict", "criteria that hold", "remark"], rows, left=4)
+        text = f"{claim.text} ({claim.source})"
+        rows.append(_cells(str(number), text, f"**{claim.verdict}**", criteria, claim.remark))
+    yield markdown_table(["#", "claim", "verdict", "criteria that hold", "remark"], rows, left=5)
 
 
 def _criteria(claims: Sequence[JudgedClaim]) -> Iterator[str]:
-    rows = []
-    for claim in claims:
-        rows.append(_cells(f"**{claim.text}**", "", "", "", f"**{claim.verdict}**"))
-        rows += map(_criterion, claim.criteria)
-    yield markdown_table(["", "must be", "published", "ours [95 %]", ""], rows, left=2)
+    rows = [
+        [str(number), *_criterion(criterion)]
+        for number, claim in enumerate(claims, start=1)
+        for criterion in claim.criteria
+    ]
+    yield markdown_table(
+        ["claim", "criterion", "must be", "published", "ours [95 %]", "outcome"], rows, left=3
+    )
 
 
 def _criterion(criterion: JudgedCriterion) -> list[str]:
@@ -234,8 +238,8 @@ def _beside(published: float | None, ours: Estimate | None) -> str:
 def _figures(figures: Sequence[PaperFigure], image_of: Callable[[PaperFigure], str | None]) -> Iterator[str]:
     shown = [(figure, image) for figure in figures if (image := image_of(figure)) is not None]
     for figure, image in shown:
-        yield f"**{figure.title}**\n"
-        yield _wrapped(f"{figure.source}; ours: {figure.experiment}. Published: {figure.published}") + "\n"
+        origin = f"{figure.source}; ours: {figure.experiment}"
+        yield _wrapped(f"**{figure.title}** ({origin}). Published: {figure.published}")
         yield f"![{figure.title}]({image})\n"
 
 

@@ -28,21 +28,6 @@ from gridtune.report.facts import read_stored, write_json
 from gridtune.report.labels import value_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 
-__all__ = [
-    "VERDICTS_FILE",
-    "ClaimVerdict",
-    "Estimate",
-    "JudgedClaim",
-    "JudgedCriterion",
-    "Reproduced",
-    "Results",
-    "TableNumbers",
-    "TraceUse",
-    "estimate",
-    "judge",
-    "read_reproduced",
-]
-
 
 class _Judgement(StrEnum):
     """Outcome of a criterion."""
@@ -51,11 +36,6 @@ class _Judgement(StrEnum):
     UNDECIDED = "undecided"
     FAILS = "fails"
     UNMEASURED = "not measured"
-
-    @classmethod
-    def _missing_(cls, value: object) -> _Judgement | None:
-        # As files of earlier versions have it.
-        return cls.UNDECIDED if value == "not sure" else None
 
 
 class ClaimVerdict(StrEnum):
@@ -66,10 +46,6 @@ class ClaimVerdict(StrEnum):
     NOT_REPRODUCED = "not reproduced"
     UNDECIDED = "undecided"
     UNMEASURED = "not measured"
-
-    @classmethod
-    def _missing_(cls, value: object) -> ClaimVerdict | None:
-        return cls.UNDECIDED if value == "open" else None
 
 
 @dataclass(frozen=True)
@@ -88,8 +64,6 @@ class JudgedCriterion:
         The published one; None where the claim states none.
     unit
         Their unit.
-    how
-        Where ours comes from.
     recorded
         True if ours is of an earlier run.
     """
@@ -100,7 +74,6 @@ class JudgedCriterion:
     ours: Estimate | None
     published: float | None
     unit: str
-    how: str
     recorded: bool
 
 
@@ -125,7 +98,20 @@ def judge(claim: Claim, results: Results) -> JudgedClaim:
     results
         Experiment to its results.
     """
-    criteria = [_outcome(criterion, results) for criterion in claim.criteria]
+    criteria = []
+    for criterion in claim.criteria:
+        ours = estimate(criterion.ours, results)
+        criteria.append(
+            JudgedCriterion(
+                text=criterion.text,
+                target=_target_text(criterion),
+                outcome=_judged(criterion, ours),
+                ours=ours,
+                published=criterion.published,
+                unit=criterion.unit,
+                recorded=isinstance(criterion.ours, Recorded),
+            )
+        )
     outcomes = {criterion.outcome for criterion in criteria}
     if outcomes == {_Judgement.HOLDS}:
         verdict = ClaimVerdict.REPRODUCED
@@ -150,20 +136,6 @@ def _target_text(criterion: Criterion) -> str:
     if low is not None and high is not None:
         return f"surely from {low} to {high}"
     return f"surely at least {low}" if low is not None else f"surely at most {high}"
-
-
-def _outcome(criterion: Criterion, results: Results) -> JudgedCriterion:
-    ours = estimate(criterion.ours, results)
-    return JudgedCriterion(
-        text=criterion.text,
-        target=_target_text(criterion),
-        outcome=_judged(criterion, ours),
-        ours=ours,
-        published=criterion.published,
-        unit=criterion.unit,
-        how=_reading_text(criterion.ours),
-        recorded=isinstance(criterion.ours, Recorded),
-    )
 
 
 def _judged(criterion: Criterion, ours: Estimate | None) -> _Judgement:
@@ -245,24 +217,6 @@ def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
         above, factor = (1.0, 1.0) if ours.relation == "ratio" else (0.0, _PER_CENT)
     value, low, high = (float(end) + above for end in ends)
     return _scaled(Estimate(value, low, high, len(common)), factor * ours.factor)
-
-
-def _reading_text(ours: Reading | Recorded) -> str:
-    """Return in one line where a number comes from."""
-    if isinstance(ours, Recorded):
-        return f"an earlier run: {ours.command}"
-    where = {name: value for name, value in ours.where.items() if value is not None}
-    part = ""
-    if ours.part is not None:
-        first, end = ours.part
-        places = f"{end}" if end == first + 1 else f"{first + 1} to {end}"
-        part = f", from {first + 1} on," if end is None else f", {places},"
-    text = f"{ours.experiment}: {ours.metric}{part} of {_selection(where)}"
-    if ours.relation == "value":
-        return text
-    differs = {name: value for name, value in ours.against.items() if ours.where.get(name) != value}
-    other = " of ".join(filter(None, (ours.reference, _selection(differs) if differs else "")))
-    return f"{text}, {ours.relation} to {other}"
 
 
 def _selection(where: Mapping[str, Any]) -> str:

@@ -17,8 +17,6 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.cluster import Crew
 
-__all__ = ["Block", "BlockQueue", "Busy", "Sink", "SweepDriver"]
-
 #: Seconds of work below which a block does not pay for handing it out.
 _WORTHWHILE_SECONDS = 2.0
 #: Blocks that each worker gets at least, while there is enough to do.

@@ -18,19 +18,6 @@ from typing import Any
 from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 
-__all__ = [
-    "ONE_THREAD",
-    "RAY_ENVIRONMENT",
-    "Crew",
-    "RaySession",
-    "client_connection",
-    "environment",
-    "free_ports",
-    "is_client",
-    "processors_here",
-    "ray_session",
-]
-
 #: One thread per worker: many workers each with a thread pool wait for one another.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 #: Ray and Tune: no statistics sent home, no console output, loggers and snapshots of their own (the journal

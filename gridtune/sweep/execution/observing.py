@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-__all__ = ["BestSoFar", "Progress", "SweepObserver", "SweepPlan", "SweepResult", "TimeLeft", "clock_text"]
-
 
 @dataclass(frozen=True)
 class SweepPlan:

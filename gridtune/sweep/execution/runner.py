@@ -26,7 +26,6 @@ from gridtune.core.cells import (
     CellResult,
     Replicate,
     canonical_json,
-    configuration_id_of,
     id_of_identity,
     identity_of,
     replicate_streams,
@@ -39,18 +38,6 @@ from gridtune.core.user_code.checksums import files_read, refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment, ray_session
 from gridtune.sweep.space.plan import Workloads
-
-__all__ = [
-    "CellRun",
-    "error_text",
-    "is_prepared",
-    "limited_memory",
-    "prepare_worker",
-    "run_cell",
-    "run_one",
-    "single_threaded",
-    "worker_name",
-]
 
 #: Lines and characters of a traceback that are kept with a failed cell.
 _ERROR_LINES, _ERROR_CHARACTERS = 12, 2000
@@ -123,7 +110,7 @@ def run_cell(
     identity = identity_of(simulated, checked, seed, traces, workloads.load)
     cell = Cell(
         cell_id=id_of_identity(identity),
-        configuration_id=configuration_id_of(simulated, checked, traces, workloads.load),
+        configuration_id=id_of_identity(identity_of(simulated, checked, None, traces, workloads.load)),
         workload=", ".join(traces),
         configuration=dict(parameters),
         replicate=Replicate(f"seed {seed}", seed),
@@ -185,11 +172,6 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def is_prepared(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> bool:
-    """Tell whether this machine has compiled the kernels before, as far as its marker says."""
-    return _marker(system, configurations, user_code).exists()
-
-
 def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> None:
     """Load the kernels in a worker; where they are not compiled yet, one worker does it, the others wait.
 
@@ -206,7 +188,7 @@ def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], 
         Checksum of the code of users that runs.
     """
     files_read()  # Code of users may read in its first call, here, and never again.
-    marker = _marker(system, configurations, user_code)
+    marker = kernel_marker(system, configurations, user_code)
     with marker.with_suffix(".lock").open("w") as lock:
         if not marker.exists():
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -223,7 +205,8 @@ def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], 
 _checksum_of = cache(package_checksum)
 
 
-def _marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
+def kernel_marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
+    """Return the file that is there once this machine has compiled the kernels of these configurations."""
     what = {
         "gridtune": _checksum_of("gridtune"),
         "system": [system.name, system.version],

@@ -28,17 +28,6 @@ from gridtune.errors import without_secrets
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, TimeLeft
 from gridtune.sweep.journal.journal import JOURNAL_NAME
 
-__all__ = [
-    "STATUS_FILE",
-    "DriverStatus",
-    "LockOwner",
-    "StatusFile",
-    "cells_since",
-    "machine_id",
-    "process_clock",
-    "process_runs",
-]
-
 STATUS_FILE = "status.json"
 _LOCK = "journal.lock"
 _SCHEMA = 1

@@ -36,8 +36,6 @@ from gridtune.sweep.execution.runner import (
 from gridtune.sweep.space.code import SentCode
 from gridtune.workload.workload import Workload
 
-__all__ = ["Simulator", "SimulatorSettings", "run_on_ray"]
-
 #: Seconds after which a worker that cannot run cells tries once more.
 AGAIN_SECONDS = 30.0
 #: Seconds between two looks at the cluster.

@@ -16,8 +16,6 @@ from typing import TypeVar
 
 from gridtune.errors import SweepError
 
-__all__ = ["AppendOnlyFile", "OnFull", "check_writable", "is_full", "when_there_is_room"]
-
 T = TypeVar("T")
 
 #: Is called with a sentence when the disk is full.

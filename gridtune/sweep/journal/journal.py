@@ -30,16 +30,6 @@ from gridtune.core.sources import software_versions
 from gridtune.errors import SweepError
 from gridtune.sweep.journal.disk import AppendOnlyFile, OnFull
 
-__all__ = [
-    "JOURNAL_NAME",
-    "Journal",
-    "parse_line",
-    "read_journal",
-    "read_proposals",
-    "repair_journal",
-    "sweep_folders",
-]
-
 #: The file in a sweep's folder.
 JOURNAL_NAME = "journal.jsonl"
 _CHECK = b',"check":"'

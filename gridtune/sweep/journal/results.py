@@ -24,17 +24,6 @@ from gridtune.core.user_code.checksums import file_of
 from gridtune.errors import SweepError
 from gridtune.storage import draft_of
 
-__all__ = [
-    "TIMING_COLUMNS",
-    "OtherCode",
-    "Renaming",
-    "find_other_code",
-    "read_table",
-    "results_of",
-    "results_table",
-    "write_table",
-]
-
 #: Columns that differ between two runs of the same cells.
 TIMING_COLUMNS = ("seconds", "worker")
 

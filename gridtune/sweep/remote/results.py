@@ -53,17 +53,6 @@ from gridtune.sweep.execution.status import (
 from gridtune.sweep.journal.journal import JOURNAL_NAME, parse_line, read_journal, sweep_folders
 from gridtune.workload.catalogue import cache_folder
 
-__all__ = [
-    "Place",
-    "RemoteResults",
-    "SweepView",
-    "has_sweep",
-    "place_name",
-    "results_at",
-    "sweeps_in",
-    "view_sweep",
-]
-
 _FOLDER = "drivers"
 #: Seconds between two signs of life; after how many of silence a driver counts as dead; between two looks.
 _BEAT_SECONDS, _SILENCE_SECONDS, _LOOK_SECONDS = 10.0, 60.0, 2.0

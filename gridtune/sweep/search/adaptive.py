@@ -22,14 +22,13 @@ from gridtune.core.cells import Cell, CellResult, canonical_json, content_id
 from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
-from gridtune.sweep.search.schedulers import TIME, SearchTrial, new_scheduler, proposals_at_once, step_times
-from gridtune.sweep.space.constraints import constraints_of
+from gridtune.sweep.search.schedulers import TIME, SearchTrial, new_scheduler, step_times
+from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.points import Point, space_points
 from gridtune.sweep.space.schema import SearchSpace
+from gridtune.sweep.space.strategies import Population
 from gridtune.training.system import HISTORY, with_segment
-
-__all__ = ["AdaptiveQueue"]
 
 #: Takes proposals that are new, before their cells run.
 Record = Callable[[Sequence[Mapping[str, Any]]], None]
@@ -72,10 +71,11 @@ class _LockstepSearch:
         allowed = getattr(planner.system, "changeable", ())
         self._changeable = [name for name in space.dimensions if name in allowed]
         self._scheduler = new_scheduler(space, self._changeable, self.metrics[0], directions[0])
-        self._at_once = proposals_at_once(space)
+        # A population is proposed together.
+        self._at_once = options.trials if isinstance(stopping, Population) else 1
         # By name, so that a search does not change with the order in which its file lists dimensions.
         dimensions = {name: part for name, part in sorted(space.dimensions.items()) if name != self._resource}
-        self._constraints = constraints_of(space.subject_to)
+        self._constraints = [Constraint.read(*stated) for stated in space.subject_to.items()]
         self._windows = space.replicates.windows is not None
         self._proposer = Proposer(dimensions, options, directions, self._key, len(self._constraints))
         self._id = _search_id(space, directions)

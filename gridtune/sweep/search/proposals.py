@@ -18,11 +18,9 @@ import numpy as np
 
 from gridtune.core.cells import canonical_json
 from gridtune.errors import SpaceError
-from gridtune.sweep.space.points import Point, grid_points, position, random_points, suggested_point
+from gridtune.sweep.space.points import Point, grid_points, in_order, random_points
 from gridtune.sweep.space.schema import Dimension
 from gridtune.sweep.space.strategies import SAMPLERS, Adaptive
-
-__all__ = ["Evaluation", "Proposer"]
 
 #: Suggestions in a row that were tried before, after which an untried point is drawn evenly.
 _PATIENCE = 20
@@ -126,7 +124,7 @@ class Proposer:
         """Return a point that has not been proposed; None if there is none."""
         for _ in range(_PATIENCE):
             trial = self._study.ask()
-            point = suggested_point(self._dimensions, trial)
+            point = _suggested_point(self._dimensions, trial)
             if self._key(point) not in self._number_of:
                 self._add(point, trial)
                 return point
@@ -158,7 +156,7 @@ class Proposer:
         """Enter a point as the next proposal, such as the baseline, which the strategy did not choose."""
         self._study.enqueue_trial(self._stored(point))
         trial = self._study.ask()
-        suggested_point(self._dimensions, trial)
+        _suggested_point(self._dimensions, trial)
         self._add(point, trial)
 
     def _stored(self, point: Point) -> dict[str, Any]:
@@ -171,7 +169,7 @@ class Proposer:
                 nodes = dimension.expression.choices(value)
                 stored.update({f"{name}[{node}]": choice for node, choice in nodes.items()})
             else:
-                stored[name] = value if listed is None else position(listed, value)
+                stored[name] = value if listed is None else _position(listed, value)
         return stored
 
     def _add(self, point: Point, trial: Any) -> None:
@@ -198,6 +196,40 @@ class Proposer:
             self._study.tell(trial, state=TrialState.PRUNED)
         else:
             self._study.tell(trial, list(values))
+
+
+def _suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
+    """Return the point an Optuna trial suggests; dimensions that do not apply are not asked for."""
+    point: Point = {}
+    for name in in_order(dimensions):
+        dimension = dimensions[name]
+        if not dimension.applies(point):
+            continue
+        if (ends := dimension.uniform or dimension.loguniform) is not None:
+            point[name] = trial.suggest_float(name, *ends, log=dimension.uniform is None)
+        elif dimension.integer is not None:
+            point[name] = trial.suggest_int(name, *dimension.integer)
+        elif dimension.expression is not None:
+
+            def choose(node: int, alternatives: int, name: str = name) -> int:
+                return int(trial.suggest_categorical(f"{name}[{node}]", list(range(alternatives))))
+
+            point[name] = dimension.expression.draw(choose)
+        else:
+            values = dimension.grid or dimension.choice or ()
+            # By position: Optuna's categories are scalars, a parameter's values need not be.
+            point[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
+    return {name: point[name] for name in dimensions if name in point}
+
+
+def _position(values: Sequence[Any], value: Any) -> int | None:
+    """Return the place of a value among those listed, 1 and 1.0 being the same; None without one."""
+    listed = [*map(_plain, values)]
+    return listed.index(_plain(value)) if _plain(value) in listed else None
+
+
+def _plain(value: Any) -> str:
+    return canonical_json(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
 def _new_study(options: Adaptive, directions: Sequence[str], constraints: int) -> Any:

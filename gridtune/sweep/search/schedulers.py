@@ -13,9 +13,7 @@ from gridtune.core.cells import Cell, content_id
 from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, environment
 from gridtune.sweep.space.points import Point
 from gridtune.sweep.space.schema import Dimension, SearchSpace
-from gridtune.sweep.space.strategies import Halving, HyperBand, MedianStopping, Population, Stopping
-
-__all__ = ["TIME", "SearchTrial", "new_scheduler", "proposals_at_once", "step_times"]
+from gridtune.sweep.space.strategies import Halving, Population, Stopping
 
 #: The names under which a scheduler gets a trial's time.
 TIME = "training_iteration"
@@ -225,7 +223,7 @@ def step_times(space: SearchSpace) -> list[int]:
     if options.resource is None:
         return list(range(1, space.replicates.count + 1))
     steps = len(space.dimensions[options.resource].grid or ())
-    base = options.reduction if isinstance(options, Halving | HyperBand) else None
+    base = options.reduction if isinstance(options, Halving) else None
     return [step + 1 if base is None else base**step for step in range(steps)]
 
 
@@ -252,39 +250,8 @@ def new_scheduler(space: SearchSpace, changeable: Iterable[str], metric: str, mo
         if isinstance(options, Population):
             dimensions = {name: space.dimensions[name] for name in changeable}
             return _PopulationScheduler(dimensions, options, **common)
-        if isinstance(options, Halving):
-            grace = 1 if options.resource else min(options.grace, longest)
-            return schedulers.ASHAScheduler(
-                **common, max_t=longest, grace_period=grace, reduction_factor=options.reduction
-            )
-        if isinstance(options, HyperBand):
-            return schedulers.HyperBandScheduler(**common, max_t=longest, reduction_factor=options.reduction)
-        assert isinstance(options, MedianStopping)
-        return schedulers.MedianStoppingRule(
-            **common,
-            grace_period=options.grace,
-            min_samples_required=options.samples,
-            # It would pause trials to let others catch up; here all go on step by step as it is.
-            min_time_slice=longest,
+        assert isinstance(options, Halving)
+        grace = 1 if options.resource else min(options.grace, longest)
+        return schedulers.ASHAScheduler(
+            **common, max_t=longest, grace_period=grace, reduction_factor=options.reduction
         )
-
-
-def proposals_at_once(space: SearchSpace) -> int:
-    """Return how many configurations are proposed together: a population, for HyperBand all its brackets.
-
-    A bracket compares the trials it has; it must have them before the first of them is at its rung. The sizes
-    are those of L. Li et al., "Hyperband: a novel bandit-based approach to hyperparameter optimization", JMLR
-    18(185), 2018, algorithm 1, as Tune rounds them.
-    """
-    options = space.strategy.stopping
-    if isinstance(options, Population):
-        return options.trials
-    if not isinstance(options, HyperBand):
-        return 1
-    longest, eta = step_times(space)[-1], options.reduction
-    brackets = round(math.log(longest) / math.log(eta)) + 1
-    return sum(
-        math.ceil(brackets / (bracket + 1) * eta**bracket)
-        for bracket in range(brackets)
-        if int(longest * eta ** (-bracket)) > 0
-    )

@@ -22,8 +22,6 @@ from gridtune.sweep.space.schema import SearchSpace
 from gridtune.sweep.space.strategies import SAMPLERS
 from gridtune.training.system import Training
 
-__all__ = ["check_space"]
-
 
 def check_space(space: SearchSpace) -> System:
     """Load the space's plug-ins, find its system, and check every name the space uses.

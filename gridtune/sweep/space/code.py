@@ -23,8 +23,6 @@ from gridtune.errors import SweepError
 from gridtune.registry import all_registries
 from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = ["SentCode", "SweepCode"]
-
 
 @dataclass(frozen=True)
 class SentCode:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
@@ -19,8 +19,6 @@ from gridtune.statistics.dependence import neighbour_correlation, series_correla
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.intervals import mean_interval
 from gridtune.types import FloatArray
-
-__all__ = ["Constraint", "Kept", "constraints_of"]
 
 _FORM = re.compile(r"(<=|>=)\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(?:([x×*])\s*baseline)?")
 #: The resampling is always the same, so that a search proposes the same again.
@@ -150,8 +148,3 @@ class Constraint:
             interval = mean_interval(values, confidence=_LEVEL)
             value, low, high = means, *(means + wider * (end - means) for end in interval)
         return _Margin(value, low, high, self.bound - 1.0 if self.of_baseline else self.bound, self.sign)
-
-
-def constraints_of(subject_to: Mapping[str, Any]) -> list[Constraint]:
-    """Return the constraints that a search space has under `subject_to`."""
-    return [Constraint.read(metric, text) for metric, text in subject_to.items()]

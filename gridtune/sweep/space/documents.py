@@ -20,8 +20,6 @@ from gridtune.core.cells import refusal_hint, refusal_text
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint, nearest_name
 
-__all__ = ["LinedYaml", "read_yaml", "space_error"]
-
 #: Values a document may have when its aliases are spelt out.
 _MOST_VALUES = 100_000
 

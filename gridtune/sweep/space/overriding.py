@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.core.reproduction import Experiment
-from gridtune.core.system import default_system, get_system, metric_hint
+from gridtune.core.system import default_system, get_system
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.space.documents import LinedYaml
@@ -17,8 +17,6 @@ from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
 from gridtune.sweep.space.schema import Dimension, parse_space
 from gridtune.workload.files import write_workload
 from gridtune.workload.workload import Workload
-
-__all__ = ["SpaceObjects", "override", "trimmed_space"]
 
 #: The name that chooses workloads by their labels.
 _WORKLOAD = "workload"
@@ -61,11 +59,8 @@ def override(
             raise SpaceError(fault.message, field=f"--set {name}", hint=fault.hint) from None
     if objective is not None:
         if objective not in plan.system.metrics:
-            message, hint = (
-                f"{plan.system.name} has no metric {objective!r}",
-                metric_hint(plan.system, objective),
-            )
-            raise SpaceError(message, field="--objective", hint=hint)
+            message = f"{plan.system.name} has no metric {objective!r}"
+            raise SpaceError(message, field="--objective", hint=plan.system.metric_hint(objective))
         stated = [one.model_dump(exclude_none=True) for one in space.objective if one.metric == objective]
         content["objective"] = stated or objective
     changed = ", ".join([*(f"--set {name}" for name in settings), *(["--objective"] if objective else [])])

@@ -17,7 +17,6 @@ from gridtune.core.cells import (
     Cell,
     CellResult,
     Replicate,
-    configuration_id_of,
     id_of_identity,
     identity_of,
     refusal_text,
@@ -28,18 +27,8 @@ from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.points import active_part, agrees, space_points, strategy_points
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
-from gridtune.workload.files import WorkloadReference
+from gridtune.workload.files import WorkloadReference, reference_text
 from gridtune.workload.workload import Workload
-
-__all__ = [
-    "Configuration",
-    "PlannedSpace",
-    "SpaceSource",
-    "Workloads",
-    "load_space",
-    "plan_space",
-    "short_name",
-]
 
 #: Cells of a sweep at most: each takes memory in the driver.
 _MOST_CELLS = 5_000_000
@@ -91,7 +80,7 @@ class Configuration:
 
 def short_name(trace: str) -> str:
     """Return a log's name without its folder and the suffixes of its format: versions have dots, too."""
-    return re.sub(r"(?<=.)(\.[A-Za-z]+)+$", "", trace.replace("\\", "/").rpartition("/")[2])
+    return re.sub(r"(?<=.)(\.[A-Za-z]+)+$", "", trace.partition("?")[0].replace("\\", "/").rpartition("/")[2])
 
 
 class Workloads:
@@ -152,7 +141,7 @@ class PlannedSpace:
             for workload in space.workloads or ({},)
         ]
         labels = [str(workload.get("label", "")) for workload in space.workloads] or [""]
-        traces = [str({**space.fixed, **workload}.get("trace", "")) for workload in plain]
+        traces = [str(reference_text({**space.fixed, **workload}.get("trace", ""))) for workload in plain]
         for index, (label, trace, parameters) in enumerate(zip(labels, traces, plain, strict=True)):
             # A trace alone names the workload unless another workload is the same trace, cut otherwise.
             others = {} if traces.count(trace) == 1 else parameters
@@ -328,7 +317,7 @@ class PlannedSpace:
                 traces = self._traces(parameters, stratum)
                 understood = parameters.model_dump(mode="json")
                 yield Configuration(
-                    configuration_id_of(self.system, parameters, traces, self.workloads.load),
+                    id_of_identity(identity_of(self.system, parameters, None, traces, self.workloads.load)),
                     stratum,
                     configured,
                     parameters,

@@ -9,24 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gridtune.core.cells import canonical_json
 from gridtune.errors import GridtuneError, SpaceError
 from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.sweep.space.strategies import MOST_POINTS
-
-__all__ = [
-    "Point",
-    "active_part",
-    "agrees",
-    "grid_points",
-    "in_order",
-    "position",
-    "random_points",
-    "sobol_points",
-    "space_points",
-    "strategy_points",
-    "suggested_point",
-]
 
 #: A value for each dimension that applies.
 Point = dict[str, Any]
@@ -51,19 +36,11 @@ def in_order(dimensions: Mapping[str, Dimension]) -> list[str]:
     return ordered
 
 
-def applies(dimension: Dimension, point: Mapping[str, Any]) -> bool:
-    """Return whether a dimension's condition holds at a point (a dimension left out fulfils none)."""
-    return all(
-        other in point and point[other] in (wanted if isinstance(wanted, list | tuple) else [wanted])
-        for other, wanted in dimension.when.items()
-    )
-
-
 def active_part(dimensions: Mapping[str, Dimension], point: Mapping[str, Any]) -> Point:
     """Return the part of a full assignment whose conditions hold, in the order written."""
     active: Point = {}
     for name in in_order(dimensions):
-        if applies(dimensions[name], active):
+        if dimensions[name].applies(active):
             active[name] = point[name]
     return {name: active[name] for name in dimensions if name in active}
 
@@ -103,7 +80,7 @@ def random_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) 
     return _crossed(dimensions, drawn, rows)
 
 
-def sobol_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) -> list[Point]:
+def _sobol_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) -> list[Point]:
     """Return the first `samples` points of a scrambled Sobol sequence: even coverage, few gaps.
 
     References
@@ -120,40 +97,6 @@ def sobol_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) -
     # Sobol points come in powers of two; a prefix of the next power is taken.
     rows = sequence.random_base2(max(0, math.ceil(math.log2(samples))))[:samples]
     return _crossed(dimensions, drawn, rows)
-
-
-def suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
-    """Return the point an Optuna trial suggests; dimensions that do not apply are not asked for."""
-    point: Point = {}
-    for name in in_order(dimensions):
-        dimension = dimensions[name]
-        if not applies(dimension, point):
-            continue
-        if (ends := dimension.uniform or dimension.loguniform) is not None:
-            point[name] = trial.suggest_float(name, *ends, log=dimension.uniform is None)
-        elif dimension.integer is not None:
-            point[name] = trial.suggest_int(name, *dimension.integer)
-        elif dimension.expression is not None:
-
-            def choose(node: int, alternatives: int, name: str = name) -> int:
-                return int(trial.suggest_categorical(f"{name}[{node}]", list(range(alternatives))))
-
-            point[name] = dimension.expression.draw(choose)
-        else:
-            values = dimension.grid or dimension.choice or ()
-            # By position: Optuna's categories are scalars, a parameter's values need not be.
-            point[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
-    return {name: point[name] for name in dimensions if name in point}
-
-
-def position(values: Sequence[Any], value: Any) -> int | None:
-    """Return the place of a value among those listed, 1 and 1.0 being the same; None without one."""
-    listed = [*map(_plain, values)]
-    return listed.index(_plain(value)) if _plain(value) in listed else None
-
-
-def _plain(value: Any) -> str:
-    return canonical_json(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
 def _crossed(
@@ -221,7 +164,7 @@ def strategy_points(space: SearchSpace) -> list[Point]:
     try:
         if strategy.drawn is not None:
             kind, options = strategy.drawn
-            draw = random_points if kind == "random" else sobol_points
+            draw = random_points if kind == "random" else _sobol_points
             return draw(dimensions, options.samples, options.seed)
         return [] if strategy.adaptive is not None else grid_points(dimensions)
     except GridtuneError as fault:

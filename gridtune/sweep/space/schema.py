@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 
 from gridtune.batch.metrics.classes import split_name
 from gridtune.core.cells import Replicate
-from gridtune.core.system import SYSTEMS, System, default_system
+from gridtune.core.system import SYSTEMS, default_system
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.space.documents import LinedYaml, YamlPath, read_yaml, space_error
@@ -25,21 +25,6 @@ from gridtune.sweep.space.strategies import (
 )
 from gridtune.workload.catalogue import shipped_folder
 from gridtune.workload.fields import LARGEST_TIME
-
-__all__ = [
-    "SPACES",
-    "Dimension",
-    "Objective",
-    "Replicates",
-    "Resources",
-    "SearchSpace",
-    "Strategy",
-    "bundled_spaces",
-    "find_space",
-    "parse_space",
-    "read_space",
-    "spaces_here",
-]
 
 #: Whole numbers up to which an `integer` dimension may be spelt out by a grid.
 _LARGEST_ENUMERATION = 10_000
@@ -112,6 +97,13 @@ class Dimension(SpacePart):
         if self.integer is not None and self.integer[1] - self.integer[0] < _LARGEST_ENUMERATION:
             return tuple(range(self.integer[0], self.integer[1] + 1))
         return self.grid if self.grid is not None else self.choice
+
+    def applies(self, point: Mapping[str, Any]) -> bool:
+        """Return whether its condition holds at a point (a dimension left out fulfils none)."""
+        return all(
+            other in point and point[other] in (wanted if isinstance(wanted, list | tuple) else [wanted])
+            for other, wanted in self.when.items()
+        )
 
     @property
     def extremes(self) -> tuple[Any, ...]:
@@ -433,12 +425,6 @@ def _of_a_log(path: Path | None) -> str:
 SPACES = "search_spaces"
 
 
-def bundled_spaces(system: System) -> list[Path]:
-    """Return the files of the search spaces that come with a system."""
-    folder = system.search_spaces
-    return [] if folder is None else sorted(folder.glob("*.yaml"))
-
-
 def spaces_here() -> list[Path]:
     """Return the search spaces in `search_spaces/` here; where there is no such folder, gridtune's own."""
     here = Path(SPACES)
@@ -463,5 +449,5 @@ def find_space(path: str | Path) -> Path:
         return shipped if shipped.is_file() else file
     if file.parts[0] not in SYSTEMS:
         return file
-    spaces = {space.stem: space for space in bundled_spaces(SYSTEMS.find(file.parts[0]))}
+    spaces = {space.stem: space for space in SYSTEMS.find(file.parts[0]).bundled_spaces}
     return spaces.get(file.stem, file)

@@ -14,8 +14,6 @@ from gridtune.core.system import SuggestedSpace, System, starter_windows
 from gridtune.sweep.space.plan import short_name
 from gridtune.workload.workload import Workload
 
-__all__ = ["space_name", "starter_text"]
-
 #: Copies of a log that is too short to be cut into windows.
 _SHAKES = 10
 #: Widest line of a comment.

@@ -11,26 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from gridtune.registry import name_hint, removed_hint
 
-__all__ = [
-    "ITERATIONS",
-    "MOST_POINTS",
-    "MOST_REPLICATES",
-    "SAMPLERS",
-    "Adaptive",
-    "Choose",
-    "ExpressionTree",
-    "Halving",
-    "HyperBand",
-    "MedianStopping",
-    "Population",
-    "SamplerName",
-    "Sampling",
-    "SpacePart",
-    "Stopping",
-    "Strategy",
-    "TrainingSearch",
-]
-
 #: Points that a strategy may spell out: each takes memory in the driver.
 MOST_POINTS = 1_000_000
 #: Replicates of a configuration: they are counted, and made one by one.
@@ -145,33 +125,6 @@ class Population(Stopping):
     resample: Annotated[float, Field(ge=0, le=1)] = 0.25
 
 
-class HyperBand(Stopping):
-    """Successive halving in brackets that differ in how early they begin to stop configurations.
-
-    Attributes
-    ----------
-    reduction
-        At each rung of a bracket the best 1/reduction go on, once all of them are there.
-    """
-
-    reduction: Annotated[int, Field(ge=2)] = 3
-
-
-class MedianStopping(Stopping):
-    """Stops a configuration whose best value so far is worse than the median of the others' means so far.
-
-    Attributes
-    ----------
-    grace
-        Steps (replicates or values of the resource) that each configuration has.
-    samples
-        Other configurations that there must be at a step.
-    """
-
-    grace: Annotated[int, Field(gt=0)] = 1
-    samples: Annotated[int, Field(gt=0)] = 3
-
-
 #: Chooses one of a number of alternatives for the node of a number.
 Choose = Callable[[int, int], int]
 _SIMPLE = re.compile(r"[\w.]+(\([^()]*\))?")
@@ -275,7 +228,7 @@ def _joined(operator: str, left: str, right: str) -> str:
 ITERATIONS = "iterations"
 
 
-class TrainingSearch(Adaptive):
+class _TrainingSearch(Adaptive):
     """Number of agents to train, their iterations, and the rule by which they go on.
 
     Attributes
@@ -313,7 +266,7 @@ class TrainingSearch(Adaptive):
         return (value,) if isinstance(value, int) else value
 
     @model_validator(mode="after")
-    def _rungs(self) -> TrainingSearch:
+    def _rungs(self) -> _TrainingSearch:
         if list(self.iterations) != sorted(set(self.iterations)):
             raise ValueError(f"iterations must ascend, but got {list(self.iterations)}")
         if self.scheduler != "none" and len(self.iterations) < 2:
@@ -339,16 +292,14 @@ class TrainingSearch(Adaptive):
 class Strategy(SpacePart):
     """Choice of the configurations to run: exactly one of these."""
 
-    alternatives = ("grid", "random", "sobol", "optuna", "asha", "hyperband", "median", "train")
+    alternatives = ("grid", "random", "sobol", "optuna", "asha", "train")
 
     grid: Annotated[dict[str, Any], Field(max_length=0)] | None = None
     random: Sampling | None = None
     sobol: Sampling | None = None
     optuna: Adaptive | None = None
     asha: Halving | None = None
-    hyperband: HyperBand | None = None
-    median: MedianStopping | None = None
-    train: TrainingSearch | None = None
+    train: _TrainingSearch | None = None
 
     @property
     def drawn(self) -> tuple[Literal["random", "sobol"], Sampling] | None:
@@ -366,9 +317,7 @@ class Strategy(SpacePart):
     def stopping(self) -> Stopping | None:
         """The options of a strategy that stops configurations early, else None."""
         search = self.train.search if self.train else None
-        return (
-            self.asha or self.hyperband or self.median or (search if isinstance(search, Stopping) else None)
-        )
+        return self.asha or (search if isinstance(search, Stopping) else None)
 
     @model_validator(mode="before")
     @classmethod
@@ -420,8 +369,7 @@ _GENETIC = {"population_size": 50, "crossover_prob": 0.9, "swapping_prob": 0.5}
 #: By the name that search spaces use. Every option is given: the defaults of Optuna 4 and 5 differ.
 SAMPLERS: Mapping[str, _SamplerInfo] = {
     "tpe": _SamplerInfo(
-        "TPESampler",
-        {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True},
+        "TPESampler", {"n_startup_trials": 10, "n_ei_candidates": 24, "group": False, "constant_liar": True}
     ),
     "cmaes": _SamplerInfo(
         "CmaEsSampler",

@@ -22,7 +22,6 @@ from gridtune.batch.replay import models_of, simulate
 from gridtune.core.schedules.schedule import Schedule, validate_schedule
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
-    EnvironmentSpec,
     Outcome,
     Streams,
     SuggestedSpace,
@@ -64,11 +63,7 @@ class BatchSystem(System):
     }
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {"backfill": BACKFILLING_WARNINGS}
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
-    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
-        "Batch-v0": EnvironmentSpec(
-            "gridtune.batch.environment:BatchEnv", "gridtune.batch.environment:BatchVectorEnv"
-        )
-    }
+    environments: ClassVar[Mapping[str, str]] = {"Batch-v0": "gridtune.batch.environment:BatchEnv"}
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.batch.learners.ppo:BatchPPO"}
     papers = (Path(__file__).with_name("paper.yaml"),)
 
@@ -152,7 +147,7 @@ class BatchSystem(System):
         for rules in {tuple(_rules(cell).items()) for cell in played}:
             options = {**dict(rules), "processors": 2, "partitions": "pooled", "partition_processors": None}
             if options["power"] is not None:
-                options["power"] = replace(options["power"], cores_per_node=1, reserve=0)
+                options["power"] = replace(options["power"], cores_per_node=1)
             evaluate(simulate(jobs, rng=rng, **options))
 
     def run(

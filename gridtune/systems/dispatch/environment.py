@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from gridtune.core.cells import environment_parameters
 from gridtune.core.compiled import bare, kernel
-from gridtune.core.stacking import one_of, stacked
 from gridtune.core.system import get_system
-from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
+from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv, one_of, stacked
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.jobs import make_jobs, make_machines
 from gridtune.systems.dispatch.parameters import DispatchParameters

@@ -12,7 +12,6 @@ import pyarrow as pa
 from gridtune.core.remarks import WALLTIMES
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
-    EnvironmentSpec,
     Outcome,
     Streams,
     SuggestedSpace,
@@ -60,11 +59,8 @@ class DispatchSystem(System):
     renamed_metrics = RENAMED_METRICS
     papers = (Path(__file__).with_name("paper.yaml"),)
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.dispatch.learners.ppo:DispatchPPO"}
-    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
-        "Dispatch-v0": EnvironmentSpec(
-            "gridtune.systems.dispatch.environment:DispatchEnv",
-            "gridtune.systems.dispatch.environment:DispatchVectorEnv",
-        )
+    environments: ClassVar[Mapping[str, str]] = {
+        "Dispatch-v0": "gridtune.systems.dispatch.environment:DispatchEnv"
     }
 
     def file_checksums(self, parameters: DispatchParameters) -> Mapping[str, str]:

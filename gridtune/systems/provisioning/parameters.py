@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.system import CleanRules, Count, LogParameters
-from gridtune.workload.workflows.files import WORKFLOW_SUFFIXES
 
 __all__ = ["SEARCHES", "ProvisioningParameters"]
 
@@ -115,7 +114,7 @@ class ProvisioningParameters(LogParameters):
     workflow: str = Field(
         "random",
         description="random: generated level by level; cybershake: 8,039 tasks of a seismic hazard analysis; "
-        f"or a file: {', '.join(WORKFLOW_SUFFIXES)}, each also .gz or .xz",
+        "or a file: DAX, Pegasus 5 or WfFormat, also as .gz or .xz",
         examples=["cybershake", "Montage_100.dax.xml.gz"],
     )
     workflow_clean: CleanRules = Field(
@@ -200,9 +199,12 @@ class ProvisioningParameters(LogParameters):
                 raise ValueError(f"{name} has {len(getattr(self, name))} values for {sites} sites")
         if self.depth > self.tasks:
             raise ValueError(f"`depth <= tasks` must hold, but got {self.depth} and {self.tasks}")
-        if not (self.workflow_is_generated or self._is_file()):
+        # The content of a file decides its format; a name without a suffix or folder is a slip.
+        if not (self.workflow_is_generated or {".", "/"}.intersection(self.workflow)):
             names = " or ".join(GENERATED)
-            raise ValueError(f"workflow={self.workflow!r} is neither {names} nor a file of a known suffix")
+            raise ValueError(
+                f"workflow={self.workflow!r} is neither {names} nor a file: write ./NAME for one"
+            )
         self._refuse_idle(self._without_effect())
         return self
 
@@ -257,7 +259,3 @@ class ProvisioningParameters(LogParameters):
     def workflow_is_generated(self) -> bool:
         """True if the workflow is generated, not read from a file."""
         return self.workflow in GENERATED
-
-    def _is_file(self) -> bool:
-        name = self.workflow.lower().removesuffix(".gz").removesuffix(".xz")
-        return name.endswith(WORKFLOW_SUFFIXES)

@@ -14,7 +14,6 @@ from cachetools import LRUCache
 
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
-    EnvironmentSpec,
     Outcome,
     Streams,
     SuggestedSpace,
@@ -126,11 +125,8 @@ class ProvisioningSystem(System):
     name: ClassVar[str] = "provisioning"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ProvisioningParameters
-    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
-        "Provisioning-v0": EnvironmentSpec(
-            "gridtune.systems.provisioning.environment:ProvisioningEnv",
-            "gridtune.systems.provisioning.environment:ProvisioningVectorEnv",
-        )
+    environments: ClassVar[Mapping[str, str]] = {
+        "Provisioning-v0": "gridtune.systems.provisioning.environment:ProvisioningEnv"
     }
     metrics = PROVISIONING_METRICS
     renamed_metrics = RENAMED_METRICS

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
-from gridtune.core.stacking import one_of, stacked
-from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
+from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv, one_of, stacked
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.candidates import feature_count, fill_features, fill_tick
 from gridtune.systems.responsive.simulator.site import (

@@ -14,7 +14,6 @@ from cachetools import LRUCache
 
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
-    EnvironmentSpec,
     Outcome,
     Streams,
     SuggestedSpace,
@@ -65,11 +64,8 @@ class ResponsiveSystem(System):
 
     name: ClassVar[str] = "responsive"
     version: ClassVar[str] = "1"
-    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
-        "Responsive-v0": EnvironmentSpec(
-            "gridtune.systems.responsive.environment:ResponsiveEnv",
-            "gridtune.systems.responsive.environment:ResponsiveVectorEnv",
-        )
+    environments: ClassVar[Mapping[str, str]] = {
+        "Responsive-v0": "gridtune.systems.responsive.environment:ResponsiveEnv"
     }
     trainings: ClassVar[Mapping[str, str]] = {"esnq": "gridtune.systems.responsive.esnq:ResponsiveESNQ"}
     Parameters: ClassVar[type[SystemParameters]] = ResponsiveParameters

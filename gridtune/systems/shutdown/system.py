@@ -12,7 +12,6 @@ from cachetools import LRUCache
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
-    EnvironmentSpec,
     Measure,
     Outcome,
     RenamedMetric,
@@ -56,11 +55,8 @@ class ShutdownSystem(System):
 
     name: ClassVar[str] = "shutdown"
     version: ClassVar[str] = "1"
-    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
-        "Shutdown-v0": EnvironmentSpec(
-            "gridtune.systems.shutdown.environment:ShutdownEnv",
-            "gridtune.systems.shutdown.environment:ShutdownVectorEnv",
-        )
+    environments: ClassVar[Mapping[str, str]] = {
+        "Shutdown-v0": "gridtune.systems.shutdown.environment:ShutdownEnv"
     }
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.shutdown.training:ShutdownPPO"}
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters

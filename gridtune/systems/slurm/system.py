@@ -13,7 +13,6 @@ from pydantic import Field, field_validator, model_validator
 from gridtune.batch.checks import check_policy
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.batch.policies.rollout import canonical_text
 from gridtune.core.remarks import WALLTIMES, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.core.sources import file_checksums
@@ -31,13 +30,11 @@ from gridtune.errors import PolicyError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.comparison import LoggedJobs, logged_jobs
 from gridtune.slurm.configuration import read_cluster
-from gridtune.slurm.effective import Effective
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
-from gridtune.slurm.study import SETTINGS
-from gridtune.slurm.validity import validate_result
+from gridtune.slurm.study import SETTINGS, Effective
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -141,7 +138,7 @@ class SlurmParameters(LogParameters):
     @classmethod
     def _check_order(cls, value: str | None) -> str | None:
         try:
-            return None if value is None else canonical_text(value, order_for_nodes(value))
+            return None if value is None else order_for_nodes(value).canonical(value)
         except PolicyError as error:
             raise ValueError(error.in_one_line) from None
 
@@ -222,16 +219,12 @@ class SlurmSystem(System):
     def run(
         self, parameters: SlurmParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
-        """Replay the jobs of a window on the empty cluster; `tables` adds the schedule as a table.
-
-        Every schedule is checked, which takes a twentieth of the replay's time.
-        """
+        """Replay the jobs of a window on the empty cluster; `tables` adds the schedule as a table."""
         workload, jobs = self._selected(parameters, load)
         effective = Effective.of(dict(parameters))
         cluster, requests = effective.applied(self._cluster(parameters), jobs.requests)
         phases = Phases.draw(cluster, streams("phases"))
         result = replay(cluster, requests, phases, order=parameters.order, guard=parameters.guard)
-        validate_result(cluster, requests, result)
         result.check_all_start(requests)
         killed = result.run_time < workload.run_time
         pauses = result.pauses if len(result.pauses) else None

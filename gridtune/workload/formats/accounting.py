@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
@@ -13,13 +14,38 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from gridtune.errors import WorkloadError
-from gridtune.types import AnyArray, BoolArray, IntArray
+from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
+from gridtune.workload.formats.judge import Instants, drop_epochs, judge_elapsed, settle_clocks
 from gridtune.workload.formats.log import RawLog
-from gridtune.workload.formats.records import ATTEMPTS, RUNNING, Records, Texts, quantities_of
+from gridtune.workload.formats.records import (
+    ATTEMPTS,
+    RUNNING,
+    Records,
+    Texts,
+    looks_like_size,
+    quantities_of,
+    quantity_named,
+    spelt,
+    units_of,
+)
+from gridtune.workload.formats.values import (
+    GPU,
+    UNITS,
+    UNKNOWN_TEXTS,
+    clock_seconds,
+    count_in,
+    duration_seconds,
+    gpus_in,
+    kilobytes,
+    leading_number,
+    moment_seconds,
+    resources_in,
+    whole_number,
+)
 
-__all__ = ["ALLOCATED_TO_REQUESTED", "LOOKED_AT", "log_of_records"]
+__all__ = ["ALLOCATED_TO_REQUESTED", "LOOKED_AT", "UNREAD", "TableOptions", "log_of_records"]
 
 _T = TypeVar("_T")
 
@@ -27,10 +53,8 @@ _T = TypeVar("_T")
 #: The header's key for how many times as many processors jobs got as they asked for, where these differ.
 ALLOCATED_TO_REQUESTED = "AllocatedToRequested"
 
-#: Quantities of which one tells a job's processors.
-_COUNTING_PROCESSORS = frozenset(
-    {"processors", "milliprocessors", "allocated", "resources", "allocated_resources"}
-)
+#: The header's key for columns that are not read.
+UNREAD = "Unread columns"
 
 #: States of Slurm to SWF's status: 1 completed, 0 failed, 5 cancelled, 2 an attempt that another follows.
 _STATUS = {
@@ -65,225 +89,146 @@ _SUMMED = ("processors", "nodes", "gpus")
 _LONGEST = ("run_time", "requested_time")
 
 
-def log_of_records(
-    records: Records, *, columns: str | None = None, timezone: str | None = None, requested: bool = False
-) -> RawLog:
-    """Return the jobs of a table.
+@dataclass(frozen=True)
+class TableOptions:
+    """The options of every table of records, by their names in Python, on the command line and in references.
 
-    Parameters
+    Attributes
     ----------
-    records
-        The rows.
     columns
         The column of each quantity, as `submit=Submitted,…`; the others are found by their names.
+    unit
+        The unit of plain numbers, as `elapsed=ms,limit=h`: ns, us, ms, s, min, h, d.
     timezone
         The zone of times without an offset, such as `Europe/Berlin`; UTC by default.
     requested
         Take the processors that jobs asked for; by default, those they got, where that is known.
+    processors_per_job
+        The size of every job of a log that has no sizes.
+    cluster
+        The cluster to read, where records of several are in one table.
+    """
+
+    columns: str | None = None
+    unit: str | None = None
+    timezone: str | None = None
+    requested: bool = False
+    processors_per_job: int | None = None
+    cluster: str | None = None
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """The zone of times without an offset."""
+        try:
+            return UTC if self.timezone is None else ZoneInfo(self.timezone)
+        except (KeyError, ValueError, OSError):
+            hint = "a name of the time zone database, such as Europe/Berlin"
+            message = f"there is no time zone {self.timezone!r}"
+            raise WorkloadError(message, field="timezone", hint=hint) from None
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The unit of each quantity that has one."""
+        pairs = {}
+        for part in (self.unit or "").split(",") if self.unit else ():
+            name, _, unit = (piece.strip() for piece in part.partition("="))
+            quantity = quantity_named(name)
+            if quantity not in _WITH_UNIT or unit not in UNITS:
+                hint = f"such as elapsed=ms,limit=h; of {', '.join(_WITH_UNIT)}; units are {', '.join(UNITS)}"
+                raise WorkloadError(f"{part!r} is no unit of a quantity", field="unit", hint=hint)
+            pairs[quantity] = unit
+        return pairs
+
+
+#: The first second of 2000.
+_2000 = 946_684_800
+#: Quantities whose plain numbers have a unit.
+_WITH_UNIT = ("submit", "eligible", "start", "end", "elapsed", "wait", "limit")
+
+
+def log_of_records(records: Records, options: TableOptions | None = None) -> RawLog:
+    """Return the jobs of a table.
 
     Raises
     ------
     WorkloadError
-        Naming file, line and column of the first value that cannot be read.
+        Naming file, line and column of the first value that cannot be read, or what the table lacks.
     """
-    chosen = quantities_of(list(records.columns), columns or "")
+    options = options or TableOptions()
+    records = _of_one_cluster(records.without_steps(), options.cluster)
+    chosen = quantities_of(list(records.columns), options.columns or "", records.kind)
+    _check_quantities(records, chosen)
+    return _AccountedJobs(records.once(chosen), chosen, options).log()
+
+
+def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
+    """Refuse a table that does not say when its jobs were submitted, or how long they ran."""
+    missing = None
     if "submit" not in chosen:
-        there = ", ".join([*records.columns, *records.unread][:20])
-        raise WorkloadError(
-            f"no column says when jobs were submitted; there are {there}",
-            path=records.path,
-            line=1 if records.lines is not None else None,
-            hint="name it: columns=submit=NAME (--columns submit=NAME)",
-        )
-    try:
-        zone = UTC if timezone is None else ZoneInfo(timezone)
-    except (KeyError, ValueError, OSError):
-        hint = "a name of the time zone database, such as Europe/Berlin"
-        raise WorkloadError(f"there is no time zone {timezone!r}", field="timezone", hint=hint) from None
-    return _AccountedJobs(records.once(chosen), chosen, zone).log(requested)
+        missing = "no column says when jobs were submitted", "submit"
+    elif "elapsed" not in chosen and not ("end" in chosen and {"start", "wait"} & chosen.keys()):
+        missing = "no column says how long jobs ran (Elapsed, or Start and End)", "elapsed"
+    if missing is None:
+        return
+    there = ", ".join([*records.columns, *records.unread][:20])
+    title = f"is {records.kind.title}: " if records.kind.source else ""
+    hint = f"name it: columns={missing[1]}=NAME (--columns {missing[1]}=NAME)"
+    if records.kind.steps:
+        hint = f"write the dump again: {SACCT_COMMAND}"
+    line = 1 if records.lines is not None else None
+    raise WorkloadError(f"{title}{missing[0]}; there are {there}", path=records.path, line=line, hint=hint)
 
 
-# The values that resource managers write. Each function takes a text without blanks around it that is not
-# empty; a text that it cannot read is a `ValueError` that names what is accepted.
-
-#: What stands where there is no value.
-_UNKNOWN_TEXTS = frozenset(
-    {"", "unknown", "none", "n/a", "na", "nan", "nat", "null", "(null)", "-", "invalid"}
+#: What writes a dump that has all that is read.
+SACCT_COMMAND = (
+    "sacct --allusers --parsable2 --format=JobID,User,Account,Partition,Submit,Start,End,Elapsed,Timelimit,"
+    "State,ReqCPUS,AllocCPUS (or ALL)"
 )
 
-#: Limits that are none.
-_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
 
-#: Digits of a count that is believed.
-_DIGITS = 9
-
-_DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?")
-_SPELT_DAYS = re.compile(r" days? \+?(?=\d+:\d+:\d+)")
-#: Seconds since 1970 up to the last day but one of the year 9999.
-_LAST_MOMENT = 253_402_214_400
-#: From here on, a time is in milliseconds since 1970.
-_MILLISECONDS = 10**11
-_DOTTED = re.compile(r"(\d\d)\.(\d\d)\.(\d{4})((?:[T ].*)?)")
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
-_MEMORY = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGTP]?)i?B?([cn]?)", re.IGNORECASE)
-#: How a trackable resource of a kind of _GPU begins.
-_GPU = "gres/gpu:"
-_KILO = {"": 0, "K": 0, "M": 1, "G": 2, "T": 3, "P": 4}
-
-
-def _whole_number(text: str) -> int:
-    """Return a whole number; a fraction, such as a share of a processor, is rounded up."""
-    if re.fullmatch(r"[+-]?\d{1,18}", text):
-        return int(text)
-    # sacct abbreviates counts: 1.5K, 2M.
-    suffixed = re.fullmatch(r"(\d+(?:\.\d*)?)([KMG])", text, re.IGNORECASE)
-    if suffixed:
-        return round(float(suffixed[1]) * 1000 ** "KMG".index(suffixed[2].upper()) * 1000)
-    if not _NUMBER.fullmatch(text) or abs(float(text)) > 2**53:
-        raise ValueError("is not a number")
-    return -int(-float(text) // 1)
-
-
-def _duration_seconds(text: str, unit: int = 1) -> int | None:
-    """Return a duration in seconds, rounded to whole ones; None for no limit.
-
-    Parameters
-    ----------
-    text
-        `D-HH:MM:SS`, `HH:MM:SS` or `MM:SS`, each with or without a fraction; `D-HH`, `D-HH:MM`; `2 days
-        01:00:00`; or a plain number of units.
-    unit
-        Seconds in the unit of a plain number: 60 for minutes.
-    """
-    if text.lower() in _UNLIMITED:
-        return None
-    if _NUMBER.fullmatch(text):
-        if abs(float(text)) > 2**53:
-            raise ValueError("is beyond the largest time, 2**53 seconds")
-        return round(float(text) * unit)
-    match = _DURATION.fullmatch(_SPELT_DAYS.sub("-", text))
-    if match is None:
-        raise ValueError("is no duration: D-HH:MM:SS, HH:MM:SS, MM:SS or a number")
-    days, first, second, third, fraction = match.groups()
-    parts = [int(part) for part in (first, second, third) if part is not None]
-    if days is None:
-        # Without days the last part is seconds: MM:SS; with days the first is hours: D-HH:MM.
-        parts = [0] * (3 - len(parts)) + parts
-    else:
-        parts += [0] * (3 - len(parts))
-    hours, minutes, seconds = parts
-    whole = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
-    return whole + round(float(f"0.{fraction or 0}"))
-
-
-def _moment_seconds(text: str, zone: tzinfo) -> int:
-    """Return an instant in seconds since 1970, rounded down.
-
-    Parameters
-    ----------
-    text
-        ISO 8601 with a date and a time, such as `2024-05-01T13:00:00`, with a blank for the `T`, a fraction
-        or an offset; `01.05.2024 13:00:00`; or a number of seconds or, from 10^11 on, of milliseconds.
-    zone
-        The zone of times without an offset. Where clocks are set back, an hour that comes twice is taken the
-        first time.
-    """
-    if _NUMBER.fullmatch(text):
-        seconds = float(text) if abs(float(text)) < _MILLISECONDS else float(text) / 1000
-        if abs(seconds) > _LAST_MOMENT:
-            raise ValueError("is no time: it is beyond the year 9999")
-        return int(seconds // 1)
-    dotted = _DOTTED.fullmatch(text)
-    try:
-        moment = datetime.fromisoformat(f"{dotted[3]}-{dotted[2]}-{dotted[1]}{dotted[4]}" if dotted else text)
-    except ValueError:
-        raise ValueError("is no time: 2024-05-01T13:00:00, or seconds since 1970") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone)
-    return int(moment.timestamp() // 1)
-
-
-def _clock_seconds(values: Any, zone: tzinfo) -> IntArray:
-    """Return the instants of texts that are all of the form `2024-05-01T13:00:00`, as `_moment_seconds` does.
-
-    Raises
-    ------
-    pyarrow.ArrowInvalid
-        If one of them is no time.
-    """
-    import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
-
-    seconds: IntArray = values.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
-    if zone is UTC:
-        return seconds
-    # Clocks are set at full quarters of an hour.
-    quarters, of = np.unique(seconds // 900, return_inverse=True)
-    beside = [
-        datetime.fromtimestamp(900 * quarter, UTC).replace(tzinfo=zone).utcoffset()
-        for quarter in quarters.tolist()
-    ]
-    offsets = np.array(
-        [0 if offset is None else offset // timedelta(seconds=1) for offset in beside], np.int64
-    )
-    return seconds - offsets[of]
-
-
-def _kilobytes(text: str) -> tuple[int, str]:
-    """Return memory in _kilobytes, and what it is of: "c" a processor, "n" a node, "" the whole job.
-
-    Without a suffix a number counts megabytes, as Slurm's and most tables' do.
-    """
-    match = _MEMORY.fullmatch(text)
-    power = _KILO[match[2].upper()] if match and match[2] else 1
-    if match is None or float(match[1]) * 1024**power > 2**53:
-        raise ValueError("is no amount of memory: 4000M, 2800Mc (a processor), 4Gn (a node)")
-    return round(float(match[1]) * 1024**power), match[3].lower()
-
-
-def _resources_in(text: str) -> dict[str, str]:
-    """Return trackable resources by name, from `cpu=12,mem=33600M,node=1,gres/gpu:v100=2`."""
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    if not all(equals for _, equals, _ in pairs):
-        raise ValueError("is no list of resources: cpu=12,mem=33600M,node=1")
-    return {name.lower(): value for name, _, value in pairs}
-
-
-def _count_in(resources: dict[str, str], name: str) -> int:
-    """Return how many of a trackable resource there are; `UNKNOWN` where it is not said."""
-    text = resources.get(name, "")
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else UNKNOWN
-
-
-def _gpus_in(resources: dict[str, str]) -> int:
-    """Return the GPUs among trackable resources; `UNKNOWN` where there are none of any kind."""
-    total = _count_in(resources, "gres/gpu")
-    if total != UNKNOWN or not resources:
-        return total
-    return sum(max(_count_in(resources, name), 0) for name in resources if name.startswith(_GPU))
-
-
-def _leading_number(text: str) -> int | None:
-    """Return the number that a text begins with, of fifteen digits at most; None without one."""
-    digits = text[: len(text) - len(text.lstrip("0123456789"))]
-    return int(digits) if digits and len(digits) <= 15 else None
+def _of_one_cluster(records: Records, cluster: str | None) -> Records:
+    """Return the rows of one cluster; several in one table are refused unless one is chosen."""
+    name = next((name for name in records.columns if spelt(name) == "cluster"), None)
+    if name is None or not (records.kind.steps or cluster):
+        if cluster is not None:
+            raise WorkloadError("no column names a cluster", path=records.path, field="cluster")
+        return records
+    texts = records.columns[name]
+    names = sorted({text.strip() for text in texts.values.to_pylist()} - {""})
+    hint = f"choose one: cluster=NAME (--cluster NAME), of {', '.join(names[:10])}"
+    if cluster is None and len(names) > 1:
+        message = f"has the jobs of {len(names)} clusters"
+        raise WorkloadError(message, path=records.path, field=name, hint=hint)
+    if cluster is None or names == [cluster]:
+        return records
+    if cluster not in names:
+        raise WorkloadError(f"has no job of cluster {cluster!r}", path=records.path, field=name, hint=hint)
+    own = np.array([text.strip() == cluster for text in texts.values.to_pylist()], np.bool_)[texts.codes]
+    kept = records.take(np.flatnonzero(own))
+    notes = {**records.notes, "records of other clusters left out": int((~own).sum())}
+    return replace(kept, notes=notes)
 
 
 class _AccountedJobs:
-    def __init__(self, records: Records, chosen: Mapping[str, str], zone: tzinfo) -> None:
-        self.records, self.chosen, self.zone = records, chosen, zone
+    def __init__(self, records: Records, chosen: dict[str, str], options: TableOptions) -> None:
+        self.records, self.options, self.zone = records, options, options.zone
+        workers = {f"workers of {name}": column for name, column in records.kind.times.items()}
+        self.chosen = chosen | {name: column for name, column in workers.items() if column in records.columns}
+        self.units = {**units_of(chosen, records.kind), **options.units}
         self.notes: Counter[str] = Counter(records.notes)
         self.by_name = {name.lower(): name for name in reversed(list(records.columns))}
         # `CANCELLED by 1001` is CANCELLED, `RUNNING+` RUNNING.
         texts = self._texts("state")
-        words = [text.split()[:1] for text in texts.values.to_pylist()]
+        numbered = records.kind.states
+        words = [numbered.get(text, text).split()[:1] for text in texts.values.to_pylist()]
         self.states = Texts.of([word[0].rstrip("+").upper() if word else "" for word in words])
         self.states = Texts(self.states.codes[texts.codes], self.states.values)
 
-    def log(self, requested: bool) -> RawLog:
+    def log(self) -> RawLog:
         """Return the columns, names and header."""
         columns, origin = self._times()
         columns["job_id"] = self._job_numbers()
-        columns |= self._sizes(requested)
+        columns |= self._sizes()
         statuses = [_STATUS.get(state, UNKNOWN) for state in self.states.values.to_pylist()]
         columns["status"] = np.array(statuses, np.int64)[self.states.codes]
         names: dict[str, dict[int, str]] = {}
@@ -291,7 +236,7 @@ class _AccountedJobs:
             texts = self._named(field)
             if any(texts.values.to_pylist()):
                 columns[field], names[field] = texts.numbered()
-        header = self._header(origin, columns, requested)
+        header = self._header(origin, columns)
         used = self._used(columns)
         columns, rows = self._with_components_joined(columns)
         if notes := tuple(f"{count} {what}" for what, count in self.notes.items() if count):
@@ -315,7 +260,7 @@ class _AccountedJobs:
         texts = self._texts("name" if field == "executable" else field)
         if field == "gpu_type" and not any(texts.values.to_pylist()):
             types = (
-                {name.partition(":")[2] for name in asked if name.startswith(_GPU)}
+                {name.partition(":")[2] for name in asked if name.startswith(GPU)}
                 for asked in self.asked.values
             )
             return Texts(self.asked.codes, _strings("+".join(sorted(names)) for names in types))
@@ -331,7 +276,7 @@ class _AccountedJobs:
             return Texts(np.zeros(len(self.records), np.int64), _strings([""]))
         codes, values = self.records.columns[column]
         values = compute.utf8_trim_whitespace(values)
-        unknown = compute.is_in(compute.utf8_lower(values), value_set=pa.array(sorted(_UNKNOWN_TEXTS)))
+        unknown = compute.is_in(compute.utf8_lower(values), value_set=pa.array(sorted(UNKNOWN_TEXTS)))
         return Texts(codes, compute.if_else(unknown, "", values))
 
     def _read(self, quantity: str, read: Callable[[str], _T], texts: Texts | None = None) -> list[_T | None]:
@@ -350,7 +295,7 @@ class _AccountedJobs:
     def _numbers(
         self,
         quantity: str,
-        read: Callable[[str], int | None] = _whole_number,
+        read: Callable[[str], int | None] = whole_number,
         shape: str = r"^\d{1,10}$",
         many: Callable[[Any], IntArray] | None = None,
     ) -> IntArray:
@@ -384,43 +329,127 @@ class _AccountedJobs:
         return numbers[codes]
 
     def _moments(self, quantity: str) -> IntArray:
+        unit = self.units.get(quantity)
+        if unit is not None and self._plain(quantity) is not None:
+            return self._numbers(quantity, lambda text: duration_seconds(text, UNITS[unit]), shape="^$")
         return self._numbers(
             quantity,
-            lambda text: _moment_seconds(text, self.zone),
+            lambda text: moment_seconds(text, self.zone),
             r"^(19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d$",
-            lambda values: _clock_seconds(values, self.zone),
+            lambda values: clock_seconds(values, self.zone),
         )
+
+    def _plain(self, quantity: str) -> FloatArray | None:
+        """Return a column of plain numbers, NaN where there is none; None for one that has other texts."""
+        from pyarrow import compute  # noqa: PLC0415 - tables of numbers do without
+
+        codes, distinct = self._texts(quantity)
+        plain = compute.match_substring_regex(distinct, r"^$|^[+-]?\d{1,30}(\.\d*)?([eE][+-]?\d{1,3})?$")
+        if not plain.to_numpy(zero_copy_only=False).all():
+            return None
+        numbers = np.array([float(text) if text else np.nan for text in distinct.to_pylist()], np.float64)
+        return numbers[codes]
+
+    def _durations(self, quantity: str, unit: str) -> IntArray:
+        # Seconds are read all at once; with another unit no text is of a shape for that.
+        factor, shape = UNITS[unit], r"^\d{1,10}$" if unit == "s" else "^$"
+        return self._numbers(quantity, lambda text: duration_seconds(text, factor), shape=shape)
+
+    def _fault_of(self, row: int, quantity: str, message: str, hint: str) -> WorkloadError:
+        return self.records.fault(row, self.chosen.get(quantity, quantity), message, hint)
+
+    def _elapsed(self, instants: Instants) -> IntArray:
+        """Return the run times as recorded, in seconds; their unit is judged where nobody says it."""
+        unit = self.units.get("elapsed")
+        numbers = self._plain("elapsed")
+        if unit is not None and "elapsed" not in self.options.units:
+            self._check_kind(unit)
+        if unit is None:
+            unit = "s" if numbers is None else judge_elapsed(numbers, instants, self._fault_of)
+        return self._durations("elapsed", unit)
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
-        moments = {name: self._moments(name) for name in ("submit", "eligible", "start", "end")}
-        submit = moments["submit"]
+        submit, eligible, start, end = map(self._moments, ("submit", "eligible", "start", "end"))
+        instants = Instants(submit, eligible, start, end)
+        self._take_queue_for_wait(instants)
+        if {"end", "wait"} <= self.chosen.keys() and "start" not in self.chosen:
+            wait = self._durations("wait", self.units.get("wait", "s"))
+            instants.start = np.where(wait >= 0, instants.submit + wait, UNKNOWN)
+        drop_epochs(instants, self._fault_of)
+        elapsed = self._elapsed(instants)
+        settle_clocks(instants, elapsed, self.zone)
+        submit, start, end = instants.submit, instants.start, instants.end
         if (submit == UNKNOWN).any():
             row = int(np.argmax(submit == UNKNOWN))
             raise self.records.fault(row, self.chosen["submit"], "the job has no time of submission")
         origin = int(submit.min()) if len(submit) else 0
-        start, end = moments["start"], moments["end"]
-        run = self._numbers("elapsed", _duration_seconds)
-        between = np.where((start != UNKNOWN) & (end != UNKNOWN), end - start, UNKNOWN)
-        run = np.where(run == UNKNOWN, between, run)
-        never, running = self._never_started(start, run), self._unfinished(end)
-        wait = np.where(start != UNKNOWN, start - submit, self._numbers("wait", _duration_seconds))
+        never, running = self._never_started(start, elapsed), self._unfinished(end)
+        run = self._run_times(instants, elapsed, ~never & ~running)
+        wait = np.where(
+            start != UNKNOWN, start - submit, self._durations("wait", self.units.get("wait", "s"))
+        )
         wait = np.where(never & (end != UNKNOWN), end - submit, wait)
         self.notes["jobs that never started"] += int(never.sum())
         self.notes["jobs that had not ended"] += int((running & ~never).sum())
-        limit = self._numbers("limit", _duration_seconds)
-        # No text is so shaped: minutes are read one by one.
-        minutes = self._numbers("limit_minutes", lambda text: _duration_seconds(text, 60), shape="^$")
-        limit = np.where(limit == UNKNOWN, minutes, limit)
+        self.notes.update(instants.notes)
         columns = {
             "submit_time": submit - origin,
             "wait_time": np.maximum(wait, UNKNOWN),
             "run_time": np.where(never | running, UNKNOWN, run),
-            "requested_time": limit,
-            "eligible_time": _on_clock(moments["eligible"], origin),
+            "requested_time": self._limits(),
+            "eligible_time": _on_clock(instants.eligible, origin),
             "end_time": _on_clock(np.where(never, UNKNOWN, end), origin),
         }
         return columns, origin
+
+    def _run_times(self, instants: Instants, run: IntArray, ran: BoolArray) -> IntArray:
+        """Return the recorded run times, else end - start; notes say where these differ."""
+        between = np.where(
+            (instants.start != UNKNOWN) & (instants.end != UNKNOWN), instants.end - instants.start, UNKNOWN
+        )
+        both = ran & (run >= 0) & (between >= 0)
+        empty = both & (run == 0) & (between > 0)
+        self.notes["jobs with a run time of 0 beside end - start: they ran as long as that"] += int(
+            empty.sum()
+        )
+        hour = int((both & ~empty & (np.abs(np.abs(run - between) - 3600) <= 1)).sum())
+        if hour and self.zone is UTC:
+            note = "jobs ran an hour more or less than end - start: the times look local (--timezone NAME)"
+            self.notes[note] += hour
+        other = int((both & ~empty & (np.abs(run - between) > 1)).sum()) - hour
+        self.notes["jobs ran another time than end - start: they have the recorded one"] += other
+        return np.where(empty | (run == UNKNOWN), between, run)
+
+    def _check_kind(self, unit: str) -> None:
+        """Refuse a table whose kind counts in milliseconds, but whose instants are seconds since 1970."""
+        instants = self._plain("submit")
+        if unit != "ms" or instants is None or not len(instants):
+            return
+        if _2000 < float(np.nanmedian(instants)) < _2000 * 10:
+            message = (
+                f"is {self.records.kind.title}, which counts in milliseconds, but its instants are seconds"
+            )
+            hint = "say which: --unit submit=s,elapsed=s (or elapsed=ms)"
+            raise WorkloadError(message, path=self.records.path, field=self.chosen["submit"], hint=hint)
+
+    def _take_queue_for_wait(self, instants: Instants) -> None:
+        """Take a column called queue for the wait where it is start - submit in every row."""
+        queue = self.chosen.get("queue")
+        numbers = None if queue is None or "wait" in self.chosen else self._plain("queue")
+        if queue is None or numbers is None:
+            return
+        wait = np.where(instants.start != UNKNOWN, instants.start - instants.submit, UNKNOWN)
+        compared = np.isfinite(numbers) & (wait >= 0)
+        given, true = numbers[compared], wait[compared]
+        if len(given) > 1 and (true > 0).any() and (np.abs(given - true) <= 1).all():
+            self.chosen["wait"] = self.chosen.pop("queue")
+            self.notes[f"jobs of which {queue} is the wait, start - submit, and no queue"] += len(given)
+
+    def _limits(self) -> IntArray:
+        limit = self._durations("limit", self.units.get("limit", "s"))
+        minutes = self._durations("limit_minutes", self.units.get("limit", "min"))
+        return np.where(limit == UNKNOWN, minutes, limit)
 
     def _in_state(self, *states: str) -> BoolArray:
         codes, values = self.states
@@ -440,7 +469,7 @@ class _AccountedJobs:
 
     def _job_numbers(self) -> IntArray:
         """Return the number that each id begins with, or ends with as in job_17; else that of the row."""
-        numbers = self._numbers("job", _leading_number, r"^\d{1,15}$")
+        numbers = self._numbers("job", leading_number, r"^\d{1,15}$")
         nameless = numbers == UNKNOWN
         if nameless.any():
             codes, values = self._texts("job")
@@ -452,40 +481,78 @@ class _AccountedJobs:
             numbers = np.where(own, last, np.where(nameless, np.arange(1, len(numbers) + 1), numbers))
         return numbers
 
-    def _sizes(self, requested: bool) -> dict[str, IntArray]:
+    def _sizes(self) -> dict[str, IntArray]:
         """Return processors, nodes, memory and GPUs, asked for and given."""
         asked, given = self.asked, self._resources("allocated_resources")
-        wanted = _first_known(self._numbers("processors"), asked.amount("cpu"))
+        wanted = _first_known(self._counted("processors"), asked.amount("cpu"))
         wanted = _first_known(wanted, -(-self._numbers("milliprocessors") // 1000))
-        allocated = _first_known(self._numbers("allocated"), given.amount("cpu"))
-        nodes = _first_known(self._numbers("nodes"), asked.amount("node"))
-        allocated_nodes = self._numbers("allocated_nodes")
-        gpus = self._numbers("gpus")
+        allocated = _first_known(self._counted("allocated"), given.amount("cpu"))
+        nodes = _first_known(self._counted("nodes"), asked.amount("node"))
+        allocated_nodes = self._counted("allocated_nodes")
+        gpus, given_gpus = self._counted("gpus"), self._counted("allocated_gpus")
         gpus = np.where(gpus == UNKNOWN, asked.gpus, gpus)
-        if not _COUNTING_PROCESSORS & self.chosen.keys():
-            wanted = self._stand_in(_first_known(nodes, allocated_nodes), gpus)
+        if not ((wanted > 0) | (allocated > 0)).any():
+            wanted = self._stand_in(_first_known(nodes, allocated_nodes), _first_known(gpus, given_gpus))
+        self._note_unread_sizes()
         self.wanted = np.where(wanted > 0, wanted, UNKNOWN)
-        size = self.wanted if requested else np.where(allocated > 0, allocated, self.wanted)
+        size = self.wanted if self.options.requested else np.where(allocated > 0, allocated, self.wanted)
         return {
             "requested_processors": size,
             "allocated_processors": np.where(allocated > 0, allocated, UNKNOWN),
             "requested_nodes": nodes,
             "allocated_nodes": _first_known(allocated_nodes, given.amount("node")),
             "requested_gpus": gpus,
-            "allocated_gpus": given.gpus,
+            "allocated_gpus": _first_known(given_gpus, given.gpus),
             "gpu_share": self._numbers("gpu_share"),
             "requested_memory": self._memory(size, nodes),
         }
 
+    def _counted(self, quantity: str) -> IntArray:
+        """Return a count, times the number of workers that each have so many."""
+        counts = self._numbers(quantity)
+        many = self._numbers(f"workers of {quantity}")
+        return np.where((counts > 0) & (many > 0), counts * many, counts)
+
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
-        """Return what a table without processors counts instead: nodes, else GPUs, one at least."""
+        """Return the sizes of a table without processors: what the user says, else nodes, else GPUs."""
+        each = self.options.processors_per_job
+        if each is not None:
+            self.notes[f"jobs of {each} processors each, as no column has sizes"] = len(nodes)
+            return np.full(len(nodes), each, np.int64)
         for name, column in (("nodes", nodes), ("GPUs", gpus)):
             if (column > 0).any():
                 self.notes[f"jobs of at least one processor each: the log counts {name}"] = len(column)
                 return np.maximum(column, 1)
-        there = ", ".join(list(self.records.columns)[:20])
-        self.notes[f"jobs of unknown size, by none of {there}: --columns processors=NAME"] = len(nodes)
-        return nodes
+        if len(nodes) == 0:
+            return nodes
+        alike, kind = self._unread_sizes(), self.records.kind
+        title = f"is {kind.title}: " if kind.source else ""
+        shown = f"{', '.join(alike)} may" if alike else f"there are {', '.join([*self.records.columns][:20])}"
+        message = f"{title}no column says how many processors jobs have; {shown}"
+        hint = "name it: --columns processors=NAME; or count jobs of one processor: --processors-per-job 1"
+        raise WorkloadError(message, path=self.records.path, hint=hint)
+
+    def _unread_sizes(self) -> list[str]:
+        """Return columns that look like sizes, hold small whole numbers, and are not read."""
+        from pyarrow import compute  # noqa: PLC0415 - tables of numbers do without
+
+        def counts(name: str) -> bool:
+            values = self.records.columns[name].values
+            whole = compute.match_substring_regex(values, r"^\s*\d{0,7}(\.0*)?\s*$")
+            return bool(whole.to_numpy(zero_copy_only=False).all())
+
+        if self.records.kind.source:
+            return []
+        read = set(self.chosen.values())
+        return [
+            name
+            for name in self.records.columns
+            if name not in read and looks_like_size(name) and counts(name)
+        ]
+
+    def _note_unread_sizes(self) -> None:
+        if alike := self._unread_sizes():
+            self.notes[f"columns look like sizes and are not read: {', '.join(alike[:8])}"] = len(alike)
 
     @cached_property
     def asked(self) -> _Resources:
@@ -494,7 +561,7 @@ class _AccountedJobs:
 
     def _resources(self, quantity: str) -> _Resources:
         texts = self._texts(quantity)
-        return _Resources(texts.codes, [found or {} for found in self._read(quantity, _resources_in, texts)])
+        return _Resources(texts.codes, [found or {} for found in self._read(quantity, resources_in, texts)])
 
     def _memory(self, processors: IntArray, nodes: IntArray) -> IntArray:
         """Return the memory asked for, kilobytes for each processor."""
@@ -507,7 +574,7 @@ class _AccountedJobs:
         return np.where(kilobytes < 0, UNKNOWN, np.rint(kilobytes * share)).astype(np.int64)
 
     def _amounts(self, texts: Texts) -> tuple[AnyArray, AnyArray]:
-        amounts = [amount or (UNKNOWN, "") for amount in self._read("memory", _kilobytes, texts)]
+        amounts = [amount or (UNKNOWN, "") for amount in self._read("memory", kilobytes, texts)]
         sizes, of = zip(*amounts, strict=True) if amounts else ((), ())
         return np.array(sizes, np.int64)[texts.codes], np.array(of, "U1")[texts.codes]
 
@@ -517,13 +584,11 @@ class _AccountedJobs:
         other = int(((size > 0) & (size != self.wanted) & (self.wanted > 0)).sum())
         return {"use_allocated_processors": other} if other else {}
 
-    def _header(
-        self, origin: int, columns: Mapping[str, IntArray], requested: bool
-    ) -> dict[str, tuple[str, ...]]:
+    def _header(self, origin: int, columns: Mapping[str, IntArray]) -> dict[str, tuple[str, ...]]:
         """Return the oddities of the log, the facts that no field holds, and its first instant."""
         self.notes["attempts that were requeued or preempted"] += int(self._in_state(*ATTEMPTS).sum())
         if ids := self._raw("jobid"):
-            arrays = ids.matching(r"\[")
+            arrays = ids.matching(r"_\[")
             self.notes["records of arrays not yet split into tasks"] += int(arrays.sum())
         got, wanted = columns["allocated_processors"], self.wanted
         known = (wanted > 0) & (got > 0)
@@ -531,13 +596,14 @@ class _AccountedJobs:
         if differ := int((known & (got != wanted)).sum()):
             factor = got[known].sum() / wanted[known].sum()
             header[ALLOCATED_TO_REQUESTED] = (f"{factor:.4g}",)
-            taken = "asked for" if requested else "got"
+            taken = "asked for" if self.options.requested else "got"
             self.notes[
                 f"jobs got other processors than they asked for, in all {factor:.4g} times as many; "
                 f"jobs have those they {taken}"
             ] = differ
         if self.records.unread:
-            header["Import"] = (f"columns that are not read: {', '.join(self.records.unread)}",)
+            header["Import"] = (f"{len(self.records.unread)} columns are not read (--unread lists them)",)
+            header[UNREAD] = self.records.unread
         if facts := self._facts():
             header[FACTS_KEY] = tuple(f"{name} {count}" for name, count in facts.items())
         if origin > 10**8:
@@ -608,12 +674,12 @@ class _Resources(NamedTuple):
 
     def amount(self, name: str) -> IntArray:
         """Return how many of a resource each row has."""
-        return np.array([_count_in(resources, name) for resources in self.values], np.int64)[self.codes]
+        return np.array([count_in(resources, name) for resources in self.values], np.int64)[self.codes]
 
     @property
     def gpus(self) -> IntArray:
         """The GPUs of each row."""
-        return np.array([_gpus_in(resources) for resources in self.values], np.int64)[self.codes]
+        return np.array([gpus_in(resources) for resources in self.values], np.int64)[self.codes]
 
 
 def _on_clock(moments: IntArray, origin: int) -> IntArray:

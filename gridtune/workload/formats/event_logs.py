@@ -3,8 +3,9 @@
 **PBS**: the logs of PBS, OpenPBS and Torque, an event a line. A job is read from the record of its end. Jobs
 that were deleted before they started, or had not ended, are counted in the header, under `Import`.
 
-**LSF**: `lsb.acct` of IBM Spectrum LSF. The records of finished jobs are read up to the command; others are
-passed over. LSF records the slots of a job, host by host, and no limit on its run time.
+**LSF**: `lsb.acct` of IBM Spectrum LSF. The records of finished jobs are read; others are passed over. LSF
+records the slots of a job, host by host, the element of an array and, in recent versions, the limit on the
+run time.
 
 Sources: the PBS Professional Administrator's Guide, "Accounting"; Torque's "Job logging"; IBM Spectrum LSF
 10.1, "lsb.acct", record JOB_FINISH
@@ -18,13 +19,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, Texts
+from gridtune.workload.formats.log import Format
+from gridtune.workload.formats.records import Records, TableKind, Texts
 from gridtune.workload.formats.table import decoded
 
 __all__ = ["LSF", "PBS"]
+
+_PBS_KIND = TableKind("pbs", "accounting of PBS", key=("job", "submit", "start"))
+_LSF_KIND = TableKind("lsf", "accounting of LSF", key=("job", "submit", "end"))
 
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(\w+);([^;]*);(.*)", re.DOTALL)
 # A key begins where a word does: otherwise a long word without a sign takes time by the square of its length.
@@ -120,12 +123,7 @@ def _places(place: str) -> int:
     return total
 
 
-def _read_pbs(stream: LogStream, requested: bool = False) -> RawLog:
-    """Read a log; `requested` says that jobs have the processors they asked for, not those they got."""
-    return log_of_records(_records_pbs(stream), requested=requested)
-
-
-def _records_pbs(stream: LogStream) -> Records:
+def _read_pbs(stream: LogStream) -> Records:
     """Read the jobs that ended; those deleted before they started, or still running, are counted."""
     rows, lines = [], []
     running: set[str] = set()
@@ -145,26 +143,13 @@ def _records_pbs(stream: LogStream) -> Records:
     notes["jobs that had not ended"] = len(running)
     names = ("jobid", "state", "reqcpus", "alloccpus", "reqnodes", *dict.fromkeys(_COLUMNS.values()))
     columns = {name: Texts.of([row.get(name, "") for row in rows]) for name in names}
-    return Records(stream.path, columns, lines, dict(notes), key=("job", "submit", "start"))
+    return Records(stream.path, columns, lines, dict(notes), _PBS_KIND)
 
 
-def _recognises_pbs(start: bytes) -> bool:
-    return bool(_LINE.match(decoded(start).lstrip("\ufeff").split("\n", 1)[0].rstrip("\r")))
-
-
-PBS = Format(
-    "pbs",
-    ".pbs",
-    _read_pbs,
-    None,
-    "accounting of PBS and Torque: read only",
-    recognises=_recognises_pbs,
-    records=_records_pbs,
-)
+PBS = Format("pbs", ".pbs", _read_pbs, None, "accounting of PBS and Torque: read only")
 
 
 _WORD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
-_FIRST = re.compile(r'"JOB_FINISH" "[\d.]+" \d+ \d+ ')
 
 #: The fields up to the lists of hosts, by the columns of `gridtune.workload.formats.records`;
 #: "" is passed over.
@@ -185,6 +170,7 @@ def _lsf_row(words: list[str]) -> dict[str, str]:
     hosts = words[at + 1 : at + 1 + int(words[at])]
     at += 1 + len(hosts)
     row["state"], row["jobname"] = _STATES.get(words[at], ""), words[at + 2]
+    row |= _later_fields(row["jobid"], words[at + 3 :])
     # Of many slots on a host the log may say the number alone: 4*host.
     times = [re.fullmatch(r"(\d{1,9})\*(.+)", host) for host in hosts]
     row["alloccpus"] = str(sum(int(match[1]) if match else 1 for match in times))
@@ -196,7 +182,35 @@ def _lsf_row(words: list[str]) -> dict[str, str]:
     return row | {name: "" for name in _MOMENTS if row[name] == "0"}
 
 
-def _records_lsf(stream: LogStream) -> Records:
+#: Positions after the command: the element of an array, and the number of pairs of a key and a value, which a
+#: word of options and the limit on the run time follow.
+_ELEMENT, _PAIRS = 26, 50
+#: The pairs' key for limits of the job, and the position of that on its run time.
+_LIMITS, _RUN_LIMIT = "1086", 9
+#: A host's name and the figures of its usage.
+_HOST_FIGURES = 6
+
+
+def _later_fields(job: str, words: list[str]) -> dict[str, str]:
+    """Return the id of an array's element, and the limit on the run time, as far as the record goes."""
+    found = {}
+    if words[_ELEMENT : _ELEMENT + 1] not in ([], ["0"]) and words[_ELEMENT].isdecimal():
+        found["jobid"] = f"{job}[{words[_ELEMENT]}]"
+    if len(words) <= _PAIRS or not words[_PAIRS].isdecimal():
+        return found
+    beyond = _PAIRS + 1 + 2 * int(words[_PAIRS])
+    hosts = words[beyond : beyond + 1]
+    if hosts and hosts[0].isdecimal() and int(hosts[0]) and not words[beyond + 1][:1].isdecimal():
+        # The usage of each host comes first.
+        beyond += 1 + _HOST_FIGURES * int(hosts[0])
+    pairs = dict(zip(words[_PAIRS + 1 : beyond : 2], words[_PAIRS + 2 : beyond : 2], strict=False))
+    limits = pairs.get(_LIMITS, "").split()
+    given = [*words[beyond + 1 : beyond + 2], *limits[_RUN_LIMIT : _RUN_LIMIT + 1]]
+    limit = next((text for text in given if re.fullmatch(r"[1-9]\d{0,9}", text)), None)
+    return found if limit is None else found | {"timelimit": limit}
+
+
+def _read_lsf(stream: LogStream) -> Records:
     rows, lines, others = [], [], 0
     for number, line in enumerate(decoded(stream.read()).split("\n"), start=1):
         if not line.strip():
@@ -219,20 +233,7 @@ def _records_lsf(stream: LogStream) -> Records:
     if not rows:
         raise WorkloadError("holds no job that finished", path=stream.path)
     notes = {"records of other events": others}
-    return Records(Path(stream.path), columns, lines, notes, key=("job", "submit", "end"))
+    return Records(Path(stream.path), columns, lines, notes, _LSF_KIND)
 
 
-def _read_lsf(stream: LogStream, requested: bool = False) -> RawLog:
-    """Read a log; `requested` says that jobs have the slots they asked for, not those they got."""
-    return log_of_records(_records_lsf(stream), requested=requested)
-
-
-LSF = Format(
-    "lsf",
-    ".acct",
-    _read_lsf,
-    None,
-    "accounting of LSF, lsb.acct: read only",
-    recognises=lambda start: _FIRST.match(decoded(start).lstrip("\ufeff")) is not None,
-    records=_records_lsf,
-)
+LSF = Format("lsf", ".acct", _read_lsf, None, "accounting of LSF, lsb.acct: read only")

@@ -20,7 +20,7 @@ from gridtune.registry import Registry
 from gridtune.workload.cleaning import Jobs, apply_rules
 from gridtune.workload.contents import LogContents
 from gridtune.workload.fields import FLOAT_FIELDS, find_fault
-from gridtune.workload.formats.compression import LogStream, split_compression
+from gridtune.workload.formats.compression import split_compression
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ class Format:
     suffix
         The end of its files' names, before `.gz` or `.xz`.
     read
-        Takes a `LogStream` and the format's own options (keywords), returns a `RawLog`.
+        Takes a `LogStream` and the format's own options (keywords). Returns a `RawLog`, or the `Records` of a
+        resource manager, which several files can share; one that takes `table` gets the `TableOptions`.
     write
         Takes a workload and an open binary file; None for a format that is only read.
     summary
@@ -155,19 +156,16 @@ class Format:
     cannot_hold
         Names the fields of a workload that the format has no place for.
     recognises
-        Returns whether a file begins like this format; for files with a suffix of no format.
-    records
-        Returns the rows of a resource manager's records, so that those of several files can be joined.
+        Returns whether a file begins like this format.
     """
 
     name: str
     suffix: str
-    read: Callable[..., RawLog]
+    read: Callable[..., RawLog | Records]
     write: Callable[[Workload, BinaryIO], None] | None
     summary: str
     cannot_hold: Callable[[Workload], list[str]] = lambda workload: []
     recognises: Callable[[bytes], bool] = lambda start: False
-    records: Callable[[LogStream], Records] | None = None
 
 
 def _checked(added: Format) -> Format:
@@ -190,8 +188,8 @@ _OWN = {
     "swf": "gridtune.workload.formats.swf:SWF",
     "gwf": "gridtune.workload.formats.swf:GWF",
     "batsim": "gridtune.workload.formats.batsim:BATSIM",
-    "parquet": "gridtune.workload.formats.job_tables:PARQUET",
-    "csv": "gridtune.workload.formats.job_tables:CSV",
+    "parquet": "gridtune.workload.formats.tables:PARQUET",
+    "csv": "gridtune.workload.formats.tables:CSV",
     "sacct": "gridtune.workload.formats.sacct:SACCT",
     "pbs": "gridtune.workload.formats.event_logs:PBS",
     "lsf": "gridtune.workload.formats.event_logs:LSF",

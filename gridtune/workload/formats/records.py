@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +16,25 @@ import numpy as np
 from gridtune.errors import WorkloadError
 from gridtune.registry import name_hint, nearest_name
 from gridtune.types import BoolArray, IntArray
-from gridtune.workload.fields import FIELDS, UNKNOWN
+from gridtune.workload.fields import UNKNOWN
 
-__all__ = ["ATTEMPTS", "RUNNING", "Records", "Texts", "check_names", "quantities_of"]
+__all__ = [
+    "ATTEMPTS",
+    "RUNNING",
+    "SACCT_IDS",
+    "STEPS",
+    "Records",
+    "TableKind",
+    "Texts",
+    "check_names",
+    "kind_of",
+    "looks_like_size",
+    "quantities_of",
+    "quantity_named",
+    "spelt",
+    "table_kinds",
+    "units_of",
+]
 
 
 #: States of jobs that had not ended.
@@ -24,6 +42,12 @@ RUNNING = ("RUNNING", "PENDING", "SUSPENDED")
 
 #: States of attempts at a job that another followed.
 ATTEMPTS = ("REQUEUED", "PREEMPTED")
+
+
+#: The id of a step: that of its job, and a number or a word of Slurm after a point.
+_STEP = re.compile(r"\d+(?:_\d+|_\[[^\]]*\]|\+\d+)?\.(?:\S+)")
+#: The note on rows that are steps.
+STEPS = "steps of jobs left out"
 
 
 class Texts(NamedTuple):
@@ -74,6 +98,46 @@ class Texts(NamedTuple):
         return numbers, {position: text for text, position in number.items()}
 
 
+class TableKind(NamedTuple):
+    """The records of one program or published log: the meaning of its columns.
+
+    Attributes
+    ----------
+    name, title
+        Its name, and words for people.
+    has
+        Columns that all such tables have, spelt as `spelt` does.
+    columns
+        The column of each quantity that its name does not say; "" for one that the table does not have.
+    units
+        The unit of plain numbers, by quantity.
+    times
+        The column that multiplies a quantity, such as the number of workers.
+    states
+        Names of the states that the table numbers.
+    key
+        Quantities of which no two jobs have all the same.
+    steps
+        True if some rows are steps of the job before the point in their id.
+    source
+        Its page.
+    """
+
+    name: str = "table"
+    title: str = "a table with a job a row"
+    has: frozenset[str] = frozenset()
+    columns: Mapping[str, str] = {}
+    units: Mapping[str, str] = {}
+    times: Mapping[str, str] = {}
+    states: Mapping[str, str] = {}
+    key: tuple[str, ...] = ()
+    steps: bool = False
+    source: str = ""
+
+
+_PLAIN = TableKind()
+
+
 @dataclass(frozen=True)
 class Records:
     """The rows of a table.
@@ -88,8 +152,8 @@ class Records:
         The line on which each row begins, from 1; None where the format has no lines.
     notes
         Kinds of entries left out in reading, with their number.
-    key
-        Quantities of which no two jobs have all the same: rows that do are one job, recorded twice.
+    kind
+        The meaning of its columns, and what makes two rows one job.
     unread
         Columns of the file that are not among these.
     begins
@@ -100,7 +164,7 @@ class Records:
     columns: Mapping[str, Texts]
     lines: Sequence[int] | None
     notes: dict[str, int] = field(default_factory=dict)
-    key: tuple[str, ...] = ()
+    kind: TableKind = _PLAIN
     unread: tuple[str, ...] = ()
     begins: tuple[tuple[int, Path], ...] = ()
 
@@ -114,14 +178,33 @@ class Records:
         begins = tuple((int(np.searchsorted(rows, first)), path) for first, path in self.begins)
         return replace(self, columns=columns, lines=lines, begins=begins)
 
+    def without_steps(self) -> Records:
+        """Return the rows without steps of jobs and headers within, which dumps put into one file have."""
+        job = next((name for name in self.columns if spelt(name) in ("jobid", "jobidraw")), None)
+        if not self.kind.steps or job is None:
+            return self
+        texts = self.columns[job]
+        ids = [text.strip() for text in texts.values.to_pylist()]
+        step = np.array([_STEP.fullmatch(text) is not None for text in ids], np.bool_)[texts.codes]
+        again = np.array([text == job for text in ids], np.bool_)[texts.codes]
+        notes = {
+            **self.notes,
+            STEPS: self.notes.get(STEPS, 0) + int(step.sum()),
+            "repeated headers left out": int(again.sum()),
+        }
+        left = np.flatnonzero(~step & ~again)
+        kept = self if len(left) == len(self) else self.take(left)
+        return replace(kept, notes=notes)
+
     def once(self, chosen: Mapping[str, str]) -> Records:
         """Return the rows without jobs that are recorded twice, as in dumps that overlap: the last counts.
 
         A row of a job that had not ended yet gives way to one that has.
         """
-        if not self.key or len(self) == 0:
+        key = self.kind.key
+        if not key or len(self) == 0:
             return self
-        own = [chosen[quantity] for quantity in self.key if quantity in chosen]
+        own = [chosen[quantity] for quantity in key if quantity in chosen]
         own += [name for name in self.columns if name.lower() == "cluster"]
         job = np.zeros(len(self), np.int64)
         for name in own:
@@ -190,32 +273,121 @@ class Records:
         )
         unread = dict.fromkeys(name for part in parts for name in part.unread)
         places = tuple(zip(first, (part.path for part in parts), strict=False))
-        return cls(parts[0].path, columns, lines, dict(notes), parts[0].key, tuple(unread), places)
+        return cls(parts[0].path, columns, lines, dict(notes), parts[0].kind, tuple(unread), places)
 
 
-#: The names of columns that hold each quantity, in small letters.
-_NAMES: dict[str, list[str]] = tomllib.loads(
-    Path(__file__).with_name("columns.toml").read_text(encoding="utf-8")
+def spelt(name: str) -> str:
+    """Return the small letters and digits of a column's name: `Submit Time` and `submit_time` are one."""
+    return _BETWEEN.sub("", name.lower())
+
+
+_BETWEEN = re.compile(r"[^a-z0-9]+")
+_HERE = Path(__file__).parent
+#: The names of columns that hold each quantity.
+_NAMES: dict[str, list[str]] = {
+    quantity: [spelt(name) for name in names]
+    for quantity, names in tomllib.loads((_HERE / "columns.toml").read_text(encoding="utf-8")).items()
+}
+#: Quantities that are times, whose columns may be named after their unit, and the ends of such names.
+_TIMES = ("submit", "eligible", "start", "end", "elapsed", "wait", "limit")
+_UNIT_ENDS = {
+    **dict.fromkeys(("ms", "msec", "millis", "milliseconds"), "ms"),
+    **dict.fromkeys(("us", "usec", "micros", "microseconds"), "us"),
+    **dict.fromkeys(("ns", "nanoseconds"), "ns"),
+    **dict.fromkeys(("s", "sec", "secs", "seconds"), "s"),
+    **dict.fromkeys(("min", "mins", "minutes"), "min"),
+    **dict.fromkeys(("h", "hr", "hrs", "hours"), "h"),
+    **dict.fromkeys(("d", "days"), "d"),
+}
+_SIZE = re.compile(r"cpu|core|proc|gpu|node|slot|task|worker|width|size|npe|resource|thread")
+_NO_SIZE = re.compile(
+    r"time|hour|sec|power|energy|util|mem|layout|list|name|id$|type|model|spec|milli|usage|percent|rate|price|flag|used|capacity|version"
 )
 
 
-def check_names(names: Sequence[str], path: Path, line: int | None, *, own: bool = False) -> None:
-    """Refuse a table of which two columns have the same name, or one of gridtune's own with other fields."""
+@cache
+def table_kinds() -> dict[str, TableKind]:
+    """Return the kinds of tables that are known by their columns, by name, those with most columns first."""
+    entries = tomllib.loads((_HERE / "kinds.toml").read_text(encoding="utf-8"))
+    kinds = [
+        TableKind(
+            **{
+                **entry,
+                "name": name,
+                "has": frozenset(map(spelt, entry["has"])),
+                "key": tuple(entry.get("key", ())),
+            }
+        )
+        for name, entry in entries.items()
+    ]
+    return {kind.name: kind for kind in sorted(kinds, key=lambda kind: -len(kind.has))}
+
+
+def kind_of(columns: Sequence[str]) -> TableKind:
+    """Return the kind of table that has these columns."""
+    there = {spelt(name) for name in columns}
+    names = {name.strip().lower() for name in columns}
+    if names & SACCT_IDS and len(names & _SACCT_COLUMNS) >= _SACCT_LEAST:
+        return table_kinds()["sacct"]
+    return next((kind for kind in table_kinds().values() if kind.has and kind.has <= there), _PLAIN)
+
+
+#: Names of sacct's columns, in small letters: those of ids, and so many of the others that tell a dump of it.
+SACCT_IDS = frozenset({"jobid", "jobidraw"})
+_SACCT_LEAST = 3
+_SACCT_COLUMNS = frozenset(
+    {
+        "account",
+        "alloccpus",
+        "allocnodes",
+        "alloctres",
+        "associd",
+        "cluster",
+        "cputimeraw",
+        "elapsed",
+        "elapsedraw",
+    }
+    | {
+        "eligible",
+        "end",
+        "exitcode",
+        "jobname",
+        "ncpus",
+        "nnodes",
+        "nodelist",
+        "partition",
+        "priority",
+        "qos",
+    }
+    | {
+        "reqcpus",
+        "reqmem",
+        "reqnodes",
+        "reqtres",
+        "start",
+        "state",
+        "submit",
+        "timelimit",
+        "timelimitraw",
+        "user",
+    }
+)
+
+
+def looks_like_size(column: str) -> bool:
+    """Return whether a column's name suggests that it counts what a job occupies."""
+    name = spelt(column)
+    return bool(_SIZE.search(name)) and not _NO_SIZE.search(name)
+
+
+def check_names(names: Sequence[str], path: Path, line: int | None) -> None:
+    """Refuse a table of which two columns have the same name."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise WorkloadError("the header names it twice", path=path, line=line, field=twice)
-    for name in names if own else ():
-        if name not in FIELDS:
-            near = nearest_name(name, FIELDS)
-            hint = f"did you mean {near!r}? " if near else ""
-            hint += "columns of other names: gridtune traces import FILE NEW.swf --columns processors=NAME"
-            raise WorkloadError(f"unknown field {name[:40]!r}", path=path, line=line, hint=hint)
-    for name in ("submit_time", "run_time") if own else ():
-        if name not in names:
-            raise WorkloadError("the table does not name it", path=path, line=line, field=name)
 
 
-def quantities_of(columns: Sequence[str], chosen: str = "") -> dict[str, str]:
+def quantities_of(columns: Sequence[str], chosen: str = "", kind: TableKind | None = None) -> dict[str, str]:
     """Return the column of each quantity that a table holds.
 
     Parameters
@@ -225,18 +397,25 @@ def quantities_of(columns: Sequence[str], chosen: str = "") -> dict[str, str]:
     chosen
         The columns that a user chose, such as `submit=Submitted,processors=Cores`; the others are found by
         their names.
+    kind
+        That of the table, by default the one that its columns tell.
 
     Raises
     ------
     WorkloadError
         For a choice that is no pair, of a quantity that there is not, or of a column that the table has not.
     """
+    own = (kind_of(columns) if kind is None else kind).columns
     by_name: dict[str, str] = {}
     for column in columns:
-        by_name.setdefault(column.strip().lower(), column)
+        by_name.setdefault(spelt(column), column)
+    ends = _without_units(by_name)
     found = {}
     for quantity, names in _NAMES.items():
-        present = next((by_name[name] for name in names if name in by_name), None)
+        given = [spelt(own[quantity])] if own.get(quantity) else [] if quantity in own else names
+        present = next((by_name[name] for name in given if name in by_name), None)
+        if present is None and quantity in _TIMES and quantity not in own:
+            present = next((ends[name][0] for name in names if name in ends), None)
         if present is not None:
             found[quantity] = present
     # sacct calls the cluster that; in Philly's table it is the only grouping there is, a virtual cluster.
@@ -245,25 +424,53 @@ def quantities_of(columns: Sequence[str], chosen: str = "") -> dict[str, str]:
     return found | (_chosen(chosen, columns) if chosen else {})
 
 
+def units_of(chosen: Mapping[str, str], kind: TableKind) -> dict[str, str]:
+    """Return the units that a table's kind, or the names of its columns, say of quantities."""
+    ends = dict(_without_units({spelt(column): column for column in chosen.values()}).values())
+    named = {quantity: ends[column] for quantity, column in chosen.items() if column in ends}
+    return {**{quantity: unit for quantity, unit in named.items() if quantity in _TIMES}, **kind.units}
+
+
+def quantity_named(name: str) -> str | None:
+    """Return the quantity that a name of it, or of a column that holds it, means."""
+    return next((q for q, names in _NAMES.items() if name == q or spelt(name) in names), None)
+
+
+def _without_units(by_name: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return columns by the part of their name before a unit, with the unit: `run_time_ms`, `limit (h)`."""
+    found: dict[str, tuple[str, str]] = {}
+    known = {name for names in _NAMES.values() for name in names}
+    for name, column in by_name.items():
+        words = [word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", column).lower()) if word]
+        if name not in known and len(words) > 1 and words[-1] in _UNIT_ENDS:
+            found.setdefault("".join(words[:-1]), (column, _UNIT_ENDS[words[-1]]))
+    return found
+
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
 def _chosen(text: str, columns: Sequence[str]) -> dict[str, str]:
     pairs = {}
-    meant = {name: quantity for quantity, names in _NAMES.items() for name in (quantity, *names)}
     for part in text.split(","):
-        quantity, equals, column = part.partition("=")
-        if not equals or not column.strip():
+        name, equals, column = (piece.strip() for piece in part.partition("="))
+        if not equals or not column:
             hint = "such as submit=Submitted,processors=Cores"
             raise WorkloadError(f"{part!r} does not name a column", field="columns", hint=hint)
         # A quantity may also have the name of a field, such as `submit_time`.
-        name = quantity.strip()
-        quantity = meant.get(name, name)
-        if quantity not in _NAMES:
-            near = meant.get(nearest_name(name, meant) or "")
-            hint = f"did you mean {near!r}?" if near else name_hint(name, _NAMES)
+        quantity = quantity_named(name)
+        if quantity is None:
+            near = nearest_name(name, _NAMES) if len(name) > _SHORTEST else None
+            hint = f"did you mean {near!r}?" if near else f"one of {', '.join(_NAMES)}"
             message = f"{name!r} is nothing a job table holds"
             raise WorkloadError(message, field="columns", hint=hint)
-        pairs[quantity] = column.strip()
+        pairs[quantity] = column
     for column in pairs.values():
         if column not in columns:
             message, hint = f"the table has no column {column!r}", name_hint(column, columns)
             raise WorkloadError(message, field="columns", hint=hint)
     return pairs
+
+
+#: Letters of a word that is too short to guess what was meant.
+_SHORTEST = 2

@@ -29,11 +29,19 @@ import numpy as np
 
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.types import BoolArray, IntArray
-from gridtune.workload.formats.accounting import LOOKED_AT, log_of_records
+from gridtune.workload.formats.accounting import LOOKED_AT
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, Texts, check_names, quantities_of
+from gridtune.workload.formats.log import Format
+from gridtune.workload.formats.records import (
+    STEPS,
+    Records,
+    Texts,
+    check_names,
+    quantities_of,
+    table_kinds,
+)
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
+from gridtune.workload.formats.tables import delimiter_of
 
 __all__ = ["SACCT"]
 
@@ -84,11 +92,11 @@ class _Lines:
     first : shape (lines + 1,)
         The position of each line's first byte, and beyond the last of them.
     bars : shape (lines,)
-        The bars in each line; -1 in one with a return other than at its end.
+        The bars in each line, or other marks between values; -1 in one with a return other than at its end.
     """
 
-    def __init__(self, content: bytes) -> None:
-        self.content = content
+    def __init__(self, content: bytes, mark: str) -> None:
+        self.content, self.mark = content, mark
         first, bars = [np.zeros(1, np.int64)], []
         begin = 0
         while begin < len(content):
@@ -96,7 +104,7 @@ class _Lines:
             beyond = content.rfind(b"\n", begin, begin + _BLOCK) + 1 or content.find(b"\n", begin) + 1
             block = np.frombuffer(content, np.uint8)[begin : beyond or len(content)]
             ends = np.flatnonzero(block == ord("\n")) if beyond else np.array([len(block)])
-            bars.append(np.diff(np.searchsorted(np.flatnonzero(block == ord("|")), ends), prepend=0))
+            bars.append(np.diff(np.searchsorted(np.flatnonzero(block == ord(mark)), ends), prepend=0))
             first.append(ends + (begin + 1))
             begin += len(block)
         if content.endswith(b"\n") or not content:
@@ -118,9 +126,9 @@ class _Lines:
 
 class _DumpReader:
     def __init__(self, lines: _Lines, start: int, path: Path) -> None:
-        self.lines, self.start, self.path = lines, start, path
+        self.lines, self.start, self.path, self.mark = lines, start, path, lines.mark
         self.header = lines[start].rstrip("\r")
-        names = [name.strip() for name in lines[start].rstrip("\r").split("|")]
+        names = [name.strip() for name in lines[start].rstrip("\r").split(self.mark)]
         # `sacct -p` ends every line with a bar.
         self.trailing = names[-1] == ""
         self.names = names[:-1] if self.trailing else names
@@ -152,7 +160,7 @@ class _DumpReader:
         if self.trailing:
             view, end = np.frombuffer(self.lines.content, np.uint8), self.lines.first[1:] - 1
             end = end - (view[end - 1] == ord("\r"))
-            plain &= view[end - 1] == ord("|")
+            plain &= view[end - 1] == ord(self.mark)
         plain[: self.start + 1] = False
         single: list[tuple[int, list[str]]] = []
         damaged: list[WorkloadError] = []
@@ -209,7 +217,7 @@ class _DumpReader:
                         csv.read_csv(
                             pa.BufferReader(b"".join(pieces)),
                             options,
-                            csv.ParseOptions(delimiter="|", quote_char=False, ignore_empty_lines=False),
+                            csv.ParseOptions(delimiter=self.mark, quote_char=False, ignore_empty_lines=False),
                             csv.ConvertOptions(
                                 column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted
                             ),
@@ -220,7 +228,7 @@ class _DumpReader:
     def _jobs(self, begins: IntArray, ends: IntArray) -> BoolArray:
         """Return which of some neighbouring lines, each a record, are jobs: a step's id has a point."""
         text = np.frombuffer(self.lines.content, np.uint8)[begins[0] : ends[-1]]
-        bars = np.flatnonzero(text == ord("|")).reshape(len(begins), -1)
+        bars = np.flatnonzero(text == ord(self.mark)).reshape(len(begins), -1)
         edges = np.column_stack([begins - begins[0], bars, ends - begins[0]])
         points = np.flatnonzero(text == ord("."))
         jobs: BoolArray = (
@@ -240,7 +248,7 @@ class _DumpReader:
             if following is None or self._splits_plainly(following):
                 break
             text += "\n" + following
-        count = self.lines[at].count("|") + 1 - self.trailing
+        count = self.lines[at].count(self.mark) + 1 - self.trailing
         raise WorkloadError(
             f"is no record: {count} values where the header names {len(self.names)}",
             path=self.path,
@@ -253,7 +261,7 @@ class _DumpReader:
         return len(tokens) == len(self.names) and self._fits(tokens)
 
     def _tokens(self, text: str) -> list[str]:
-        return (text.removesuffix("|") if self.trailing else text).split("|")
+        return (text.removesuffix(self.mark) if self.trailing else text).split(self.mark)
 
     def _fits(self, values: Sequence[str]) -> bool:
         return all(self._has_shape(column, value) for column, value in enumerate(values))
@@ -297,7 +305,7 @@ class _DumpReader:
             fewest = len(self.names)
             found: list[list[str]] = []
             for taken in range((left if self.free[column] else 0) + 1):
-                value = "|".join(tokens[at : at + taken + 1])
+                value = self.mark.join(tokens[at : at + taken + 1])
                 if self.free[column] or self._has_shape(column, value):
                     texts, others = self._readings(tokens, column + 1, left - taken, known)
                     texts += self.free[column] and value != ""
@@ -309,22 +317,7 @@ class _DumpReader:
         return known[column, left]
 
 
-def _read(stream: LogStream, timezone: str | None = None, requested: bool = False) -> RawLog:
-    """Read a dump.
-
-    Parameters
-    ----------
-    stream
-        The file: text with bars, or JSON.
-    timezone
-        That of its times, UTC by default.
-    requested
-        Whether jobs have the processors that they asked for, not those they got.
-    """
-    return log_of_records(_records(stream), timezone=timezone, requested=requested)
-
-
-def _records(stream: LogStream) -> Records:
+def _read(stream: LogStream) -> Records:
     """Return the jobs of a dump.
 
     Steps are left out and counted, and so are damaged records, with a warning. If more records are damaged
@@ -332,7 +325,8 @@ def _records(stream: LogStream) -> Records:
     """
     if _is_json(stream.peek()):
         return _records_of_json(decoded(stream.read()), stream.path)
-    lines = _Lines(_utf8(stream.read()))
+    header = decoded(stream.peek()).lstrip("\ufeff\r\n").split("\n", 1)[0]
+    lines = _Lines(_utf8(stream.read()), delimiter_of(header))
     start = next((i for i in range(len(lines)) if lines[i].strip()), None)
     if start is None:
         raise WorkloadError("is empty", path=stream.path)
@@ -340,7 +334,7 @@ def _records(stream: LogStream) -> Records:
     looked_at = {*quantities_of(reader.names).values(), *(n for n in reader.names if n.lower() in LOOKED_AT)}
     wanted = [name for name in reader.names if name in looked_at]
     table, begins, damaged, steps = reader.table(wanted)
-    names, job = reader.names, reader.names[reader.job]
+    names = reader.names
     # Neither the text nor the table is needed while the other is made up.
     del lines, reader
     order = np.argsort(begins)
@@ -350,25 +344,15 @@ def _records(stream: LogStream) -> Records:
         column = table.column(name)
         texts[name] = Texts.of(column if in_order else column.take(order))
         table = table.drop_columns([name])
-    ids = texts[job].values.to_pylist()
-    step = np.array(["." in text for text in ids], np.bool_)[texts[job].codes]
-    # Dumps put into one file have their headers within.
-    again = np.array([text.strip() == job for text in ids], np.bool_)[texts[job].codes]
     if len(damaged) > len(begins) + steps:
         raise damaged[0]
     if damaged:
         others = f"; {len(damaged) - 1} more like it" if len(damaged) > 1 else ""
         message = f"left out: {damaged[0].path}:{damaged[0].line} {damaged[0].message}{others}"
         warnings.warn(message, GridtuneWarning, stacklevel=2)
-    notes = {
-        "steps of jobs left out": steps + int(step.sum()),
-        "damaged records left out": len(damaged),
-        "repeated headers left out": int(again.sum()),
-    }
+    notes = {STEPS: steps, "damaged records left out": len(damaged)}
     unread = tuple(name for name in names if name not in looked_at)
-    records = Records(stream.path, texts, (begins + 1).tolist(), notes, ("job", "submit"), unread)
-    left = np.flatnonzero(~step & ~again)
-    return records if len(left) == len(begins) else records.take(left)
+    return Records(stream.path, texts, (begins + 1).tolist(), notes, table_kinds()["sacct"], unread)
 
 
 #: The path to the value of each column.
@@ -426,8 +410,8 @@ def _records_of_json(text: str, path: Path) -> Records:
     columns["JobID"] = Texts.of([_job_id(job) for job in jobs])
     known = {way.partition(".")[0] for way in _JSON_PATHS.values()} | {"array", "het", "steps"}
     unread = tuple(dict.fromkeys(name for job in jobs for name in job if name not in known))
-    notes = {"steps of jobs left out": sum(len(job.get("steps") or ()) for job in jobs)}
-    return Records(path, columns, None, notes, ("job", "submit"), unread)
+    notes = {STEPS: sum(len(job.get("steps") or ()) for job in jobs)}
+    return Records(path, columns, None, notes, table_kinds()["sacct"], unread)
 
 
 def _json_value(job: Mapping[str, Any], way: str) -> Any:
@@ -483,22 +467,4 @@ def _is_json(start: bytes) -> bool:
     return decoded(start).lstrip("\ufeff \r\n\t").startswith("{")
 
 
-def _recognises(start: bytes) -> bool:
-    """Return whether a file begins like a dump: names between bars, or JSON with jobs' associations."""
-    text = decoded(start)
-    if _is_json(start):
-        return '"association"' in text or '"openapi' in text
-    header = text.lstrip("\ufeff\r\n").split("\n", 1)[0]
-    names = {name.strip().lower() for name in header.split("|")}
-    return "|" in header and bool({"jobid", "jobidraw"} & names)
-
-
-SACCT = Format(
-    "sacct",
-    ".sacct",
-    _read,
-    None,
-    "Slurm's accounting, sacct -P or sacct --json: read only",
-    recognises=_recognises,
-    records=_records,
-)
+SACCT = Format("sacct", ".sacct", _read, None, "Slurm's accounting, sacct -P or sacct --json: read only")

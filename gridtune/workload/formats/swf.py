@@ -14,11 +14,14 @@ http://gwa.ewi.tudelft.nl/grid-workload-format/
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
 
 from gridtune.errors import WorkloadError
+from gridtune.types import AnyArray, BoolArray
 from gridtune.workload.fields import FIELDS, MORE_FIELDS, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
@@ -35,17 +38,36 @@ _COMMENT = b";"
 
 def _read_swf(stream: LogStream) -> RawLog:
     surplus = _surplus(stream)
-    layout = TableLayout(fields=(*SWF_FIELDS, *[None] * surplus), comment=_COMMENT)
-    last = len(SWF_FIELDS) + surplus
-    more = f"fields 19 to {last} of each line are no part of the format and were not read"
-    return parse_table(stream, layout).log(stream.path, {"Import": (more,)} if surplus else {})
+    table = parse_table(stream, TableLayout(fields=(*SWF_FIELDS, *[None] * surplus), comment=_COMMENT))
+    notes = []
+    if surplus:
+        last = len(SWF_FIELDS) + surplus
+        notes.append(f"fields 19 to {last} of each line are no part of the format and were not read")
+    segment = _summed_segments(table.columns)
+    if segment.any():
+        table = replace(
+            table,
+            columns={name: column[~segment] for name, column in table.columns.items()},
+            lines=table.lines[~segment],
+        )
+        notes.append(
+            f"{int(segment.sum())} segments of preempted jobs left out, which a line of the job sums up"
+        )
+    return table.log(stream.path, {"Import": tuple(notes)} if notes else {})
+
+
+def _summed_segments(columns: Mapping[str, AnyArray]) -> BoolArray:
+    """Return which lines are a part of a job (status 2, 3, 4) that another line (0, 1, 5) sums up."""
+    status, job = columns["status"], columns["job_id"]
+    part = np.isin(status, (2, 3, 4))
+    return part & np.isin(job, job[np.isin(status, (0, 1, 5))]) if part.any() else part
 
 
 def _surplus(stream: LogStream) -> int:
     """Return how many more fields than the format's eighteen the first job has."""
     for line in stream.peek(_HEAD).split(b"\n"):
-        fields = line.split()
-        if fields and not fields[0].startswith(_COMMENT):
+        fields = line.partition(_COMMENT)[0].split()
+        if fields:
             return max(0, len(fields) - len(SWF_FIELDS))
     return 0
 

@@ -49,7 +49,11 @@ _INT64 = np.iinfo(np.int64)
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)")
 _EXPONENT = re.compile(rb"[eE][+-]?\d{1,3}$")
 _INTEGER = re.compile(rb"[+-]?\d+")
-_KEY = re.compile(r"\s{0,3}([A-Za-z][\w ./()#-]{0,39}?)\s*:(?:\s+|$)(.*)", re.ASCII | re.DOTALL)
+#: A key is followed by a blank after its colon, but for those that hold numbers: else 08:00 had one.
+_KEY = re.compile(
+    r"\s{0,3}((?:Max|Unix)[A-Z][A-Za-z]*(?=:)|[A-Za-z][\w ./()#-]{0,39}?(?=\s*:(?:\s|$)))\s*:\s*(.*)",
+    re.ASCII | re.DOTALL,
+)
 _CONTINUED = re.compile(r"\s{4,}\S")
 _NUMBERED = re.compile(r"(\d{1,18})\s+(\S.*)")
 _ROWS = 50_000
@@ -191,7 +195,7 @@ class _Parser:
         return fast if fast is not None else self._parse_lines(block, first_line)
 
     def _without_comments(self, block: bytes, first_line: int) -> bytes:
-        """Take comment lines out, leaving empty ones so that lines keep their numbers."""
+        """Take comments out; lines of them stay as empty ones, so that lines keep their numbers."""
         lines = block.split(b"\n")
         marks = self.layout.comment
         for i, line in enumerate(lines):
@@ -199,6 +203,9 @@ class _Parser:
             if text and text[0] in marks:
                 self.comments.append((first_line + i, decoded(text[1:].rstrip())))
                 lines[i] = b""
+            elif len(marks) == 1:
+                # A comment after a job.
+                lines[i] = line.partition(marks)[0]
         return b"\n".join(lines)
 
     def _parse_lines(self, block: bytes, first_line: int) -> _Block:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridtune.workload.workflows.files import WORKFLOW_RULES, WORKFLOW_SUFFIXES, read_workflow
+from gridtune.workload.workflows.files import WORKFLOW_RULES, read_workflow
 from gridtune.workload.workflows.workflow import (
     Neighbours,
     Workflow,
@@ -12,7 +12,6 @@ from gridtune.workload.workflows.workflow import (
 
 __all__ = [
     "WORKFLOW_RULES",
-    "WORKFLOW_SUFFIXES",
     "Neighbours",
     "Workflow",
     "cybershake_workflow",

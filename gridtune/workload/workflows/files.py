@@ -1,19 +1,24 @@
-"""Reading workflows: Pegasus DAX and WfCommons' WfFormat; the file's suffix says which.
+"""Reading workflows: Pegasus' DAX and YAML, and WfCommons' WfFormat; the content decides which.
 
 Some published files are invalid: generators that draw from normal distributions wrote negative times and
-sizes. No reader edits them by itself; named rules do, and are counted.
+sizes. No reader edits them by itself; named rules do, and are counted. Files of plans, in which no task has a
+run time, are refused as templates.
 
-**DAX**, XML in versions 2 and 3: `job` elements with their `runtime` (an attribute, or a `profile` of that
-key), the files that each `uses`, and `child` elements with their `parent`s. A `profile` with the key `cores`
-or `count` gives the processors of a task; otherwise it has one.
+**DAX**, XML in versions 2 and 3: `job` elements with their `runtime` (an attribute, or a `profile` or
+`metadata` of that key), the files that each `uses`, and `child` elements with their `parent`s. A `profile`
+with one of the keys `cores`, `count`, `request_cpus`, or `nodes` and `ppn`, gives the processors of a task;
+otherwise it has one.
 
-**WfFormat**, a workflow and usually one execution of it as JSON: schema versions 1.3 and 1.4
-(`workflow.tasks`) and from 1.5 on (`workflow.specification` and `workflow.execution`). A task has as many
-processors as it used cores; without that, one.
+**Pegasus 5**, YAML or JSON with the same content: `jobs`, and `jobDependencies` with `children`.
 
-Sources: https://pegasus.isi.edu/documentation, "DAX XML schema"; R. Ferreira da Silva et al., eScience 2014;
-T. Coleman et al., "WfCommons: a framework for enabling scientific workflow research and development", FGCS
-128, 2022; https://github.com/wfcommons/WfFormat
+**WfFormat**, a workflow and usually one execution of it as JSON: schema versions up to 1.4 (`workflow.tasks`,
+`workflow.jobs` before 1.3), whose tasks refer to each other by name, and from 1.5 on
+(`workflow.specification` and `workflow.execution`), by id. A task has as many processors as it used cores;
+without that, one.
+
+Sources: https://github.com/pegasus-isi/pegasus, schemas dax-2.1 to dax-3.6 and wf-5.0; R. Ferreira da Silva
+et al., eScience 2014; T. Coleman et al., "WfCommons: a framework for enabling scientific workflow research
+and development", FGCS 128, 2022; https://github.com/wfcommons/WfFormat
 """
 
 from __future__ import annotations
@@ -41,9 +46,10 @@ from gridtune.workload.formats.compression import (
     open_log,
     split_compression,
 )
+from gridtune.workload.formats.recognition import WORKFLOW, recognise
 from gridtune.workload.workflows.workflow import Workflow
 
-__all__ = ["WORKFLOW_RULES", "WORKFLOW_SUFFIXES", "describe_workflow", "holds_workflow", "read_workflow"]
+__all__ = ["WORKFLOW_RULES", "read_workflow"]
 
 _T = TypeVar("_T")
 
@@ -55,24 +61,27 @@ WORKFLOW_RULES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Suffixes of files that hold a workflow; each may be followed by `.gz` or `.xz`.
-WORKFLOW_SUFFIXES = (".dax.xml", ".dax", ".xml", ".json")
+#: Usual suffixes of files that hold a workflow; each may be followed by `.gz` or `.xz`.
+_SUFFIXES = (".dax.xml", ".dax", ".xml", ".json", ".yaml", ".yml")
 
-#: Bytes at the start of a JSON file that are searched for the key of a workflow.
-_SEARCHED = 1 << 20
-_WIDTHS = ("cores", "count")
+#: The keys of profiles that give a task's processors, the best first; `ppn` multiplies `nodes`.
+_WIDTHS = ("cores", "count", "request_cpus", "nodes")
+_DEEPEST_YAML = 100
+#: The keys of WfFormat for tasks that a task refers to.
+_RELATIVES = {"parents": "parent", "children": "child"}
 _LARGEST = sys.float_info.max
+_EXECUTION = "planning needs run times: take the record of an execution (WfCommons has some), not a plan"
 
 
 def read_workflow(
     path: str | os.PathLike[str], *, clean: Iterable[str] = (), max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Workflow:
-    """Read a workflow: Pegasus DAX (`.dax`, `.xml`) or WfCommons' WfFormat (`.json`).
+    """Read a workflow: Pegasus DAX (XML), Pegasus 5 (YAML) or WfCommons' WfFormat (JSON).
 
     Parameters
     ----------
     path
-        A file; `.gz` and `.xz` are decompressed as they are read.
+        A file of any suffix; `.gz` and `.xz` are decompressed as they are read.
     clean
         Cleaning rules (`WORKFLOW_RULES`) for invalid values. Without any, the first fault is an error; the
         workflow's `cleaning` counts how often each rule was applied.
@@ -86,60 +95,36 @@ def read_workflow(
     """
     file = Path(path)
     name, _ = split_compression(file.name)
-    suffix = next((suffix for suffix in WORKFLOW_SUFFIXES if name.lower().endswith(suffix)), None)
-    if suffix is None:
-        hint = f"suffixes are {', '.join(WORKFLOW_SUFFIXES)}, with .gz or .xz if compressed"
-        raise WorkloadError("its suffix is of no known workflow format", path=file, hint=hint)
+    suffix = next((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), "")
     with open_log(file, max_bytes) as stream:
-        reader = _WfFormatReader(stream, clean) if suffix == ".json" else _DaxReader(stream, clean)
+        reader = _reader_of(stream, clean)
         reader.read()
-        return reader.workflow(name[: -len(suffix)])
+        return reader.workflow(name[: len(name) - len(suffix)])
 
 
-def holds_workflow(path: Path) -> bool:
-    """Return whether a file holds a workflow rather than a log, by its suffix and, for JSON, its keys."""
-    name = split_compression(path.name)[0].lower()
-    if name.endswith((".dax", ".xml")):
-        return True
-    if not name.endswith(".json") or not path.is_file():
-        return False
-    try:
-        with open_log(path) as stream:
-            return b'"workflow"' in stream.read(_SEARCHED)
-    except WorkloadError:
-        return False
-
-
-def describe_workflow(workflow: Workflow) -> dict[str, Any]:
-    """Return the figures of a workflow, ready for JSON.
-
-    Returns
-    -------
-    dict
-        Counts and totals by name; `levels`, the tasks of each; `kinds`, in order of appearance, each with its
-        tasks, its run times (seconds) and its processors.
-    """
-    run, kinds = workflow.mean_run_time, np.array(workflow.kinds)
-    by_kind = []
-    for kind in dict.fromkeys(workflow.kinds):
-        rows = kinds == kind
-        times, width = run[rows], workflow.processors[rows]
-        row = {"kind": kind, "tasks": int(rows.sum()), "processors": int(width.max())}
-        spread = {"mean": float(times.mean()), "least": float(times.min()), "most": float(times.max())}
-        by_kind.append({**row, "run_time": spread})
-    return {
-        "name": workflow.name,
-        "tasks": len(workflow),
-        "edges": len(workflow.parent),
-        "levels": np.bincount(workflow.level).tolist(),
-        "work_processor_seconds": workflow.work,
-        "critical_path_seconds": workflow.critical_path,
-        "widest_task": workflow.widest,
-        "bytes_sent": float(workflow.volume.sum()),
-        "cleaning": dict(workflow.cleaning),
-        "content": workflow.checksum,
-        "kinds": by_kind,
-    }
+def _reader_of(stream: LogStream, rules: Iterable[str]) -> _WorkflowReader:
+    start = stream.peek()
+    if not start.strip():
+        raise WorkloadError("is empty", path=stream.path)
+    found = recognise(start)
+    if found is not None and found.name != WORKFLOW:
+        hint = found.hint or "it is a log: gridtune traces describe FILE, read_workload"
+        if "Nextflow" in found.why:
+            hint = (
+                "it lists tasks without their dependencies: convert it to WfFormat with the Nextflow parser "
+            )
+            hint += "of WfCommons, or read it as a log of jobs: gridtune traces import FILE NEW.swf"
+        raise WorkloadError(f"is no workflow: {found.why}", path=stream.path, hint=hint)
+    first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first == b"<":
+        return _DaxReader(stream, rules)
+    # A workflow of Pegasus can be JSON, too, which is YAML.
+    if first in (b"{", b"[") and (found is None or "Pegasus" not in found.why):
+        return _WfFormatReader(stream, rules)
+    if found is None:
+        hint = "a workflow is a DAX (XML), a workflow of Pegasus 5 (YAML) or of WfFormat (JSON)"
+        raise WorkloadError("its content is of no known workflow format", path=stream.path, hint=hint)
+    return _PegasusReader(stream, rules)
 
 
 @dataclass
@@ -198,6 +183,9 @@ class _WorkflowReader:
 
     def workflow(self, name: str) -> Workflow:
         """Return the workflow; an edge carries the files that one task writes and the other reads."""
+        if all(task.run_time is None for task in self.tasks.values()):
+            message = f"is a template: none of its {len(self.tasks)} tasks has a run time"
+            raise WorkloadError(message, path=self.path, hint=_EXECUTION)
         run_times = [self._run_time(task) for task in self.tasks.values()]
         number = {task: i for i, task in enumerate(self.tasks)}
         ends = [(self.tasks[one], self.tasks[other]) for one, other in dict.fromkeys(self.edges)]
@@ -226,7 +214,7 @@ class _WorkflowReader:
             return WorkloadError(f"task {task.name!r} {said}", path=self.path, line=task.line(), hint=hint)
 
         if task.run_time is None:
-            raise fault("planning needs one: take the file of an execution, not of a plan")
+            raise fault(_EXECUTION)
         return self.cleaned(task.run_time, "zero_negative_times", fault)
 
 
@@ -240,19 +228,28 @@ class _Element:
     within: list[_Element] = field(default_factory=list)
     text: str = ""
 
-    def all(self, tag: str) -> list[_Element]:
-        return [element for element in self.within if element.tag == tag]
+    def all(self, *tags: str) -> list[_Element]:
+        return [element for element in self.within if element.tag in tags]
 
 
 class _DaxReader(_WorkflowReader):
+    def __init__(self, stream: LogStream, rules: Iterable[str]) -> None:
+        super().__init__(stream, rules)
+        # Namespace and name of programs, to the profiles that their jobs inherit.
+        self.programs: dict[tuple[str | None, str | None], list[_Element]] = {}
+
     def read(self) -> None:
         root = self._root()
         if root.tag != "adag":
             raise self._fault(root, f"is not a DAX: its root element is {root.tag!r}, not 'adag'")
-        for job in root.all("job"):
+        for program in root.all("executable"):
+            key = (program.attributes.get("namespace"), program.attributes.get("name"))
+            self.programs.setdefault(key, []).extend(program.all("profile"))
+        # A workflow within the workflow is a node like a job.
+        for job in root.all("job", "dag", "dax"):
             self._task(job)
         if not self.tasks:
-            raise self._fault(root, "has no job")
+            raise self._fault(root, "has no job", hint="catalogs of Pegasus have none: take the workflow")
         for child in root.all("child"):
             name = self._required(child, "ref")
             for reference in child.all("parent"):
@@ -306,17 +303,24 @@ class _DaxReader(_WorkflowReader):
         if name in self.tasks:
             raise self._fault(job, f"two jobs are called {name!r}", "id")
         task = self.tasks[name] = _Task(name, job.attributes.get("name", name), lambda: job.line)
+        inherited = self.programs.get((job.attributes.get("namespace"), job.attributes.get("name")), [])
+        own = job.all("profile", "metadata")
         if "runtime" in job.attributes:
-            task.run_time = self._number(job, job.attributes["runtime"], "runtime", name)
-        for profile in job.all("profile"):
-            key = profile.attributes.get("key", "")
-            if key == "runtime":
-                task.run_time = self._number(profile, profile.text, key, name)
-            elif key in _WIDTHS:
-                task.processors = int(self._number(profile, profile.text, key, name, LARGEST_WIDTH))
+            own.insert(0, _Element("", {"key": "runtime"}, job.line, text=job.attributes["runtime"]))
+        given = {each.attributes.get("key", ""): each for each in (*inherited, *own)}
+        if "runtime" in given:
+            task.run_time = self._number(given["runtime"], given["runtime"].text, "runtime", name)
+        widths = [key for key in _WIDTHS if key in given][:1]
+        if widths == ["nodes"] and "ppn" in given:
+            widths.append("ppn")
+        for key in widths:
+            number = self._number(given[key], given[key].text, key, name, LARGEST_WIDTH)
+            task.processors *= math.ceil(number)
         for used in job.all("uses"):
             file = used.attributes.get("file") or self._required(used, "name")
-            size = self._number(used, used.attributes.get("size", "0"), "size", name)
+            recorded = [each.text for each in used.all("metadata") if each.attributes.get("key") == "size"]
+            text = used.attributes.get("size") or [*recorded, "0"][0]
+            size = self._number(used, text, "size", name)
             message = f"task {name!r} uses {file!r} of {size:.0f} bytes"
             size = self.cleaned(size, "zero_negative_sizes", partial(self._fault, used, message, "size"))
             link = used.attributes.get("link", "").lower()
@@ -342,6 +346,94 @@ class _DaxReader(_WorkflowReader):
         return number
 
 
+@dataclass
+class _Node:
+    """A value of YAML, with its line: a text, the values of a list, or keys and values in turn."""
+
+    content: Any
+    line: int
+    is_mapping: bool = False
+
+    def __getitem__(self, key: str) -> _Node:
+        """Return the value of a key; an empty one where there is none, or where this is no mapping."""
+        return next((value for name, value in self.items() if name == key), _Node("", self.line))
+
+    def items(self) -> list[tuple[str, _Node]]:
+        content = self.content if self.is_mapping else ()
+        return [(str(key), value) for key, value in zip(content[::2], content[1::2], strict=True)]
+
+    def values(self) -> list[_Node]:
+        return self.content if isinstance(self.content, list) and not self.is_mapping else []
+
+    def __str__(self) -> str:
+        return self.content if isinstance(self.content, str) else ""
+
+
+class _PegasusReader(_DaxReader):
+    """The YAML of Pegasus 5, as the elements of a DAX."""
+
+    def _root(self) -> _Element:
+        document = self._document()
+        root = _Element("adag", {}, document.line)
+        for program in document["transformationCatalog"]["transformations"].values():
+            root.within.append(self._element("executable", program))
+        for job in document["jobs"].values():
+            element = self._element("job", job)
+            element.within += self._settings("metadata", job["metadata"])
+            for used in job["uses"].values():
+                size = {"size": str(used["size"])} if str(used["size"]) else {}
+                attributes = {"file": str(used["lfn"]), "link": str(used["type"]), **size}
+                within = self._settings("metadata", used["metadata"])
+                element.within.append(_Element("uses", attributes, used.line, within))
+            root.within.append(element)
+        for parent in document["jobDependencies"].values():
+            for child in parent["children"].values():
+                within = [_Element("parent", {"ref": str(parent["id"])}, parent.line)]
+                root.within.append(_Element("child", {"ref": str(child)}, child.line, within))
+        return root
+
+    def _element(self, tag: str, node: _Node) -> _Element:
+        """Return the element of a job or program, with its profiles."""
+        attributes = {key: str(node[key]) for key in ("id", "namespace")}
+        element = _Element(tag, {**attributes, "name": str(node["name"]) or str(node["file"])}, node.line)
+        for _, profiles in node["profiles"].items():
+            element.within += self._settings("profile", profiles)
+        return element
+
+    @staticmethod
+    def _settings(tag: str, settings: _Node) -> list[_Element]:
+        return [_Element(tag, {"key": key}, value.line, text=str(value)) for key, value in settings.items()]
+
+    def _document(self) -> _Node:
+        """Return the document, from the events of the parser: composing nests calls as the text nests."""
+        import yaml  # noqa: PLC0415 - other formats do without
+
+        around: list[list[_Node]] = [[]]
+        try:
+            for event in yaml.parse(self.stream.read(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                if isinstance(event, yaml.AliasEvent) or len(around) > _DEEPEST_YAML:
+                    message = "has an alias" if isinstance(event, yaml.AliasEvent) else "nests too deeply"
+                    raise WorkloadError(f"{message}, as no workflow does", path=self.path, line=line)
+                if isinstance(event, yaml.ScalarEvent):
+                    around[-1].append(_Node(event.value, line))
+                elif isinstance(event, yaml.CollectionStartEvent):
+                    node = _Node([], line, isinstance(event, yaml.MappingStartEvent))
+                    around[-1].append(node)
+                    around.append(node.content)
+                elif isinstance(event, yaml.CollectionEndEvent):
+                    around.pop()
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = mark.line + 1 if mark else None
+            raise WorkloadError(f"is not YAML: {error.problem}", path=self.path, line=place) from None
+        except yaml.YAMLError as error:
+            raise WorkloadError(f"is not YAML: {error}", path=self.path) from None
+        if len(around[0]) != 1:
+            raise WorkloadError(f"holds {len(around[0])} documents, not one", path=self.path)
+        return around[0][0]
+
+
 class _WfFormatReader(_WorkflowReader):
     def __init__(self, stream: LogStream, rules: Iterable[str]) -> None:
         super().__init__(stream, rules)
@@ -365,8 +457,28 @@ class _WfFormatReader(_WorkflowReader):
             raise self.json.fault("has no task", *within, key)
         if within[-1] == "specification":
             self._execution(document["workflow"].get("execution"))
-        for position, task in enumerate(tasks):
-            self._edges(task, (*within, key, position))
+        self._edges(tasks, (*within, key), by_id=within[-1] == "specification")
+
+    def _edges(self, tasks: list[dict[str, Any]], within: tuple[str | int, ...], by_id: bool) -> None:
+        """Add the edges; the schema says by id from version 1.5 on and by name before; some files differ."""
+        found = [
+            (position, key, place, str(end))
+            for position, task in enumerate(tasks)
+            for key in _RELATIVES
+            for place, end in enumerate(self._typed(list, task.get(key, []), *within, position, key))
+        ]
+        read = [_named(tasks, key) for key in (("id", "name") if by_id else ("name", "id"))]
+        meant = next((named for named in read if all(named.get(end) for *_, end in found)), read[0])
+        for position, key, place, end in found:
+            name, other = _identity(tasks[position]), meant.get(end)
+            if other is None:
+                fault, hint = "which is not a task of the file", None
+                if end in meant:
+                    fault = "which is the name of several tasks"
+                    hint = "WfFormat 1.5 refers to tasks by id: WfCommons' WfInstances has many workflows so"
+                message = f"task {name!r} has the {_RELATIVES[key]} {end!r}, {fault}"
+                raise self.json.fault(message, *within, position, key, place, hint=hint)
+            self.edges.append((other, name) if key == "parents" else (name, other))
 
     def _typed(self, kind: type[_T], value: Any, *path: str | int) -> _T:
         if not isinstance(value, kind):
@@ -399,12 +511,12 @@ class _WfFormatReader(_WorkflowReader):
 
     def _task(self, value: Any, sizes: Mapping[str, float], at: tuple[str | int, ...]) -> None:
         task = self._typed(dict, value, *at)
-        name = str(task["id"] if "id" in task else task.get("name", ""))
+        name = _identity(task)
         if not name:
             raise self.json.fault("a task without 'id' or 'name'", *at)
         if name in self.tasks:
             raise self.json.fault(f"two tasks are called {name!r}", *at, "id" if "id" in task else "name")
-        record = _Task(name, self._kind(task, name), partial(self.json.line_of, *at))
+        record = _Task(name, self._kind(task, str(task.get("name") or name)), partial(self.json.line_of, *at))
         self.tasks[name] = record
         self._measured(record, task, at)
         for key, files in (("inputFiles", record.reads), ("outputFiles", record.writes)):
@@ -445,18 +557,21 @@ class _WfFormatReader(_WorkflowReader):
             record.kind = self._kind(task, record.kind)
             self._measured(record, task, place)
 
-    def _edges(self, task: Mapping[str, Any], at: tuple[str | int, ...]) -> None:
-        name = str(task["id"] if "id" in task else task["name"])
-        for key in ("parents", "children"):
-            for position, other in enumerate(self._typed(list, task.get(key, []), *at, key)):
-                if str(other) not in self.tasks:
-                    what = "parent" if key == "parents" else "child"
-                    message = f"task {name!r} has the {what} {str(other)!r}, which is not a task of the file"
-                    raise self.json.fault(message, *at, key, position)
-                self.edges.append((str(other), name) if key == "parents" else (name, str(other)))
-
     @staticmethod
     def _kind(task: Mapping[str, Any], otherwise: str) -> str:
         command = task.get("command")
         program = command.get("program") if isinstance(command, dict) else None
         return str(program or task.get("category") or otherwise)
+
+
+def _identity(task: Mapping[str, Any]) -> str:
+    return str(task["id"] if "id" in task else task.get("name", ""))
+
+
+def _named(tasks: Iterable[Mapping[str, Any]], key: str) -> dict[str, str | None]:
+    """Return the task that has each id or name, None where several have it."""
+    named: dict[str, str | None] = {}
+    for task in tasks:
+        name = str(task[key]) if key in task else _identity(task)
+        named[name] = None if name in named else _identity(task)
+    return named

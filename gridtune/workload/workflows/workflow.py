@@ -26,7 +26,7 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.fields import LARGEST_TIME, LARGEST_WIDTH
 from gridtune.workload.generators.draws import check_range, stream
 
-__all__ = ["Neighbours", "Workflow", "cybershake_workflow", "generate_workflow"]
+__all__ = ["Neighbours", "Workflow", "cybershake_workflow", "describe_workflow", "generate_workflow"]
 
 #: Bytes per second at which `communication` is converted to bytes.
 _BANDWIDTH = 1e8
@@ -290,6 +290,38 @@ def _rows(task: IntArray, other: IntArray, volume: FloatArray, count: int) -> Ne
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=count), out=offsets[1:])
     return Neighbours(_frozen(offsets), _frozen(other[order]), _frozen(volume[order]))
+
+
+def describe_workflow(workflow: Workflow) -> dict[str, Any]:
+    """Return the figures of a workflow, ready for JSON.
+
+    Returns
+    -------
+    dict
+        Counts and totals by name; `levels`, the tasks of each; `kinds`, in order of appearance, each with its
+        tasks, its run times (seconds) and its processors.
+    """
+    run, kinds = workflow.mean_run_time, np.array(workflow.kinds)
+    by_kind = []
+    for kind in dict.fromkeys(workflow.kinds):
+        rows = kinds == kind
+        times, width = run[rows], workflow.processors[rows]
+        row = {"kind": kind, "tasks": int(rows.sum()), "processors": int(width.max())}
+        spread = {"mean": float(times.mean()), "least": float(times.min()), "most": float(times.max())}
+        by_kind.append({**row, "run_time": spread})
+    return {
+        "name": workflow.name,
+        "tasks": len(workflow),
+        "edges": len(workflow.parent),
+        "levels": np.bincount(workflow.level).tolist(),
+        "work_processor_seconds": workflow.work,
+        "critical_path_seconds": workflow.critical_path,
+        "widest_task": workflow.widest,
+        "bytes_sent": float(workflow.volume.sum()),
+        "cleaning": dict(workflow.cleaning),
+        "content": workflow.checksum,
+        "kinds": by_kind,
+    }
 
 
 def generate_workflow(

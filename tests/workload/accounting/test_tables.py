@@ -49,11 +49,11 @@ def test_a_row_of_another_length_is_named(tmp_path):
         read_workload(path)
 
 
-def test_gridtunes_own_tables_are_read_strictly(tmp_path):
-    # A misspelt field is no column to pass over.
-    path = written(tmp_path, "own.csv", "submit_time,run_time,usr\n1,2,3\n")
-    with pytest.raises(WorkloadError, match="unknown field 'usr'"):
+def test_a_misspelt_size_is_no_column_to_pass_over(tmp_path):
+    path = written(tmp_path, "own.csv", "submit_time,run_time,requestd_procesors\n1,2,3\n")
+    with pytest.raises(WorkloadError, match="requestd_procesors may"):
         read_workload(path)
+    assert read_workload(path, processors_per_job=1).processors.tolist() == [1]
 
 
 def test_parquet_with_dates(tmp_path):

@@ -1,4 +1,4 @@
-"""Reading workflows: both formats, compressed or not, and what a bad file is told."""
+"""Reading workflows: all formats, compressed or not, and what a bad file is told."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.formats.recognition import WORKFLOW, recognise
 from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-from gridtune.workload.workflows.files import describe_workflow, holds_workflow
+from gridtune.workload.workflows.workflow import describe_workflow
 
 DAX = """<?xml version="1.0"?>
 <adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" jobCount="3">
@@ -30,6 +31,43 @@ DAX = """<?xml version="1.0"?>
   <child ref="B"><parent ref="A"/></child>
   <child ref="C"><parent ref="A"/><parent ref="B"/><parent ref="A"/></child>
 </adag>
+"""
+
+PEGASUS = """x-pegasus: {apiLang: python, createdBy: me, createdOn: '05-14-26T13:58:34Z'}
+pegasus: "5.0"
+name: three
+jobs:
+- type: job
+  namespace: here
+  name: split
+  id: A
+  arguments: [-i, in]
+  uses:
+  - {lfn: in, type: input, size: "100"}
+  - lfn: x
+    type: output
+    metadata: {size: "30"}
+  - {lfn: y, type: output, size: 50}
+  metadata: {runtime: "1.5"}
+- type: job
+  name: work
+  id: B
+  arguments: []
+  uses:
+  - {lfn: x, type: input}
+  - {lfn: y, type: input}
+  profiles:
+    pegasus: {runtime: 20, nodes: 2, ppn: "2"}
+- type: pegasusWorkflow
+  file: work
+  id: C
+  arguments: []
+  uses: [{lfn: y, type: input}]
+  profiles: {pegasus: {runtime: 2}, condor: {request_cpus: 1}}
+jobDependencies:
+- id: A
+  children: [B, C]
+- {id: B, children: [C]}
 """
 
 
@@ -74,6 +112,10 @@ FILES = {
     "three.dax.xml": DAX,
     "new.json": json.dumps(new_wfformat(), indent=1),
     "old.json": json.dumps(old_wfformat(), indent=1),
+    "five.yml": PEGASUS,
+    "five": PEGASUS,
+    "xml": DAX,
+    "recorded": json.dumps(new_wfformat()),
 }
 
 
@@ -138,7 +180,16 @@ def changed(text, old, new):
         ("a.json", '{"workflow": {"tasks": 3}}', 1, "expected a list, but got 3"),
         ("a.json", '{"workflow": {"tasks": []}}', 1, "has no task"),
         ("a.json", "{", 1, "is not JSON"),
-        ("a.txt", "x", None, "suffix is of no known workflow format"),
+        ("a.txt", "x", None, "content is of no known workflow format"),
+        ("a.dax", changed(PEGASUS, "id: B\n", "id: A\n"), 17, "two jobs are called 'A'"),
+        ("a.yml", changed(PEGASUS, "runtime: 20", "runtime: long"), 25, "task 'B': 'long' is not a number"),
+        ("a.yml", changed(PEGASUS, "runtime: 20, ", ""), 17, "task 'B' has no run time"),
+        ("a.yml", changed(PEGASUS, "children: [C]", "children: [Q]"), 35, "'Q' refers to itself"),
+        ("a.yml", changed(PEGASUS, "[B, C]", "[B, C"), 35, "is not YAML"),
+        ("a.yml", changed(PEGASUS, "uses: [{lfn: y, type: input}]", "uses: &a [*a]"), 30, "has an alias"),
+        ("a.yml", f"pegasus: 5\njobs: {'[' * 100_000}", 2, "nests too deeply"),
+        ("a.yml", "pegasus: 5\n---\njobs: []", None, "holds 2 documents"),
+        ("tc.yml", 'pegasus: "5.0"\ntransformations: []', 1, "has no job"),
     ],
 )
 def test_bad_files_are_told_where(tmp_path, name, text, line, message):
@@ -148,6 +199,127 @@ def test_bad_files_are_told_where(tmp_path, name, text, line, message):
     assert caught.value.path == path
     if line is not None:
         assert caught.value.line == line
+
+
+def by_name(*rows, version="1.4", tasks="tasks"):
+    """Return a file of (name, id, seconds, parents, children)."""
+    keys = ("name", "id", "runtimeInSeconds", "parents", "children")
+    listed = [dict(zip(keys, row, strict=True)) | {"type": "compute", "files": []} for row in rows]
+    return json.dumps({"name": "w", "schemaVersion": version, "workflow": {"machines": [], tasks: listed}})
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3", "1.4"])
+def test_tasks_before_version_1_5_refer_by_name(tmp_path, version):
+    rows = [("a_ID1", "ID1", 1, [], ["b_ID2", "c_ID3"]), ("b_ID2", "ID2", 2, ["a_ID1"], ["d_ID4"])]
+    rows += [("c_ID3", "ID3", 3, ["a_ID1"], ["d_ID4"]), ("d_ID4", "ID4", 2, [], [])]
+    text = by_name(*rows, version=version, tasks="jobs" if version == "1.2" else "tasks")
+    workflow = read_workflow(written(tmp_path, "w.json", text))
+    assert (len(workflow), len(workflow.parent), workflow.critical_path) == (4, 4, 6)
+
+
+def test_names_and_ids_that_cross(tmp_path):
+    """The schema decides where a reference could be both."""
+    rows = [("1", "2", 5, [], []), ("2", "1", 7, ["1"], [])]
+    older = read_workflow(written(tmp_path, "w.json", by_name(*rows)))
+    assert (older.parent.tolist(), older.child.tolist()) == ([0], [1])
+    document = json.loads(by_name(*rows, version="1.5"))
+    tasks = document["workflow"].pop("tasks")
+    document["workflow"] |= {"specification": {"tasks": tasks}, "execution": {"tasks": tasks}}
+    with pytest.raises(WorkloadError, match="'1' → '1'"):
+        read_workflow(written(tmp_path, "w.json", json.dumps(document)))
+
+
+def test_ambiguous_names_are_refused_unless_ids_settle_them(tmp_path):
+    rows = [("map", "1", 5, [], []), ("map", "2", 7, [], []), ("reduce", "3", 1, ["map"], [])]
+    with pytest.raises(
+        WorkloadError, match="'3' has the parent 'map', which is the name of several"
+    ) as caught:
+        read_workflow(written(tmp_path, "w.json", by_name(*rows)))
+    assert "1.5" in caught.value.hint
+    by_id = [*rows[:2], ("reduce", "3", 1, ["1", "2"], [])]
+    assert len(read_workflow(written(tmp_path, "w.json", by_name(*by_id))).parent) == 2
+    unrelated = [*rows[:2], ("reduce", "3", 1, [], [])]
+    assert len(read_workflow(written(tmp_path, "w.json", by_name(*unrelated)))) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.dax", DAX.replace(' runtime="', ' wanted="')),
+        ("a.yaml", PEGASUS.replace("runtime:", "maxwalltime:")),
+        ("a.json", by_name(("a", "1", 0, [], []), ("b", "2", 0, [], [])).replace("runtimeIn", "plannedIn")),
+        ("a.json", json.dumps({"workflow": {"specification": {"tasks": [{"id": "a"}, {"id": "b"}]}}})),
+    ],
+)
+def test_templates_are_refused_by_name(tmp_path, name, text):
+    with pytest.raises(WorkloadError, match=r"is a template: none of its \d tasks has a run time"):
+        read_workflow(written(tmp_path, name, text))
+
+
+NEXTFLOW = "task_id\thash\tnative_id\tname\tstatus\texit\tsubmit\tduration\trealtime\n1\ta1/b2\t77\tFASTQC"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (NEXTFLOW, "is no workflow: .* a trace of Nextflow", "Nextflow parser of WfCommons"),
+        ('{"jobs": [{"workflow": "w", "subtime": 3}]}', "is no workflow: .*subtime", "it is a log"),
+        ('{\n "frequencies": {"microstructure_9f": [[1]]}}', "a recipe", "WorkflowGenerator"),
+        ("<!DOCTYPE html><html><body>Sign in", "is no workflow: it begins as HTML", "download the file"),
+    ],
+)
+def test_other_files_are_refused_by_what_they_are(tmp_path, text, message, hint):
+    path = written(tmp_path, "file.txt.gz", text)
+    with pytest.raises(WorkloadError, match=message) as caught:
+        read_workflow(path)
+    assert hint in caught.value.hint
+
+
+def test_pegasus_as_json(tmp_path):
+    """Pegasus writes its workflows as JSON, too; profiles and the workflow's name come where they may."""
+    job = {"type": "job", "name": "n", "arguments": [], "uses": [], "profiles": {"pegasus": {"runtime": "7"}}}
+    document = {"name": "w", "jobs": [job | {"id": "a"}, job | {"id": "b"}], "pegasus": "5.0.4"}
+    document["jobDependencies"] = [{"id": "a", "children": ["b"]}]
+    path = written(tmp_path, "w.json", json.dumps(document))
+    assert read_workflow(path).critical_path == 14
+
+
+def test_jobs_inherit_the_profiles_of_their_program(tmp_path):
+    yaml = """pegasus: 5.0
+name: w
+transformationCatalog:
+  transformations:
+  - {namespace: n, name: sort, sites: [], profiles: {pegasus: {runtime: 30, cores: 4}}}
+jobs:
+- {type: job, namespace: n, name: sort, id: a, arguments: [], uses: []}
+- {type: job, namespace: n, name: sort, id: b, arguments: [], uses: [], profiles: {pegasus: {runtime: 5}}}
+"""
+    dax = """<adag version="3.4" name="w">
+      <executable namespace="n" name="sort">
+        <profile namespace="pegasus" key="runtime">30</profile><profile key="cores">4</profile></executable>
+      <job namespace="n" name="sort" id="a"/>
+      <job namespace="n" name="sort" id="b" runtime="5"/></adag>"""
+    workflow = read_workflow(written(tmp_path, "w.yml", yaml))
+    assert (workflow.run_time.tolist(), workflow.processors.tolist()) == ([30, 5], [4, 4])
+    workflow = read_workflow(written(tmp_path, "w.dax", dax))
+    assert (workflow.run_time.tolist(), workflow.processors.tolist()) == ([30, 5], [4, 4])
+
+
+def test_namespaces_files_and_profiles_of_dax_3(tmp_path):
+    text = """<d:adag xmlns:d="http://pegasus.isi.edu/schema/DAX" version="3.4" name="n">
+      <d:job id="1" namespace="g" name="one" version="4.0">
+        <d:profile namespace="pegasus" key="runtime">60</d:profile>
+        <d:profile namespace="condor" key="request_cpus">8</d:profile>
+        <d:uses name="f" link="output"><d:metadata key="size">9</d:metadata></d:uses>
+      </d:job>
+      <d:dax id="2" file="inner.dax">
+        <d:profile namespace="pegasus" key="runtime">5</d:profile><d:uses name="f" link="input"/>
+      </d:dax>
+      <d:child ref="2"><d:parent ref="1" edge-label="f"/></d:child>
+    </d:adag>"""
+    workflow = read_workflow(written(tmp_path, "n.dax", text))
+    assert (workflow.run_time.tolist(), workflow.processors.tolist()) == ([60, 5], [8, 1])
+    assert (workflow.volume.tolist(), workflow.critical_path) == ([9], 65)
 
 
 def test_a_cycle_names_its_tasks_and_the_file(tmp_path):
@@ -202,19 +374,18 @@ def test_a_workflow_is_described(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "is_workflow"),
+    ("text", "is_workflow"),
     [
-        ("a.dax.gz", DAX, True),
-        ("a.json.xz", FILES["new.json"], True),
-        ("a.json", '{"jobs": [], "profiles": {}}', False),
-        ("a.swf", "", False),
-        ("a.json.gz", b"damaged", None),
+        (DAX, True),
+        (FILES["new.json"], True),
+        (FILES["old.json"], True),
+        (PEGASUS, True),
+        ("\ufeff" + DAX, True),
+        ("<platform/>", False),
+        ('{"jobs": [{"workflow": "w"}], "profiles": {}}', False),
+        ("", False),
     ],
 )
-def test_workflows_are_told_from_logs(tmp_path, name, text, is_workflow):
-    path = tmp_path / name
-    if is_workflow is None:
-        path.write_bytes(text)
-    else:
-        written(tmp_path, name, text)
-    assert holds_workflow(path) == bool(is_workflow)
+def test_workflows_are_told_from_logs(text, is_workflow):
+    found = recognise(text.encode())
+    assert (found is not None and found.name == WORKFLOW) == is_workflow

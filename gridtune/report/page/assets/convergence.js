@@ -16,11 +16,6 @@ function drawTrials(body, table, view) {
   if (finite(mean).length < 2) return false;
   body.append(element("p", {}, `Dots: the mean ${unitText(objective)} of each configuration in the order in which they were tried; the line is the best so far (${betterText(objective)}).`));
   body.append(trialChart(widthOf(body), trial, mean, best, unitText(objective)));
-  const volumes = table.front && table.front.volumes.length > 1 ? table.front.volumes : null;
-  if (volumes) {
-    body.append(element("h3", {}, "Hypervolume so far"));
-    body.append(trialChart(widthOf(body), volumes.map(([at]) => at).concat(Math.max(...trial)), [], volumes.map(([, volume]) => volume).concat(volumes.at(-1)[1]), "hypervolume"));
-  }
   return true;
 }
 

@@ -13,7 +13,7 @@ Take level k = 1 … N to be "on" in the minutes with n(t) ≥ k. Idle nodes in 
 with can(t) < k ≤ n(t); nodes that come on at t are at least the levels that do, and likewise for those that
 begin to switch off. So waste is at least the sum over levels of the cost of each, and the minimum of that is
 found level by level: off at first, on where needed, and in between the cheaper of idling where can(t) < k and
-of being switched off and on again. `docs/studies/shutdown.md` has the proof.
+of being switched off and on again. No schedule's levels cost less than these.
 """
 
 from __future__ import annotations

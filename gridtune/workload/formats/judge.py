@@ -1,0 +1,239 @@
+"""The judgement of recorded times: instants and durations that disagree, and the units they are in.
+
+What is certain is converted, and a note says so. What is doubtful is refused, with the option that settles
+it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+
+import numpy as np
+
+from gridtune.errors import WorkloadError
+from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.workload.fields import UNKNOWN
+from gridtune.workload.formats.values import UNITS, repeated_hours
+
+__all__ = ["Instants", "drop_epochs", "judge_elapsed", "settle_clocks", "unit_of"]
+
+_DAY = 86_400
+#: Instants up to here stand for "none" beside those of a clock: 0, in any time zone.
+_EPOCH = 2 * _DAY
+#: The first second of 2000: no log whose jobs are submitted later has earlier instants.
+_2000 = 946_684_800
+#: Durations that are believed without an end to compare them with: half of the jobs run shorter than this,
+_LONGEST_MEDIAN = 90 * _DAY
+#: and half of at least this many run shorter than so many times the span of all submissions.
+_JUDGED, _SPANS = 10, 3
+#: Names of units in messages.
+_WORDS = {
+    "ns": "nanoseconds",
+    "us": "microseconds",
+    "ms": "milliseconds",
+    "min": "minutes",
+    "h": "hours",
+    "d": "days",
+}
+
+Fault = Callable[[int, str, str, str], WorkloadError]
+
+
+@dataclass
+class Instants:
+    """The instants of records, seconds; `UNKNOWN` where there is none. Shape (n,) each."""
+
+    submit: IntArray
+    eligible: IntArray
+    start: IntArray
+    end: IntArray
+    notes: Counter[str] = field(default_factory=Counter)
+
+    def later(self) -> dict[str, IntArray]:
+        """Return the instants after submission, by their names."""
+        return {"eligible": self.eligible, "start": self.start, "end": self.end}
+
+
+def drop_epochs(instants: Instants, fault: Fault) -> None:
+    """Take away instants that stand for none: 1970, beside jobs that are submitted after 2000.
+
+    Parameters
+    ----------
+    instants
+        Changed in place; notes are added.
+    fault
+        Returns the error of a row, quantity, message and hint.
+
+    Raises
+    ------
+    WorkloadError
+        For another instant before 2000.
+    """
+    if len(instants.submit) == 0 or float(np.median(instants.submit)) < _2000:
+        return
+    for name, moments in {"submit": instants.submit, **instants.later()}.items():
+        none = (moments != UNKNOWN) & (moments < _EPOCH)
+        moments[none] = UNKNOWN
+        if name != "submit":
+            instants.notes[f"times of {name} in 1970, which stand for none"] += int(none.sum())
+        old = (moments != UNKNOWN) & (moments < _2000) & (instants.submit >= _2000)
+        if old.any():
+            message = f"{int(old.sum())} jobs {name} before 2000, but are submitted later"
+            hint = f"take another column (--columns {name}=NAME), or take these rows out"
+            raise fault(int(np.argmax(old)), name, message, hint)
+
+
+def settle_clocks(instants: Instants, elapsed: IntArray, zone: tzinfo) -> None:
+    """Settle times of an hour that comes twice, and note jobs that start before they are submitted.
+
+    Parameters
+    ----------
+    instants
+        Changed in place; notes are added.
+    elapsed : shape (n,)
+        Seconds that jobs ran, as recorded; `UNKNOWN` where that is not known.
+    zone
+        That of the times.
+    """
+    if zone is not UTC:
+        _settle_repeated_hours(instants, elapsed, zone)
+    early = (instants.start != UNKNOWN) & (instants.start < instants.submit)
+    if early.any():
+        most = int((instants.submit - instants.start)[early].max())
+        note = f"jobs started before they were submitted, by up to {most:,} s: their wait is not known"
+        instants.notes[note] += int(early.sum())
+
+
+def _settle_repeated_hours(instants: Instants, elapsed: IntArray, zone: tzinfo) -> None:
+    """Settle times of an hour that comes twice by submit ≤ start ≤ end and by the recorded run time."""
+    settled = np.zeros(len(instants.submit), np.bool_)
+    doubtful = np.zeros(len(instants.submit), np.bool_)
+    before = instants.submit
+    _settle_starts(instants, elapsed, zone, settled)
+    for name, moments in instants.later().items():
+        known = moments != UNKNOWN
+        later = np.where(known, repeated_hours(np.where(known, moments, 0), zone), 0)
+        asked = (moments < before) & (moments + later >= before)
+        if name == "end":
+            length = moments - instants.start
+            asked |= (elapsed != UNKNOWN) & (np.abs(length + later - elapsed) <= 1)
+        moved = (later > 0) & asked
+        moments[moved] += later[moved]
+        settled |= moved
+        doubtful |= (later > 0) & ~moved
+        before = moments if name == "start" else before
+    if settled.any():
+        instants.notes["jobs have times in the second of two equal hours"] += int(settled.sum())
+    if (doubtful & ~settled).any():
+        note = "jobs have times in an hour that comes twice, taken the first time"
+        instants.notes[note] += int((doubtful & ~settled).sum())
+
+
+def _settle_starts(instants: Instants, elapsed: IntArray, zone: tzinfo, settled: BoolArray) -> None:
+    """Take starts the second time where only then end - start is the recorded run time."""
+    known = (instants.start != UNKNOWN) & (instants.end != UNKNOWN) & (elapsed != UNKNOWN)
+    later = np.where(known, repeated_hours(np.where(known, instants.start, 0), zone), 0)
+    length = instants.end - instants.start
+    moved = (later > 0) & (np.abs(length - elapsed) > 1) & (np.abs(length - later - elapsed) <= 1)
+    instants.start[moved] += later[moved]
+    settled |= moved
+
+
+def unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
+    """Return the unit in which numbers are the seconds beside them, and how many rows say so.
+
+    Parameters
+    ----------
+    numbers : shape (n,)
+        Plain numbers; NaN where there is none.
+    seconds : shape (n,)
+        The same durations in seconds; `UNKNOWN` where they are not known.
+
+    Returns
+    -------
+    tuple
+        "s" where half of the rows or more agree as seconds; another unit where every row does; else None.
+    """
+    compared = np.isfinite(numbers) & (numbers > 0) & (seconds > 0)
+    many = int(compared.sum())
+    if many == 0:
+        return "s", 0
+    given, true = numbers[compared], seconds[compared]
+    if np.mean(np.abs(given - true) <= 1) >= 0.5:
+        return "s", many
+    for unit, factor in UNITS.items():
+        # A number may have been rounded to whole units, and instants to seconds.
+        if unit != "s" and (np.abs(given * factor - true) <= max(factor, 1.0)).all() and many > 1:
+            return unit, many
+    return None, many
+
+
+def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
+    """Return the unit of recorded run times, by the starts and ends beside them.
+
+    Parameters
+    ----------
+    numbers : shape (n,)
+        Plain numbers; NaN where there is none.
+    instants
+        Notes are added.
+    fault
+        Returns the error of a row, quantity, message and hint.
+
+    Raises
+    ------
+    WorkloadError
+        Where no unit is certain and seconds are not likely.
+    """
+    between = np.where(
+        (instants.start != UNKNOWN) & (instants.end != UNKNOWN), instants.end - instants.start, UNKNOWN
+    )
+    unit, compared = unit_of(numbers, between)
+    if unit not in ("s", None):
+        instants.notes[
+            f"run times are in {_WORDS[unit or '']}: end - start says so; they were converted"
+        ] += compared
+        return unit or "s"
+    known = numbers[np.isfinite(numbers) & (numbers > 0)]
+    if compared == 0 and len(known):
+        doubt = _doubt_of_durations(known, instants.submit)
+    elif unit is None:
+        doubt = _doubt_of_ratio(numbers, between)
+    else:
+        return "s"
+    if doubt:
+        hint = "say which: --unit elapsed=s, or ms, min, h (unit=, or a key of the log's reference)"
+        raise fault(int(np.argmax(numbers > 0)), "elapsed", doubt, hint)
+    return "s"
+
+
+def _doubt_of_ratio(numbers: FloatArray, between: IntArray) -> str:
+    """Return why durations are doubtful by end - start; "" if they are only shorter or longer."""
+    compared = np.isfinite(numbers) & (numbers > 0) & (between > 0)
+    ratio = float(np.median(numbers[compared] / between[compared]))
+    if 0.2 < ratio < 5:
+        return ""
+    return f"run times are {ratio:.4g} times end - start, and no unit explains all of them"
+
+
+def _doubt_of_durations(known: FloatArray, submit: IntArray) -> str:
+    """Return why durations without an end beside them are doubtful as seconds; "" if they are not."""
+    median = float(np.median(known))
+    if median > _LONGEST_MEDIAN:
+        return (
+            f"half of the jobs would run longer than {median / _DAY:,.0f} days: run times may be no seconds"
+        )
+    if len(known) < _JUDGED:
+        return ""
+    span = float(np.ptp(submit))
+    if span > 0 and median > _SPANS * span:
+        return (
+            f"half of the jobs would run longer than {median / _DAY:,.1f} days, but all are submitted within "
+            f"{span / _DAY:,.1f}: run times may be no seconds"
+        )
+    if len(np.unique(known)) >= _JUDGED and (known % 1000 == 0).all():
+        return "every run time is a multiple of 1,000: they may be milliseconds"
+    return ""
