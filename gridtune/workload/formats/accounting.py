@@ -140,6 +140,8 @@ class TableOptions:
         return pairs
 
 
+#: Instants from here on are dates, seconds since 1970.
+_DATED = 10**8
 #: The first second of 2000.
 _2000 = 946_684_800
 #: Quantities whose plain numbers have a unit.
@@ -383,7 +385,9 @@ class _AccountedJobs:
         if (submit == UNKNOWN).any():
             row = int(np.argmax(submit == UNKNOWN))
             raise self.records.fault(row, self.chosen["submit"], "the job has no time of submission")
-        origin = int(submit.min()) if len(submit) else 0
+        first = int(submit.min()) if len(submit) else 0
+        # Without dates the log's own clock stays.
+        origin = 0 if 0 <= first < _DATED else first
         never, running = self._never_started(start, elapsed), self._unfinished(end)
         run = self._run_times(instants, elapsed, ~never & ~running)
         wait = np.where(
@@ -606,7 +610,7 @@ class _AccountedJobs:
             header[UNREAD] = self.records.unread
         if facts := self._facts():
             header[FACTS_KEY] = tuple(f"{name} {count}" for name, count in facts.items())
-        if origin > 10**8:
+        if origin >= _DATED:
             moment = datetime.fromtimestamp(origin, self.zone)
             header |= {"UnixStartTime": (str(origin),), "StartTime": (moment.isoformat(),)}
         return header

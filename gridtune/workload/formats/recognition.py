@@ -25,7 +25,7 @@ __all__ = ["HEADLESS", "WORKFLOW", "Recognition", "recognise"]
 WORKFLOW, HEADLESS = "a workflow", "a table without a header"
 
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.+Z-][\d:.]*)?")
 
 
 class Recognition(NamedTuple):
@@ -181,7 +181,7 @@ _RULES = (
     _Rule(
         "Google's events of tasks",
         "its first line has their names",
-        _form(r"#?\s*time ?stamp[^\n]*(missing info|event type)"),
+        _form(r"#?\s*(time ?stamp[^\n]*(missing info|event type)|start time of the measurement period)"),
         "write a table with a job a row from its SUBMIT, SCHEDULE and FINISH events",
     ),
     _Rule(
@@ -327,7 +327,7 @@ def _numbers(head: _Head) -> Recognition | None:
 def _table(head: _Head) -> Recognition | None:
     """Recognise tables by the names in their first line."""
     row = head.row
-    if len(row) < 2 or head.json:
+    if head.json:
         return None
     kind, known = kind_of(row), quantities_of(row)
     if kind.steps or ({name.lower() for name in row} & SACCT_IDS and "|" in head.first):
@@ -337,7 +337,8 @@ def _table(head: _Head) -> Recognition | None:
     if kind.has or len(known) > 1:
         why = f"has the columns of {kind.title}" if kind.has else f"names {', '.join(list(known)[:4])}"
         return Recognition("csv", 0.9 if kind.has else 0.7, f"its first line {why}")
-    if re.match(r"\d", row[0]) and ("|" in head.first or any(map(_MOMENT.fullmatch, row))):
+    times = len(_MOMENT.findall(head.first))
+    if re.match(r"\d", row[0]) and ("|" in head.first or any(map(_MOMENT.fullmatch, row)) or times > 1):
         return Recognition(
             HEADLESS,
             0.85,

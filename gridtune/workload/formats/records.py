@@ -408,7 +408,9 @@ def quantities_of(columns: Sequence[str], chosen: str = "", kind: TableKind | No
     own = (kind_of(columns) if kind is None else kind).columns
     by_name: dict[str, str] = {}
     for column in columns:
-        by_name.setdefault(spelt(column), column)
+        # Shares in per cent are no counts.
+        if "%" not in column:
+            by_name.setdefault(spelt(column), column)
     ends = _without_units(by_name)
     found = {}
     for quantity, names in _NAMES.items():
