@@ -24,7 +24,7 @@ from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.summary import summarise
 from gridtune.sweep.journal.results import results_table
-from gridtune.tracking.store import make_database
+from gridtune.tracking.store import _make_database
 from gridtune.tracking.tracker import MlflowTracker
 
 REPLICATES = 10
@@ -92,7 +92,7 @@ def track(configurations: int, folder: str) -> tuple[float, float, float, int, i
     tracker = MlflowTracker(f"sqlite:///{database}")
     tracker.begin(facts, Path(folder))
     tracker.add(results)
-    tracker.publish(summary, table)
+    tracker.publish(summary)
     outcome = tracker.close()
     seconds, cpu = time.perf_counter() - began, time.process_time() - busy
     # The times of the process beside count when it has ended.
@@ -114,7 +114,7 @@ def database_seconds(folder: str) -> tuple[float, float]:
     times = []
     for name in ("first.db", "second.db"):
         before = time.perf_counter()
-        make_database(Path(folder, name))
+        _make_database(Path(folder, name))
         times.append(time.perf_counter() - before)
     return times[0], times[1]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from gridtune.slurm.configuration import read_cluster
-from gridtune.slurm.effective import Effective
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
+from gridtune.slurm.study import Effective
 
 CONF = """\
 ClusterName=example

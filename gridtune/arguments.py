@@ -58,13 +58,12 @@ def require_number(
     whole: bool = False,
     least: float = -math.inf,
     error: type[GridtuneError] = GridtuneError,
-    hint: str | None = None,
 ) -> None:
     """Raise an error if `value` is no finite number.
 
     Parameters
     ----------
-    value, name, error, hint
+    value, name, error
         As of `require`.
     whole
         Require a whole number.
@@ -80,7 +79,7 @@ def require_number(
         return
     kind = "a whole number" if whole else "a number"
     bound = "" if least == -math.inf else f" of at least {least:g}"
-    raise error(f"{name} must be {kind}{bound}, but got {_shown(value)}", hint=hint)
+    raise error(f"{name} must be {kind}{bound}, but got {_shown(value)}")
 
 
 def is_number(value: Any) -> bool:

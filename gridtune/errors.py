@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from functools import partial
 from pathlib import Path
 
 __all__ = [
@@ -99,18 +100,8 @@ class GridtuneError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel between Ray processes; keyword-only arguments need their own way back.
-        return (_rebuild, (type(self), self.message, self.path, self.line, self.field, self.hint))
-
-
-def _rebuild(
-    kind: type[GridtuneError],
-    message: str,
-    path: Path | str | None,
-    line: int | None,
-    field: str | None,
-    hint: str | None,
-) -> GridtuneError:
-    return kind(message, path=path, line=line, field=field, hint=hint)
+        again = partial(type(self), path=self.path, line=self.line, field=self.field, hint=self.hint)
+        return again, (self.message,)
 
 
 class WorkloadError(GridtuneError):

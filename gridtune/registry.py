@@ -11,6 +11,7 @@ cell of a notebook does; another file may not.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ def nearest_name(word: str, names: Iterable[str]) -> str | None:
     near = swapped or begun or alike(cutoff=0.75)
     # A short word may be an abbreviation: "bsld" of "bounded_slowdown_mean".
     if not near and len(word) <= _SHORT:
-        near = [name for name in candidates if name[:1] == word[:1] and _has_letters(name, word)]
+        letters = re.compile(".*".join(map(re.escape, word)))
+        near = [name for name in candidates if letters.match(name)]
     near = near or alike(cutoff=0.5)
     if not near:
         return None
@@ -74,12 +76,6 @@ def nearest_name(word: str, names: Iterable[str]) -> str | None:
     stem = near[0].rpartition("_")[0]
     family = [name for name in candidates if stem and name.rpartition("_")[0] == stem and name in near]
     return family[0] if family else near[0]
-
-
-def _has_letters(name: str, word: str) -> bool:
-    """Return True if a name has the letters of a word in their order."""
-    rest = iter(name)
-    return all(letter in rest for letter in word)
 
 
 class NamedValues(dict[str, T]):

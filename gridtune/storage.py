@@ -101,9 +101,9 @@ class Storage:
         facts = {info.base_name: _facts(info) for info in self._listed(folder) if info.is_file}
         return dict(sorted(facts.items()))
 
-    def folders(self, folder: str = "") -> list[str]:
-        """Return the names of the folders directly in a folder, sorted."""
-        return sorted(info.base_name for info in self._listed(folder) if not info.is_file)
+    def folders(self) -> list[str]:
+        """Return the names of the folders directly in it, sorted."""
+        return sorted(info.base_name for info in self._listed("") if not info.is_file)
 
     def _listed(self, folder: str) -> list[Any]:
         from pyarrow.fs import FileSelector  # noqa: PLC0415

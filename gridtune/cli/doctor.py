@@ -1,4 +1,4 @@
-"""`gridtune doctor`: check the installation and this machine, one check for each thing that a sweep needs."""
+"""`gridtune doctor`: check the installation, one check for each thing that a sweep needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.request import urlopen
 
 import click
@@ -21,9 +21,6 @@ from gridtune.cli.parameters import command
 from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError, without_secrets
 
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
-
 __all__ = ["doctor"]
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -31,11 +28,8 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 #: tight; "fail": something will not work.
 Findings = Iterator[tuple[Literal["ok", "warn", "fail"], str, str]]
 
-#: Bytes of memory and of disk below which a sweep is tight, and of disk below which none is started.
-_MEMORY, _DISK, _LEAST_DISK = 3 * 2**30, 2 * 2**30, 50 * 2**20
-#: Where Ray keeps its shared objects on Linux; a container often has little there.
-_SHARED = Path("/dev/shm")
-_SHARED_LEAST = 512 * 2**20
+#: Bytes of a disk below which a sweep is tight, and below which none is started.
+_DISK, _LEAST_DISK = 2 * 2**30, 50 * 2**20
 _ANSWER_SECONDS = 5.0
 
 
@@ -43,8 +37,8 @@ _ANSWER_SECONDS = 5.0
 def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool = False) -> None:
     """Check the installation and this machine: each line is ok, warn or fail, with what to do.
 
-    Looked at are Python and the packages, plug-ins, processors, memory and disk, the cache of compiled
-    kernels, Ray, the tracking store and logs. The exit code is 1 if anything fails.
+    Looked at are Python, plug-ins, disks, the cache of compiled kernels, Ray and the tracking store. `pip
+    check` looks at packages, `gridtune traces list` at logs. The exit code is 1 if anything fails.
 
     \b
     Examples:
@@ -59,14 +53,11 @@ def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool
     """
     checks: dict[str, Callable[[], Findings]] = {
         "Python": _python,
-        "packages": _packages,
         "plug-ins": _plug_ins,
-        "machine": _machine,
         "disk": _disk,
         "kernels": _kernels,
         "Ray": lambda: _ray(full),
         "tracking": lambda: _tracking(tracking_uri),
-        "logs": _logs,
     }
     findings = []
     for name, check in checks.items():
@@ -109,40 +100,11 @@ def _python() -> Findings:
         yield "fail", f"Python {version}; gridtune is not installed", hint
         return
     if SpecifierSet(wanted).contains(version, prereleases=True):
-        yield "ok", f"Python {version}, gridtune {metadata.version('gridtune')}", ""
+        names = ("gridtune", "ray", "mlflow", "numba", "numpy")
+        versions = ", ".join(f"{name} {metadata.version(name)}" for name in names)
+        yield "ok", f"Python {version}, {versions}", ""
     else:
         yield "fail", f"Python {version}", f"gridtune needs {wanted}"
-
-
-def _packages() -> Findings:
-    """Compare what is installed with what gridtune says it needs, its extras apart."""
-    from packaging.requirements import Requirement
-
-    requirements = [Requirement(text) for text in metadata.requires("gridtune") or ()]
-    plain = [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
-    faults = [fault for one in plain if (fault := _missing(one)) is not None]
-    for name, found, wanted in faults:
-        yield "fail", f"{name} {found}, but {wanted} is supported", f"pip install '{name}{wanted}'"
-    if not faults:
-        names = ("ray", "mlflow", "numba", "numpy")
-        versions = ", ".join(f"{name} {metadata.version(name)}" for name in names)
-        yield "ok", f"{len(plain)} packages in the supported ranges: {versions}", ""
-    extra = [one for one in requirements if one.marker is not None and one not in plain]
-    agents = [one for one in extra if one.marker is not None and one.marker.evaluate({"extra": "agents"})]
-    missing = [fault[0] for one in agents if (fault := _missing(one)) is not None]
-    if missing:
-        text = f"the extra `agents` is not complete ({', '.join(missing)}): only training agents needs it"
-        yield "ok", text, "pip install 'gridtune[agents]'"
-
-
-def _missing(requirement: Requirement) -> tuple[str, str, str] | None:
-    """Return a requirement's name, the version found and those supported; None if it is fulfilled."""
-    name, wanted = requirement.name, requirement.specifier
-    try:
-        version = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return name, "is not installed", str(wanted) or "any version"
-    return None if wanted.contains(version, prereleases=True) else (name, version, str(wanted))
 
 
 def _plug_ins() -> Findings:
@@ -161,7 +123,7 @@ def _plug_ins() -> Findings:
             good += 1
         except ModuleNotFoundError as fault:
             if package == "gridtune":
-                # Of an extra, on which there is a finding of its own.
+                # Of an extra.
                 optional += 1
                 continue
             text = f"{point.group} {point.name} needs {fault.name}, which is not installed"
@@ -171,30 +133,6 @@ def _plug_ins() -> Findings:
             yield "fail", text, f"mend or uninstall {package}; it is {point.value}"
     others = f"; {optional} are of the extra `agents`" if optional else ""
     yield "ok", f"{good} of {len(points)} imported, in {len(groups)} groups{others}", ""
-
-
-def _machine() -> Findings:
-    from gridtune.sweep.execution.cluster import processors_here
-
-    processors, free = processors_here(), _free_memory()
-    text = f"{processors} processors" + ("" if free is None else f", {_size(free)} of memory free")
-    if free is not None and free < _MEMORY:
-        yield "warn", text, "run fewer workers (--workers): each takes 0.3 to 0.5 GB, Ray itself about 1 GB"
-    else:
-        yield "ok", text, ""
-    if _SHARED.is_dir() and (shared := shutil.disk_usage(_SHARED).free) < _SHARED_LEAST:
-        hint = "give a container more of it (docker run --shm-size=2g): Ray then does without slow files"
-        yield "warn", f"only {_size(shared)} are free in {_SHARED}", hint
-
-
-def _free_memory() -> int | None:
-    """Return the bytes that programs can still take, as Linux estimates them; None elsewhere."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(found[0]) * 1024 if found else None
 
 
 def _disk() -> Findings:
@@ -288,26 +226,6 @@ def _tracking(uri: str | None) -> Findings:
         yield "fail", f"{database} cannot be written", "change its permissions"
     else:
         yield "ok", f"{resolved}, {_size(database.stat().st_size)}", ""
-
-
-def _logs() -> Findings:
-    from gridtune.workload.catalogue import CATALOGUE, bundled_traces, cache_folder, resolve_trace
-
-    here = 0
-    for name in CATALOGUE:
-        try:
-            resolve_trace(name)
-            here += 1
-        except GridtuneError as fault:
-            if "SHA-256" in fault.message:
-                yield "warn", f"{fault.path or name}: {fault.message}", fault.hint or ""
-    own = os.environ.get("GRIDTUNE_TRACE_DIR")
-    if own and not Path(own).is_dir():
-        yield "fail", f"GRIDTUNE_TRACE_DIR={own} is no folder", "correct or unset it"
-    fetch = "gridtune traces fetch kth-sp2, or set GRIDTUNE_TRACE_DIR to a folder that holds logs"
-    bundled = len(bundled_traces())
-    text = f"{bundled} bundled, {here} of {len(CATALOGUE)} public ones here ({own or cache_folder()})"
-    yield "ok" if bundled else "warn", text, "" if here else fetch
 
 
 def _size(size: int) -> str:

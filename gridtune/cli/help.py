@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from gridtune.core.system import System
 
-__all__ = ["glossary", "help_command", "list_command"]
+__all__ = ["help_command", "list_command"]
 
 _WIDTH = 88
 
@@ -51,7 +50,7 @@ class _Entry:
         return tuple(word.lower() for word in listed)
 
 
-def glossary() -> list[_Entry]:
+def _glossary() -> list[_Entry]:
     """Return the entries, in the order of the page."""
     text = resources.files("gridtune.cli").joinpath("glossary.md").read_text(encoding="utf-8")
     entries = []
@@ -109,7 +108,7 @@ def _contents(ctx: click.Context) -> str:
     lines = ["gridtune help TOPIC shows the help of a command or the meaning of a word.", "", "Commands:"]
     lines += [_wrapped(", ".join(root.list_commands(ctx)))]
     sections: dict[str, list[str]] = {}
-    for entry in glossary():
+    for entry in _glossary():
         sections.setdefault(entry.section, []).append(entry.title)
     for section, titles in sections.items():
         lines += ["", f"{section}:", _wrapped(", ".join(titles))]
@@ -133,7 +132,7 @@ def _meaning(word: str) -> str:
     from gridtune.core.system import SYSTEMS
     from gridtune.registry import name_hint
 
-    entries = glossary()
+    entries = _glossary()
     explained = [(entry.title, entry.text) for entry in entries if word.lower() in entry.words]
     for title, system in () if explained else SYSTEMS.items():
         if metric := system.metrics.get(word):
@@ -151,21 +150,20 @@ def _wrapped(text: str) -> str:
 
 @command(name="list")
 def list_command(
-    kind: Literal["systems", "orders", "predictors", "metrics", "spaces", "traces"],
+    kind: Literal["systems", "orders", "predictors", "metrics", "spaces"],
     system: str | None = None,
     *,
     as_json: bool = False,
 ) -> None:
-    """List systems, queue orders, predictors, metrics, search spaces or traces.
+    """List systems, queue orders, predictors, metrics, or search spaces; `gridtune traces list` lists traces.
 
     \b
     KIND is one of
-      systems     systems that can be swept; with SYSTEM its metrics, search spaces and published figures
+      systems     systems that can be swept; with SYSTEM its metrics and search spaces
       orders      queue orders, for `gridtune simulate` and `order=`
       predictors  predictors of run times, for `predictor=`
       metrics     metrics that can be objectives: unit, better direction, formula; of SYSTEM or of all
       spaces      search spaces of installed systems (or of SYSTEM), and those in search_spaces/
-      traces      bundled logs, public logs, generators and formats (as `gridtune traces list`)
 
     \b
     Examples:
@@ -176,11 +174,6 @@ def list_command(
     """
     if system is not None and kind not in {"systems", "metrics", "spaces"}:
         raise click.UsageError(f"SYSTEM goes with systems, metrics and spaces, not with {kind}.")
-    if kind == "traces":
-        from gridtune.cli.traces import list_traces
-
-        click.get_current_context().invoke(list_traces, as_json=as_json)
-        return
     content, tables = _KINDS[kind](system)
     if as_json:
         print_json(content)
@@ -203,7 +196,7 @@ def _systems_named(name: str | None) -> list[System]:
 def _systems(name: str | None) -> _List:
     descriptions = {system.name: _describe(system) for system in _systems_named(name)}
     if name is not None:
-        return descriptions[name], _tables_of(descriptions[name])
+        return descriptions[name], [*_metrics(name)[1], *_spaces(name)[1]]
     counts = {"metrics": "metrics", "search_spaces": "search spaces", "published": "published figures"}
     rows = []
     for system in descriptions.values():
@@ -229,33 +222,16 @@ def _describe(system: System) -> dict[str, Any]:
     }
 
 
-def _tables_of(system: dict[str, Any]) -> list[Table]:
-    from gridtune.report.labels import number_text
-
-    title = f"{system['name']}, version {system['version']}, of {system['package']}: metrics"
-    rows = [{"name": name, **facts} for name, facts in system["metrics"].items()]
-    tables = [_metric_table(title, rows, "name", "unit", "better", "formula", "source")]
-    if spaces := system["search_spaces"]:
-        named = [[name] for name in spaces]
-        tables.append(new_table("Search spaces: gridtune sweep NAME", "name", rows=named))
-    if system["published"]:
-        figures = [
-            (name, figure["quantity"], number_text(figure["value"]), figure["unit"], figure["source"])
-            for name, figure in system["published"].items()
-        ]
-        columns = ("name", "quantity", "value", "unit", "source")
-        tables.append(new_table("Published figures", *columns, right=("value",), rows=figures))
-    return tables
-
-
 def _metrics(name: str | None) -> _List:
     rows = [
         {"system": system.name, "name": name, **facts}
         for system in _systems_named(name)
         for name, facts in _metric_facts(system).items()
     ]
-    title = "Metrics: `objective` of a search space"
-    return rows, [_metric_table(title, rows, "system", "name", "unit", "better", "formula")]
+    better = {"min": "less", "max": "more", "none": ""}
+    columns = ("system", "name", "unit", "better", "formula")
+    cells = [[{**row, "better": better[row["direction"]]}[column] for column in columns] for row in rows]
+    return rows, [new_table("Metrics: `objective` of a search space", *columns, rows=cells)]
 
 
 def _metric_facts(system: System) -> dict[str, dict[str, str]]:
@@ -264,12 +240,6 @@ def _metric_facts(system: System) -> dict[str, dict[str, str]]:
     return {
         name: {field: getattr(metric, field) for field in fields} for name, metric in system.metrics.items()
     }
-
-
-def _metric_table(title: str, rows: Sequence[Mapping[str, str]], *columns: str) -> Table:
-    better = {"min": "less", "max": "more", "none": ""}
-    shown = ({**row, "better": better[row["direction"]]} for row in rows)
-    return new_table(title, *columns, rows=[[row[column] for column in columns] for row in shown])
 
 
 def _orders(_: str | None) -> _List:
@@ -310,35 +280,29 @@ def _predictors(_: str | None) -> _List:
 
 
 def _spaces(name: str | None) -> _List:
-    from gridtune.sweep.space.schema import find_space, spaces_here
+    from gridtune.errors import SpaceError
+    from gridtune.sweep.space.schema import find_space, read_space, spaces_here
 
     systems = _systems_named(name)
     named = {f"{system.name}/{path.stem}": path for system in systems for path in system.bundled_spaces}
     here = {str(path): find_space(path) for path in spaces_here()}
-    wanted = {None, *(system.name for system in systems)}
-    rows = [
-        row for name, path in {**named, **here}.items() if (row := _space(name, path))["system"] in wanted
-    ]
+    wanted, rows = {system.name for system in systems}, []
+    for label, path in {**named, **here}.items():
+        try:
+            space = read_space(path)
+        except SpaceError as fault:
+            row: dict[str, Any] = {
+                "system": None,
+                "strategy": None,
+                "description": f"cannot be read: {fault}",
+            }
+        else:
+            row = {"system": space.system, "strategy": space.strategy.kind, "description": space.description}
+        if row["system"] in {None, *wanted}:
+            rows.append({"name": label, **row})
     cells = [[row[key] or "" for key in ("name", "system", "strategy", "description")] for row in rows]
     title = "Search spaces: gridtune sweep NAME"
     return rows, [new_table(title, "name", "system", "strategy", "question", rows=cells)]
-
-
-def _space(name: str, path: Path) -> dict[str, Any]:
-    """Return system, strategy and description of a search space, or the error of reading it."""
-    from gridtune.errors import SpaceError
-    from gridtune.sweep.space.schema import read_space
-
-    try:
-        space = read_space(path)
-    except SpaceError as fault:
-        return {"name": name, "system": None, "strategy": None, "description": f"cannot be read: {fault}"}
-    return {
-        "name": name,
-        "system": space.system,
-        "strategy": space.strategy.kind,
-        "description": space.description,
-    }
 
 
 _KINDS: dict[str, Callable[[str | None], _List]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import shlex
 import signal
 import sys
 import threading
@@ -15,7 +14,7 @@ from typing import Any
 import click
 
 from gridtune import __version__
-from gridtune.errors import GridtuneError, GridtuneWarning, without_secrets
+from gridtune.errors import GridtuneError, GridtuneWarning
 from gridtune.registry import is_ours, name_hint
 
 __all__ = ["EXIT_FAILED_CELLS", "RENAMED", "cli", "main"]
@@ -38,7 +37,7 @@ _EXTRAS = {"torch": "gridtune[agents]", "gymnasium": "gridtune[agents]"}
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Prepare": {
         "init": ("gridtune.cli.sweep:init", "Write a search space for a log."),
-        "list": ("gridtune.cli.help:list_command", "List systems, queue orders, metrics, spaces or traces."),
+        "list": ("gridtune.cli.help:list_command", "List systems, queue orders, metrics or spaces."),
         "traces": ("gridtune.cli.traces:traces", "List, describe, convert, generate and fetch workloads."),
     },
     "Run": {
@@ -55,7 +54,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("gridtune.cli.status:status", "Show the state of a sweep, also after its driver died."),
         "report": ("gridtune.cli.results:report", "Print and write the tables and figures of a sweep."),
         "results": ("gridtune.cli.results:results", "Compare, export, merge, repair and rerun results."),
-        "ui": ("gridtune.cli.status:ui", "Open the MLflow UI."),
+        "ui": ("gridtune.cli.status:ui", "Serve the MLflow UI of this folder's store."),
     },
     "Decide": {
         "policy": ("gridtune.cli.policy:policy", "Choose a policy for a log; check and rate policies."),
@@ -75,16 +74,14 @@ RENAMED = {
     **{name: ("policy", name) for name in ("choose", "score", "predict")},
     **{name: ("slurm", name) for name in ("fit", "whatif", "waits")},
 }
-#: Options with another spelling now, by command; of one with "" only the value is left. They work until 0.3.
-_RENAMED_OPTIONS = {
-    ("list", "--system"): "",
-    ("sweep", "--retry-failed"): "--retry=all",
-    ("train", "--track"): "",
-    ("train", "--no-track"): "--no-tracking",
-}
 #: Options that are gone, by command: what to do instead.
 _REMOVED_OPTIONS = {
+    ("list", "--system"): "give the name alone, as in `gridtune list metrics batch`",
+    ("sweep", "--retry-failed"): "give `--retry all`",
+    ("train", "--track"): "a training is tracked without it",
+    ("train", "--no-track"): "give `--no-tracking`",
     ("sweep", "--schedules"): "`gridtune results rerun CELL --out FILE` writes the schedule of any cell",
+    ("ui", "--no-browser"): "no browser is opened: open the address that it prints",
     ("report", "--together"): "compare the p-values in the tables' .csv files with 5 % divided by the number "
     "of tables",
 }
@@ -110,11 +107,6 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command; an old name gives the new one, an unknown one an error."""
-        present = _present_options(args)
-        if present != args and not ctx.resilient_parsing:
-            old, new = (without_secrets(shlex.join(["gridtune", *words])) for words in (args, present))
-            click.echo(f"warning: `{old}` is `{new}` now; the old option works until version 0.3", err=True)
-        args = present
         if args and args[0] in RENAMED:
             old, *rest = args
             args = [*RENAMED[old], *rest]
@@ -133,16 +125,6 @@ class _LazyGroup(click.Group):
                 formatter.write_dl([(name.ljust(width), line) for name, (_, line) in commands.items()])
 
 
-def _present_options(args: Sequence[str]) -> list[str]:
-    """Return the arguments of a command with the present spelling of its options."""
-    present = list(args[:1])
-    for argument in args[1:]:
-        option, _, value = argument.partition("=")
-        now = _RENAMED_OPTIONS.get((args[0], option))
-        present += [argument] if now is None else [part for part in (now, value) if part]
-    return present
-
-
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gridtune")
 def cli() -> None:
@@ -154,7 +136,7 @@ def cli() -> None:
       gridtune simulate quickstart --order sjf        another policy
       gridtune sweep search_spaces/quickstart.yaml    many policies, compared
       gridtune init my_log.swf.gz                     a search space for your log
-      gridtune ui                                     all runs in the browser
+      gridtune ui                                     all runs, for the browser
 
     A log is a file in one of the formats that `gridtune traces list` shows, also compressed (.gz, .xz), or a
     name from that list. Each command has its own --help with examples; `gridtune help WORD` explains a word.
@@ -190,9 +172,10 @@ def main(args: Sequence[str] | None = None, **extra: Any) -> None:
             raise
         absent = isinstance(fault, ModuleNotFoundError)
         state = "is not installed" if absent else f"cannot be imported: {fault}"
-        click.echo(
-            f"error: {fault.name or 'a package'} {state}\n  hint: {_install_hint(fault.name)}", err=True
-        )
+        package = (fault.name or "gridtune").partition(".")[0]
+        install = f"pip install '{_EXTRAS.get(package, package)}' brings it"
+        text = f"error: {fault.name or 'a package'} {state}\n  hint: {install}"
+        click.echo(f"{text}; gridtune doctor checks the installation", err=True)
         code = _EXIT_BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -204,13 +187,6 @@ def _warning_text(
     if issubclass(category, GridtuneWarning):
         return f"warning: {message}\n"
     return _USUAL_TEXT(message, category, filename, lineno, line)
-
-
-def _install_hint(module: str | None) -> str:
-    """Return how the package of a module that cannot be imported is installed."""
-    package = (module or "gridtune").partition(".")[0]
-    install = f"pip install '{_EXTRAS.get(package, package)}'"
-    return f"{install} brings it; gridtune doctor checks the installation"
 
 
 def _end_at_sigterm() -> None:

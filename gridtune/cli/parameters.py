@@ -205,9 +205,13 @@ def _kind(annotation: Any) -> str:
 
 
 def check_new(path: Path | None, *, force: bool) -> None:
-    """Refuse to replace a file without `--force`."""
+    """Refuse to replace a file without `--force`, and a folder that cannot be written."""
+    from gridtune.sweep.journal.disk import check_writable
+
     if path is not None and path.exists() and not force:
         raise click.UsageError(f"{path} exists; --force replaces it.")
+    if path is not None:
+        check_writable(path.parent)
 
 
 def read_place(text: str) -> str | Path:
@@ -268,38 +272,28 @@ def _listed_values(annotation: Any) -> list[Any]:
     return [value for part in typing.get_args(annotation) for value in _listed_values(part)]
 
 
-def _complete_systems(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of systems that begin so."""
+def _systems(context: click.Context, begun: str) -> list[str]:
     from gridtune.core.system import SYSTEMS
 
-    return [name for name in SYSTEMS.names() if name.startswith(incomplete)]
+    return SYSTEMS.names()
 
 
-def _complete_spaces(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the search spaces of installed systems that begin so, and have the shell add files."""
+def _spaces(context: click.Context, begun: str) -> list[str]:
+    """Return the search spaces of installed systems whose names are begun so."""
     from gridtune.core.system import SYSTEMS
 
-    system, slash, _ = incomplete.partition("/")
+    system, slash, _ = begun.partition("/")
     known = [name for name in SYSTEMS.names() if name == system or (not slash and name.startswith(system))]
-    spaces = [f"{name}/{path.stem}" for name in known for path in SYSTEMS.find(name).bundled_spaces]
-    items = [CompletionItem(space) for space in spaces if space.startswith(incomplete)]
-    return [CompletionItem(incomplete, type="file"), *items]
+    return [f"{name}/{path.stem}" for name in known for path in SYSTEMS.find(name).bundled_spaces]
 
 
-def _complete_sweeps(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the folders of sweeps in results/ that begin so, and have the shell add folders."""
+def _sweeps(context: click.Context, begun: str) -> list[str]:
     from gridtune.sweep.journal.journal import sweep_folders
 
-    folders = map(str, sweep_folders())
-    items = [CompletionItem(folder) for folder in folders if folder.startswith(incomplete)]
-    return [CompletionItem(incomplete, type="dir"), *items]
+    return [str(folder) for folder in sweep_folders()]
 
 
-def _complete_parameters(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def _system_parameters(context: click.Context, begun: str) -> list[str]:
     """Return `KEY=` for each parameter of the system that is named before, or its values after a `KEY=`."""
     from gridtune.core.system import SYSTEMS
 
@@ -308,15 +302,14 @@ def _complete_parameters(context: click.Context, parameter: click.Parameter, inc
         return []
     fields = SYSTEMS.find(name).Parameters.model_fields
     given = [text for text in context.params.get("parameters") or () if text != "="]
-    if given and "=" not in given[-1] and given[-1] in fields and "=" not in incomplete:
+    if given and "=" not in given[-1] and given[-1] in fields and "=" not in begun:
         # bash splits words at `=`: the key came as a word of its own, and the value is completed alone.
-        return [value for value in _values(given[-1], fields) if value.startswith(incomplete)]
-    key, sign, _ = incomplete.partition("=")
-    if not sign:
-        taken = {text.partition("=")[0] for text in given}
-        return [f"{field}=" for field in fields if field.startswith(incomplete) and field not in taken]
-    texts = (f"{key}={value}" for value in _values(key, fields))
-    return [text for text in texts if text.startswith(incomplete)]
+        return _values(given[-1], fields)
+    key, sign, _ = begun.partition("=")
+    if sign:
+        return [f"{key}={value}" for value in _values(key, fields)]
+    taken = {text.partition("=")[0] for text in given}
+    return [f"{field}=" for field in fields if field not in taken]
 
 
 def _values(key: str, fields: Any) -> list[str]:
@@ -333,30 +326,6 @@ def _values(key: str, fields: Any) -> list[str]:
     if key == "backfill":
         return backfilling_names()
     return [_text(value) for value in _listed_values(fields[key].annotation)]
-
-
-def _complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return `NAME=` for each dimension and fixed parameter of the space that is named before."""
-    from gridtune.errors import GridtuneError
-    from gridtune.sweep.space.schema import read_space
-
-    # An option that still lacks its value keeps click from naming the arguments before it.
-    path = context.params.get("space") or next(iter(context.args), None)
-    if path is None:
-        return []
-    try:
-        space = read_space(path)
-    except GridtuneError:
-        return []
-    names = [*space.dimensions, *space.fixed]
-    return [f"{name}=" for name in names if name.startswith(incomplete)]
-
-
-def _complete_reproductions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of papers that begin so."""
-    from gridtune.study.reproduction import reproduction_names
-
-    return [name for name in reproduction_names() if name.startswith(incomplete)]
 
 
 #: The head of a section of a docstring.
@@ -377,15 +346,26 @@ class _Declared:
         The option as it is typed, if not as the parameter.
     metavar
         Its value in the usage.
-    complete
-        Returns values that a shell completes.
+    values
+        Returns the values that a shell completes, by the word begun.
+    places
+        Places that the shell adds to them: "file" or "dir".
     """
 
     text: str | None = None
     kind: Any = None
     spelled: str | None = None
     metavar: str | None = None
-    complete: Callable[..., Any] | None = None
+    values: Callable[[click.Context, str], list[str]] | None = None
+    places: str | None = None
+
+    def complete(
+        self, context: click.Context, parameter: click.Parameter, begun: str
+    ) -> list[CompletionItem]:
+        """Return the values that begin with a word, as click wants them."""
+        values = [] if self.values is None else self.values(context, begun)
+        items = [CompletionItem(value) for value in values if value.startswith(begun)]
+        return items if self.places is None else [CompletionItem(begun, type=self.places), *items]
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -435,15 +415,16 @@ _DECLARED = {
     "tracking_uri": _Declared(f"The MLflow store.  {_STORE}"),
     "objective": _Declared("Metric to rank by, instead of that of the search space.", metavar="METRIC"),
     "baseline": _Declared(metavar="NAME=VALUE"),
-    "space": _Declared(kind=click.Path(path_type=Path), metavar="SPACE.yaml", complete=_complete_spaces),
-    "system": _Declared(kind=click.STRING, complete=_complete_systems),
-    "paper": _Declared(kind=click.STRING, complete=_complete_reproductions),
-    "parameters": _Declared(metavar="[KEY=VALUE]...", complete=_complete_parameters),
-    "settings": _Declared(spelled="--set", metavar="NAME=VALUE", complete=_complete_settings),
-    "results": _Declared(kind=read_place, complete=_complete_sweeps),
-    "folder": _Declared(kind=read_place, complete=_complete_sweeps),
-    "folders": _Declared(kind=read_place, complete=_complete_sweeps),
-    "sweep": _Declared(complete=_complete_sweeps),
+    "space": _Declared(kind=click.Path(path_type=Path), metavar="SPACE.yaml", values=_spaces, places="file"),
+    "system": _Declared(kind=click.STRING, values=_systems),
+    "paper": _Declared(kind=click.STRING),
+    "parameters": _Declared(metavar="[KEY=VALUE]...", values=_system_parameters),
+    "settings": _Declared(spelled="--set", metavar="NAME=VALUE"),
+    **{
+        name: _Declared(kind=read_place, values=_sweeps, places="dir")
+        for name in ("results", "folder", "folders")
+    },
+    "sweep": _Declared(values=_sweeps, places="dir"),
     "directory": _Declared("Folder or URL of the results.", kind=read_place, spelled="--out"),
     "file": _Declared(kind=_FILE, metavar="FILE", spelled="--parameters"),
     **{name: _Declared(kind=_FILE) for name in ("plot", "gantt", "target", "csv")},
@@ -469,7 +450,7 @@ def command(
         The function that the command calls: its parameters are options, too, which the command gets as
         `**options`.
     name
-        The command's name, if not the function's.
+        The command's name, if not the function's without a first underscore.
     without
         Parameters of `of` that are no options.
     cls
@@ -483,8 +464,8 @@ def command(
         found = dict(inspect.signature(function).parameters)
         owners = dict.fromkeys(found, function)
         if of is not None:
-            called = inspect.signature(of).parameters
-            own = {key: called[key] for key in called if key not in found and key not in without}
+            taken = inspect.signature(of).parameters
+            own = {key: taken[key] for key in taken if key not in found and key not in without}
             owners |= dict.fromkeys(own, of)
             described = _documented(of)[1] | described
             found = own | found
@@ -495,9 +476,8 @@ def command(
         ]
         # The first sentence as a whole; click would cut it where a line ends.
         first = " ".join(text.partition("\n\n")[0].split())
-        result = cls(
-            name or function.__name__, params=parameters, callback=function, help=text, short_help=first
-        )
+        called = name or function.__name__.removeprefix("_")
+        result = cls(called, params=parameters, callback=function, help=text, short_help=first)
         if group is not None:
             group.add_command(result)
         return result
@@ -545,12 +525,13 @@ def _parameter(parameter: inspect.Parameter, annotation: Any, text: str | None) 
     required = default is inspect.Parameter.empty
     kind, several = _type_of(annotation)
     shared: dict[str, Any] = {"type": declared.kind or kind, "metavar": declared.metavar}
-    shared |= {"required": required, "shell_complete": declared.complete}
+    shared |= {"required": required, "shell_complete": None if declared.values is None else declared.complete}
     if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
         return click.Argument([name], nargs=-1 if several else 1, **shared)
     option = declared.spelled or f"--{name.replace('_', '-')}"
     shared["help"] = f"{text or declared.text or ''}{'  May be repeated.' if several else ''}"
-    shared["metavar"] = declared.metavar or _metavar(shared["type"])
+    letters = {click.IntRange: "N", click.FloatRange: "X"}
+    shared["metavar"] = declared.metavar or letters.get(type(shared["type"]))
     if kind is click.BOOL:
         both = "/" in option
         flag: dict[str, Any] = {} if both else {"is_flag": True, "flag_value": not default}
@@ -558,10 +539,3 @@ def _parameter(parameter: inspect.Parameter, annotation: Any, text: str | None) 
     if not required:
         shared |= {"default": default, "show_default": default not in (None, ())}
     return click.Option([name, option], multiple=several, **shared)
-
-
-def _metavar(kind: Any) -> str | None:
-    """Return the value of an option in the usage; None for that of click."""
-    if isinstance(kind, click.IntRange):
-        return "N"
-    return "X" if isinstance(kind, click.FloatRange) else None

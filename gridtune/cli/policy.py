@@ -33,7 +33,9 @@ def policy() -> None:
 
 
 @command(choosing.choose, without=("say",), group=policy)
-def choose(*, export: Path | None = None, force: bool = False, as_json: bool = False, **options: Any) -> None:
+def _choose(
+    *, export: Path | None = None, force: bool = False, as_json: bool = False, **options: Any
+) -> None:
     """Find the queue order, backfilling and guard for LOG.
 
     Rules with and without guards, under EASY and conservative backfilling, and rollouts replay the first
@@ -60,11 +62,8 @@ def choose(*, export: Path | None = None, force: bool = False, as_json: bool = F
 
     from gridtune.report.card import print_cards
     from gridtune.report.tables import report_console
-    from gridtune.sweep.journal.disk import check_writable
 
     check_new(export, force=force)
-    if export is not None:
-        check_writable(export.parent)
     choice = choosing.choose(**options, say=lambda line: click.echo(line, err=True))
     if export is not None:
         text = yaml.safe_dump(dict(choice.exported), sort_keys=False, allow_unicode=True, width=100)
@@ -81,7 +80,7 @@ def choose(*, export: Path | None = None, force: bool = False, as_json: bool = F
 
 
 @command(leaks.score, group=policy)
-def score(*, as_json: bool = False, **options: Any) -> None:
+def _score(*, as_json: bool = False, **options: Any) -> None:
     """Check that POLICY sees no future, and compare it with simple rules and a rollout.
 
     POLICY is a Python file that registers a queue order, the name of an order, or an expression. A file is
@@ -112,7 +111,7 @@ def score(*, as_json: bool = False, **options: Any) -> None:
 
 
 @command(predicting.predict, without=("say",), group=policy)
-def predict(*, as_json: bool = False, **options: Any) -> None:
+def _predict(*, as_json: bool = False, **options: Any) -> None:
     """Evaluate run-time predictors on LOG.
 
     LOG is replayed under UNICEF with walltimes, with each predictor's run times, and with the actual run
@@ -125,14 +124,17 @@ def predict(*, as_json: bool = False, **options: Any) -> None:
     """
     jobs, ratings = predicting.predict(**options, say=lambda line: click.echo(line, err=True))
     if as_json:
-        print_json({"log": jobs.name, "jobs": len(jobs), "predictors": list(map(_as_json, ratings))})
+        rated = [
+            {
+                **asdict(one),
+                "bins": [column.tolist() for column in one.bins],
+                "shares": {order: one.share(order) for order in one.gains},
+            }
+            for one in ratings
+        ]
+        print_json({"log": jobs.name, "jobs": len(jobs), "predictors": rated})
     else:
         print_tables(_tables(ratings, f"{jobs.name}: {len(jobs):,} jobs"))
-
-
-def _as_json(rating: predicting.Rating) -> dict[str, Any]:
-    shares = {order: rating.share(order) for order in rating.gains}
-    return {**asdict(rating), "bins": [column.tolist() for column in rating.bins], "shares": shares}
 
 
 def _tables(ratings: list[predicting.Rating], title: str) -> list[Table]:

@@ -129,7 +129,7 @@ def results() -> None:
 
 
 @command(group=results)
-def export(
+def _export(
     folder: str | Path,
     *,
     form: Literal["yaml", "json"] | None = None,
@@ -167,32 +167,28 @@ def export(
     out
         The file; by default the standard output.
     """
+    import yaml
+
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
-    from gridtune.sweep.journal.disk import check_writable
 
     check_new(out, force=force)
-    if out is not None:
-        check_writable(out.parent)
     if out is not None and out.suffix == ".db":
         raise click.UsageError("Studies of Optuna are no longer written: results.csv has every cell.")
     form = form or ("json" if out is not None and out.suffix == ".json" else "yaml")
     content = exported_configuration(read_sweep(folder), workload=workload, rank=rank, objective=objective)
-    text = _yaml(content, out) if form == "yaml" else json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    if form == "yaml":
+        text = f"# Rank {content['rank']} of {content['of']} on {content['workload']}. To run it:\n"
+        text += f"#   {_command(content, out)}\n"
+        text += yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=100)
+    else:
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         click.echo(text, nl=False)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     click.echo(f"{out}: {_command(content, out)}")
-
-
-def _yaml(content: Mapping[str, Any], out: Path | None) -> str:
-    import yaml
-
-    head = f"# Rank {content['rank']} of {content['of']} on {content['workload']}. To run it:\n"
-    head += f"#   {_command(content, out)}\n"
-    return head + yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=100)
 
 
 def _command(content: Mapping[str, Any], out: Path | None) -> str:
@@ -202,7 +198,7 @@ def _command(content: Mapping[str, Any], out: Path | None) -> str:
 
 
 @command(group=results)
-def compare(
+def _compare(
     folders: Sequence[str | Path],
     *,
     configuration: Sequence[str] = (),
@@ -238,10 +234,10 @@ def compare(
     csv
         File of the rows as CSV.
     """
-    from gridtune.report.rankings.comparison import compare as compare_sides
+    from gridtune.report.rankings.comparison import compare
 
     first, second, system = _sides(folders, configuration)
-    comparison = compare_sides(first, second, system, objective=objective)
+    comparison = compare(first, second, system, objective=objective)
     if csv is not None:
         from gridtune.report.tables import table_csv
 
@@ -347,7 +343,7 @@ def _interval(row: Mapping[str, Any], name: str, write: Any) -> str:
 
 
 @command(group=results)
-def merge(
+def _merge(
     folders: Sequence[str | Path],
     *,
     directory: str | Path,
@@ -399,7 +395,7 @@ def merge(
 
 
 @command(group=results)
-def repair(sweep: str) -> None:
+def _repair(sweep: str) -> None:
     """Set the broken lines of a sweep's journal aside, so that their cells are run again.
 
     A line that a failing disk or a hand has altered stops the sweep that meets it. All such lines are moved
@@ -427,7 +423,7 @@ def repair(sweep: str) -> None:
 
 
 @command(group=results)
-def rerun(
+def _rerun(
     cell: str,
     folder: str | Path | None = None,
     *,

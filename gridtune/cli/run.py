@@ -14,13 +14,12 @@ import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import SystemCommand, command, system_help
-from gridtune.cli.tables import new_table, print_json, print_tracked
+from gridtune.cli.tables import new_table, print_json, print_lines, print_tables, print_tracked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gridtune.core.system import System
-    from gridtune.report.reproduction.verdicts import Reproduced
     from gridtune.sweep.execution.runner import CellRun
     from gridtune.tune.training import Trained
 
@@ -240,21 +239,18 @@ def _report(system: System, done: CellRun) -> dict[str, Any]:
 
 
 def _print(system: System, done: CellRun) -> None:
-    from rich.console import Console
-
     from gridtune.core.remarks import REMARKS, remark_lines
+    from gridtune.report.tables import report_console
 
-    console = Console()
+    console = report_console()
     parameters = "  ".join(f"{name}={value}" for name, value in done.cell.configuration.items())
-    console.print(f"[bold]{system.name}[/]  {parameters}", highlight=False, soft_wrap=True)
-    console.print(f"cell {done.cell.cell_id}, {done.seconds:.3f} s", style="dim", highlight=False)
+    console.print(f"[bold]{system.name}[/]  {parameters}", soft_wrap=True)
+    console.print(f"cell {done.cell.cell_id}, {done.seconds:.3f} s", style="dim")
     notes = done.outcome.notes
-    plain: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
     for name, note in notes.items():
         if name not in REMARKS:
-            console.print(f"{name}: {_note_text(note)}", style="dim", **plain)
-    for line in remark_lines(notes):
-        console.print(line, style="yellow", **plain)
+            console.print(f"{name}: {_note_text(note)}", style="dim", markup=False, soft_wrap=True)
+    print_lines(console, remark_lines(notes))
     table = new_table("", "metric", "value", "unit", right=("value",))
     for name, value in done.outcome.metrics.items():
         unit = system.metrics[name].unit if name in system.metrics else "1"
@@ -340,23 +336,17 @@ def reproduce(
         content = json.loads(done.verdicts.read_text(encoding="utf-8"))
         print_json({**content, "page": done.page.resolve().as_uri()})
     elif not quiet:
-        _print_verdicts(done.reproduced)
+        table = new_table(done.reproduced.title, "verdict", "claim", "criteria that hold")
+        for claim in done.reproduced.claims:
+            holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
+            table.add_row(str(claim.verdict), claim.text, f"{holds} of {len(claim.criteria)}")
+        print_tables([table])
         click.echo(f"the page: {done.page.resolve().as_uri()}")
         click.echo(f"the verdicts: {done.verdicts}")
     if done.tracking is not None and not quiet:
         print_tracked(done.tracking)
     if not done.complete:
         sys.exit(EXIT_FAILED_CELLS)
-
-
-def _print_verdicts(reproduced: Reproduced) -> None:
-    from gridtune.report.tables import report_console
-
-    table = new_table(reproduced.title, "verdict", "claim", "criteria that hold")
-    for claim in reproduced.claims:
-        holds = sum(criterion.outcome == "holds" for criterion in claim.criteria)
-        table.add_row(str(claim.verdict), claim.text, f"{holds} of {len(claim.criteria)}")
-    report_console().print(table)
 
 
 class _TrainCommand(SystemCommand):
@@ -471,14 +461,12 @@ def _print_trained(trained: Trained, objective: str) -> None:
         click.echo(f"  {objective} {last[objective]:,.6g} at the end")
     if trained.policy is not None:
         click.echo(f"  best policy: checkpoint={trained.directory}")
-    if trained.tracking is None:
-        return
-    if trained.tracking.unsent:
-        message = f"{len(trained.tracking.unsent)} items were not sent to {trained.tracking.shown_uri}"
-        click.echo(f"  {message}: {trained.tracking.fault}; the same command sends them", err=True)
-    else:
-        uri = trained.tracking.checkpoint(trained.policy.name) if trained.policy else ""
-        click.echo(f"  tracked in {trained.tracking.shown_uri}" + (f": checkpoint={uri}" if uri else ""))
+    tracking = trained.tracking
+    if tracking is not None:
+        shown = tracking.message
+        if tracking.complete and trained.policy is not None:
+            shown += f": checkpoint={tracking.checkpoint(trained.policy.name)}"
+        click.echo(f"  {shown}", err=not tracking.complete)
 
 
 class _Watcher:

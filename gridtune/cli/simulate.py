@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +10,15 @@ import click
 
 from gridtune.cli.parameters import DefaultSystemCommand, command
 from gridtune.cli.run import tell_tracked
-from gridtune.cli.tables import print_json
-from gridtune.errors import GridtuneError
+from gridtune.cli.tables import new_table, print_json, print_lines
 
 if TYPE_CHECKING:
     from gridtune.batch.shaking import Spread
     from gridtune.core.schedules.schedule import Schedule
-    from gridtune.core.system import Outcome, System
-    from gridtune.workload.workload import Workload
+    from gridtune.core.system import System, WorkloadLoader
 
 __all__ = ["simulate"]
 
-
-#: Characters of a line that intervals need.
-_WIDE = 120
 
 #: The metrics of the table, beside a user's own; `--json` gives every metric.
 SHOWN = (
@@ -96,20 +88,23 @@ def simulate(
     gantt
         Figure of the jobs on the processors (.png, .svg, .pdf).
     """
-    from gridtune.core.cells import content_id
+    from gridtune.core.compiled import telling_of_compilation
     from gridtune.core.system import default_system
+    from gridtune.core.user_code.plugins import load_plugins
+    from gridtune.sweep.execution.runner import run_cell
+    from gridtune.sweep.space.plan import Workloads
 
     for option, path in {"out": out, "plot": plot, "gantt": gantt}.items():
         if path is not None:
             _check_file(option, path)
-    if plugin:
-        from gridtune.core.user_code.plugins import load_plugins
-
-        load_plugins(plugin)
-    system = default_system()
+    load_plugins(plugin)
+    system, workloads = default_system(), Workloads()
     parameters = {"trace": log, **{name: value for name, value in options.items() if value is not None}}
-    outcome, seconds, spreads = _run(system, parameters, seed, repeats)
-    schedule = outcome.schedule
+    text = "compiling the simulator: once, it can take a minute"
+    with telling_of_compilation(lambda: click.echo(text, err=True)):
+        done = run_cell(system.name, parameters, seed=seed, workloads=workloads)
+    spreads = {} if repeats is None else _spreads(system, parameters, seed, repeats, workloads.load)
+    schedule, metrics = done.outcome.schedule, done.outcome.metrics
     assert schedule is not None
     if out is not None:
         schedule.save(out)
@@ -123,19 +118,18 @@ def simulate(
 
         plot_gantt(schedule.to_table(), schedule.processors, gantt, title=schedule.workload.name)
     if as_json:
-        print_json(_report(schedule, outcome.metrics, spreads, seconds), indent=2)
+        print_json(_report(schedule, metrics, spreads, done.seconds), indent=2)
     else:
-        _print(system, schedule, outcome.metrics, spreads, seconds)
+        _print(system, schedule, metrics, spreads, done.seconds)
     if track or tracking_uri is not None:
-        checksum = schedule.workload.checksum
         shaken = {f"{name}.shaken_mean": spread.mean for name, spread in spreads.items()}
         tell_tracked(
             system,
             parameters,
             seed=seed,
-            key=content_id([system.name, system.version, parameters, seed, repeats, checksum]),
-            metrics={**outcome.metrics, **shaken},
-            traces={log: checksum},
+            key=f"{done.cell.cell_id} {repeats or 1}",
+            metrics={**metrics, **shaken},
+            traces=done.cell.traces,
             files=[file for file in (out, plot, gantt) if file is not None],
             uri=tracking_uri,
         )
@@ -143,40 +137,19 @@ def simulate(
         click.echo("hint: this is one run with shaken submissions; --repeats N gives intervals", err=True)
 
 
-def _run(
-    system: System, parameters: dict[str, Any], seed: int, repeats: int | None
-) -> tuple[Outcome, float, dict[str, Spread]]:
-    """Run a cell as it is, and again with submissions shaken; return its outcome, its seconds and spreads."""
-    from gridtune.core.cells import replicate_streams, validated
-    from gridtune.core.compiled import telling_of_compilation
-    from gridtune.workload.files import WorkloadReference
-
-    @cache
-    def load(reference: str) -> Workload:
-        return WorkloadReference.parse(reference).read()
-
-    checked = validated(system, parameters)
-    streams = replicate_streams(seed, {trace: load(trace).checksum for trace in system.traces(checked)})
-    # Kernels are compiled before, so that the time is that of the simulation. What is wrong with the log
-    # shows, with its numbers, when all of it is run.
-    text = "compiling the simulator: once, it can take a minute"
-    system.preflight(checked, load)
-    with telling_of_compilation(lambda: click.echo(text, err=True)), contextlib.suppress(GridtuneError):
-        system.prepare([checked])
-    began = time.perf_counter()
-    outcome = system.run(checked, streams=streams, load=load, tables=False)
-    seconds = time.perf_counter() - began
-    if repeats is None:
-        return outcome, seconds, {}
+def _spreads(
+    system: System, parameters: Mapping[str, Any], seed: int, repeats: int, load: WorkloadLoader
+) -> Mapping[str, Spread]:
+    """Run a cell again with shaken submissions; return the spread of each metric."""
     from gridtune.batch.shaking import SHAKE_SECONDS, spreads_of
+    from gridtune.core.cells import validated
 
     shaken = validated(system, {"shake": SHAKE_SECONDS, **parameters})
-    spreads = spreads_of(
+    return spreads_of(
         lambda streams: system.run(shaken, streams=streams, load=load, tables=False).metrics,
         replicates=repeats,
         seed=seed,
     )
-    return outcome, seconds, spreads
 
 
 def _report(
@@ -207,51 +180,40 @@ def _print(
     spreads: Mapping[str, Spread],
     seconds: float,
 ) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     from gridtune.batch.metrics import METRICS
     from gridtune.core.remarks import remark_lines
+    from gridtune.report.tables import report_console
 
-    settings = schedule.settings
-    console = Console()
-    if spreads:
-        console.width = max(console.width, _WIDE)
+    settings, console = schedule.settings, report_console()
     rate = f"{len(schedule):,} jobs in {seconds:.2f} s"
     console.print(
         f"[bold]{schedule.workload.name}[/] on {schedule.processors:,} processors, "
         f"order [bold]{settings['order']}[/], backfilling [bold]{settings['backfill']}[/] ({rate})",
-        highlight=False,
         soft_wrap=True,
     )
-    for rule, count in schedule.workload.cleaning.items():
-        if count:
-            console.print(f"  cleaned: {rule} touched {count:,} jobs", highlight=False)
-    for parameter, warnings in system.value_warnings.items():
-        if warning := warnings.get(settings[parameter]):
-            console.print(f"  [yellow]{settings[parameter]}: {warning}[/]", highlight=False)
-    for key, meaning in _GUESSED.items():
-        if settings[key]:
-            console.print(f"  {settings[key]:,} × {meaning}", highlight=False)
-    for line in remark_lines(schedule.notes):
-        console.print(f"  {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD)
+    lines = [
+        f"cleaned: {rule} touched {count:,} jobs"
+        for rule, count in schedule.workload.cleaning.items()
+        if count
+    ]
+    lines += [f"{settings[key]:,} × {meaning}" for key, meaning in _GUESSED.items() if settings[key]]
+    print_lines(console, lines, style="")
+    warned = [
+        f"{settings[parameter]}: {warning}"
+        for parameter, warnings in system.value_warnings.items()
+        if (warning := warnings.get(settings[parameter]))
+    ]
+    print_lines(console, [*warned, *remark_lines(schedule.notes)])
     shaken = ("mean when shaken", "95 % of the mean", "range") if spreads else ()
-    for column in ("metric", "value", *shaken, "unit"):
-        table.add_column(column, justify="left" if column in {"metric", "unit"} else "right")
+    table = new_table("", "metric", "value", *shaken, "unit", right=("value", *shaken))
     own = [name for name in metrics if METRICS[name].family == "own"]
     for name in (*(name for name in SHOWN if name in metrics), *own):
-        table.add_row(name, _number(metrics[name]), *_spread_texts(spreads.get(name)), METRICS[name].unit)
+        texts = []
+        if spread := spreads.get(name):
+            intervals = ((spread.low, spread.high), spread.range)
+            texts = [_number(spread.mean), *(" … ".join(map(_number, ends)) for ends in intervals)]
+        table.add_row(name, _number(metrics[name]), *texts, METRICS[name].unit)
     console.print(table)
-
-
-def _spread_texts(spread: Spread | None) -> tuple[str, ...]:
-    if spread is None:
-        return ()
-    least, most = spread.range
-    interval = f"{_number(spread.low)} … {_number(spread.high)}"
-    return _number(spread.mean), interval, f"{_number(least)} … {_number(most)}"
 
 
 def _number(value: float) -> str:

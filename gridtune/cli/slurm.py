@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.parameters import command
-from gridtune.cli.tables import new_table, print_json, print_lines, wide_console
+from gridtune.cli.tables import new_table, print_json, print_lines
+from gridtune.report.tables import report_console
 from gridtune.study import advice, fitting
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def slurm() -> None:
 
 
 @command(fitting.fit, without=("say",), group=slurm)
-def fit(*, as_json: bool = False, **options: Any) -> None:
+def _fit(*, as_json: bool = False, **options: Any) -> None:
     """Compare simulated with recorded waits of LOG, and calibrate the model.
 
     A log does not contain the nodes in service, the seconds until nodes are free and the limit of one user:
@@ -45,16 +46,16 @@ def fit(*, as_json: bool = False, **options: Any) -> None:
     if as_json:
         print_json(result.as_dict(), indent=2)
         return
-    console = wide_console()
+    console = report_console()
     console.print(result.verdict, style={"yes": "green", "no": "red"}.get(result.trust, "yellow"))
     print_lines(console, result.reasons)
-    console.print(f"  {result}", highlight=False)
+    console.print(f"  {result}")
     console.print(_table("jobs that were judged, seconds", *result.table()))
     click.echo(f"page: {result.page}\nsettings: {result.file}")
 
 
 @command(advice.whatif, group=slurm)
-def whatif(*, as_json: bool = False, **options: Any) -> None:
+def _whatif(*, as_json: bool = False, **options: Any) -> None:
     """Simulate the waits of the jobs of LOG under another configuration of Slurm.
 
     A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
@@ -73,7 +74,7 @@ def whatif(*, as_json: bool = False, **options: Any) -> None:
     if as_json:
         print_json(answer.as_dict(), indent=2)
         return
-    console = wide_console()
+    console = report_console()
     print_cards([answer.short_card()], console)
     for line in answer.difference:
         print_lines(console, [line], style="green" if line.startswith("+") else "red")
@@ -82,7 +83,7 @@ def whatif(*, as_json: bool = False, **options: Any) -> None:
 
 
 @command(advice.waits, group=slurm)
-def waits(*, as_json: bool = False, **options: Any) -> None:
+def _waits(*, as_json: bool = False, **options: Any) -> None:
     """Predict the starts of pending jobs, with intervals meant to hold 80 % of the starts.
 
     The cluster is replayed from its present state. Run times are drawn from each user's past in the log, and
@@ -100,7 +101,7 @@ def waits(*, as_json: bool = False, **options: Any) -> None:
     if as_json:
         print_json(result.as_dict(), indent=2)
         return
-    console = wide_console()
+    console = report_console()
     title = f"{len(result.pending)} pending jobs at {result.now}, {result.running} running"
     console.print(_table(title, *result.table()))
     print_lines(console, [f"{count} more are held: {reason}" for reason, count in result.held.items()])

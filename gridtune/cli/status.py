@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import subprocess
 import sys
 import time
-import urllib.request
-import webbrowser
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +15,8 @@ from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.parameters import command, read_place
 from gridtune.cli.tables import new_table, print_json
 from gridtune.errors import TrackingError
-from gridtune.storage import skip_proxy_for_this_machine
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from gridtune.study.status import SweepStatus
 
 __all__ = ["place_of", "status", "ui"]
@@ -72,7 +64,17 @@ def status(sweep: str | None = None, *, watch: bool = False, as_json: bool = Fal
         rows = [one.as_dict() for one in statuses]
         print_json(rows if several else rows[0])
     else:
-        statuses = _show(statuses, look, _listing(place) if several else _screen, watch=watch)
+        _show(statuses, place if several else None)
+    pause = _WATCH_SECONDS
+    while watch and any(one.state == "running" for one in statuses):
+        time.sleep(pause)
+        began, before = time.monotonic(), statuses
+        statuses = look()
+        # Less often where a journal takes long to read.
+        pause = max(_WATCH_SECONDS, 5 * (time.monotonic() - began))
+        if statuses != before:
+            click.clear()
+            _show(statuses, place if several else None)
     if not several and statuses[0].state != "running" and not statuses[0].complete:
         sys.exit(EXIT_FAILED_CELLS)
 
@@ -112,64 +114,32 @@ def _all(places: list[str | Path]) -> list[SweepStatus]:
     return found
 
 
-def _show(
-    statuses: list[SweepStatus],
-    look: Callable[[], list[SweepStatus]],
-    layout: Callable[[list[SweepStatus]], RenderableType],
-    *,
-    watch: bool,
-) -> list[SweepStatus]:
-    """Show statuses, and with `watch` go on until nothing runs; return the last."""
-    from rich.live import Live
-
+def _show(statuses: list[SweepStatus], place: str | Path | None) -> None:
+    """Print the state of a sweep, or a table of those in a folder or at a URL."""
     from gridtune.report.tables import report_console
-
-    console = report_console()
-    screen = Live(layout(statuses), console=console, auto_refresh=False)
-    on_screen = watch and console.is_terminal
-    if not on_screen:
-        console.print(layout(statuses), soft_wrap=True)
-    with screen if on_screen else contextlib.nullcontext():
-        pause = _WATCH_SECONDS
-        while watch and any(one.state == "running" for one in statuses):
-            time.sleep(pause)
-            began, before = time.monotonic(), statuses
-            statuses = look()
-            # Less often where a journal takes long to read.
-            pause = max(_WATCH_SECONDS, 5 * (time.monotonic() - began))
-            if on_screen:
-                screen.update(layout(statuses), refresh=True)
-            elif statuses != before:
-                console.print(layout(statuses), soft_wrap=True)
-    return statuses
-
-
-def _listing(place: str | Path) -> Callable[[list[SweepStatus]], RenderableType]:
-    """Return what lays out the sweeps that are in a folder or at a URL."""
     from gridtune.sweep.remote.results import place_name
 
+    console = report_console()
+    if place is None:
+        console.print(_screen(*statuses), soft_wrap=True)
+        return
     where = str(place).rstrip("/") + "/"
-
-    def listing(statuses: list[SweepStatus]) -> RenderableType:
-        if not statuses:
-            return f"no sweep in {where}"
-        numbers = ("done", "failed", "left")
-        table = new_table(
-            f"Sweeps in {where}", "name", "state", *numbers, "last result", "time left", right=numbers
-        )
-        for one in statuses:
-            failed = sum(count for state, count in one.counts.items() if state != "done")
-            left = "?" if one.left is None else f"{'≤ ' if one.at_most else ''}{one.left:,}"
-            last = "" if one.last_result is None else _when(one.last_result)
-            done = f"{one.counts.get('done', 0):,}"
-            table.add_row(place_name(one.folder), one.state, done, f"{failed:,}", left, last, _left(one))
-        return table
-
-    return listing
+    if not statuses:
+        console.print(f"no sweep in {where}", soft_wrap=True)
+        return
+    numbers = ("done", "failed", "left")
+    columns = ("name", "state", *numbers, "last result", "time left")
+    table = new_table(f"Sweeps in {where}", *columns, right=numbers)
+    for one in statuses:
+        failed = sum(count for state, count in one.counts.items() if state != "done")
+        left = "?" if one.left is None else f"{'≤ ' if one.at_most else ''}{one.left:,}"
+        last = "" if one.last_result is None else _when(one.last_result)
+        done = f"{one.counts.get('done', 0):,}"
+        table.add_row(place_name(one.folder), one.state, done, f"{failed:,}", left, last, _left(one))
+    console.print(table, soft_wrap=True)
 
 
-def _screen(statuses: list[SweepStatus]) -> RenderableType:
-    (one,) = statuses
+def _screen(one: SweepStatus) -> str:
     up_to = "up to " if one.at_most else ""
     total = "an unknown number of" if one.total is None else f"{up_to}{one.total:,}"
     states = {state: count for state, count in one.counts.items() if count or state == "done"}
@@ -242,17 +212,16 @@ def ui(
     tracking_uri: str | None = None,
     host: str = "127.0.0.1",
     port: int = 5000,
-    no_browser: bool = False,
 ) -> None:
-    """Open the MLflow UI on the store that sweeps here are tracked in; end it with Ctrl-C.
+    """Serve the MLflow UI of the store that sweeps here are tracked in; end it with Ctrl-C.
 
-    It opens on the ranking of the latest sweep, or of the latest sweep of the search space named EXPERIMENT.
+    The address that it prints shows the ranking of the latest sweep, or that of the search space EXPERIMENT.
 
     \b
     Examples:
       gridtune ui
       gridtune ui quickstart
-      gridtune ui --port 5001 --no-browser
+      gridtune ui --port 5001
       gridtune ui --tracking-uri sqlite:////data/project/mlflow.db
       gridtune ui --host 0.0.0.0      (for other computers: no password protects it)
 
@@ -262,8 +231,6 @@ def ui(
         Address to listen on.
     port
         Port to listen on.
-    no_browser
-        Print the address, open no browser.
     """
     from gridtune.errors import without_secrets
     from gridtune.tracking.store import tracking_uri as resolve
@@ -278,10 +245,6 @@ def ui(
     address = _address(uri, server, experiment)
     click.echo(f"{without_secrets(uri)}\n{address}   (Ctrl-C ends it)")
     sys.stdout.flush()
-    screen = sys.platform in {"darwin", "win32"} or os.getenv("DISPLAY") or os.getenv("WAYLAND_DISPLAY")
-    if not no_browser and screen:
-        # It waits for the server, opens the page and ends.
-        subprocess.Popen([sys.executable, "-m", "gridtune.cli.status", f"{server}/health", address])
     # The server takes this process's place: what ends this command ends the server, and nothing is left.
     # The store's URI may hold a password, so it is not among the arguments that every user can see.
     settings = _SETTINGS | {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_REGISTRY_STORE_URI": uri}
@@ -291,7 +254,7 @@ def ui(
 def _address(uri: str, server: str, experiment: str | None) -> str:
     """Return the page to open: a ranking, or the list of experiments where there is none."""
     from gridtune.tracking.store import connect
-    from gridtune.tracking.views import first_address
+    from gridtune.tracking.tracked import first_address
 
     address = first_address(connect(uri), f"{server}/", experiment)
     if address is None:
@@ -341,24 +304,3 @@ def _check_port(host: str, port: int) -> None:
             raise TrackingError(
                 f"cannot listen on {host}:{port}: {fault.strerror}", hint=f"try --port {port + 1}"
             ) from None
-
-
-#: Seconds that a server may take to start, and between two attempts.
-_PATIENCE, _PAUSE = 120.0, 0.3
-
-
-def _open_when_ready(health: str, page: str) -> bool:
-    """Open a page when the server answers at `health`; return whether it did."""
-    skip_proxy_for_this_machine(health)
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(health, timeout=2):
-                return webbrowser.open(page)
-        except OSError:
-            time.sleep(_PAUSE)
-    return False
-
-
-if __name__ == "__main__":
-    _open_when_ready(*sys.argv[1:3])

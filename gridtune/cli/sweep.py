@@ -7,7 +7,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +18,7 @@ from gridtune.cli.parameters import check_new, command, read_settings
 from gridtune.cli.tables import print_json
 
 if TYPE_CHECKING:
-    from gridtune.core.cells import Cell, CellResult
+    from gridtune.core.cells import CellResult
     from gridtune.core.system import SuggestedSpace, System
     from gridtune.study.run import Output
     from gridtune.sweep.space.plan import PlannedSpace
@@ -30,8 +29,6 @@ __all__ = ["init", "sweep"]
 
 #: States of cells that `--retry all` runs again.
 _RETRIED = frozenset({"failed", "timed_out", "lost"})
-#: Cells that a dry run shows.
-_SHOWN = 5
 
 
 @command()
@@ -50,7 +47,7 @@ def init(
 
     LOG is a file or a name that `gridtune traces list` shows. Policies and replicates are chosen to suit it:
     windows if it is long enough, rules that need walltimes only if it has some. If the log does not say how
-    large the machine is, that is asked for; where nobody can answer, give --processors.
+    large the machine is, give --processors.
 
     \b
     Examples:
@@ -74,7 +71,6 @@ def init(
     """
     from gridtune.core.remarks import doubts, remark_lines
     from gridtune.core.system import default_system, get_system
-    from gridtune.sweep.journal.disk import check_writable
     from gridtune.sweep.space.starter import space_name, starter_text
 
     if slurm is not None and (system or processors):
@@ -82,8 +78,7 @@ def init(
     if fit is not None and slurm is None:
         raise click.UsageError("--fit goes with --slurm: it is how that cluster works.")
     if slurm is not None:
-        from gridtune.slurm.effective import Effective
-        from gridtune.slurm.study import SYSTEM, suggest_study
+        from gridtune.slurm.study import SYSTEM, Effective, suggest_study
 
         works = Effective() if fit is None else Effective.read(fit)
         system = SYSTEM
@@ -91,7 +86,6 @@ def init(
     name = name or space_name(log)
     out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
     check_new(out, force=force)
-    check_writable(out.parent)
     workload = _read(log)
     if slurm is None:
         starter, size = _starter(searched, workload, processors)
@@ -133,31 +127,15 @@ def _starter(system: System, workload: Workload, processors: int | None) -> tupl
             f"the system {system.name} proposes no search space for a log",
             hint=f"copy one of those that `gridtune list spaces {system.name}` shows",
         )
-    if size is not None or not starter.needs_size:
-        return starter, size
-    size = _ask_for_size(workload)
-    asked = system.suggest_space(workload, size)
-    assert asked is not None
-    return asked, size
-
-
-def _ask_for_size(workload: Workload) -> int:
-    from gridtune.errors import SweepError
-
-    columns = (workload.columns.get(name) for name in ("requested_processors", "allocated_processors"))
-    widest = max(1, *(int(column.max()) for column in columns if column is not None and len(column)))
-    if not _someone_answers():
+    if size is None and starter.needs_size:
+        columns = (workload.columns.get(name) for name in ("requested_processors", "allocated_processors"))
+        widest = max(1, *(int(column.max()) for column in columns if column is not None and len(column)))
         raise SweepError(
             "the log does not say how large the machine is",
             path=workload.source,
             hint=f"give --processors N; the widest job has {widest:,}",
         )
-    question = f"How many processors has the machine? (the log does not say; its widest job has {widest:,})"
-    return int(click.prompt(question, type=click.IntRange(min=widest), err=True))
-
-
-def _someone_answers() -> bool:
-    return sys.stdin.isatty()
+    return starter, size
 
 
 def _checked(text: str, out: Path, workload: Workload) -> tuple[int, int]:
@@ -310,126 +288,72 @@ def _print_plan(
     retry
         States of cells that are to be run again.
     workers
-        Cells at once; by default what the space says, else as many as there are processors.
+        Cells at once; by default those of the space, else as many as there are processors.
     as_json
         Print one JSON object.
     """
+    from gridtune.report.labels import count_text
+    from gridtune.sweep.execution.observing import clock_text
     from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
     from gridtune.sweep.remote.results import has_sweep, view_sweep
     from gridtune.sweep.run import default_directory
 
-    space = plan.space
-    count = plan.count
+    space, adaptive = plan.space, plan.space.strategy.adaptive
     plan.preflight()
     folder = folder or default_directory(space)
     results: Mapping[str, CellResult] = {}
     if has_sweep(folder):
         with view_sweep(folder) as view:
             results = read_journal(view.folder / JOURNAL_NAME)
-    adaptive = space.strategy.adaptive
+    if adaptive is None:
+        # Of a strategy that decides, the journal has the cells of its choices.
+        results = {key: result for key, result in results.items() if plan.has(result)}
+    left = max(0, plan.most - sum(result.state not in retry for result in results.values()))
+    taken = [one.seconds for one in results.values() if one.state == "done" and isfinite(one.seconds)]
+    resources = space.resources
+    at_once = workers or resources.workers or int((os.cpu_count() or 1) / (resources.cpus or 1))
+    at_once = max(1, min(at_once, left))
+    states: Counter[str] = Counter(result.state for result in results.values())
     summary: dict[str, Any] = {
         "name": space.name,
-        "cells": count,
+        "cells": plan.count,
         "configurations": len(plan.configurations),
         "workloads": sorted(stratum.label for stratum in plan.strata),
         "replicates": space.replicates.count,
+        **({} if adaptive is None else {"trials": adaptive.trials, "most_cells": plan.most}),
+        **{state: states[state] for state in ("done", *sorted(_RETRIED))},
+        "missing": left,
+        "workers": at_once,
+        "seconds_left": left * sum(taken) / len(taken) / at_once if taken else None,
     }
-    if adaptive is not None:
-        summary |= {"trials": adaptive.trials, "most_cells": plan.most}
-    summary |= _progress(plan, results, retry, workers)
     if as_json:
         print_json(summary)
         return
     click.echo(f"{space.name}: {space.description}" if space.description else space.name)
     click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
-    click.echo(_progress_text(summary, folder))
-    shown = list(islice((cell for cell in plan.iterate() if not _is_finished(cell, results, retry)), _SHOWN))
-    for cell in shown:
-        parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
-        click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
-    if summary["missing"] > len(shown):
-        up_to = "up to " if "most_cells" in summary else ""
-        click.echo(f"  … and {up_to}{summary['missing'] - len(shown):,} more")
+    counts = [f"{states['done']:,} done"]
+    counts += [f"{states[state]:,} {state.replace('_', ' ')}" for state in sorted(_RETRIED) if states[state]]
+    up_to, about = ("", "about") if adaptive is None else ("up to ", "at most")
+    text = f"in {folder}: {', '.join(counts)}, {up_to if left else ''}{left:,} to run"
+    if left and not taken:
+        text += "; how long that takes is not known before a cell has been run"
+    elif left:
+        clock = clock_text(summary["seconds_left"])
+        text += f": {about} {clock} with {count_text(at_once, 'worker')}, start and report not counted"
+    click.echo(text)
 
 
-def _is_finished(cell: Cell, results: Mapping[str, CellResult], retry: Collection[str]) -> bool:
-    result = results.get(cell.cell_id)
-    return result is not None and result.state not in retry
-
-
-def _progress(
-    plan: PlannedSpace,
-    results: Mapping[str, CellResult],
-    retry: Collection[str],
-    workers: int | None,
-) -> dict[str, Any]:
-    """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
-    own: dict[str, CellResult] = dict(results)
-    if plan.space.strategy.adaptive is None:
-        own = {key: result for key, result in results.items() if plan.has(result)}
-    # Which cells a strategy that decides will choose is not known; its journal has those of its choices.
-    left = max(0, plan.most - sum(result.state not in retry for result in own.values()))
-    taken = [result.seconds for result in own.values() if result.state == "done" and isfinite(result.seconds)]
-    seconds = left * sum(taken) / len(taken) if taken else None
-    states = Counter(result.state for result in own.values())
-    resources = plan.space.resources
-    at_once = workers or resources.workers or int((os.cpu_count() or 1) / (resources.cpus or 1))
-    at_once = max(1, min(at_once, left))
-    return {
-        "done": states["done"],
-        **{state: states[state] for state in ("failed", "timed_out", "lost")},
-        "missing": left,
-        "workers": at_once,
-        "seconds_left": None if seconds is None else seconds / at_once,
-    }
-
-
-def _progress_text(summary: Mapping[str, Any], folder: str | Path) -> str:
-    from gridtune.report.labels import count_text
-
-    bad = {state: summary[state] for state in ("failed", "timed_out", "lost") if summary[state]}
-    counts = [
-        f"{summary['done']:,} done",
-        *(f"{count:,} {state.replace('_', ' ')}" for state, count in bad.items()),
-    ]
-    # Which of them a strategy that decides comes to is not known.
-    up_to, about = ("up to ", "at most") if summary["missing"] and "most_cells" in summary else ("", "about")
-    text = f"in {folder}: {', '.join(counts)}, {up_to}{summary['missing']:,} to run"
-    if not summary["missing"]:
-        return text
-    if summary["seconds_left"] is None:
-        return f"{text}; how long that takes is not known before a cell has been run"
-    workers = count_text(summary["workers"], "worker")
-    time = _duration(summary["seconds_left"])
-    return f"{text}: {about} {time} with {workers}, start and report not counted"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{max(1, round(seconds))} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
-    """Return how many cells there are, or will be at most, and what they are made of."""
+def _heading(space: SearchSpace, summary: Mapping[str, Any]) -> str:
+    """Return how many cells there are, or will be at most, and their configurations and replicates."""
     from gridtune.report.labels import count_text
 
     replicates = count_text(summary["replicates"], "replicate")
-    if space.strategy.adaptive is None:
+    if "trials" not in summary:
         configurations = count_text(summary["configurations"], "configuration")
         each = ", each" if summary["configurations"] > 1 else ""
         return f"{count_text(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
     baseline = "the baseline and " if summary["cells"] else ""
     configurations = f"{count_text(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
-    heading = (
-        f"up to {count_text(summary['most_cells'], 'cell')}: {baseline}{configurations}, {replicates} each"
-    )
-    stopping = space.strategy.stopping
-    if stopping is None:
-        return heading
-    steps = "replicate after replicate"
-    if stopping.resource is not None:
-        values = len(space.dimensions[stopping.resource].grid or ())
-        steps = f"for one after another of {values} values of {stopping.resource}"
-    return f"{heading}, {steps}; most are stopped early"
+    early = "; most are stopped early" if space.strategy.stopping is not None else ""
+    cells = count_text(summary["most_cells"], "cell")
+    return f"up to {cells}: {baseline}{configurations}, {replicates} each{early}"

@@ -20,7 +20,6 @@ __all__ = [
     "print_lines",
     "print_tables",
     "print_tracked",
-    "wide_console",
 ]
 
 
@@ -33,20 +32,7 @@ def print_json(content: object, *, indent: int | None = None) -> None:
 
 def print_tracked(tracked: TrackedRun) -> None:
     """Say, on the standard error, where a run is tracked, or what could not be sent and why."""
-    if tracked.unsent:
-        message = f"{len(tracked.unsent)} items were not sent to {tracked.shown_uri}: {tracked.fault}"
-        click.echo(f"{message}; the same command sends them", err=True)
-    else:
-        click.echo(f"tracked in {tracked.shown_uri}: run {tracked.run_id}", err=True)
-
-
-def wide_console() -> Console:
-    """Return a console of 120 columns at least: tables with intervals need them."""
-    from rich.console import Console
-
-    console = Console()
-    console.width = max(console.width, 120)
-    return console
+    click.echo(f"{tracked.message}: run {tracked.run_id}" if tracked.complete else tracked.message, err=True)
 
 
 def print_lines(console: Console, lines: Iterable[str], style: str = "yellow") -> None:
@@ -57,12 +43,9 @@ def print_lines(console: Console, lines: Iterable[str], style: str = "yellow") -
 
 def print_tables(tables: Iterable[Table]) -> None:
     """Print tables one below the other."""
-    from rich.console import Console
+    from gridtune.report.tables import report_console
 
-    console = Console()
-    # Without a terminal, rich would cut the tables at 80 columns.
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = report_console()
     for table in tables:
         console.print(table)
         console.print()

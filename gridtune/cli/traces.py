@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
-__all__ = ["list_traces", "traces"]
+__all__ = ["traces"]
 
 
 @click.group()
@@ -45,8 +45,8 @@ def traces() -> None:
     """
 
 
-@command(group=traces, name="list")
-def list_traces(*, as_json: bool = False) -> None:
+@command(group=traces)
+def _list(*, as_json: bool = False) -> None:
     """List bundled traces, public logs, generators and formats.
 
     The column "here" says whether a public log is on this machine: in the cache, or in the folder that
@@ -70,7 +70,7 @@ def list_traces(*, as_json: bool = False) -> None:
 
 
 @command(group=traces)
-def describe(
+def _describe(
     trace: str,
     *,
     format_name: str | None = None,
@@ -108,7 +108,15 @@ def describe(
     if format_name is None and holds_workflow(resolve_trace(trace)):
         if plot is not None or processors is not None:
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
-        _describe_workflow(resolve_trace(trace), as_json)
+        from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
+        from gridtune.workload.workflows.workflow import describe_workflow
+
+        # A faulty workflow can still be described: its faults are counted.
+        description = describe_workflow(read_workflow(resolve_trace(trace), clean=WORKFLOW_RULES))
+        if as_json:
+            print_json(description, indent=2)
+        else:
+            print_tables(_workflow_tables(description))
         return
     path = resolve_trace(trace)
     recognised = _recognised(path)
@@ -127,13 +135,13 @@ def describe(
         click.echo(f"{path.name} is {recognised.name} ({recognised.confidence:.0%}): {recognised.why}")
     for note in workload.contents.notes:
         click.echo(f"note: {note}")
-    print_tables(_statistics_tables(statistics))
+    print_tables([_figures(statistics), _spreads(statistics)])
     if plot is not None:
         click.echo(f"plots: {plot}")
 
 
 @command(group=traces)
-def convert(source: str, target: Path, *, format_name: str | None = None, force: bool = False) -> None:
+def _convert(source: str, target: Path, *, format_name: str | None = None, force: bool = False) -> None:
     """Write the SOURCE trace to TARGET in the format of its suffix.
 
     `gridtune traces list` shows the formats and their suffixes; .gz or .xz may follow. The jobs stay as they
@@ -153,7 +161,7 @@ def convert(source: str, target: Path, *, format_name: str | None = None, force:
 
 
 @command(group=traces)
-def generate(
+def _generate(
     name: str,
     target: Path | None = None,
     parameters: Sequence[str] = (),
@@ -197,7 +205,7 @@ def generate(
 
 
 @command(group=traces)
-def fetch(
+def _fetch(
     name: str, *, mirror: str | None = None, sha256: str | None = None, unverified: bool = False
 ) -> None:
     """Download the public log NAME into the cache and check its SHA-256.
@@ -219,11 +227,10 @@ def fetch(
     unverified
         Accept a log without a checksum in the catalogue.
     """
-    from gridtune.workload.catalogue import ARCHIVE_CITATION, file_checksum, find_log
-    from gridtune.workload.catalogue import fetch as fetch_log
+    from gridtune.workload.catalogue import ARCHIVE_CITATION, fetch, file_checksum, find_log
 
     entry = find_log(name)
-    path = fetch_log(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=sys.stderr.isatty())
+    path = fetch(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=sys.stderr.isatty())
     click.echo(str(path))
     if entry.sha256 is None and sha256 is None:
         click.echo(
@@ -231,18 +238,6 @@ def fetch(
         )
     click.echo(f"Thanks to {entry.thanks}. Please cite {ARCHIVE_CITATION}.", err=True)
     click.echo(f"Note: {entry.caveat}.", err=True)
-
-
-def _describe_workflow(path: Path, as_json: bool) -> None:
-    from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-    from gridtune.workload.workflows.workflow import describe_workflow
-
-    # A faulty workflow can still be described: its faults are counted.
-    description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
-    if as_json:
-        print_json(description, indent=2)
-        return
-    print_tables(_workflow_tables(description))
 
 
 def _recognised(path: Path) -> Recognition | None:
@@ -273,7 +268,7 @@ def _log(entry: CatalogueEntry) -> dict[str, Any]:
     return {**dataclasses.asdict(entry), "path": path}
 
 
-@command(group=traces, name="import")
+@command(group=traces)
 def _import(
     sources: Sequence[str],
     target: Path,
@@ -297,14 +292,14 @@ def _import(
 
     SOURCE is the output of Slurm's "sacct --allusers --parsable2 --format=ALL" (or fewer columns, or --json),
     an accounting log of PBS, Torque or LSF, a CSV or Parquet table with a job a row, or a log in any other
-    format. Several SOURCEs, or a pattern of names in quotes, become one log; a job that is in two of them
-    counts once. A TARGET with the suffix .parquet keeps everything. What was left out or looks odd is listed.
+    format. Several SOURCEs become one log; a job that is in two of them counts once. A TARGET with the
+    suffix .parquet keeps everything. What was left out or looks odd is listed.
 
     \b
     Examples:
       gridtune traces import sacct.txt cluster.parquet --slurm-conf slurm.conf --timezone Europe/Paris
       gridtune traces import jobs.csv cluster.parquet --columns submit=Submitted,processors=Cores
-      gridtune traces import "accounting/202405*" may.parquet --format pbs --processors 4096 --anonymise
+      gridtune traces import accounting/202405* may.parquet --format pbs --processors 4096 --anonymise
 
     Parameters
     ----------
@@ -330,7 +325,7 @@ def _import(
     given = _given(columns, unit, timezone, processors_per_job, cluster) | (
         {"requested": True} if requested else {}
     )
-    files = [resolve_trace(name) for source in sources for name in _matching(source)]
+    files = [resolve_trace(source) for source in sources]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         workload: Workload = read_dumps(files, format=format_name, **given)
@@ -356,19 +351,6 @@ def _given(
         "cluster": cluster,
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _matching(source: str) -> list[str]:
-    """Return the files that a pattern stands for, in order of their names; a name stands for itself."""
-    from glob import has_magic
-
-    if not has_magic(source) or Path(source).exists():
-        return [source]
-    start = Path(Path(source).anchor)
-    names = sorted(str(file) for file in start.glob(str(Path(source).relative_to(start))) if file.is_file())
-    if not names:
-        raise click.BadParameter(f"no file matches {source!r}", param_hint="SOURCE")
-    return names
 
 
 def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path | None) -> Workload:
@@ -474,11 +456,6 @@ def _catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
     ]
 
 
-def _statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
-    """Return tables of a workload's figures, spreads and gaps."""
-    return [_figures(statistics), _spreads(statistics), _hours(statistics)]
-
-
 def _figures(statistics: WorkloadStatistics) -> Table:
     machine = "unknown" if statistics.processors is None else f"{statistics.processors:,} processors"
     rows = {
@@ -522,14 +499,6 @@ def _spreads(statistics: WorkloadStatistics) -> Table:
         count, mean, *values = astuple(spread)
         numbers = (_number(mean, max(digits, 1)), *(_number(value, digits) for value in values))
         table.add_row(name, *((f"{count:,}", *numbers) if count else ("none",)))
-    return table
-
-
-def _hours(statistics: WorkloadStatistics) -> Table:
-    table = new_table(f"Submissions by hour ({statistics.clock})", "hour", "share", "", right=("share",))
-    most = max(statistics.arrivals_by_hour)
-    for hour, share in enumerate(statistics.arrivals_by_hour):
-        table.add_row(f"{hour:02d}", f"{100 * share:.1f} %", "█" * round(40 * share / most))
     return table
 
 

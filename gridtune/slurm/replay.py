@@ -21,7 +21,7 @@ from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.shares import ShareTree
 from gridtune.types import IntArray
 
-__all__ = ["ClusterReplay", "ClusterState", "Phases", "Result", "replay"]
+__all__ = ["ClusterState", "Phases", "Result", "replay"]
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ def replay(
     for request in requests:
         check.check(request)
     rule = None if order is None else order_for_nodes(order)
-    return ClusterReplay(cluster, requests, phases or Phases(), start, rule, guard).run(needed)
+    return _ClusterReplay(cluster, requests, phases or Phases(), start, rule, guard).run(needed)
 
 
-class ClusterReplay:
+class _ClusterReplay:
     """A replay under way."""
 
     def __init__(

@@ -1,18 +1,28 @@
-"""The first search over a cluster's settings: the present ones against their neighbours."""
+"""A cluster as it works, and a first search over its settings: the present ones against their neighbours."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import numpy as np
+import yaml
+from pydantic import Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from gridtune.core.system import SuggestedSpace
-from gridtune.slurm.cluster import SlurmCluster
+from gridtune.errors import WorkloadError
+from gridtune.slurm.cluster import Outage, SlurmCluster
 from gridtune.slurm.comparison import logged_jobs
 from gridtune.slurm.configuration import read_cluster
-from gridtune.slurm.effective import Effective
+from gridtune.slurm.limits import Limit
+from gridtune.slurm.requests import Request
 from gridtune.workload.workload import Workload
 
-__all__ = ["FOLDER", "SETTINGS", "SYSTEM", "configured", "suggest_study"]
+__all__ = ["FOLDER", "SETTINGS", "SYSTEM", "Effective", "configured", "suggest_study"]
 
 #: The system whose parameters they are.
 SYSTEM = "slurm"
@@ -91,3 +101,116 @@ def suggest_study(folder: Path, workload: Workload, works: Effective) -> Suggest
 
 def _around(value: int, factor: int) -> list[int]:
     return sorted({max(1, value // factor), value, max(1, value) * factor})
+
+
+#: The end of an outage that never ends.
+_NEVER = 1 << 59
+
+
+_Share = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True, config={"extra": "forbid"})
+class Effective:
+    """A cluster as it works, beside its configuration.
+
+    Attributes
+    ----------
+    nodes_in_service
+        The share of nodes that jobs get, of each kind of node: above 0, at most 1.
+    release_delay
+        Seconds for which nodes are still busy after a job has ended.
+    user_share
+        The share of all processors that one user may have at a time, his widest job at least; 1 is no limit.
+    """
+
+    nodes_in_service: _Share = 1.0
+    release_delay: Annotated[int, Field(ge=0, lt=_NEVER)] = 0
+    user_share: _Share = 1.0
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> Effective:
+        """Return those of a mapping; other keys are ignored."""
+        return Effective(**{one.name: values[one.name] for one in fields(Effective) if one.name in values})
+
+    @staticmethod
+    def read(path: Path) -> Effective:
+        """Read the file that `gridtune slurm fit` writes.
+
+        Raises
+        ------
+        WorkloadError
+            If it cannot be read, or a value is invalid.
+        """
+        hint = "`gridtune slurm fit LOG --slurm FOLDER` writes such a file"
+        try:
+            return Effective(**yaml.safe_load(path.read_text(encoding="utf-8"))["settings"])
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = str(first["loc"][0])
+            raise WorkloadError(first["msg"], path=path, field=field, hint=hint) from None
+        except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+            raise WorkloadError(f"is no fit: {error}", path=path, hint=hint) from None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """By name."""
+        return asdict(self)
+
+    def applied(
+        self, cluster: SlurmCluster, requests: Sequence[Request]
+    ) -> tuple[SlurmCluster, Sequence[Request]]:
+        """Return the cluster and the jobs as they work; none is too large for it afterwards."""
+        if self.nodes_in_service < 1:
+            outage = Outage(0, _NEVER, _out_of_service(cluster, requests, self.nodes_in_service))
+            cluster = replace(cluster, outages=(*cluster.outages, outage))
+        if self.user_share < 1:
+            limits = _user_limits(requests, self.user_share * cluster.cpus)
+            cluster = replace(cluster, limits=(*cluster.limits, *limits))
+        if self.release_delay:
+            requests = [replace(one, run_time=one.run_time + self.release_delay) for one in requests]
+        return cluster, requests
+
+
+def _out_of_service(cluster: SlurmCluster, requests: Sequence[Request], share: float) -> tuple[int, ...]:
+    """Return nodes of each kind, so many that the share is left; all of a kind stay that a job needs."""
+    inside: dict[int, list[str]] = defaultdict(list)
+    for name, partition in cluster.partitions.items():
+        for number in partition.nodes:
+            inside[number].append(name)
+    kinds: dict[Any, list[int]] = defaultdict(list)
+    for number, node in enumerate(cluster.nodes):
+        key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features, tuple(inside[number]))
+        kinds[key].append(number)
+    out: set[int] = set()
+    for members in kinds.values():
+        # Evenly spread; one stays at least.
+        count = min(len(members) - 1, round((1 - share) * len(members)))
+        out.update(members[k] for k in np.linspace(0, len(members) - 1, count).astype(int) if count)
+    shapes = {(one.partitions, one.least_nodes, one.cpus, *one.shape): one for one in requests}
+    for request in shapes.values():
+        for name in request.partitions:
+            partition = cluster.partitions[name]
+            able = [
+                number
+                for number in partition.nodes
+                if request.suits(cluster.nodes[number], partition) and request.has_gpus(cluster.nodes[number])
+            ]
+            left = [cluster.nodes[number].cpus for number in able if number not in out]
+            if len(left) < request.least_nodes or sum(left) < request.cpus:
+                out -= set(able)
+    return tuple(sorted(out))
+
+
+def _user_limits(requests: Sequence[Request], most: float) -> list[Limit]:
+    """Return a limit on processors for each user."""
+    widest: dict[tuple[str, str], int] = defaultdict(int)
+    for one in requests:
+        widest[one.account, one.user] = max(widest[one.account, one.user], one.cpus)
+    # That of a user stands before that of everybody.
+    own = [
+        Limit("cpu", cpus, account=account, user=user, each="user")
+        for (account, user), cpus in widest.items()
+        if cpus > most and user
+    ]
+    return [*own, *(Limit("cpu", max(1, int(most)), account=name, each="user") for name in ("root", ""))]

@@ -20,9 +20,9 @@ from gridtune.report.rankings.ranking import Verdict, plain
 from gridtune.report.tables import plain_table
 from gridtune.slurm.comparison import Comparison, LoggedJobs, logged_jobs, replayed_waits
 from gridtune.slurm.configuration import configuration_difference, read_cluster
-from gridtune.slurm.effective import Effective
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
+from gridtune.slurm.study import Effective
 from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload

@@ -32,8 +32,7 @@ from gridtune.slurm.comparison import (
     utilisation,
 )
 from gridtune.slurm.configuration import read_cluster
-from gridtune.slurm.effective import Effective
-from gridtune.slurm.study import FOLDER, SYSTEM
+from gridtune.slurm.study import FOLDER, SYSTEM, Effective
 from gridtune.sweep.execution.executors import Executor
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.plan import plan_space

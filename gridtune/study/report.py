@@ -124,7 +124,7 @@ def report_study(
     tracker.add(cells)
     status = "FAILED"
     try:
-        tracker.publish(study.summary, table)
+        tracker.publish(study.summary)
         tracker.store(artefacts(study, schedules))
         status = "FINISHED" if study.complete else "FAILED"
     finally:

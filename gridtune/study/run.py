@@ -212,7 +212,7 @@ def _run(
             summary = summarise(sweep.table, writer.facts, sweep.results)
             if tracker:
                 # The runs are sent while the figures are drawn.
-                tracker.publish(summary, sweep.table, seconds=sweep.seconds)
+                tracker.publish(summary, seconds=sweep.seconds)
             study, tracked = when_there_is_room(
                 partial(_write_report, sweep, summary, tracked=tracker is not None), sweep.path.parent, _warn
             )

@@ -27,7 +27,6 @@ __all__ = [
     "fetch_sweep",
     "fetch_training",
     "find_policy",
-    "run_file",
 ]
 
 #: The folder of policies among a run's artefacts, and the training's last checkpoint there, packed.
@@ -64,9 +63,9 @@ def find_policy(
     text, path = str(name), Path(name)
     run = _RUN.fullmatch(text)
     if run is not None and not path.exists():
-        return run_file(f"runs:/{run['run']}/{CHECKPOINTS}/{file}", tracking_uri())
+        return _run_file(f"runs:/{run['run']}/{CHECKPOINTS}/{file}", tracking_uri())
     if text.startswith("runs:/"):
-        return run_file(text, tracking_uri())
+        return _run_file(text, tracking_uri())
     if path.is_dir():
         if not (path / file).is_file():
             hint = "give the folder of `gridtune train`, or one of its checkpoints"
@@ -76,7 +75,7 @@ def find_policy(
 
 
 @cache
-def run_file(uri: str, store: str) -> Path:
+def _run_file(uri: str, store: str) -> Path:
     """Return the file that is an artefact of a run; one that is on a server is downloaded.
 
     Parameters

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import platform
 import socket
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
 import gridtune
 from gridtune.core.cells import CellResult, replicate_streams, validated
 from gridtune.core.system import WorkloadLoader, get_system
 from gridtune.errors import GridtuneError, TrackingError
 from gridtune.report.facts import SweepFacts
-from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, value_text
+from gridtune.report.labels import configuration_label, value_text
 from gridtune.report.rankings.ranking import verdict_text
 from gridtune.report.summary import Summary
 from gridtune.tracking.checkpoints import CHECKPOINTS
@@ -37,7 +32,6 @@ __all__ = [
     "configuration_content",
     "curves_of",
     "git_state",
-    "means_csv",
     "most_runs",
     "naming_parameters",
     "ranked_rows",
@@ -51,7 +45,6 @@ DIFFERENCE = "to_baseline_percent"
 _LONGEST_NAME = 240
 #: The note of a cell that trains something: columns of equal length, and the one that counts the steps.
 _CURVE_NOTE, _STEPS = "learning_curve", "iteration"
-_METRIC_PREFIX = "metric."
 
 
 def naming_parameters(facts: SweepFacts) -> list[str]:
@@ -154,36 +147,6 @@ def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def means_csv(table: pa.Table, objectives: Iterable[str]) -> str:
-    """Return the mean of every metric of every configuration as CSV, a row for each, the objectives first.
-
-    Parameters
-    ----------
-    table
-        A row for each cell.
-    objectives
-        The metrics to rank by.
-    """
-    first = [f"{_METRIC_PREFIX}{name}" for name in objectives]
-    metrics = [name for name in table.column_names if name.startswith(_METRIC_PREFIX)]
-    metrics = list(dict.fromkeys([*(name for name in first if name in metrics), *metrics]))
-    fixed = ["workload", *(name for name in table.column_names if name.startswith(PARAMETER_PREFIX))]
-    for name in metrics:
-        values = table[name].cast(pa.float64())
-        finite = pc.if_else(pc.is_finite(values), values, None)
-        table = table.set_column(table.column_names.index(name), name, finite)
-    # Rows keep their order within one thread.
-    groups = table.group_by("configuration_id", use_threads=False).aggregate(
-        [*((name, "first") for name in fixed), *((name, "mean") for name in metrics)]
-    )
-    columns = {"configuration_id": groups["configuration_id"]}
-    columns |= {name: groups[f"{name}_first"] for name in fixed}
-    columns |= {name.removeprefix(_METRIC_PREFIX): groups[f"{name}_mean"] for name in metrics}
-    text = io.BytesIO()
-    pa_csv.write_csv(pa.table(columns), text)
-    return text.getvalue().decode()
-
-
 def curves_of(results: Sequence[CellResult], name: str) -> list[RunContent]:
     """Return the learning curves of a configuration's finished cells that train something.
 
@@ -194,7 +157,14 @@ def curves_of(results: Sequence[CellResult], name: str) -> list[RunContent]:
             key=result.cell_id,
             name=f"{name}: {result.replicate}",
             tags={"gridtune.kind": "training"},
-            history=_curve_points(result.notes[_CURVE_NOTE]),
+            # A curve read from the journal has null for NaN and words for infinities.
+            history=[
+                Point(clean_name(metric), float(value), int(step))
+                for metric, values in result.notes[_CURVE_NOTE].items()
+                if metric != _STEPS
+                for step, value in zip(result.notes[_CURVE_NOTE][_STEPS], values, strict=True)
+                if isinstance(value, int | float) and math.isfinite(value)
+            ],
         )
         for result in results
         if result.state == "done" and _CURVE_NOTE in result.notes
@@ -220,17 +190,6 @@ def checkpoint_files(result: CellResult, system: str, load: WorkloadLoader) -> l
         return []
     files = [(folder / training.policy_file, CHECKPOINTS), (folder, f"{CHECKPOINTS}/checkpoint")]
     return [(path, place) for path, place in files if path.exists()]
-
-
-def _curve_points(columns: Mapping[str, Sequence[Any]]) -> list[Point]:
-    # A curve read from the journal has null for NaN and words for infinities.
-    return [
-        Point(clean_name(name), float(value), int(step))
-        for name, values in columns.items()
-        if name != _STEPS
-        for step, value in zip(columns[_STEPS], values, strict=True)
-        if isinstance(value, int | float) and math.isfinite(value)
-    ]
 
 
 #: Configurations that have runs by default: the UI is slow with some thousands.

@@ -23,7 +23,7 @@ from gridtune.storage import network_reason
 from gridtune.tracking.runs import RunTree
 from gridtune.tracking.store import database_path
 
-__all__ = ["Outbox", "Send", "StoreProcess", "is_passing", "serve"]
+__all__ = ["Outbox", "Send", "StoreProcess", "serve"]
 
 #: Seconds before the first and at most before any further attempt.
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 15.0
@@ -38,7 +38,7 @@ _DATABASE_AWAY = frozenset({"InterfaceError", "OperationalError"})
 Send = Callable[[Any], None]
 
 
-def is_passing(fault: BaseException) -> bool:
+def _is_passing(fault: BaseException) -> bool:
     """Return True for a failure that passes by itself (a server away, a locked database)."""
     if isinstance(fault, _StoreError):
         return fault.passing
@@ -175,7 +175,7 @@ class Outbox:
             self._changed.notify_all()
         if first:
             self._on_trouble(fault)
-        if not is_passing(fault):
+        if not _is_passing(fault):
             return False
         until = time.monotonic() + delay
         with self._changed:
@@ -259,6 +259,6 @@ def serve() -> None:
         try:
             answer = getattr(tree, method)(*arguments, **named), None, False
         except Exception as fault:
-            answer = None, network_reason(fault), is_passing(fault)
+            answer = None, network_reason(fault), _is_passing(fault)
         pickle.dump(answer, answers)
         answers.flush()

@@ -332,10 +332,6 @@ class RunTree:
         if run is not None:
             self._client.log_artifact(run.run_id, str(path), folder or None)
 
-    def store_text(self, text: str, name: str) -> None:
-        """Store a text as a file with the root."""
-        self._client.log_text(self._opened.run_id, text, name)
-
     def end(self, status: str, at: int) -> None:
         """End the root, and children that were left running."""
         for run in self._children.values():

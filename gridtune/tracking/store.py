@@ -30,7 +30,6 @@ __all__ = [
     "connect",
     "database_path",
     "is_store",
-    "make_database",
     "tracking_uri",
 ]
 
@@ -51,15 +50,13 @@ _SETTINGS = {
 }
 
 
-def tracking_uri(uri: str | None = None, *, directory: Path | None = None) -> str:
+def tracking_uri(uri: str | None = None) -> str:
     """Return the URI of the tracking store.
 
     Parameters
     ----------
     uri
         The URI that the user gave; it has precedence over the environment's `MLFLOW_TRACKING_URI`.
-    directory
-        The project's folder; the working directory by default.
 
     Raises
     ------
@@ -68,7 +65,7 @@ def tracking_uri(uri: str | None = None, *, directory: Path | None = None) -> st
     """
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or ""
     if not uri:
-        return f"sqlite:///{(directory or Path.cwd()).resolve() / DATABASE}"
+        return f"sqlite:///{Path.cwd() / DATABASE}"
     scheme, _, rest = uri.partition("://")
     if not rest:
         # A bare path is taken for the database it surely is.
@@ -145,7 +142,7 @@ def connect(uri: str) -> MlflowClient:
         database.parent.mkdir(parents=True, exist_ok=True)
         with _alone(database):
             if not database.exists():
-                make_database(database)
+                _make_database(database)
             return _client(uri)
     except OSError as fault:
         raise TrackingError(
@@ -155,7 +152,7 @@ def connect(uri: str) -> MlflowClient:
         ) from None
 
 
-def make_database(path: Path) -> None:
+def _make_database(path: Path) -> None:
     """Make an empty tracking database.
 
     MLflow takes seconds to make one, so the first is kept in the user's cache and copied from then on.

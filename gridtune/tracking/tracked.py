@@ -1,28 +1,71 @@
-"""Sending one run to a tracking store, and the outcome: `RunOutbox`, `TrackedRun` and `track_once`."""
+"""Sending one run to a tracking store, the outcome, and the address of its page."""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridtune.errors import without_secrets
 from gridtune.report.labels import value_text
 from gridtune.storage import network_reason
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.outbox import Outbox, StoreProcess
-from gridtune.tracking.runs import RootRun, RunTree, clean_name
+from gridtune.tracking.runs import MOST_FOUND, RootRun, RunTree, clean_name
 from gridtune.tracking.store import tracking_uri
-from gridtune.tracking.views import ranking_address
 
-__all__ = ["RunOutbox", "TrackedRun", "track_once"]
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+__all__ = ["RANKING_VIEW_TAG", "RunOutbox", "TrackedRun", "first_address", "ranking_address", "track_once"]
 
 #: Seconds of nothing but failures after which the store is given up.
 _PATIENCE_S = 30.0
+#: The key of the view that shows the ranking of an experiment's latest sweep, and the tag that has its state.
+_RANKING_VIEW = "ranking"
+RANKING_VIEW_TAG = f"mlflow.sharedViewState.{_RANKING_VIEW}"
+#: Without it the UI shows the pages for language models, whatever the experiment's kind.
+_WORKFLOW = "workflowType=machine_learning"
+
+
+def ranking_address(experiment_id: str, server: str = "") -> str:
+    """Return the address of an experiment's ranking; without a server, as a link within the UI.
+
+    Parameters
+    ----------
+    experiment_id
+        The experiment.
+    server
+        The UI's address with a slash at the end.
+    """
+    return f"{server}#/experiments/{experiment_id}/runs?{_WORKFLOW}&viewStateShareKey={_RANKING_VIEW}"
+
+
+def first_address(client: MlflowClient, server: str, name: str | None = None) -> str | None:
+    """Return the address to open the UI on: the latest ranking, or the list of experiments if there is none.
+
+    Parameters
+    ----------
+    client
+        Of the store.
+    server
+        The UI's address with a slash at the end.
+    name
+        The experiment whose ranking is wanted; None is returned if it has no ranking.
+    """
+    made = {
+        experiment.experiment_id: json.loads(experiment.tags[RANKING_VIEW_TAG])["createdAt"]
+        for experiment in client.search_experiments(max_results=MOST_FOUND)
+        if RANKING_VIEW_TAG in experiment.tags and name in (None, experiment.name)
+    }
+    if made:
+        return ranking_address(max(made, key=made.__getitem__), server)
+    return f"{server}#/experiments?{_WORKFLOW}" if name is None else None
 
 
 @dataclass(frozen=True)
@@ -37,8 +80,8 @@ class TrackedRun:
         Names of what could not be sent, in order.
     fault
         Why, or None.
-    directory
-        The folder from which it can be sent later.
+    remedy
+        The command that sends it later.
     experiment_id, run_id
         Ids of the run, "" where the store was never reached.
     """
@@ -46,7 +89,7 @@ class TrackedRun:
     uri: str
     unsent: Sequence[str]
     fault: BaseException | None
-    directory: Path
+    remedy: str
     experiment_id: str = ""
     run_id: str = ""
 
@@ -82,10 +125,7 @@ class TrackedRun:
         if self.complete:
             return f"tracked in {self.shown_uri}"
         reason = network_reason(self.fault) if self.fault else "it was too slow"
-        return (
-            f"{len(self.unsent)} items were not sent to {self.shown_uri}: {reason}\n"
-            f"nothing is lost; send them later: gridtune report {self.directory} --track"
-        )
+        return f"{len(self.unsent)} items were not sent to {self.shown_uri}: {reason}\n{self.remedy}"
 
     @property
     def lines(self) -> list[str]:
@@ -136,18 +176,18 @@ class RunOutbox(Outbox):
         """End the run with FINISHED, FAILED or KILLED, at a time in milliseconds."""
         self.put(name, methodcaller("end", status, at))
 
-    def finish(self, patience: float, directory: Path) -> TrackedRun:
+    def finish(self, patience: float, remedy: str = "the same command sends them") -> TrackedRun:
         """Wait until everything is sent, and close.
 
         Parameters
         ----------
         patience
             Seconds of nothing but failures after which the store is given up.
-        directory
-            The folder from which the rest can be sent later.
+        remedy
+            The command that sends the rest later.
         """
         self.drain(patience)
-        run = TrackedRun(self.uri, self.unsent, self.fault, directory, *self.ids)
+        run = TrackedRun(self.uri, self.unsent, self.fault, remedy, *self.ids)
         self.close()
         return run
 
@@ -163,7 +203,6 @@ def track_once(
     traces: Mapping[str, str] | None = None,
     files: Iterable[Path] = (),
     uri: str | None = None,
-    on_trouble: Callable[[str], None] | None = None,
 ) -> TrackedRun:
     """Write a finished run with its metrics and files, and wait until it is in the store.
 
@@ -181,16 +220,14 @@ def track_once(
         Artefacts.
     uri
         The tracking store; by default that of the environment, else SQLite in the working directory.
-    on_trouble
-        Called with a sentence when the store cannot be reached.
     """
     at = int(time.time() * 1000)
     texts = {name: value_text(value) for name, value in (parameters or {}).items()}
     values = {clean_name(name): float(value) for name, value in metrics.items() if math.isfinite(value)}
-    outbox = RunOutbox(uri, on_trouble, "command")
+    outbox = RunOutbox(uri, None, "command")
     outbox.open("the run", RootRun(experiment, "run", key, name, tags or {}, texts, traces or {}, at))
     outbox.put("its metrics", methodcaller("log_step", 0, values, at))
     for file in files:
         outbox.put(f"the file {file.name}", methodcaller("upload", file.resolve(), ""))
     outbox.end("its end", "FINISHED", at)
-    return outbox.finish(_PATIENCE_S, Path())
+    return outbox.finish(_PATIENCE_S)

@@ -7,38 +7,38 @@ ends can be sent later, from the sweep's folder, to the same runs.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
+from gridtune.report.tables import ranking_markdown
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.sweep.space.plan import Workloads
 from gridtune.tracking.content import (
+    DIFFERENCE,
+    REPLICATES,
     checkpoint_files,
     code_tags,
     configuration_content,
     curves_of,
-    means_csv,
     most_runs,
+    naming_parameters,
     ranked_rows,
     runs_of_ranking,
 )
-from gridtune.tracking.runs import RootRun, RunContent, RunTree
-from gridtune.tracking.tracked import RunOutbox, TrackedRun
-from gridtune.tracking.views import description, ranking_view_tags, runs_text
+from gridtune.tracking.runs import RootRun, RunContent, RunTree, clean_name
+from gridtune.tracking.tracked import RANKING_VIEW_TAG, RunOutbox, TrackedRun, ranking_address
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["MEANS_FILE", "Artefact", "MlflowTracker"]
+__all__ = ["Artefact", "MlflowTracker"]
 
 #: Seconds between two looks of a watcher at a running sweep.
 _LIVE_SECONDS = 10.0
@@ -48,8 +48,6 @@ _LIVE_SHARE = 0.1
 _PARTING_SECONDS = 5.0
 #: Runs written together: if one fails, all of them are looked at again.
 _RUNS_AT_ONCE = 20
-#: The table with the means of all metrics of every configuration, among the artefacts of the sweep's run.
-MEANS_FILE = "configurations.csv"
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,6 @@ class MlflowTracker:
     ----------
     uri
         The tracking store; by default that of the environment, else SQLite in the working directory.
-    runs
-        Largest number of configurations with a run; by default `most_runs()`. The others are in
-        the tables among the sweep's artefacts.
     patience
         Seconds of nothing but failures after which the end of a sweep no longer waits for the store.
     on_trouble
@@ -95,11 +90,10 @@ class MlflowTracker:
         self,
         uri: str | None = None,
         *,
-        runs: int | None = None,
         patience: float = 30.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
-        self._limit = most_runs() if runs is None else runs
+        self._limit = most_runs()
         self._patience = patience
         self._facts: SweepFacts | None = None
         self._directory = Path()
@@ -159,15 +153,13 @@ class MlflowTracker:
         )
         self._outbox.open("the sweep's run", root)
 
-    def publish(self, summary: Summary, table: pa.Table, *, seconds: float | None = None) -> None:
+    def publish(self, summary: Summary, *, seconds: float | None = None) -> None:
         """Send the configurations with their places in the ranking, and the totals of the sweep.
 
         Parameters
         ----------
         summary
             The rankings.
-        table
-            A row for each cell: the mean of each metric of every configuration becomes a table of the run.
         seconds
             Wall-clock seconds the sweep took.
         """
@@ -181,24 +173,22 @@ class MlflowTracker:
         # Runs made before, of configurations that are no longer among the best, are kept up to date.
         left = [key for key in self._results if key not in set(chosen)]
         self._put_left(left, summary, at)
-        note = runs_text(len(chosen), len(self._results), [name for name, _ in summary.tables])
+        note = _runs_text(len(chosen), len(self._results), [name for name, _ in summary.tables])
         tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
         first = [card for card in summary.cards if card.lines]
         tags |= {f"card {card.answer.stratum}".strip(): card.markdown() for card in first}
-        tags |= {"cells": self._cells(), "mlflow.note.content": description(summary, note)}
+        tags |= {"cells": self._cells(), "mlflow.note.content": _description(summary, note)}
         if summary.remarks:
             tags["remarks"] = "\n".join(summary.remarks)
         if seconds is not None:
             tags["seconds"] = f"{seconds:.1f}"
         self._outbox.put("the sweep's totals", lambda runs: runs.update(tags))
-        means = means_csv(table, (objective.metric for objective in facts.objectives))
-        self._outbox.put("the means of all metrics", lambda runs: runs.store_text(means, MEANS_FILE))
         workloads = len(self._workloads)
 
         def describe(runs: RunTree) -> None:
             experiment, run = self._outbox.ids
-            view = ranking_view_tags(facts, run, workloads=workloads, at=at)
-            runs.describe({"mlflow.note.content": description(summary, note, experiment=experiment), **view})
+            view = _ranking_view_tags(facts, run, workloads=workloads, at=at)
+            runs.describe({"mlflow.note.content": _description(summary, note, experiment=experiment), **view})
 
         self._outbox.put("the experiment's description", describe)
 
@@ -224,7 +214,8 @@ class MlflowTracker:
             self._outbox.end("the end of the sweep's run", status, at)
         # A user who interrupts a sweep does not wait long for the store.
         patience = min(self._patience, _PARTING_SECONDS) if status == "KILLED" else self._patience
-        return self._outbox.finish(patience, self._directory)
+        remedy = f"nothing is lost; send them later: gridtune report {self._directory} --track"
+        return self._outbox.finish(patience, remedy)
 
     @property
     def _opened(self) -> SweepFacts:
@@ -304,3 +295,162 @@ class MlflowTracker:
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+# The view of a ranking in the UI: a tag of the experiment with the state of the page of runs, in the form of
+# MLflow's own "Save & share view"; a link names it by its key.
+_PLAIN_LINE = {"lineSmoothness": 0, "useGlobalLineSmoothing": False}
+#: Runs in a chart, and parameters in the view's table and its chart of parallel coordinates.
+_RUNS_IN_CHART, _PARAMETERS = 20, 8
+#: Pixels of a column: for each letter of its key, less its prefix and quotes, and at most.
+_LETTER, _AROUND, _WIDEST = 8, -30, 320
+
+
+def _ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: int) -> dict[str, str]:
+    """Return the experiment's tag that makes the view of a sweep's ranking.
+
+    Parameters
+    ----------
+    facts
+        The facts of the sweep.
+    parent_id
+        The sweep's run.
+    workloads
+        Number of workloads that its configurations ran on.
+    at
+        When the view was made, in milliseconds.
+    """
+    parameters = [clean_name(name) for name in naming_parameters(facts)][:_PARAMETERS]
+    objectives = [clean_name(objective.metric) for objective in facts.objectives]
+    columns = ["tags.`verdict`", f"metrics.`{DIFFERENCE}`", "metrics.`rank`"]
+    if facts.constraints:
+        # Beside a verdict of better, that it breaks a bound.
+        columns.insert(1, "tags.`bounds`")
+    columns += [f"params.`{name}`" for name in parameters]
+    if workloads > 1:
+        columns.append("tags.`workload`")
+    # A mean stands beside its own interval.
+    columns += [f"metrics.`{name}{part}`" for name in objectives for part in ("", ".ci_low", ".ci_high")]
+    columns += ["tags.`replicates`", "attributes.`Dataset`"]
+    state = {
+        "searchFilter": f"tags.`mlflow.parentRunId` = '{parent_id}'",
+        "orderByKey": "metrics.`rank`",
+        "orderByAsc": True,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "modelVersionFilter": "All Runs",
+        "datasetsFilter": [],
+        "selectedColumns": columns,
+        "columnOrder": columns,
+        "columnWidths": {column: min(_LETTER * len(column) + _AROUND, _WIDEST) for column in columns},
+        "runsHiddenMode": "FIRST_20_RUNS",
+        "viewMaximized": False,
+        "runListHidden": False,
+        "groupBy": None,
+        "autoRefreshEnabled": True,
+        "hideEmptyCharts": True,
+        **_charts(objectives, parameters),
+    }
+    view = {"name": f"Ranking of {facts.name}", "createdAt": at, "state": json.dumps(state)}
+    return {RANKING_VIEW_TAG: json.dumps(view)}
+
+
+def _charts(objectives: Sequence[str], parameters: Sequence[str]) -> Mapping[str, Any]:
+    """Return the charts of the ranking, which come before those that the UI adds for every metric."""
+    shown = [*objectives, DIFFERENCE]
+    charts = [_chart("BAR", name, metricKey=name) for name in shown]
+    charts.append(
+        _chart(
+            "PARALLEL",
+            "parameters",
+            selectedParams=list(parameters),
+            selectedMetrics=objectives[:1],
+            showAllRuns=False,
+        )
+    )
+    charts += [
+        _chart("LINE", f"{name}{REPLICATES}", metricKey=f"{name}{REPLICATES}", xAxisKey="step", **_PLAIN_LINE)
+        for name in objectives
+    ]
+    return {
+        "compareRunCharts": charts,
+        "compareRunSections": list(_sections()),
+        "isAccordionReordered": True,
+    }
+
+
+def _chart(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "uuid": f"gridtune-{name}",
+        "metricSectionId": "gridtune-ranking",
+        "runsCountToCompare": _RUNS_IN_CHART,
+        "deleted": False,
+        "isGenerated": False,
+        **more,
+    }
+
+
+def _sections() -> Iterable[dict[str, Any]]:
+    # The last two are those that the UI has for all other metrics.
+    for key, name, shown in (
+        ("gridtune-ranking", "Ranking", True),
+        ("gridtune-metrics", "Model metrics", False),
+        ("gridtune-system", "System metrics", False),
+    ):
+        yield {
+            "uuid": key,
+            "name": name,
+            "display": shown,
+            "isReordered": False,
+            "deleted": False,
+            "isGenerated": key != "gridtune-ranking",
+        }
+
+
+#: Rows of a ranking and characters that a description has.
+_NOTE_ROWS, _NOTE_LENGTH = 10, 4800
+#: Remarks on logs that a description has; the tag and the report have more.
+_REMARKS = 8
+
+
+def _runs_text(runs: int, configurations: int, tables: Sequence[str]) -> str:
+    """Return where all configurations are, for a sweep that has more of them than runs; else ""."""
+    if runs >= configurations:
+        return ""
+    files = " and ".join(f"{name}.csv" for name in tables)
+    return (
+        f"{runs:,} of {configurations:,} configurations have runs: the baseline and the best. "
+        f"All of them are in {files} among the artifacts of the sweep's run."
+    )
+
+
+def _description(summary: Summary, runs: str = "", *, experiment: str | None = None) -> str:
+    """Return a description, which the UI shows as Markdown: the question, and the first of the ranking.
+
+    Parameters
+    ----------
+    summary
+        The rankings.
+    runs
+        The text of `_runs_text`.
+    experiment
+        For an experiment's description its id: a link to the view of the ranking is added.
+    """
+    parts = [summary.facts.description.strip()] if summary.facts.description else []
+    if experiment is not None:
+        parts.append(f"\n[Ranking of the latest sweep]({ranking_address(experiment)})\n")
+    if summary.remarks:
+        parts.append("\n" + "\n".join(f"- {remark}" for remark in summary.remarks[:_REMARKS]) + "\n")
+    if runs:
+        parts.append(f"\n{runs}\n")
+    parts += [card.markdown() for card in summary.cards if card.lines]
+    for objective, ranking in list(summary.rankings.items())[:1]:
+        if objective in summary.overall:
+            parts.append(ranking_markdown(summary.overall[objective], limit=_NOTE_ROWS))
+        parts.append(ranking_markdown(ranking, limit=_NOTE_ROWS))
+    text = ""
+    for part in parts:
+        if len(text) + len(part) < _NOTE_LENGTH:
+            text += part + "\n"
+    return text

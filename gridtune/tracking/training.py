@@ -143,7 +143,7 @@ class TrainingTracker:
             FINISHED, FAILED or KILLED.
         """
         self._outbox.end("the end of the training's run", status, int(time.time() * 1000))
-        self.outcome = self._outbox.finish(self._patience, self._folder)
+        self.outcome = self._outbox.finish(self._patience)
         (self._folder / CHECKPOINT_ARCHIVE).unlink(missing_ok=True)
         return self.outcome
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from gridtune.cli import doctor
 from gridtune.cli.main import main
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -53,14 +52,11 @@ def test_a_sound_installation_is_well(capsys: pytest.CaptureFixture[str]) -> Non
     assert code == 0, findings
     checks = [
         "Python",
-        "packages",
         "plug-ins",
-        "machine",
         "disk",
         "kernels",
         "Ray",
         "tracking",
-        "logs",
     ]
     assert list(findings) == checks
     assert "will be made by the first sweep" in findings["tracking"][0]["message"]
@@ -78,24 +74,6 @@ def test_a_python_that_is_too_old(
     code, findings = examined(capsys)
     assert code == 1
     assert "Python 3.9.1 gridtune needs" in text(findings["Python"])
-
-
-def test_a_package_that_is_too_old_or_missing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    version = metadata.version
-
-    def other(name: str) -> str:
-        if name == "optuna":
-            raise metadata.PackageNotFoundError(name)
-        return "0.1" if name == "pyarrow" else version(name)
-
-    monkeypatch.setattr(metadata, "version", other)
-    code, findings = examined(capsys)
-    assert code == 1
-    assert "optuna is not installed" in text(findings["packages"])
-    assert "pyarrow 0.1, but" in text(findings["packages"])
-    assert "pip install 'pyarrow" in text(findings["packages"])
 
 
 def test_what_needs_an_extra_that_is_not_wanted_is_no_fault(
@@ -131,15 +109,11 @@ def test_a_plug_in_that_cannot_be_imported(
     assert "broken-orders" in text(findings["plug-ins"])
 
 
-def test_a_full_disk_and_little_memory(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 10 * 2**20))
-    monkeypatch.setattr(doctor, "_free_memory", lambda: 2**30)
     code, findings = examined(capsys)
     assert code == 1
     assert "10 MB free for results" in text(findings["disk"])
-    assert "--workers" in text(findings["machine"])
 
 
 def test_a_file_that_is_no_store_and_a_server_that_is_away(
@@ -162,13 +136,13 @@ def test_a_file_that_is_no_store_and_a_server_that_is_away(
     assert "no longer writes to folders" in text(findings["tracking"])
 
 
-def test_addresses_and_folders(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRIDTUNE_TRACE_DIR", "/nowhere/at/all")
+def test_the_address_of_a_cluster(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
     code, findings = examined(capsys)
-    assert code == 1
+    assert code == 0
     assert "sweeps join the cluster at ray://head:10001" in findings["Ray"][0]["message"]
-    assert "GRIDTUNE_TRACE_DIR=/nowhere/at/all is no folder" in text(findings["logs"])
 
 
 def test_a_results_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:

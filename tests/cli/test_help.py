@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from gridtune.cli.help import glossary
+from gridtune.cli.help import _glossary
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_a_misspelt_topic_is_guessed(gridtune) -> None:
 
 
 def test_no_word_has_two_entries() -> None:
-    words = Counter(word for entry in glossary() for word in entry.words)
+    words = Counter(word for entry in _glossary() for word in entry.words)
     assert [word for word, count in words.items() if count > 1] == []
-    assert len(glossary()) > 50
+    assert len(_glossary()) > 50

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from gridtune.cli.main import main
 from gridtune.sweep.journal.journal import read_journal
@@ -83,9 +82,7 @@ def test_a_log_without_walltimes_gets_orders_that_do_not_use_them(tmp_path: Path
     assert load_space("a.yaml").dimensions["order"].grid == ("fcfs", "narrowest", "widest")
 
 
-def test_a_machine_of_unknown_size_is_refused_or_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_of_unknown_size_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log(tmp_path / "a.swf", 300, header="", processors=6)
     assert init("a.swf") == 2
     message = capsys.readouterr().err
@@ -97,13 +94,6 @@ def test_a_machine_of_unknown_size_is_refused_or_asked_for(
     # A machine that is too small.
     assert init("a.swf", "--processors", 4, "--out", "b.yaml") == 2
     assert not Path("b.yaml").exists()
-    # On a terminal.
-    from gridtune.cli.sweep import init as command  # noqa: PLC0415
-
-    monkeypatch.setattr("gridtune.cli.sweep._someone_answers", lambda: True)
-    asked = CliRunner().invoke(command, ["a.swf", "--force"], input="3\n16\n", catch_exceptions=False)
-    assert "its widest job has 6" in asked.output
-    assert load_space("a.yaml").fixed["processors"] == 16
 
 
 def test_nothing_is_replaced_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,15 +123,13 @@ def test_help_imports_nothing_heavy() -> None:
         (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
         (["gridtune", "list", "metrics", "disp"], ["dispatch"]),
         (["gridtune", "results", "ex"], ["export"]),
-        (["gridtune", "sweep", "space.yaml", "--set", "o"], ["order="]),
+        (["gridtune", "sweep", "batch/nothi"], []),
         (["gridtune", "report", "results/o"], ["results/one"]),
     ],
 )
 def test_bash_completes(words: list[str], expected: list[str], tmp_path: Path) -> None:
     (tmp_path / "results" / "one").mkdir(parents=True)
     (tmp_path / "results" / "one" / "journal.jsonl").touch()
-    space = "name: a\ndimensions: {order: [fcfs]}\nobjective: wait_mean\n"
-    (tmp_path / "space.yaml").write_text(space)
     program = tmp_path / "gridtune"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gridtune "$@"\n')
     program.chmod(0o755)
@@ -175,27 +173,11 @@ def test_an_old_name_works_and_gives_the_new_one(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("list metrics --system shutdown", "list metrics shutdown"),
-        ("list metrics --system=shutdown", "list metrics shutdown"),
-        ("sweep --retry-failed --help", "sweep --retry=all --help"),
-        ("train --track --help", "train --help"),
-        ("train --no-track --help", "train --no-tracking --help"),
-    ],
-)
-def test_an_old_option_works_and_gives_the_new_one(old: str, new: str) -> None:
-    result = CliRunner().invoke(cli, old.split())
-    assert result.exit_code == 0
-    assert result.stderr.splitlines() == [
-        f"warning: `gridtune {old}` is `gridtune {new}` now; the old option works until version 0.3"
-    ]
-    assert result.stdout == CliRunner().invoke(cli, new.split()).stdout
-
-
-@pytest.mark.parametrize(
     ("words", "instead"),
     [
+        ("list metrics --system=shutdown", "as in `gridtune list metrics batch`"),
+        ("sweep space.yaml --retry-failed", "give `--retry all`"),
+        ("train batch --no-track", "give `--no-tracking`"),
         ("sweep space.yaml --schedules 3", "gridtune results rerun CELL --out FILE"),
         ("report results/a --together", "5 % divided by the number of tables"),
     ],

@@ -128,7 +128,7 @@ MISTAKES = [
         "missing argument 'SYSTEM'",
         "gridtune run [OPTIONS] SYSTEM [KEY=VALUE]...; see gridtune run --help",
     ),
-    ("list", "missing argument '{systems|orders|predictors|metrics|spaces|traces}'", "gridtune list …"),
+    ("list", "missing argument '{systems|orders|predictors|metrics|spaces}'", "gridtune list …"),
     (
         "simulate quickstart --order run_time",
         "…no queue order is named 'run_time': a policy never sees run times (sjf has …)",

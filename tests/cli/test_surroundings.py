@@ -141,7 +141,7 @@ def test_a_port_that_is_taken(gridtune, store_uri: str) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, _, err = gridtune("ui", "--no-browser", "--tracking-uri", store_uri, "--port", str(port))
+        code, _, err = gridtune("ui", "--tracking-uri", store_uri, "--port", str(port))
     assert code == 2
     assert err.startswith(f"error: cannot listen on 127.0.0.1:{port}: ")
     assert f"hint: try --port {port + 1}" in err

@@ -90,9 +90,9 @@ PLATFORM = """<?xml version='1.0'?>
 <host id="node1" speed="1.0Mf, 1.0Mf, 0.1Mf, 0.1Mf" core="12">
  <prop id="watt_per_state" value="95.0:190.0, 9.0:9.0, 100.0:101.0, 120.0:125.0"/>
  <prop id="sleep_pstates" value="1:2:3"/></host>
-<host id="node2" speed="1.0Mf, 1.0Mf, 0.1Mf, 0.1Mf" core="12">
+<cluster id="c" prefix="n" suffix="" radical="0-3,7" speed="1.0Mf, 1.0Mf, 0.1Mf, 0.1Mf" core="12">
  <prop id="watt_per_state" value="95.0:190.0, 9.0:9.0, 100.0:101.0, 120.0:125.0"/>
- <prop id="sleep_pstates" value="1:2:3"/></host>
+ <prop id="sleep_pstates" value="1:2:3"/></cluster>
 </zone></platform>
 """
 WORKFLOWS = {

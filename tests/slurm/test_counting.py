@@ -19,7 +19,7 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit
-from gridtune.slurm.replay import ClusterReplay, Phases
+from gridtune.slurm.replay import Phases, _ClusterReplay
 from gridtune.slurm.requests import Request, RequestCheck
 from tests.slurm.reference import reference_replay
 
@@ -125,7 +125,7 @@ def counted_and_twin(cluster, requests, phases):
     """Return both schedules, and whether lists of nodes were made."""
     check = RequestCheck(cluster)
     requests = [request for request in requests if check.can_run(request)]
-    simulation = ClusterReplay(cluster, requests, phases)
+    simulation = _ClusterReplay(cluster, requests, phases)
     result = simulation.run()
     own = list(zip(result.start.tolist(), result.end.tolist(), map(tuple, result.nodes), strict=True))
     schedule = reference_replay(cluster, requests, phases)

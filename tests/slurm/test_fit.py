@@ -15,9 +15,9 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.comparison import Agreement, diagnoses, known_at, logged_jobs
 from gridtune.slurm.configuration import read_cluster
-from gridtune.slurm.effective import Effective
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request, RequestCheck
+from gridtune.slurm.study import Effective
 from gridtune.workload import Workload, write_workload
 
 CONF = """\

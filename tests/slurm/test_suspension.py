@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.errors import ScheduleError, WorkloadError
+from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import Clocks, Node, Partition, PreemptClass, Preemption, SlurmCluster
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
-from gridtune.slurm.validity import validate_result
 from tests.slurm.reference import reference_replay
 from tests.slurm.test_replay import clusters, logs
 
@@ -45,9 +43,8 @@ def job(partition, number, submit, run, tasks, **more):
 
 
 def played(cluster, jobs, **phases):
-    """Replay jobs, check the schedule, and return starts, ends and suspensions, which the twin has too."""
+    """Replay jobs, and return starts, ends and suspensions, which the twin has too."""
     result, pauses = replay(cluster, jobs, Phases(**phases)), []
-    validate_result(cluster, jobs, result)
     schedule = reference_replay(cluster, jobs, Phases(**phases), pauses=pauses)
     assert [schedule[k][:2] for k in range(len(jobs))] == list(zip(result.start, result.end, strict=True))
     assert sorted(map(tuple, result.pauses.tolist())) == sorted(pauses)
@@ -167,26 +164,6 @@ def test_one_that_is_cancelled_or_requeued_gives_back_what_it_took() -> None:
     assert pauses == [(0, 100, 200), (0, start[2], start[2] + 50)]
 
 
-@pytest.mark.parametrize(
-    ("pauses", "message"),
-    [
-        ([], "16 of 8 in use at 100: .'node n0', 'cpu'"),
-        ([(0, 100, 140)], "runs for 510 s, not 500"),
-        ([(0, -50, 0)], "is suspended when it has not started or has ended"),
-    ],
-)
-def test_a_schedule_that_breaks_a_rule_of_suspension_is_named(pauses, message) -> None:
-    cluster, jobs = cluster_of(8), [job("low", 1, 0, 500, 8), job("top", 2, 100, 50, 8)]
-    if not pauses:
-        jobs[0] = replace(jobs[0], run_time=550)
-    result = replay(cluster, jobs)
-    wrong = replace(result, pauses=np.array(pauses, np.int64).reshape(-1, 3))
-    if not pauses:
-        wrong = replace(wrong, end=np.array([550, 150]))
-    with pytest.raises(ScheduleError, match=message):
-        validate_result(cluster, jobs, wrong)
-
-
 @st.composite
 def tiered(draw):
     """Draw a cluster whose partitions have all nodes, and a tier each."""
@@ -220,7 +197,6 @@ def test_the_kernel_equals_its_twin(cluster, requests, phases, data):
         result = replay(cluster, requests, phases, order=order)
     except WorkloadError:
         return
-    validate_result(cluster, requests, result)
     pauses: list[tuple[int, int, int]] = []
     score = order and order_for_nodes(order)
     schedule = reference_replay(cluster, requests, phases, score=score, pauses=pauses)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from dataclasses import replace
@@ -18,13 +17,12 @@ from gridtune.tracking.content import (
     MOST_RUNS,
     configuration_content,
     curves_of,
-    means_csv,
     most_runs,
     ranked_rows,
     runs_of_ranking,
 )
 from gridtune.tracking.runs import clean_name, clean_text
-from gridtune.tracking.views import ranking_view_tags
+from gridtune.tracking.tracker import _ranking_view_tags
 
 from .synthetic import cell_results, sweep_facts
 
@@ -54,22 +52,6 @@ def test_each_replicate_is_a_step_of_the_history_of_an_objective() -> None:
     assert content.history == [
         ("wait_mean.replicates", result.metrics["wait_mean"], result.seed) for result in results
     ]
-
-
-def test_a_table_has_the_mean_of_every_metric_of_every_configuration() -> None:
-    results = cell_results(failed=[(1, 2)])
-    results[0].metrics["stretch_p99"] = math.nan
-    rows = list(csv.DictReader(means_csv(results_table(results), ["utilisation"]).splitlines()))
-    assert [row["configuration_id"] for row in rows] == ["log-c0000", "log-c0001", "log-c0002"]
-    names = list(rows[0])
-    assert names[:2] == ["configuration_id", "workload"]
-    metrics = names[names.index("utilisation") :]
-    assert metrics == ["utilisation", "makespan", "stretch_p99", "wait_mean"]
-    assert [row["param.order"] for row in rows] == ["order0", "order1", "order2"]
-    waits = [results[number].metrics["wait_mean"] for number in (4, 5, 7)]
-    assert float(rows[1]["wait_mean"]) == pytest.approx(sum(waits) / 3)
-    finite = [result.metrics["stretch_p99"] for result in results[1:4]]
-    assert float(rows[0]["stretch_p99"]) == pytest.approx(sum(finite) / 3)
 
 
 def test_the_plain_name_is_the_mean_that_the_ranking_shows() -> None:
@@ -126,7 +108,7 @@ def test_a_bound_that_is_broken_stands_beside_the_verdict() -> None:
     columns = [
         json.loads(json.loads(tag)["state"])["selectedColumns"]
         for one in (facts, FACTS)
-        for tag in ranking_view_tags(one, "0", workloads=1, at=0).values()
+        for tag in _ranking_view_tags(one, "0", workloads=1, at=0).values()
     ]
     assert columns[0][:3] == ["tags.`verdict`", "tags.`bounds`", "metrics.`to_baseline_percent`"]
     assert "tags.`bounds`" not in columns[1]

@@ -11,7 +11,7 @@ from mlflow.protos.databricks_pb2 import ErrorCode
 
 from gridtune.errors import TrackingError
 from gridtune.tracking import outbox as outbox_module
-from gridtune.tracking.outbox import Outbox, is_passing
+from gridtune.tracking.outbox import Outbox, _is_passing
 
 
 def coded(code: str) -> MlflowException:
@@ -125,4 +125,4 @@ def test_a_fault_that_stays_ends_the_sending_at_once() -> None:
     ],
 )
 def test_which_faults_pass(fault: BaseException, passing: bool) -> None:
-    assert is_passing(fault) is passing
+    assert _is_passing(fault) is passing

@@ -43,13 +43,13 @@ class Site:
         facts = sweep_facts(10, cells=30)
         tracker.begin(facts, folder)
         tracker.add(results)
-        tracker.publish(summarise(results_table(results), facts), results_table(results))
+        tracker.publish(summarise(results_table(results), facts))
         self.outcome = tracker.close()
         assert self.outcome.complete
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        command = [sys.executable, "-c", "from gridtune.cli.main import main; main()", "ui", "--no-browser"]
+        command = [sys.executable, "-c", "from gridtune.cli.main import main; main()", "ui"]
         self._process = subprocess.Popen(
             [*command, "--tracking-uri", self.uri, "--port", str(port)],
             stdout=subprocess.PIPE,

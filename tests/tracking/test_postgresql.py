@@ -34,7 +34,7 @@ def test_a_database_that_goes_away_and_comes_back_has_everything_once(
     postgres.stop()
     try:
         tracker.add(results)
-        tracker.publish(summarise(results_table(results), facts), results_table(results))
+        tracker.publish(summarise(results_table(results), facts))
         while tracker._outbox.fault is None:
             time.sleep(0.01)
     finally:

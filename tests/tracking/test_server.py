@@ -89,7 +89,7 @@ def test_a_server_that_goes_away_and_comes_back_has_everything_once(server: Serv
     server.kill()
     summary = summarise(results_table(results), facts)
     tracker.add(results)
-    tracker.publish(summary, results_table(results))
+    tracker.publish(summary)
     tracker.store([Artefact(path) for path in write_report(summary, tmp_path / "orders")])
     while tracker._outbox.fault is None:
         time.sleep(0.05)
@@ -120,14 +120,14 @@ def test_what_a_missing_server_did_not_get_is_sent_later_to_another(server: Serv
         tracker = MlflowTracker(f"http://127.0.0.1:{nobody_listens.getsockname()[1]}", patience=1)
         tracker.begin(facts, tmp_path / "later")
         tracker.add(results)
-        tracker.publish(summary, results_table(results))
+        tracker.publish(summary)
         lost = tracker.close()
     assert not lost.complete
     assert "nothing is lost; send them later: gridtune report" in lost.message
     again = MlflowTracker(server.uri, patience=30)
     again.begin(facts, tmp_path / "later")
     again.add(results)
-    again.publish(summary, results_table(results))
+    again.publish(summary)
     outcome = again.close()
     assert outcome.complete
     runs = connect(server.uri).search_runs([outcome.experiment_id])

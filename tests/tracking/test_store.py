@@ -9,11 +9,11 @@ import pytest
 
 from gridtune.errors import TrackingError, without_secrets
 from gridtune.tracking.store import (
+    _make_database,
     artifact_root,
     connect,
     database_path,
     is_store,
-    make_database,
     tracking_uri,
 )
 
@@ -87,11 +87,11 @@ def test_the_first_database_is_kept_as_a_template_for_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    make_database(tmp_path / "first.db")
+    _make_database(tmp_path / "first.db")
     (template,) = (tmp_path / "cache").rglob("*.db")
     with sqlite3.connect(template) as connection:
         connection.execute("CREATE TABLE marked (x)")
-    make_database(tmp_path / "second.db")
+    _make_database(tmp_path / "second.db")
     assert is_store(tmp_path / "second.db")
     with sqlite3.connect(tmp_path / "second.db") as connection:
         assert connection.execute("SELECT count(*) FROM marked").fetchone() == (0,)

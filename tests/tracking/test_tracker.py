@@ -16,7 +16,7 @@ from gridtune.report.summary import summarise, write_report
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import connect
 from gridtune.tracking.tracked import TrackedRun
-from gridtune.tracking.tracker import MEANS_FILE, Artefact, MlflowTracker
+from gridtune.tracking.tracker import Artefact, MlflowTracker
 
 from .synthetic import CHECKSUM, cell_results, sweep_facts
 
@@ -38,7 +38,7 @@ def track(
     if publish:
         summary = summarise(results_table(results), facts)
         files = write_report(summary, folder)
-        tracker.publish(summary, results_table(results))
+        tracker.publish(summary)
         tracker.store([Artefact(path, "plots" if path.suffix == ".png" else "") for path in files])
     return tracker.close(status)
 
@@ -107,9 +107,6 @@ def test_what_a_store_holds(store_uri: str, tmp_path: Path) -> None:
     assert run.data.metrics["to_baseline_percent"] == pytest.approx(10)
     assert run.data.metrics["rank"] == 2
     assert run.data.metrics["stretch_p99"] == pytest.approx(mean.value / 10)
-    # Of all configurations, also those without a run of their own.
-    table = Path(client.download_artifacts(parent.info.run_id, MEANS_FILE)).read_text()
-    assert len(table.splitlines()) == 1 + 3
     assert named["order2"].info.status == "FAILED"
     assert "rank" not in named["order2"].data.metrics
     artefacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
@@ -212,7 +209,7 @@ def test_a_deleted_database_is_told_and_made_again(empty_store: bytes, tmp_path:
     assert tracker._outbox.drain(60)
     database.unlink()
     tracker.finished(results)
-    tracker.publish(summarise(results_table(results), sweep_facts()), results_table(results))
+    tracker.publish(summarise(results_table(results), sweep_facts()))
     outcome = tracker.close()
     assert not outcome.complete
     assert "it was deleted while it was in use" in outcome.message
@@ -267,7 +264,10 @@ def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str,
     assert [point.step for point in client.get_metric_history(run.info.run_id, "lr")] == [5]
 
 
-def test_a_sweep_with_more_configurations_says_where_the_others_are(store_uri: str, tmp_path: Path) -> None:
+def test_a_sweep_with_more_configurations_says_where_the_others_are(
+    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRIDTUNE_MOST_RUNS", "4")
     facts = sweep_facts(baseline={"order": "order9"}, cells=len(cell_results(configurations=12)))
     for count, better in ((12, False), (12, True)):
         # The second time another configuration is the best: it gets a run, and no run is left as it was.
@@ -277,11 +277,11 @@ def test_a_sweep_with_more_configurations_says_where_the_others_are(store_uri: s
             else type(result)(**{**vars(result), "metrics": {**result.metrics, "wait_mean": 0.1}})
             for result in cell_results(configurations=12)[: 4 * count]
         ]
-        tracker = MlflowTracker(store_uri, runs=4)
+        tracker = MlflowTracker(store_uri)
         tracker.begin(facts, tmp_path)
         tracker._next_look = 0
         tracker.finished(results)
-        tracker.publish(summarise(results_table(results), facts), results_table(results))
+        tracker.publish(summarise(results_table(results), facts))
         outcome = tracker.close()
         assert outcome.complete
         client = connect(store_uri)

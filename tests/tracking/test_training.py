@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import TrackingError
-from gridtune.tracking.checkpoints import run_file
+from gridtune.tracking.checkpoints import _run_file
 from gridtune.tracking.store import connect
 from gridtune.tracking.training import TrainingTracker
 
@@ -34,7 +34,7 @@ def test_points_and_checkpoints_are_there_while_it_trains(store_uri: str, tmp_pa
     outcome = run.close()
     assert not outcome.unsent
     assert client.get_run(outcome.run_id).info.status == "FINISHED"
-    assert run_file(outcome.checkpoint("best.pt"), store_uri).read_text() == "weights"
+    assert _run_file(outcome.checkpoint("best.pt"), store_uri).read_text() == "weights"
 
 
 def test_a_training_that_continues_goes_on_in_its_run(store_uri: str, tmp_path: Path) -> None:
@@ -60,4 +60,4 @@ def test_what_is_not_there_is_named(store_uri: str) -> None:
         (f"runs:/{run_id}/checkpoints/best.pt", f"has no run {run_id}"),
     ):
         with pytest.raises(TrackingError, match=message):
-            run_file(uri, store_uri)
+            _run_file(uri, store_uri)

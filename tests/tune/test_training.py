@@ -20,7 +20,7 @@ from gridtune.errors import GridtuneError
 from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.responsive.learners.rllib import policy_of
 from gridtune.systems.responsive.learners.training import load_policy as load_values
-from gridtune.tracking.checkpoints import run_file
+from gridtune.tracking.checkpoints import _run_file
 from gridtune.tracking.store import connect
 from gridtune.training.networks import load_policy, read_checkpoint
 from gridtune.training.rllib import network_of
@@ -134,7 +134,7 @@ def test_trainings_of_a_sweep_leave_curves_and_policies(store_uri, tmp_path, mon
     lengths = []
     for run in runs:
         lengths.append(len(client.get_metric_history(run.info.run_id, "score_per_day")))
-        checkpoint = run_file(f"runs:/{run.info.run_id}/checkpoints/checkpoint", store_uri)
+        checkpoint = _run_file(f"runs:/{run.info.run_id}/checkpoints/checkpoint", store_uri)
         days = {"trace": "orion_days", "cluster": "orion", "first": 2, "policy": "ppo"}
         played = [
             run_cell("shutdown", {**days, "checkpoint": str(place)}).outcome.metrics

@@ -254,6 +254,90 @@ def test_batsim_profiles(write_file, profile, options, seconds):
     assert workload.header == {"nb_res": ("2",)}
 
 
+@pytest.mark.parametrize(
+    ("profile", "seconds"),
+    [
+        ({"type": "DelayProfile", "delay": 21}, 21),
+        ({"type": "ParallelTaskHomogeneousProfile", "cpu": 8e6, "com": 0}, 8),
+        (
+            {"type": "ParallelTaskHomogeneousProfile", "cpu": 8e6, "com": 0}
+            | {"generation_strategy": "DefinedAmountsSpreadUniformly"},
+            4,
+        ),
+        ({"type": "ParallelTaskHomogeneousTotalProfile", "cpu": 8e6, "com": 0}, 4),
+        ({"type": "ParallelTaskProfile", "cpu": [3e6, 5e6]}, 5),
+        ({"type": "ptask_homogeneous", "cpu": 6e6, "com": 0}, 6),
+        ({"type": "msg_par", "cpu": [3e6, 5e6], "com": [0, 0, 0, 0]}, 5),
+        # 3 × (20 + 8 + 20), and twice that.
+        ({"type": "SequentialCompositionProfile", "repeat": 3, "seq": ["d", "w0!h", "d"]}, 144),
+        ({"type": "composed", "seq": ["s", "s"]}, 288),
+    ],
+)
+def test_batsim_names_its_profiles_by_version(write_file, profile, seconds):
+    profiles = PROFILES | {"x": profile, "s": {"type": "sequence", "repeat": 3, "seq": ["d", "h", "d"]}}
+    job = {"id": "1", "subtime": 0, "res": 2, "profile": "x"}
+    path = write_file("log.json", json.dumps({"nb_res": 2, "jobs": [job], "profiles": profiles}))
+    assert read_workload(path, speed=1e6).run_time.tolist() == [seconds]
+
+
+@pytest.mark.parametrize(
+    ("profile", "reason"),
+    [
+        ({"type": "TraceReplayProfile", "trace_type": "SMPI", "filename": "t.txt"}, "traces of MPI"),
+        ({"type": "TraceReplayProfile", "trace_type": "FractionalComputation"}, "traces in other files"),
+        ({"type": "smpi", "trace": "t.txt"}, "traces of MPI"),
+        ({"type": "usage_trace", "trace": "t.txt"}, "traces in other files"),
+        ({"type": "ParallelTaskOnStorageHomogeneousProfile", "bytes_to_read": 9}, "from or to storage"),
+        ({"type": "ParallelTaskDataStagingBetweenStoragesProfile"}, "from or to storage"),
+        ({"type": "data_staging", "nb_bytes": 9}, "between storages"),
+        ({"type": "parallel_homogeneous_pfs", "bytes_to_read": 9}, "file system"),
+        ({"type": "ParallelTaskProfile", "com": [0, 5, 0, 0]}, "depends on a network"),
+        ({"type": "ForkJoinCompositionProfile"}, "supported types are delay"),
+    ],
+)
+def test_batsim_profiles_without_a_run_time_are_refused_with_the_reason(write_file, profile, reason):
+    profiles = {"x": profile, "s": {"type": "SequentialCompositionProfile", "seq": ["x"]}}
+    for name in profiles:
+        job = {"id": "1", "subtime": 0, "res": 2, "profile": name}
+        path = write_file("log.json", json.dumps({"nb_res": 2, "jobs": [job], "profiles": profiles}))
+        with pytest.raises(WorkloadError, match=r"no run time of its own|communicates") as caught:
+            read_workload(path, speed=1e6)
+        assert reason in caught.value.hint
+        assert "profiles.x" in caught.value.field
+
+
+@pytest.mark.parametrize(
+    ("ids", "numbers", "noted"),
+    [
+        (["w0!5", "#7", " 9"], [5, 7, 9], False),
+        (["first-ok", "second-ok", "3"], [1, 2, 3], True),
+        (["w0!1", "w1!1", 4], [1, 2, 3], True),
+        ([2**70, 1, 0], [1, 2, 3], True),
+        ([-4, 1, 0], [-4, 1, 0], False),
+    ],
+)
+def test_batsim_numbers_jobs_in_order_where_ids_are_no_numbers(write_file, ids, numbers, noted):
+    jobs = [{"id": identity, "subtime": 0, "res": 2, "profile": "d"} for identity in ids]
+    path = write_file("log.json", json.dumps({"jobs": jobs, "profiles": PROFILES}))
+    workload = read_workload(path)
+    assert workload.column("job_id").tolist() == numbers
+    assert bool(workload.header.get("Import")) == noted
+
+
+def test_batsim_sequences_nest_and_repeat_within_limits(write_file):
+    """A sum of sums is computed once for each profile; a deep chain or a run time without end is refused."""
+    chain = {f"p{i}": {"type": "sequence", "seq": [f"p{i + 1}"] * 2} for i in range(40)}
+    job = {"id": 1, "subtime": 0, "res": 1, "profile": "p0"}
+    path = write_file("log.json", json.dumps({"jobs": [job], "profiles": chain | {"p40": PROFILES["d"]}}))
+    assert read_workload(path).run_time.tolist() == [20 * 2**40]
+    for more in (range(40, 60), range(40, 90)):
+        deeper = chain | {f"p{i}": {"type": "sequence", "seq": [f"p{i + 1}"] * 2} for i in more}
+        deeper[f"p{more[-1] + 1}"] = PROFILES["d"]
+        write_file("log.json", json.dumps({"jobs": [job], "profiles": deeper}))
+        with pytest.raises(WorkloadError, match=r"nests too deeply|largest time"):
+            read_workload(path)
+
+
 @pytest.mark.parametrize(("width", "seconds"), [(1, 8), (2, 4), (8, 1)])
 def test_batsim_shares_a_total_among_the_processors(write_file, width, seconds):
     job = {"id": 1, "subtime": 0, "res": width, "profile": "t"}

@@ -3,11 +3,13 @@
 Batsim counts in seconds. Its jobs may hold further fields: the other fields of a log go there, under their
 SWF names, so that writing and reading loses nothing.
 
-Supported are `delay` profiles and computations without communication: `parallel_homogeneous` (flops of each
-processor), `parallel_homogeneous_total` (of all together) and `parallel` (a list, of which the longest
-counts). `nb_res` is not the machine's size: in files in use it is the width of the widest job.
+Supported are delays, computations without communication (flops of each processor, of all together, or a list,
+of which the longest counts), and sequences of these, under their names in Batsim 5 (`DelayProfile`) and
+before (`delay`). `nb_res` is not the machine's size: in files in use it is the width of the widest job. Ids
+are any text; jobs are numbered in order where the ids are not distinct numbers.
 
-Source: https://batsim.readthedocs.io/en/latest/input-workload.html
+Sources: https://batsim.readthedocs.io/en/latest/input-workload.html; `src/profiles.cpp` of
+https://github.com/oar-team/batsim, versions 1 to 5.
 """
 
 from __future__ import annotations
@@ -31,7 +33,30 @@ __all__ = ["BATSIM"]
 
 _OWN = "gridtune"
 _KEYS = {"submit_time": "subtime", "requested_processors": "res", "requested_time": "walltime"}
-_COMPUTATIONS = ("parallel_homogeneous", "parallel_homogeneous_total", "parallel")
+#: Types of profiles with a run time, and their names in other versions.
+_TYPES = {
+    "delay": "DelayProfile",
+    "parallel": "ParallelTaskProfile ptask msg_par",
+    "parallel_homogeneous": "ParallelTaskHomogeneousProfile ptask_homogeneous msg_par_hg",
+    "parallel_homogeneous_total": "ParallelTaskHomogeneousTotalProfile msg_par_hg_tot",
+    "sequence": "SequentialCompositionProfile composed",
+}
+_KINDS = {name: kind for kind, names in _TYPES.items() for name in (kind, *names.split())}
+#: The strategy by which the flops of a homogeneous task are those of all processors together.
+_SPREAD = ("DefinedAmountsSpreadUniformly", "defined_amount_spread_uniformly", "spread_uniformly")
+_RUN_BATSIM = "read the jobs that Batsim ran instead, its out_jobs.csv"
+#: Parts of the names of types, and the reason why those have no run time.
+_ELSEWHERE = (
+    ("storage", "it moves data from or to storage, which gridtune does not simulate"),
+    ("staging", "it moves data between storages, which gridtune does not simulate"),
+    ("pfs", "it moves data from or to a file system, which gridtune does not simulate"),
+    ("smpi", "it replays traces of MPI on a network, which gridtune does not simulate"),
+    ("trace", "it replays traces in other files, which gridtune does not read"),
+    ("send", "it waits for messages of Batsim's scheduler"),
+    ("recv", "it waits for messages of Batsim's scheduler"),
+)
+#: Sequences within sequences that are followed.
+_DEEPEST = 50
 
 
 def _read(stream: LogStream, time_unit: float = 1, speed: float | None = None) -> RawLog:
@@ -66,22 +91,32 @@ def _refuse_constant(text: str) -> None:
 class _BatsimReader:
     def __init__(self, text: JsonText, time_unit: Fraction, speed: Fraction | None) -> None:
         self.document: Mapping[str, Any] = text.document
+        self.profiles: Mapping[str, Any] = text.document["profiles"]
         self.line_of, self.fault = text.line_of, text.fault
         self.time_unit, self.speed = time_unit, speed
         # In others' files a key such as "state" may mean anything.
         self.fields = FIELDS if _OWN in self.document else SWF_FIELDS
-        self.durations: dict[tuple[str, int], int | float] = {}
+        # By profile and width: exact, and as columns hold it.
+        self.durations: dict[tuple[str, int], Fraction] = {}
+        self.run_times: dict[tuple[str, int], int | float] = {}
 
     def read(self) -> RawLog:
         jobs = self.document["jobs"]
         rows = [self._job(position, job) for position, job in enumerate(jobs)]
+        metadata = self._metadata()
+        numbers = [_job_number(job["id"]) for job in jobs]
+        if None in numbers or (_OWN not in self.document and len(set(numbers)) < len(numbers)):
+            note = f"{len(jobs)} jobs are numbered in order: their ids are not distinct numbers"
+            metadata["header"] = {**metadata["header"], "Import": (note,)}
+            numbers = list(range(1, len(jobs) + 1))
+        rows = [{"job_id": number or 0, **row} for number, row in zip(numbers, rows, strict=True)]
         present = [name for name in self.fields if any(name in row for row in rows)]
         columns = {name: number_column(name, [row.get(name, UNKNOWN) for row in rows]) for name in present}
         columns.setdefault("submit_time", np.zeros(0, dtype=np.int64))
         return RawLog(
             columns=columns,
             line_of=lambda row, name: self.line_of("jobs", row, _KEYS.get(name, name)),
-            **self._metadata(),
+            **metadata,
         )
 
     def _number(self, value: Any, *path: str | int) -> int | float:
@@ -113,9 +148,10 @@ class _BatsimReader:
         for key in ("id", "subtime", "res", "profile"):
             if key not in job:
                 raise self.fault(f"the job has no {key!r}", *at)
+        if isinstance(job["id"], bool) or not isinstance(job["id"], str | int):
+            raise self.fault(f"{json.dumps(job['id'])[:40]} is no id: it is text or a number", *at, "id")
         width = self._number(job["res"], *at, "res")
         row = {
-            "job_id": self._job_number(job["id"], position),
             "submit_time": self._seconds(job["subtime"], *at, "subtime"),
             "run_time": self._run_time(job["profile"], width, position),
             "requested_processors": width,
@@ -126,36 +162,60 @@ class _BatsimReader:
                 row[name] = self._number(job[name], *at, name)
         return row
 
-    def _job_number(self, identity: Any, position: int) -> int | float:
-        if isinstance(identity, int):
-            return self._number(identity, "jobs", position, "id")
-        # Batsim puts the workload's name before the job's: "w0!17"; some files have "#17".
-        number = str(identity).rpartition("!")[2].removeprefix("#")
-        if not (number.isascii() and number.removeprefix("-").isdigit() and len(number) <= 20):
-            shown = json.dumps(identity)[:40]
-            raise self.fault(f"the job's id {shown} has no number", "jobs", position, "id")
-        return self._number(int(number), "jobs", position, "id")
-
     def _run_time(self, profile: Any, width: int | float, position: int) -> int | float:
-        if not isinstance(profile, str) or profile not in self.document["profiles"]:
-            shown = json.dumps(profile)[:40]
-            raise self.fault(f"there is no profile {shown}", "jobs", position, "profile")
-        key = (profile, int(width))
-        if key not in self.durations:
-            self.durations[key] = self._duration(profile, width)
-        return self.durations[key]
+        key = (self._profile(profile, "jobs", position, "profile"), int(width))
+        if key not in self.run_times:
+            self.run_times[key] = self._whole(self._duration(*key), "profiles", key[0])
+        return self.run_times[key]
 
-    def _duration(self, name: str, width: int | float) -> int | float:
-        profile = self.document["profiles"][name]
-        at = ("profiles", name)
-        kind = profile.get("type") if isinstance(profile, dict) else None
-        if kind == "delay":
-            return self._seconds(profile.get("delay"), *at, "delay")
-        if kind not in _COMPUTATIONS:
-            hint = f"supported types are {', '.join(('delay', *_COMPUTATIONS))}"
-            raise self.fault(f"profile of type {kind!r} has no run time of its own", *at, hint=hint)
+    def _profile(self, name: Any, *path: str | int) -> str:
+        """Return the name of a profile that there is; Batsim may put the workload's before it."""
+        short = name.rpartition("!")[2] if isinstance(name, str) else ""
+        found = next((own for own in (name, short) if isinstance(own, str) and own in self.profiles), None)
+        if found is None:
+            raise self.fault(f"there is no profile {json.dumps(name)[:40]}", *path)
+        return found
+
+    def _duration(self, name: str, width: int, within: tuple[str, ...] = ()) -> Fraction:
+        """Return the seconds of a profile; a negative number is unknown or a fault."""
+        if (name, width) not in self.durations:
+            profile, at = self.profiles[name], ("profiles", name)
+            given = profile.get("type") if isinstance(profile, dict) else None
+            kind = _KINDS.get(given) if isinstance(given, str) else None
+            if kind == "delay":
+                seconds = Fraction(self._seconds(profile.get("delay"), *at, "delay"))
+            elif kind == "sequence":
+                seconds = self._sequence(profile, width, (*within, name))
+            elif kind is not None:
+                seconds = self._computation(profile, kind, width, *at)
+            else:
+                reason = next((why for part, why in _ELSEWHERE if part in str(given).lower()), None)
+                if reason and profile.get("trace_type") == "SMPI":
+                    reason = dict(_ELSEWHERE)["smpi"]
+                hint = f"{reason}; {_RUN_BATSIM}" if reason else f"supported types are {', '.join(_TYPES)}"
+                raise self.fault(f"profile of type {given!r} has no run time of its own", *at, hint=hint)
+            self.durations[name, width] = seconds
+        return self.durations[name, width]
+
+    def _sequence(self, profile: Mapping[str, Any], width: int, within: tuple[str, ...]) -> Fraction:
+        """Return the sum of the run times of profiles, as often as they are repeated."""
+        at = ("profiles", within[-1])
+        parts, repeat = profile.get("seq"), profile.get("repeat", 1)
+        if within[-1] in within[:-1] or len(within) > _DEEPEST:
+            raise self.fault("the sequence holds itself, or nests too deeply", *at, "seq")
+        if not isinstance(parts, list) or not parts:
+            raise self.fault("a sequence is a list of profiles", *at, "seq")
+        if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+            raise self.fault(f"{json.dumps(repeat)[:40]} is not a number of repetitions", *at, "repeat")
+        names = [self._profile(part, *at, "seq", place) for place, part in enumerate(parts)]
+        each = [self._duration(name, width, within) for name in names]
+        total = min(each) if min(each) < 0 else sum(each, Fraction()) * repeat
+        self._whole(total, *at)
+        return total
+
+    def _computation(self, profile: Mapping[str, Any], kind: str, width: int, *at: str | int) -> Fraction:
         if any(self._flat(profile.get("com", 0), *at, "com")):
-            hint = "its run time depends on a network, which gridtune does not simulate"
+            hint = f"its run time depends on a network, which gridtune does not simulate; {_RUN_BATSIM}"
             raise self.fault("the profile communicates", *at, "com", hint=hint)
         if self.speed is None:
             hint = "pass speed= (flops a processor does in a unit of time)"
@@ -163,8 +223,8 @@ class _BatsimReader:
         flops = max(self._flat(profile.get("cpu"), *at, "cpu"), default=0)
         if flops < 0:
             raise self.fault("a computation cannot be negative", *at, "cpu")
-        share = max(int(width), 1) if kind == "parallel_homogeneous_total" else 1
-        return self._whole(Fraction(flops) / share / self.speed * self.time_unit, *at, "cpu")
+        together = kind == "parallel_homogeneous_total" or profile.get("generation_strategy") in _SPREAD
+        return Fraction(flops) / (max(width, 1) if together else 1) / self.speed * self.time_unit
 
     def _flat(self, value: Any, *path: str | int) -> list[int | float]:
         if isinstance(value, list):
@@ -184,6 +244,14 @@ class _BatsimReader:
             return metadata_from_json(own)
         except ValueError as error:
             raise self.fault("gridtune's own part is damaged", _OWN) from error
+
+
+def _job_number(identity: str | int) -> int | None:
+    # Batsim puts the workload's name before the job's: "w0!17"; some files have "#17".
+    text = str(identity).rpartition("!")[2].strip().removeprefix("#")
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 20):
+        return None
+    return int(text) if -(2**63) <= int(text) < 2**63 else None
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:

@@ -205,7 +205,7 @@ _RULES = (
     _Rule(
         WORKFLOW,
         "its root element is a DAX's",
-        _form(r"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<adag\b"),
+        _form(r"(\xef\xbb\xbf)?\s*<(.*<)?([\w.-]+:)?adag\b"),
         _IS_WORKFLOW,
     ),
     _Rule(
@@ -216,10 +216,11 @@ _RULES = (
     ),
     _Rule(
         WORKFLOW,
-        "it begins as a workflow of Pegasus does",
-        _form(r"""(\s*#[^\n]*\n|---\s*\n)*\s*(x-pegasus:|pegasus:\s*['"]?5)"""),
+        "it names the version of Pegasus",
+        _form(r"""(\s*\{.*|[^{].*\n)?["']?(x-pegasus["']?\s*:|pegasus["']?\s*:\s*["']?5)"""),
         _IS_WORKFLOW,
     ),
+    _Rule(WORKFLOW, "it is JSON with an object workflow", _form(r'\s*\{.*"workflow"\s*:\s*\{'), _IS_WORKFLOW),
 )
 
 
@@ -271,7 +272,6 @@ def _announced(start: bytes) -> Iterator[Recognition]:
 
 #: Keys that JSON of a kind has, all of one of the tuples; the first kind that fits counts.
 _KEYS = (
-    ((("workflow", "schemaVersion"), ("workflow", "tasks"), ("workflow", "jobs")), WORKFLOW, _IS_WORKFLOW),
     (
         (("jobs", "application_model"), ("jobs", "num_nodes_min")),
         "a workload of ElastiSim",

@@ -26,7 +26,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -47,6 +46,7 @@ from gridtune.workload.formats.compression import (
     open_log,
     split_compression,
 )
+from gridtune.workload.formats.recognition import WORKFLOW, recognise
 from gridtune.workload.workflows.workflow import Workflow
 
 __all__ = ["WORKFLOW_RULES", "holds_workflow", "read_workflow"]
@@ -64,10 +64,6 @@ WORKFLOW_RULES: Mapping[str, str] = MappingProxyType(
 #: Usual suffixes of files that hold a workflow; each may be followed by `.gz` or `.xz`.
 _SUFFIXES = (".dax.xml", ".dax", ".xml", ".json", ".yaml", ".yml")
 
-#: Signs of each format, in the first kilobytes of a file.
-_DAX = re.compile(rb"<(?:[\w.-]+:)?adag\b")
-_PEGASUS = re.compile(rb'^["\']?(?:x-)?pegasus["\']?[ \t]*:|"pegasus"\s*:\s*"5', re.MULTILINE)
-_WFFORMAT = re.compile(rb'"workflow"\s*:\s*\{')
 #: The keys of profiles that give a task's processors, the best first; `ppn` multiplies `nodes`.
 _WIDTHS = ("cores", "count", "request_cpus", "nodes")
 _DEEPEST_YAML = 100
@@ -112,38 +108,35 @@ def holds_workflow(path: Path) -> bool:
         return False
     try:
         with open_log(path) as stream:
-            return _format_of(stream.peek()) in _READERS
+            found = recognise(stream.peek())
     except WorkloadError:
         return False
-
-
-def _format_of(start: bytes) -> str | None:
-    """Return the format of a file that starts with these bytes, or None."""
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith(b"<"):
-        return "dax" if _DAX.search(text) else None
-    if text.startswith(b"{") and _WFFORMAT.search(text):
-        return "wfformat"
-    if _PEGASUS.search(text):
-        return "pegasus"
-    columns = text.partition(b"\n")[0].split()
-    return "nextflow" if b"task_id" in columns and {b"hash", b"native_id"}.intersection(columns) else None
+    return found is not None and found.name == WORKFLOW
 
 
 def _reader_of(stream: LogStream, rules: Iterable[str]) -> _WorkflowReader:
     start = stream.peek()
     if not start.strip():
         raise WorkloadError("is empty", path=stream.path)
-    # A file that only begins like XML or JSON gets the error of that reader, which names the difference.
-    name = _format_of(start) or {b"<": "dax", b"{": "wfformat", b"[": "wfformat"}.get(start.lstrip()[:1], "")
-    if name == "nextflow":
-        message = "is a trace of Nextflow: it lists tasks without their dependencies"
-        hint = "convert it to WfFormat with the Nextflow parser of WfCommons, or read it as a log of jobs: "
-        raise WorkloadError(message, path=stream.path, hint=f"{hint}gridtune traces import FILE NEW.swf")
-    if name not in _READERS:
+    found = recognise(start)
+    if found is not None and found.name != WORKFLOW:
+        hint = found.hint or "it is a log: gridtune traces describe FILE, read_workload"
+        if "Nextflow" in found.why:
+            hint = (
+                "it lists tasks without their dependencies: convert it to WfFormat with the Nextflow parser "
+            )
+            hint += "of WfCommons, or read it as a log of jobs: gridtune traces import FILE NEW.swf"
+        raise WorkloadError(f"is no workflow: {found.why}", path=stream.path, hint=hint)
+    first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if first == b"<":
+        return _DaxReader(stream, rules)
+    # A workflow of Pegasus can be JSON, too, which is YAML.
+    if first in (b"{", b"[") and (found is None or "Pegasus" not in found.why):
+        return _WfFormatReader(stream, rules)
+    if found is None:
         hint = "a workflow is a DAX (XML), a workflow of Pegasus 5 (YAML) or of WfFormat (JSON)"
         raise WorkloadError("its content is of no known workflow format", path=stream.path, hint=hint)
-    return _READERS[name](stream, rules)
+    return _PegasusReader(stream, rules)
 
 
 @dataclass
@@ -577,10 +570,3 @@ def _named(tasks: Iterable[Mapping[str, Any]], key: str) -> dict[str, str | None
         name = str(task[key]) if key in task else _identity(task)
         named[name] = None if name in named else _identity(task)
     return named
-
-
-_READERS: dict[str, type[_WorkflowReader]] = {
-    "dax": _DaxReader,
-    "pegasus": _PegasusReader,
-    "wfformat": _WfFormatReader,
-}

@@ -107,19 +107,16 @@ def test_an_order_by_groups_is_refused_where_the_log_has_none(tmp_path):
     assert "goes by the group of jobs" in str(result.exception)
 
 
-def test_files_of_other_columns_and_patterns_make_one_log(tmp_path):
+def test_files_of_other_columns_make_one_log(tmp_path):
     (tmp_path / "a1.txt").write_text("\n".join([NAMES, job(1), NAMES, job(2)]))
     (tmp_path / "a2.txt").write_text("JobID|Submit|Start|End|NCPUS\n3|1709280000|1709280060|1709280100|2\n")
-    result = CliRunner().invoke(
-        cli, ["traces", "import", str(tmp_path / "a*.txt"), str(tmp_path / "log.parquet")]
-    )
+    files = [str(tmp_path / name) for name in ("a1.txt", "a2.txt", "log.parquet")]
+    result = CliRunner().invoke(cli, ["traces", "import", *files])
     assert result.exit_code == 0, result.output
     log = read_workload(tmp_path / "log.parquet")
     assert log.job_id.tolist() == [1, 2, 3]
     assert log.processors.tolist() == [8, 8, 2]
     assert "1 repeated headers left out" in result.output
-    none = CliRunner().invoke(cli, ["traces", "import", str(tmp_path / "b*"), str(tmp_path / "x.parquet")])
-    assert "no file matches" in none.output
     (tmp_path / "a2.txt").write_text("JobID|Submit|NCPUS\n3|1709280000|0\n4|soon|1\n")
     with pytest.raises(WorkloadError, match=r"a2\.txt:3, field Submit: 'soon' is no time"):
         read_dumps([tmp_path / "a1.txt", tmp_path / "a2.txt"])

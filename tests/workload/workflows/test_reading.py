@@ -259,13 +259,30 @@ def test_templates_are_refused_by_name(tmp_path, name, text):
 NEXTFLOW = "task_id\thash\tnative_id\tname\tstatus\texit\tsubmit\tduration\trealtime\n1\ta1/b2\t77\tFASTQC"
 
 
-def test_a_trace_of_nextflow_has_no_dependencies(tmp_path):
-    path = written(tmp_path, "trace.txt.gz", NEXTFLOW)
-    with pytest.raises(WorkloadError, match="is a trace of Nextflow") as caught:
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (NEXTFLOW, "is no workflow: .* a trace of Nextflow", "Nextflow parser of WfCommons"),
+        ('{"jobs": [{"workflow": "w", "subtime": 3}]}', "is no workflow: .*subtime", "it is a log"),
+        ("<!DOCTYPE html><html><body>Sign in", "is no workflow: it begins as HTML", "download the file"),
+    ],
+)
+def test_other_files_are_refused_by_what_they_are(tmp_path, text, message, hint):
+    path = written(tmp_path, "file.txt.gz", text)
+    with pytest.raises(WorkloadError, match=message) as caught:
         read_workflow(path)
-    assert "WfCommons" in caught.value.hint
-    assert "traces import" in caught.value.hint
+    assert hint in caught.value.hint
     assert not holds_workflow(path)
+
+
+def test_pegasus_as_json(tmp_path):
+    """Pegasus writes its workflows as JSON, too; profiles and the workflow's name come where they may."""
+    job = {"type": "job", "name": "n", "arguments": [], "uses": [], "profiles": {"pegasus": {"runtime": "7"}}}
+    document = {"name": "w", "jobs": [job | {"id": "a"}, job | {"id": "b"}], "pegasus": "5.0.4"}
+    document["jobDependencies"] = [{"id": "a", "children": ["b"]}]
+    path = written(tmp_path, "w.json", json.dumps(document))
+    assert holds_workflow(path)
+    assert read_workflow(path).critical_path == 14
 
 
 def test_namespaces_files_and_profiles_of_dax_3(tmp_path):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from gridtune.arguments import require_fields
 from gridtune.core.usage import NodePower
@@ -18,8 +21,11 @@ __all__ = ["TRACES", "Platform", "Trace", "read_platform"]
 
 #: Platform files beyond this many bytes are refused.
 _LARGEST_FILE = 64 * 2**20
-_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
-_SPEED = re.compile(r"([0-9.eE+-]+?)\s*([kKMGTP]?)f?")
+#: Clusters with more hosts are refused.
+_MOST_HOSTS = 10**6
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
+_SPEED = re.compile(r"([0-9.eE+-]+?)\s*([kKMGTPE]?)(?:f|flops)?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 class Trace(NamedTuple):
@@ -83,11 +89,12 @@ class Platform:
 def read_platform(path: str | Path, *, time_unit: float = 1, step: float = 1) -> Platform:
     """Read a cluster from a Batsim platform file (SimGrid XML).
 
-    Hosts are cores if the property `cores_per_node` is set, else nodes whose attribute `core` is their number
-    of cores. Each host has the power of its states (`watt_per_state` or `wattage_per_state`, pairs
-    `idle:full`) and its sleep states (`sleep_pstates`, `asleep:switching off:switching on`); a switch takes
-    1/speed of its state. Hosts named master are ignored. Power is that of a node, whether hosts are nodes or
-    cores.
+    The hosts are those of all zones: each `host`, and those of each `cluster` or `cabinet`, numbered by its
+    `radical` (`0-3,7,9-12`). Hosts are cores if the property `cores_per_node` is set, else nodes, and their
+    attribute `core` is their number of cores. Each host has the power of its states (`watt_per_state` or
+    `wattage_per_state`, pairs `idle:full`) and its sleep states (`sleep_pstates`, `asleep:switching
+    off:switching on`); a switch takes 1/speed of its state. Hosts that are named master, or have the `role`
+    master or storage, are left out. Power is that of a node, whether hosts are nodes or cores.
 
     Parameters
     ----------
@@ -105,15 +112,17 @@ def read_platform(path: str | Path, *, time_unit: float = 1, step: float = 1) ->
     """
     file = Path(path)
     root = _parsed(file)
-    hosts = [host for host in root.iter("host") if not host.get("id", "").startswith("master")]
+    hosts = list(_hosts(root, file))
     if not hosts:
         raise SimulationError("has no hosts", path=file)
-    kinds = {_description(host) for host in hosts}
+    kinds = {kind for kind, _ in hosts}
     if len(kinds) > 1:
-        raise SimulationError(f"hosts differ ({len(kinds)} kinds), but a cluster is homogeneous", path=file)
-    properties = {prop.get("id", ""): prop.get("value", "") for prop in hosts[0].iter("prop")}
-    nodes, cores = _shape(root, hosts, file)
-    power = _power(properties, hosts[0].get("speed", ""), time_unit / step, file)
+        differ = [name for name in _Kind._fields if len({getattr(kind, name) for kind in kinds}) > 1]
+        message = f"hosts differ ({len(kinds)} kinds), but a cluster is homogeneous"
+        raise SimulationError(message, path=file, hint=f"they differ in {', '.join(differ)}")
+    kind = kinds.pop()
+    nodes, cores = _shape(root, sum(count for _, count in hosts), kind.cores, file)
+    power = _power(kind, time_unit / step, file)
     return Platform(nodes, cores, power)
 
 
@@ -121,43 +130,82 @@ def _parsed(file: Path) -> ElementTree.Element:
     try:
         if file.stat().st_size > _LARGEST_FILE:
             raise SimulationError("is too large for a platform file", path=file)
-        return ElementTree.fromstring(file.read_bytes())
+        content = file.read_bytes()
     except OSError as error:
         raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+    try:
+        # Files in use begin with blank lines, which XML does not allow.
+        return ElementTree.fromstring(content.lstrip())
     except ElementTree.ParseError as error:
-        line = error.position[0]
-        raise SimulationError(f"is not XML: {error.msg}", path=file, line=line) from error
+        blank = content[: len(content) - len(content.lstrip())]
+        message, line = f"is not XML: {expat.ErrorString(error.code)}", error.position[0] + blank.count(b"\n")
+        raise SimulationError(message, path=file, line=line) from error
 
 
-def _description(host: ElementTree.Element) -> tuple[object, ...]:
-    properties = sorted((prop.get("id", ""), prop.get("value", "")) for prop in host.iter("prop"))
-    return host.get("speed"), host.get("core", "1"), tuple(properties)
+class _Kind(NamedTuple):
+    """The attributes and properties of a host that make its power and shape, as texts without blanks."""
+
+    speeds: str
+    cores: str
+    watts: str
+    sleep: str
 
 
-def _shape(root: ElementTree.Element, hosts: list[ElementTree.Element], file: Path) -> tuple[int, int]:
+def _hosts(root: ElementTree.Element, file: Path) -> Iterator[tuple[_Kind, int]]:
+    """Yield the kind and the number of the hosts of each element that compute."""
+    for element in root.iter():
+        if element.tag not in ("host", "cluster", "cabinet"):
+            continue
+        of = {prop.get("id", ""): prop.get("value", "") for prop in element.iter("prop")}
+        name = element.get("id" if element.tag == "host" else "prefix", "")
+        if name.startswith("master") or of.get("role") in ("master", "storage"):
+            continue
+        watts = of.get("watt_per_state") or of.get("wattage_per_state", "")
+        texts = (element.get("speed", ""), element.get("core", "1"), watts, of.get("sleep_pstates", ""))
+        speeds, *others = ("".join(text.split()) for text in texts)
+        # The unit may be left out: flops.
+        speeds = ",".join(speed.removesuffix("f") for speed in speeds.split(","))
+        count = 1 if element.tag == "host" else _count(element.get("radical", ""), file)
+        yield _Kind(speeds, *others), count
+
+
+def _count(radical: str, file: Path) -> int:
+    """Return the number of hosts that a radical such as `0-3,7,9-12` numbers."""
+    parts = [_RANGE.fullmatch(part.strip()) for part in radical.split(",")]
+    ranges = sorted((int(part[1]), int(part[2] or part[1])) for part in parts if part)
+    overlap = any(end >= start for (_, end), (start, _) in pairwise(ranges))
+    if None in parts or overlap or any(first > last for first, last in ranges):
+        message, hint = f"{radical[:40]!r} does not number hosts", "such as 0-3,7,9-12, each number once"
+        raise SimulationError(message, path=file, field="radical", hint=hint)
+    count = sum(last - first + 1 for first, last in ranges)
+    if count > _MOST_HOSTS:
+        raise SimulationError(f"{count} hosts are too many", path=file, field="radical")
+    return count
+
+
+def _shape(root: ElementTree.Element, hosts: int, cores_of_host: str, file: Path) -> tuple[int, int]:
     properties = [prop for prop in root.iter("prop") if prop.get("id") == "cores_per_node"]
     try:
         if not properties:
-            return len(hosts), int(hosts[0].get("core", "1"))
+            return hosts, int(cores_of_host)
         cores = int(properties[0].get("value", ""))
     except ValueError as error:
         raise SimulationError("the number of cores is not an integer", path=file) from error
-    if cores < 1 or len(hosts) % cores:
-        raise SimulationError(f"{len(hosts)} cores do not make whole nodes of {cores}", path=file)
-    return len(hosts) // cores, cores
+    if cores < 1 or hosts % cores:
+        raise SimulationError(f"{hosts} cores do not make whole nodes of {cores}", path=file)
+    return hosts // cores, cores
 
 
-def _power(properties: dict[str, str], speeds: str, steps: float, file: Path) -> NodePower:
+def _power(kind: _Kind, steps: float, file: Path) -> NodePower:
     """Return the power profile; a switch's duration in units of time × `steps`."""
-    power = properties.get("watt_per_state") or properties.get("wattage_per_state")
-    sleep = properties.get("sleep_pstates")
-    if not power or not sleep:
-        missing = "watt_per_state" if not power else "sleep_pstates"
-        raise SimulationError("hosts do not have it", path=file, field=missing)
+    if not kind.watts or not kind.sleep:
+        missing = "sleep_pstates" if kind.watts else "watt_per_state"
+        hint = "power and the state asleep are properties of a host: <prop id=… value=…/>"
+        raise SimulationError("hosts do not have it", path=file, field=missing, hint=hint)
     try:
-        watts = [[float(watt) for watt in pair.split(":")] for pair in power.split(",")]
-        asleep, down, up = (int(state) for state in sleep.split(",")[0].split(":"))
-        pace = [_flops(text) for text in speeds.split(",")]
+        watts = [[float(watt) for watt in pair.split(":")] for pair in kind.watts.split(",")]
+        asleep, down, up = (int(state) for state in kind.sleep.split(",")[0].split(":"))
+        pace = [_flops(text) for text in kind.speeds.split(",")]
         computing = next(state for state in range(len(watts)) if state not in {asleep, down, up})
         return NodePower(
             idle=watts[computing][0],

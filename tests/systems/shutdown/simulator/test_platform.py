@@ -38,6 +38,52 @@ def test_newer_files_write_wattage(tmp_path):
     assert read_platform(file) == Platform(1, 1)
 
 
+CLUSTER = '<cluster id="{id}" prefix="{id}" suffix="" radical="{radical}" {attributes}>{props}</cluster>'
+FRONT = CLUSTER.format(
+    id="f", radical="0-0", attributes='speed="1Gf"', props='<prop id="role" value="master"/>'
+)
+OTHER_ORDER = "9:9,125.0:125.0,101.0:101.0"
+
+
+def test_a_cluster_element_is_as_many_hosts_as_its_radical_numbers(tmp_path):
+    """Switching on takes 1/1.01 minutes and off 1/0.334, rounded up."""
+    props = f'<prop id="watt_per_state" value="95.0:190.0, {OTHER_ORDER}"/>'
+    props += '<prop id="sleep_pstates" value="1:3:2"/>'
+    nodes = CLUSTER.format(
+        id="n", radical="0-3", attributes='speed="1.0Mf, 0.0f, 1.01f, 0.334f"', props=props
+    )
+    file = tmp_path / "p.xml"
+    file.write_text(f"\n<?xml version='1.0'?><platform><zone>{FRONT}<zone>{nodes}</zone></zone></platform>")
+    power = NodePower(95, 190, 9, 101, 125, switch_off_time=3, switch_on_time=1)
+    assert read_platform(file, time_unit=60, step=60) == Platform(4, 1, power)
+
+
+def test_clusters_cabinets_and_hosts_make_one_cluster(tmp_path):
+    attributes = f'speed="{SPEED}" core="8"'
+    parts = [CLUSTER.format(id="a", radical="0-3,7, 9-12", attributes=attributes, props=WATTS + SLEEP)]
+    # What names a rack, or how numbers are spaced, makes no other kind.
+    wattage = WATTS.replace("watt_per", "wattage_per").replace(",", ", ") + '<prop id="rack" value="2"/>'
+    parts += [f'<host id="x" {attributes.replace("1.0f", "1.0")}>{wattage}{SLEEP}</host>']
+    parts += ['<host id="disk" speed="0f"><prop id="role" value="storage"/></host>', FRONT]
+    file = tmp_path / "p.xml"
+    file.write_text(f"<platform><AS>{''.join(parts)}</AS></platform>")
+    assert read_platform(file, time_unit=60, step=60) == Platform(10, 8)
+    file.write_text(file.read_text().replace('core="8">', 'core="4">', 1))
+    with pytest.raises(SimulationError, match=r"hosts differ \(2 kinds\)") as fault:
+        read_platform(file)
+    assert fault.value.hint == "they differ in cores"
+
+
+@pytest.mark.parametrize("radical", ["", "a", "3-1", "0-3,2", "1;2", "-4", "0-999999999"])
+def test_a_radical_numbers_each_host_once(tmp_path, radical):
+    file = tmp_path / "p.xml"
+    cluster = CLUSTER.format(id="n", radical=radical, attributes=f'speed="{SPEED}"', props=WATTS + SLEEP)
+    file.write_text(f"<platform>{cluster}</platform>")
+    with pytest.raises(SimulationError, match=r"does not number hosts|too many") as fault:
+        read_platform(file)
+    assert fault.value.field == "radical"
+
+
 @pytest.mark.parametrize(
     ("speeds", "time_unit", "off", "on"),
     [
