@@ -38,7 +38,7 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, FORMATS, Format, format_names
-from gridtune.workload.formats.accounting import TableOptions, log_of_records
+from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import (
     LogStream,
     open_for_writing,
@@ -48,7 +48,7 @@ from gridtune.workload.formats.compression import (
 )
 from gridtune.workload.formats.log import RawLog, build_workload, find_format
 from gridtune.workload.formats.recognition import HEADLESS, recognise
-from gridtune.workload.formats.records import Records
+from gridtune.workload.formats.records import Records, TableOptions
 from gridtune.workload.formats.tables import arrow_log, arrow_table
 from gridtune.workload.workload import Workload
 
@@ -100,7 +100,7 @@ def read_workload(
     **options
         `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF; those of tables and
         accounting: `columns`, `unit`, `timezone`, `requested`, `processors_per_job`, `cluster`
-        (`gridtune.workload.formats.accounting.TableOptions`).
+        (`gridtune.workload.formats.records.TableOptions`).
 
     Returns
     -------
