@@ -10,7 +10,7 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import DERIVED_FILE, list_derived
 from gridtune.report.tables import report_console
-from gridtune.study import print_study, report_study, run_sweep
+from gridtune.study import report_study, run_sweep
 from gridtune.sweep.journal.journal import Journal
 from gridtune.sweep.run import space_cells
 
@@ -92,5 +92,7 @@ def test_a_changed_space_leaves_no_mixture(tmp_path: Path, capsys: pytest.Captur
     assert "quickstart" not in (tmp_path / "results.csv").read_text()
     message = "2 cells of an earlier space stay in the journal, not in the tables"
     assert message in capsys.readouterr().out
-    print_study(report_study(tmp_path), report_console())
+    study, console = report_study(tmp_path), report_console()
+    study.print_rankings(console)
+    study.print_places(console)
     assert message in capsys.readouterr().out

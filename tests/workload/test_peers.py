@@ -52,7 +52,7 @@ def test_each_file_has_counts_or_the_words_of_a_refusal(groups):
     entries = [entry for group in groups for entry in group["files"]]
     assert len(entries) >= 60
     for entry in entries:
-        keys = set(entry) - {"path", "format", "options", "within"}
+        keys = set(entry) - {"path", "format", "options"}
         counts = {"jobs", "first", "last"} <= keys <= COUNTS
         assert counts or keys in ({"refused"}, WORKFLOW_COUNTS), entry
         assert isinstance(entry.get("refused", []), list), entry
@@ -70,7 +70,7 @@ def test_the_script_compares_the_files_of_a_folder(tmp_path):
     flow = {"format": "wfformat", "tasks": 2, "edges": 1, "run": 5.0, "critical_path": 5.0}
     files = [
         {"path": "a.swf", **right},
-        {"path": "b.swf", **right, "jobs": 3, "work": 301, "within": 1},
+        {"path": "b.swf", **right, "jobs": 3},
         {"path": "c.swf", "format": "swf", "refused": ["'SIXTY'", "run_time"]},
         {"path": "d.swf", **right},
     ]
