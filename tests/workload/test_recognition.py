@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -147,6 +148,14 @@ def test_kinds_that_are_not_read_are_refused_by_name_with_a_way_on(tmp_path, nam
     with pytest.raises(WorkloadError) as refused:
         read_workload(written(tmp_path, name, content))
     assert words in str(refused.value)
+
+
+def test_comments_before_the_root_element_take_no_time():
+    text = b"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM 's.dtd'>\n" + b"<!-- a -> b -->\n" * 500
+    started = time.process_time()
+    assert recognise(text + b"<platform version='4'>").name == "a platform of SimGrid"
+    assert recognise(text + b"<other>") is None
+    assert time.process_time() - started < 1
 
 
 def test_a_table_without_a_header_is_read_by_positions(tmp_path):

@@ -211,7 +211,7 @@ _RULES = (
     _Rule(
         "a platform of SimGrid",
         "its root element is platform",
-        _form(r"\s*(<\?xml[^>]*>\s*)?(<!doctype[^>]*>\s*)?(<!--.*?-->\s*)*<platform\b"),
+        _form(r"\s*((?><!--.*?-->|<\?xml[^>]*>|<!doctype[^>]*>)\s*)*<platform\b"),
         "it describes a machine: platform=FILE of the system shutdown reads it",
     ),
     _Rule(
