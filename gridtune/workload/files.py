@@ -395,13 +395,14 @@ def read_days(
     Workload
         Joined (`is_joined`) unless it is one log of another format than Batsim's.
     """
-    several = path.is_dir() or is_archive(path)
-    match = None if several else find_format(path)
-    if not several and (match is None or match[0].name != "batsim"):
-        return read_workload(path, clean=clean)
+    name = path.name.partition(".")[0]
+    if not (path.is_dir() or is_archive(path)):
+        with open_log(path) as stream:
+            found, name = _format_of(path, None, stream)
+        if found.name != "batsim":
+            return read_workload(path, clean=clean)
     units = {"time_unit": time_unit, "speed": speed}
-    logs = read_workloads(path, clean=clean, by_format={"batsim": units})
-    return join_workloads(logs, name=path.name.partition(".")[0] if match is None else match[1])
+    return join_workloads(read_workloads(path, clean=clean, by_format={"batsim": units}), name=name)
 
 
 def is_joined(workload: Workload) -> bool:

@@ -19,6 +19,7 @@ import conformance_table  # noqa: E402
 
 COUNTS = {"jobs", "work", "first", "last", "limits"}
 WORKFLOW_COUNTS = {"tasks", "edges", "run", "critical_path"}
+PLATFORM_COUNTS = {"nodes", "idle", "computing", "asleep", "on", "off"}
 OTHERS = {"azure", "batsim-output", "bitbrains", "elastisim", "google", "gwf", "htcondor", "nextflow", "oar"}
 JOBS = """; MaxProcs: 8
 1 0 5 60 4 -1 -1 4 120 -1 1 1 -1 -1 -1 -1 -1 -1
@@ -54,7 +55,7 @@ def test_each_file_has_counts_or_the_words_of_a_refusal(groups):
     for entry in entries:
         keys = set(entry) - {"path", "format", "options"}
         counts = {"jobs", "first", "last"} <= keys <= COUNTS
-        assert counts or keys in ({"refused"}, WORKFLOW_COUNTS), entry
+        assert counts or keys in ({"refused"}, WORKFLOW_COUNTS, PLATFORM_COUNTS), entry
         assert isinstance(entry.get("refused", []), list), entry
         assert entry["format"] in {*conformance_table.FORMATS, *OTHERS, "sge", "workflow"}, entry
 
