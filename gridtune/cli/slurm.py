@@ -34,8 +34,7 @@ def _fit(*, as_json: bool = False, **options: Any) -> None:
     """Compare simulated with recorded waits of LOG, and calibrate the model.
 
     A log does not contain the nodes in service, the seconds until nodes are free and the limit of one user:
-    they are searched on the first part of the log. The other jobs are used for the comparison only. Without
-    --slurm the machine is one pool of processors.
+    they are searched on the first part of the log. The other jobs are used for the comparison only.
 
     \b
     Examples:

@@ -357,9 +357,10 @@ def waits(
     rows = []
     for place in np.argsort(ends[1], kind="stable"):
         job, (low, middle, high) = queue.pending[place], ends[:, place]
+        array, task = job.number >> TASK, job.number & ((1 << TASK) - 1)
         rows.append(
             {
-                "job": _job_name(job.number),
+                "job": f"{array}_{task}" if array else str(task),
                 "user": job.user,
                 "partition": ",".join(job.partitions),
                 "processors": job.cpus,
@@ -370,10 +371,6 @@ def waits(
             }
         )
     return Waits(_moment(queue.now) or "", len(queue.running), rows, queue.held, cluster.not_modelled)
-
-
-def _job_name(number: int) -> str:
-    return str(number) if number < 1 << TASK else f"{number >> TASK}_{number & ((1 << TASK) - 1)}"
 
 
 def _moment(instant: float | None) -> str | None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, get_metric
+from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate
 from gridtune.batch.policies import JobView, QueueOrder, get_queue_order
 from gridtune.batch.policies.expression import CHANGING_FIELDS
 from gridtune.batch.policies.queue_order import ORDERS
@@ -294,14 +294,14 @@ class MetricConformance(_RegistryConformance):
 
     def test_says_what_it_is(self, name: str) -> None:
         """Unit, formula, source and description are not empty, and the direction is min, max or none."""
-        metric = get_metric(name)
+        metric = METRICS.find(name)
         for text in (metric.unit, metric.formula, metric.source, metric.description):
             assert text.strip()
         assert metric.direction in get_args(Direction)
 
     def test_is_a_finite_number_of_a_sound_schedule(self, name: str) -> None:
         """Of five jobs of three users it is a finite number."""
-        value = get_metric(name).function(JobColumns.trimmed(_sample_schedule()))
+        value = METRICS.find(name).function(JobColumns.trimmed(_sample_schedule()))
         assert isinstance(value, float | int | np.number)
         assert math.isfinite(value)
 
@@ -309,7 +309,7 @@ class MetricConformance(_RegistryConformance):
     def test_is_undefined_of_nothing(self, name: str, jobs: int, warmup: int) -> None:
         """Without jobs it is NaN and raises nothing; only a count, which has no better direction, is 0."""
         value = _value(name, _sample_schedule(jobs), warmup=warmup)
-        assert math.isnan(value) or (value == 0 and get_metric(name).direction == "none")
+        assert math.isnan(value) or (value == 0 and METRICS.find(name).direction == "none")
 
     @pytest.mark.parametrize("jobs", [1, 2, 3, 4])
     def test_takes_any_number_of_jobs(self, name: str, jobs: int) -> None:
@@ -336,8 +336,8 @@ class MetricConformance(_RegistryConformance):
         columns += [work.submit_time, work.run_time, work.requested_time, work.processors]
         before = [column.copy() for column in columns]
         jobs = JobColumns.trimmed(schedule)
-        first = get_metric(name).function(jobs)
-        assert first == get_metric(name).function(jobs)
+        first = METRICS.find(name).function(jobs)
+        assert first == METRICS.find(name).function(jobs)
         for column, copy in zip(columns, before, strict=True):
             np.testing.assert_array_equal(column, copy)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import types
@@ -196,6 +197,7 @@ def _flow(value: Any) -> str:
     return text[1:-1] if isinstance(value, Mapping) else text
 
 
+@functools.cache
 def _bundled_examples() -> dict[tuple[str, str], Any]:
     """Return, for each key that some bundled space has, the shortest value that one has."""
     found: dict[tuple[str, str], Any] = {}

@@ -94,6 +94,7 @@ def test_a_checkpoint_of_ppo_plays_its_environment(name, parameters, cluster, tm
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_a_checkpoint_of_esnq_plays_its_environment(cluster, tmp_path) -> None:
     parameters = {"trace": "egee", "first": 400, "cores": 12, "neurons": 20, "pretraining_sweeps": 1}
     algorithm = trained("responsive/esnq", parameters, tmp_path)

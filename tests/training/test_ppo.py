@@ -188,7 +188,11 @@ def returns_of(task, kind, updates, sequence=None):
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "shown", "sequence", "updates"),
-    [("mlp", True, None, 15), ("recurrent", False, 12, 25), ("paper", False, None, 5)],
+    [
+        ("mlp", True, None, 15),
+        ("recurrent", False, 12, 25),
+        pytest.param("paper", False, None, 5, marks=pytest.mark.slow),
+    ],
 )
 def test_it_learns_what_each_network_can_know(cluster, kind, shown, sequence, updates) -> None:
     returns = returns_of(RecallTask(1, lengths=(11,), shown=shown), kind, updates, sequence)

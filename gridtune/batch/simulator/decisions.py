@@ -16,21 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.events import (
-    STATE_FIELDS,
-    JobLog,
-    advance,
-    launch,
-)
-from gridtune.batch.simulator.reservations import (
     BACKFILL,
     EXTRA,
-    in_time,
-    reserve_for_head,
-)
-from gridtune.batch.simulator.running import (
     RUNNING,
+    STATE_FIELDS,
+    JobLog,
     Running,
+    advance,
+    in_time,
+    launch,
     read_requests,
+    reserve_for_head,
 )
 from gridtune.core.compiled import bare, kernel, record_at, section
 from gridtune.types import AnyArray, Float32Array, FloatArray, Int8Array, IntArray
@@ -230,15 +226,6 @@ def _cost(machine, job, now):
     columns = machine.queue.columns
     waited = now - columns.submit[job] + columns.offset[job]
     return machine.state.share * columns.weight[job] * max(columns.floor[job], waited)
-
-
-@kernel()
-def _cost_so_far(machine):
-    """Return the cost of the jobs submitted so far, if those that wait started now."""
-    cost = machine.state.settled
-    for place in range(machine.state.waiting):
-        cost += _cost(machine, machine.queue.waiting[place], machine.state.now)
-    return cost
 
 
 @kernel()
@@ -591,7 +578,10 @@ def step_machines(machines, actions, which, over):
         machine = _machine_at(machines, index)
         _choose(machine, actions[index])
         over[index] = not _next_decision(machine)
-        state, cost = machine.state, _cost_so_far(machine)
+        state = machine.state
+        cost = state.settled  # of the jobs submitted so far, if those that wait started now
+        for place in range(state.waiting):
+            cost += _cost(machine, machine.queue.waiting[place], state.now)
         machines.rewards[index] = (state.paid - cost) * state.scale
         state.paid = cost
         if over[index]:

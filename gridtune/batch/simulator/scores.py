@@ -215,7 +215,7 @@ def charge(inputs, job, width, now):
 
 @kernel()
 def note_submission(inputs, job, now):
-    """Let the predictor, if any, predict a job that has been submitted."""
+    """Ask the predictor, if any, for a job that has been submitted."""
     if inputs is None:
         return
     if inputs.watch[0]:

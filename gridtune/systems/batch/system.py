@@ -147,7 +147,7 @@ class BatchSystem(System):
         for rules in {tuple(_rules(cell).items()) for cell in played}:
             options = {**dict(rules), "processors": 2, "partitions": "pooled", "partition_processors": None}
             if options["power"] is not None:
-                options["power"] = replace(options["power"], cores_per_node=1, reserve=0)
+                options["power"] = replace(options["power"], cores_per_node=1)
             evaluate(simulate(jobs, rng=rng, **options))
 
     def run(

@@ -16,7 +16,8 @@ import numpy as np
 from gridtune.errors import WorkloadError
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.fields import UNKNOWN
-from gridtune.workload.formats.values import UNITS, repeated_hours
+from gridtune.workload.formats.records import UNITS
+from gridtune.workload.formats.values import repeated_hours
 
 __all__ = ["Instants", "drop_epochs", "judge_elapsed", "settle_clocks", "unit_of"]
 

@@ -20,10 +20,9 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS
-from gridtune.workload.formats.accounting import TableOptions
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
-from gridtune.workload.formats.records import Records, Texts, check_names, kind_of
+from gridtune.workload.formats.records import Records, TableOptions, Texts, check_names, kind_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 

@@ -83,6 +83,18 @@ def test_who_counts(jobs, left_out, counted):
     assert (counted_slice.start, counted_slice.stop) == counted
 
 
+def test_a_site_of_one_job_has_core_hours_and_no_mean_pool():
+    _, outcome = small_site()
+    one = SiteJobs([5], [100], [0], [1], np.array([1.0]))
+    alone = {"start": [9], "decision": [0], "time": [5], "pool": [2], "fairness": [1.0], "utilisation": [0.5]}
+    arrays = {name: np.array(values) for name, values in alone.items()}
+    metrics = measure_site(one, outcome._replace(core_seconds=720, **arrays), weight=0.5)
+    assert (metrics["core_hours"], metrics["boots"]) == (0.2, 3)
+    assert math.isnan(metrics["pool_mean"])
+    # All of its 100 s are after the last submission.
+    assert metrics["cost"] == pytest.approx((720 + 100) / 3600)
+
+
 def test_nothing_has_no_measures():
     jobs, outcome = small_site()
     metrics = measure_site(jobs, outcome, weight=0.5, left_out=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner, fit
@@ -42,6 +43,7 @@ def test_torch_sees_what_the_twin_sees() -> None:
         assert_allclose(phi, twin.phi_of(arrays, state))
 
 
+@pytest.mark.slow
 def test_both_methods_train_and_go_on_where_they_stood() -> None:
     for method in ("sarsa", "fitted_q"):
         settings = replace(SETTINGS, method=method)
