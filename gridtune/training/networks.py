@@ -19,18 +19,6 @@ from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 from gridtune.storage import draft_of
 
-__all__ = [
-    "DENSE_UNITS",
-    "NETWORKS",
-    "ActorCritic",
-    "NetworkOutput",
-    "RowNetwork",
-    "load_policy",
-    "make_network",
-    "read_checkpoint",
-    "write_checkpoint",
-]
-
 #: The paper's network: LSTM units, units of the dense layer, slope for negative inputs.
 MEMORY_UNITS, DENSE_UNITS, SLOPE = 128, 64, 0.2
 #: Units of the network that scores rows.

@@ -22,18 +22,6 @@ from gridtune.training.acting import Actor
 from gridtune.training.networks import ActorCritic, NetworkOutput
 from gridtune.types import BoolArray, Float32Array
 
-__all__ = [
-    "ADAM_EPSILON",
-    "Losses",
-    "PPOSettings",
-    "Rollout",
-    "collect",
-    "minibatches_of",
-    "ppo_losses",
-    "segments",
-    "update_seed",
-]
-
 
 @dataclass(frozen=True)
 class Rollout:

@@ -41,11 +41,6 @@ from gridtune.training.ppo import (
     update_seed,
 )
 
-__all__ = [
-    "network_of",
-    "ppo_config",
-]
-
 #: RLlib's field of each setting that it has a field for.
 _FIELDS = {
     "epochs": "num_epochs",

@@ -44,22 +44,6 @@ from gridtune.core.system import (
 from gridtune.core.user_code.checksums import code_of
 from gridtune.errors import PolicyError, require_module
 
-__all__ = [
-    "HISTORY",
-    "TRAININGS_VARIABLE",
-    "TRAINING_MEASURES",
-    "Count",
-    "Point",
-    "Training",
-    "TrainingParameters",
-    "TrainingRun",
-    "checkpoint_of",
-    "is_complete",
-    "read_state",
-    "require_device",
-    "with_segment",
-]
-
 #: Environment variable for the folder of the checkpoints of cells; by default one in the user's cache.
 TRAININGS_VARIABLE = "GRIDTUNE_TRAININGS"
 

@@ -38,8 +38,6 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES, clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["FEATURES", "BrokerBatch", "DispatchEnv", "DispatchVectorEnv"]
-
 #: Features of a job on a machine: its estimate, the seconds to its deadline, the jobs at the machine, the
 #: estimated seconds that wait before it and that running jobs still have, the learned speed factor, the
 #: predicted seconds to its end, and the predicted slack over the estimate.

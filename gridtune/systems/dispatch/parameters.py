@@ -11,8 +11,6 @@ from gridtune.core.system import Count, LogParameters, Window, split_list
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
 from gridtune.workload.files import WorkloadReference
 
-__all__ = ["SIMPLE", "TABLE_1", "DispatchParameters", "InstanceParameters"]
-
 #: Rules that look at queues only.
 SIMPLE = ("random", "round_robin", "first_available")
 

@@ -34,8 +34,6 @@ from gridtune.systems.dispatch.simulator.replay import DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.workload import Workload
 
-__all__ = ["DispatchSystem"]
-
 #: The reference of runs that may edit queues: the paper's better benchmark.
 _BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10}
 

@@ -30,8 +30,6 @@ from gridtune.systems.provisioning.planning.schedulers import make_plan, payment
 from gridtune.systems.provisioning.system import draw_problems
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
-__all__ = ["FEATURES", "ProvisioningEnv", "ProvisioningVectorEnv"]
-
 _GRAPH = len(Graph._fields)
 #: Features are clipped to ± this.
 _BOUND = 10.0

@@ -9,8 +9,6 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.system import CleanRules, Count, LogParameters
 
-__all__ = ["SEARCHES", "ProvisioningParameters"]
-
 #: Searches that evaluate many plans.
 SEARCHES = ("moga", "memetic", "nsga2", "nsga3", "random")
 #: Workflows that are generated, not read.

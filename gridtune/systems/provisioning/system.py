@@ -36,8 +36,6 @@ from gridtune.workload.fields import LARGEST_TIME
 from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
 from gridtune.workload.workload import Workload
 
-__all__ = ["ProvisioningSystem", "draw_problems"]
-
 #: Search results that each process caches: a replicate's cells are run one configuration after the other.
 _CACHED_RESULTS = 128
 

@@ -33,12 +33,6 @@ from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 
-__all__ = [
-    "BOUND",
-    "ResponsiveEnv",
-    "ResponsiveVectorEnv",
-]
-
 #: Features are clipped to ± this.
 BOUND = 10.0
 

@@ -25,10 +25,6 @@ from gridtune.systems.responsive.system import (
 from gridtune.training.system import TRAINING_MEASURES, Training, TrainingParameters
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "ResponsiveESNQ",
-]
-
 #: Parameters of a cell that a training does not have, or calls otherwise.
 _OTHERS = (
     *("policy", "checkpoint", "user_cap"),

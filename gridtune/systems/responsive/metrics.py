@@ -17,16 +17,6 @@ from gridtune.core.system import Direction, Measure, RenamedMetric
 from gridtune.systems.responsive.simulator.replay import SiteReplay
 from gridtune.systems.responsive.simulator.site import SiteJobs
 
-__all__ = [
-    "PEREZ_2009",
-    "PEREZ_2010",
-    "PROMPT",
-    "RENAMED_METRICS",
-    "RESPONSIVE_METRICS",
-    "counted_jobs",
-    "measure_site",
-]
-
 #: Jobs left out at either end (Perez et al. 2009, section 4.1), and the largest share of all jobs that this
 #: may be.
 LEFT_OUT, LARGEST_LEFT_OUT = 500, 0.125

@@ -23,9 +23,6 @@ from gridtune.systems.responsive.simulator.replay import Rule
 from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["LEARNED", "LEARNING", "ResponsiveParameters"]
-
-
 _PoolRule = Literal["demand", "keda"]
 Positive = Annotated[float, Field(gt=0)]
 Seconds = Annotated[int, Field(ge=0)]

@@ -42,8 +42,6 @@ from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["ResponsiveSystem", "site_jobs", "split_log"]
-
 #: Rules to begin with.
 STARTERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index", "fair_share")
 

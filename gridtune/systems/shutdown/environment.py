@@ -21,8 +21,6 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.files import read_days
 
-__all__ = ["ShutdownEnv", "ShutdownVectorEnv", "read_training_days"]
-
 
 @lru_cache(maxsize=4)
 def read_training_days(trace: str, subset: str = "train") -> Days:

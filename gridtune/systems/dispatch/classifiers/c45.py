@@ -20,10 +20,6 @@ from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.classifiers.neighbours import entropy
 from gridtune.types import FloatArray
 
-__all__ = [
-    "GrownTree",
-]
-
 
 class _Examples(NamedTuple):
     """A tree's examples."""

@@ -32,13 +32,6 @@ from gridtune.systems.dispatch.classifiers.neighbours import stump_shares
 from gridtune.systems.dispatch.simulator.replay import MACHINE
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "LEARNERS",
-    "MACHINE",
-    "Examples",
-    "Learner",
-]
-
 
 def _stump_predictor(
     table: FloatArray,

@@ -26,8 +26,6 @@ from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
 
-__all__ = ["cost_bound", "free_processors", "makespan_bound"]
-
 Number = TypeVar("Number", np.int64, np.float64)
 
 #: Each choice of r, q and w is a bound: so many of each are tried, spread over those that differ.

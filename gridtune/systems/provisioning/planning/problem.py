@@ -25,14 +25,6 @@ from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
 
-__all__ = [
-    "CROSS_SLOT",
-    "SCHEDULERS",
-    "Plan",
-    "PlanProblem",
-    "most_at_once",
-]
-
 
 @kernel()
 def _evaluate_plans(problem, memory, population, release, costs, used):

@@ -42,14 +42,6 @@ from gridtune.types import IntArray
 from gridtune.workload.workflows import Workflow
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "DAY",
-    "NEVER",
-    "Execution",
-    "ReservationSite",
-    "SiteState",
-]
-
 #: A time after all others.
 NEVER = int(np.iinfo(np.int64).max)
 

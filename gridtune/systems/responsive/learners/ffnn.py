@@ -17,8 +17,6 @@ from gridtune.systems.responsive.learners.networks import ReservoirArrays
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import FloatArray
 
-__all__ = ["FeedForwardLearner", "fit"]
-
 #: Samples of a minibatch.
 BATCH = 64
 

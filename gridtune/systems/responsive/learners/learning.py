@@ -28,14 +28,6 @@ from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_
 from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
-__all__ = [
-    "Learner",
-    "RunSamples",
-    "Sampler",
-    "Samples",
-    "SarsaSamples",
-]
-
 
 @kernel()
 def _solve(

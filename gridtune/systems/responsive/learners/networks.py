@@ -14,13 +14,6 @@ from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "ReservoirArrays",
-    "advance",
-    "draw_network",
-    "score_candidates",
-]
-
 
 class ReservoirArrays(NamedTuple):
     """m networks of k neurons each over d inputs, and their readouts.

@@ -37,12 +37,6 @@ from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from gridtune.systems.responsive.learners.training import QPolicy, Trainer
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 
-__all__ = [
-    "ESNQConfig",
-    "policy_of",
-]
-
-
 #: Key of a module's configuration: what its networks are drawn from.
 _NETWORK = "network"
 _STATE = "reservoirs"

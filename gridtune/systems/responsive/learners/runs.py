@@ -29,16 +29,6 @@ from gridtune.systems.responsive.simulator.stepping import (
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "BY_VALUE",
-    "LearnerState",
-    "best_values",
-    "list_candidates",
-    "new_learner_state",
-    "run_site",
-    "shared_inputs",
-]
-
 
 @kernel()
 def _describe_chosen(arrays, state, out):

@@ -10,8 +10,6 @@ from typing import Any, Literal, get_args
 from gridtune.arguments import require_fields
 from gridtune.errors import PolicyError
 
-__all__ = ["PAPER", "LearnerSettings", "Method", "Regressor"]
-
 Method = Literal["sarsa", "fitted_q"]
 Regressor = Literal["esn", "ffnn"]
 

@@ -21,9 +21,6 @@ from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import NEVER, GridSite
 
-__all__ = ["QPolicy", "Trainer", "learn_online", "load_policy", "play", "train"]
-
-
 #: What the file of a policy holds, for messages.
 WHAT = "policy of candidate values"
 

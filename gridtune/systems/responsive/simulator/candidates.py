@@ -36,8 +36,6 @@ from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.state import class_estimate
 from gridtune.systems.responsive.simulator.stepping import start_job
 
-__all__ = ["count_candidates", "feature_count", "fill_features", "fill_tick", "start_candidate"]
-
 
 @kernel()
 def _list_options(site):

@@ -29,8 +29,6 @@ from gridtune.systems.responsive.simulator.stepping import (
 )
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["EDF", "Rule", "SiteReplay", "choose", "demanded", "replay"]
-
 
 class SiteReplay(NamedTuple):
     """Starts of jobs, and F, U and pool at each decision; n jobs, and so n decisions.

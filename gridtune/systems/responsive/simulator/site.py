@@ -26,18 +26,6 @@ from gridtune.systems.responsive.simulator.stepping import reset_site
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "Autoscaler",
-    "SiteJobs",
-    "SiteModel",
-    "build_jobs",
-    "check_run_times",
-    "check_sequential",
-    "new_site",
-    "work_by_vo",
-]
-
-
 #: Jobs that run for less are interactive, seconds (Perez et al. 2009, section 4.2).
 INTERACTIVE_BELOW = 900
 #: Virtual organisations of a site, the last of which stands for all others.

@@ -23,16 +23,6 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "GridSite",
-    "SiteArrays",
-    "SiteJobArrays",
-    "class_estimate",
-    "service_of",
-    "total_service",
-]
-
-
 #: An instant that never comes.
 NEVER = np.iinfo(np.int64).max
 

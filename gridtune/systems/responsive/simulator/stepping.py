@@ -38,17 +38,6 @@ from gridtune.systems.responsive.simulator.state import (
     total_service,
 )
 
-__all__ = [
-    "AGENT",
-    "advance_instant",
-    "advance_until_decision",
-    "request_size",
-    "reset_site",
-    "resize_pool",
-    "start_job",
-]
-
-
 DEMAND, QUEUE, AGENT = range(1, 4)
 #: Weight of the jobs of a VO and class before the last one, relative to its own.
 _FORGETTING = 0.98

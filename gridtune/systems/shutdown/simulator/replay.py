@@ -74,18 +74,6 @@ from gridtune.systems.shutdown.simulator.stepping import (
 )
 from gridtune.types import FloatArray, Int8Array, IntArray
 
-__all__ = [
-    "ADAPTIVE",
-    "LOOKAHEAD",
-    "RECORDED",
-    "RULE",
-    "RULES",
-    "TIMEOUT",
-    "DayResults",
-    "Rule",
-    "replay",
-]
-
 #: Rules by name; `recorded` takes its actions from an array.
 RULES = ("always_on", "timeout", "oracle", "adaptive", "lookahead", "recorded")
 ALWAYS_ON, TIMEOUT, ORACLE, ADAPTIVE, LOOKAHEAD, RECORDED = range(len(RULES))

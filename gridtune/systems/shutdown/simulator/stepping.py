@@ -18,21 +18,6 @@ from gridtune.systems.shutdown.simulator.state import (
     SWITCHING_ON,
 )
 
-__all__ = [
-    "act",
-    "add_minutes",
-    "apply",
-    "candidate_index",
-    "insert_release",
-    "is_over",
-    "most_reserved",
-    "pass_minute",
-    "quiet_until",
-    "reset_cluster",
-    "select_jobs",
-    "unheld_nodes",
-]
-
 
 @kernel()
 def _enqueue(cluster, jobs, job):
