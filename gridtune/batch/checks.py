@@ -20,8 +20,6 @@ from gridtune.types import BoolArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
 
-__all__ = ["check_order", "check_policy", "check_runnable", "machines_of"]
-
 
 def check_order(
     queue: QueueOrder | Rollout, fill: QueueOrder | None, rule: Backfilling, walltime: str = "log"

@@ -47,8 +47,6 @@ from gridtune.workload import Workload, read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 
-__all__ = ["STEPWISE", "BatchEnv", "BatchVectorEnv", "read_jobs"]
-
 #: Windows that are drawn for an episode until one has a decision.
 _DRAWS = 1000
 

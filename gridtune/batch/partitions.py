@@ -15,8 +15,6 @@ from gridtune.types import IntArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
 
-__all__ = ["Partitions", "partition_sizes", "read_sizes", "separate_starts"]
-
 #: Whether all partitions are one machine, or each is one of its own.
 Partitions = Literal["pooled", "separate"]
 

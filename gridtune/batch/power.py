@@ -12,8 +12,6 @@ from gridtune.batch.simulator.nodes import PoweredNodes, new_nodes
 from gridtune.core.usage import NodePower, NodeStates
 from gridtune.errors import SimulationError
 
-__all__ = ["PowerPolicy"]
-
 #: Options of a node's power, and the fields of `NodePower`.
 _NODE_POWER = {
     "idle_watts": "idle",

@@ -54,13 +54,6 @@ from gridtune.errors import SimulationError
 from gridtune.types import FloatArray, Int32Array, IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "Dependencies",
-    "models_of",
-    "schedule_notes",
-    "simulate",
-]
-
 #: Whether jobs are submitted as the log has it, or after their predecessors.
 Dependencies = Literal["ignore", "log"]
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from gridtune.report.rankings.comparison import Comparison, Side
     from gridtune.study.stored import CellAgain
 
-__all__ = ["report", "results"]
-
 #: Differences of a cell that are shown.
 _SHOWN_DIFFERENCES = 20
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from gridtune.core.schedules.schedule import Schedule
     from gridtune.core.system import System, WorkloadLoader
 
-__all__ = ["simulate"]
-
-
 #: The metrics of the table, beside a user's own; `--json` gives every metric.
 SHOWN = (
     "wait_mean",

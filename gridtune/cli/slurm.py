@@ -14,8 +14,6 @@ from gridtune.study import advice, fitting
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["slurm"]
-
 
 @click.group()
 def slurm() -> None:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
-__all__ = ["traces"]
-
 
 @click.group()
 def traces() -> None:

@@ -17,24 +17,12 @@ from scipy.stats import rankdata
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.replay import Phases, replay
+from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
-
-__all__ = [
-    "Agreement",
-    "Comparison",
-    "JobClass",
-    "LoggedJobs",
-    "Trust",
-    "diagnoses",
-    "known_at",
-    "logged_jobs",
-    "replayed_waits",
-    "utilisation",
-]
 
 #: Classes by processors and by run time in seconds: the most of each, and its name.
 _WIDTHS = {

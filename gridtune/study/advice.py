@@ -27,8 +27,6 @@ from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
 
-__all__ = ["Waits", "WhatIf", "waits", "whatif"]
-
 _METRIC = "wait_mean"
 #: Losers that the card names; the table has all of them.
 _NAMED = 4

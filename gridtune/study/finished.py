@@ -34,8 +34,6 @@ from gridtune.workload.catalogue import file_checksum
 if TYPE_CHECKING:
     from gridtune.study.study import Study
 
-__all__ = ["FINISHED_FILE", "finished_answer", "remember_answer"]
-
 #: The file in a sweep's folder.
 FINISHED_FILE = "finished.json"
 _SCHEMA = 1

@@ -41,8 +41,6 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Fit", "fit"]
-
 _OBJECTIVE = "recorded_misfit"
 #: Replays of each configuration tried: draws of the clocks' phases.
 _REPLICATES = 3

@@ -39,12 +39,6 @@ from gridtune.workload.files import WorkloadReference
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "Check",
-    "Score",
-    "score",
-]
-
 #: Modules that a policy may import, each with the names of it that may be used; None for all.
 _MODULES: Mapping[str, frozenset[str] | None] = {
     "__future__": None,

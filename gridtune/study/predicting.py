@@ -22,8 +22,6 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.files import workload_of
 from gridtune.workload.workload import Workload
 
-__all__ = ["Rating", "block_sums", "delay_of", "predict", "resampled_blocks"]
-
 #: UNICEF by what jobs are expected to run: by the mean, and by whether they end early alone. Its score falls
 #: with 1 / walltime, whose mean grows by 9 times the chance to end before a tenth; 4 was better on the first
 #: halves of three logs.

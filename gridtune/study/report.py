@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 
     from gridtune.tracking.tracker import Artefact, MlflowTracker
 
-__all__ = [
-    "SCHEDULES",
-    "artefacts",
-    "make_tracker",
-    "report_study",
-    "schedule_paths",
-    "write_power",
-    "write_study",
-]
-
 #: The folder in a sweep's that holds its schedules.
 SCHEDULES = "schedules"
 

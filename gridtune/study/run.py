@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from gridtune.sweep.execution.executors import Executor
     from gridtune.tracking.tracker import Artefact, MlflowTracker
 
-__all__ = ["FactsWriter", "merge_shards", "run_shard", "run_sweep"]
-
 #: What a study prints.
 Output = Literal["screen", "progress", "quiet", "json"]
 #: Says what is waited for.

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from gridtune.core.style import Picture
     from gridtune.tracking.tracked import TrackedRun
 
-__all__ = ["Study"]
-
-
 #: Workloads whose best the short text names; rows that a notebook shows.
 _SHOWN_WORKLOADS, _SHOWN_ROWS = 3, 30
 #: Kinds of figures that `Study.plot` draws.

@@ -52,23 +52,6 @@ from gridtune.workload.formats.records import Records, TableOptions
 from gridtune.workload.formats.tables import arrow_log, arrow_table
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "USUAL_UNITS",
-    "WorkloadReference",
-    "is_archive",
-    "is_joined",
-    "join_workloads",
-    "joined_parts",
-    "read_days",
-    "read_dumps",
-    "read_workload",
-    "read_workloads",
-    "reference_text",
-    "workload_of",
-    "write_workload",
-]
-
-
 #: The path in errors about a table in memory.
 _IN_MEMORY = Path("table")
 

@@ -67,6 +67,7 @@ def test_samples_fill_their_ranges_evenly(sample: object) -> None:
         assert stats.kstest(values, "uniform").pvalue > 1e-3, name
     for name, values in {"i": [2, 3, 4, 5], "c": ["x", "y"]}.items():
         counts = [sum(point[name] == value for point in points) for value in values]
+        assert sum(counts) == len(points), name
         assert stats.chisquare(counts).pvalue > 1e-3, name
 
 

@@ -28,8 +28,6 @@ from gridtune.batch.metrics.energy import ENERGY
 from gridtune.batch.metrics.registry import Metric, MetricFunction, register
 from gridtune.types import AnyArray, FloatArray, IntArray
 
-__all__ = ["SOURCES"]
-
 _DEFINITIONS = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
 #: Publications by author and year.
 SOURCES: Mapping[str, str] = _DEFINITIONS["sources"]

@@ -25,8 +25,6 @@ from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import MetricError
 from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = ["QUANTILES", "TAU", "JobColumns", "Summary"]
-
 #: Bounded slowdowns count shorter run times as this many seconds.
 TAU = 10
 #: The quantiles of every quantity, by the ending of the metric's name.

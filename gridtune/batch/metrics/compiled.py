@@ -30,8 +30,6 @@ from gridtune.batch.simulator.rows import pop_row, push_row
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["least_backlog", "least_gap_energy", "most_waiting"]
-
 
 @kernel()
 def _first_not_before(submit: IntArray, job: int, instant: int) -> int:

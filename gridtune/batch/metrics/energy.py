@@ -19,8 +19,6 @@ from gridtune.batch.metrics.columns import JobColumns
 from gridtune.batch.metrics.registry import MetricFunction
 from gridtune.core.usage import NodeState, NodeStates
 
-__all__ = ["ENERGY"]
-
 
 def _area_weighted_response_bound(jobs: JobColumns) -> float:
     total = float(jobs.area.sum())

@@ -24,17 +24,6 @@ from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import GridtuneError, MetricError
 from gridtune.registry import NamedValues, Registry, is_ours
 
-__all__ = [
-    "METRICS",
-    "Direction",
-    "Metric",
-    "MetricFunction",
-    "evaluate",
-    "metric",
-    "register",
-]
-
-
 #: Computes a metric from the kept jobs; NaN where it is not defined.
 MetricFunction = Callable[[JobColumns], float]
 

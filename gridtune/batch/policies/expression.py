@@ -22,19 +22,6 @@ import numpy as np
 from gridtune.errors import PolicyError
 from gridtune.types import FloatArray
 
-__all__ = [
-    "BLOCK",
-    "CHANGING_FIELDS",
-    "FIELDS",
-    "OPERATIONS",
-    "PREDICTED_FIELDS",
-    "Expression",
-    "JobView",
-    "instead_of",
-    "looks_like_expression",
-    "read_expression",
-]
-
 
 class JobView(NamedTuple):
     """A waiting job as a queue order sees it. It does not have the run time, which no scheduler knows.

@@ -27,15 +27,6 @@ from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 
-__all__ = [
-    "QueueOrder",
-    "formula_of",
-    "get_queue_order",
-    "order_of_function",
-    "queue_order",
-    "queue_order_names",
-]
-
 
 @dataclass(frozen=True)
 class QueueOrder:

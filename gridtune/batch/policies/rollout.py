@@ -11,8 +11,6 @@ from gridtune.batch.policies.queue_order import ROLLOUT, QueueOrder, get_queue_o
 from gridtune.errors import PolicyError
 from gridtune.registry import name_hint
 
-__all__ = ["MOST_ORDERS", "OBJECTIVES", "PORTFOLIO", "Rollout", "get_order"]
-
 #: What a decision minimizes, summed over the jobs of the window, with w, r and p of a job, its wait, walltime
 #: and processors: w + r; p r (w + r); √(p / r) (w + r)², r at least a minute; p (w + r)².
 OBJECTIVES = ("wait", "area", "balanced", "safe")

@@ -23,8 +23,6 @@ from gridtune.batch.predictors.predictor import (
 from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["EarlyEnd"]
-
 #: The first fit is after so many ends, each further one after so many and this share of those before.
 _FIRST, _GROWTH = 200, 0.15
 #: A fit is of at most so many jobs, the last to end.

@@ -17,16 +17,6 @@ from gridtune.batch.predictors.predictor import PredictedJob, Predictor, check_p
 from gridtune.errors import PolicyError
 from gridtune.types import IntArray
 
-__all__ = [
-    "ENDED",
-    "STARTED",
-    "SUBMITTED",
-    "TELL",
-    "JobError",
-    "PredictedReplay",
-    "WatchedReplay",
-]
-
 #: What kernels tell: a job is submitted, starts, has ended.
 SUBMITTED, STARTED, ENDED = range(3)
 _HINT = "a prediction is Prediction(mean, quantiles, early_end): seconds, and a probability"

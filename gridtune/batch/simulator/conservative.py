@@ -62,9 +62,6 @@ from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, 
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["conservative_schedule"]
-
-
 #: A time after all others.
 NEVER = int(np.iinfo(np.int64).max)
 #: The state: how many jobs wait, the first second at which one is to start (`NEVER`: none), and the events.

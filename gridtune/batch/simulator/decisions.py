@@ -31,25 +31,6 @@ from gridtune.batch.simulator.events import (
 from gridtune.core.compiled import bare, kernel, record_at, section
 from gridtune.types import AnyArray, Float32Array, FloatArray, Int8Array, IntArray
 
-__all__ = [
-    "BACKFILL_MODE",
-    "BY_SUBMISSION",
-    "EASY",
-    "LONGEST",
-    "PROTECT",
-    "ROW",
-    "STATE",
-    "Columns",
-    "Machines",
-    "Settings",
-    "begin_windows",
-    "new_machines",
-    "run_window",
-    "step_machines",
-    "whole_length",
-]
-
-
 #: The state of a machine: that of every replay; the window's first job; the clock; whether a decision is
 #: asked for; candidates shown, and rows of the observation that are filled; processor-seconds requested by
 #: waiting jobs. Then cost of the started jobs; cost that rewards have been given for; factors on costs (one

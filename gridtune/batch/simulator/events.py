@@ -22,27 +22,6 @@ from gridtune.batch.simulator.rows import insert_row, remove_row, sort_rows
 from gridtune.core.compiled import kernel
 from gridtune.types import Int32Array, IntArray
 
-__all__ = [
-    "BACKFILL",
-    "EXTRA",
-    "FROZEN",
-    "PASS_PER_EVENT",
-    "RUNNING",
-    "STATE_FIELDS",
-    "STRICT",
-    "JobLog",
-    "Running",
-    "advance",
-    "in_time",
-    "launch",
-    "new_replay",
-    "overstayed",
-    "read_requests",
-    "reserve_for_head",
-    "window",
-    "with_queue",
-]
-
 #: The jobs in the heap and in the list, and those that have left the list since it was read.
 RUNNING = np.dtype([("count", np.int64), ("listed", np.int64), ("left", np.int64)])
 _UNLISTED = -1

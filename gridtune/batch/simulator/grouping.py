@@ -33,9 +33,6 @@ from gridtune.batch.simulator.tournament import (
 )
 from gridtune.types import FloatArray
 
-__all__ = ["group_jobs", "nobody", "score_bounds"]
-
-
 #: Half the distance of the lines, as a share of the largest number that occurs in computing the score:
 #: millions of times the rounding error of one operation.
 _SLACK = 1e-9

@@ -19,16 +19,6 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.core.usage import NodeState
 from gridtune.types import Int8Array, Int32Array, IntArray
 
-__all__ = [
-    "PoweredNodes",
-    "boot_wait",
-    "claim",
-    "longest_boot_wait",
-    "new_nodes",
-    "start_of",
-    "vacate",
-]
-
 NEVER = np.int64(2**62)
 
 #: The lists of nodes with free cores, in the order in which jobs take them. Their heads follow the nodes in

@@ -26,8 +26,6 @@ from gridtune.batch.simulator.scores import ScoreInputs, compile_score, score_jo
 from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 
-__all__ = ["Waiting", "choose_sequence", "new_waiting"]
-
 _WAIT, _AREA, _BALANCED, _SAFE = range(len(OBJECTIVES))
 #: Orders whose costs differ by less than this fraction are equally good: sums differ by rounding.
 _EQUAL = 1e-9

@@ -32,26 +32,6 @@ from gridtune.batch.simulator.tournament import number_rows
 from gridtune.core.compiled import kernel
 from gridtune.types import Int32Array, IntArray
 
-__all__ = [
-    "Movers",
-    "Profile",
-    "change",
-    "cut",
-    "disuse",
-    "earliest_slot",
-    "enter",
-    "last_slot",
-    "leave",
-    "move_to",
-    "new_movers",
-    "new_profile",
-    "note_growth",
-    "place",
-    "refresh",
-    "unplace",
-]
-
-
 #: Profile of a stretch.
 _LONGEST = 32
 #: What counts as a use of the first slot by the present.

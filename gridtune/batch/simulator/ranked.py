@@ -42,8 +42,6 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.errors import PolicyError
 from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 
-__all__ = ["ranked_schedule", "static_ranks"]
-
 
 class _RankedQueue(NamedTuple):
     """The waiting jobs, over ranks.

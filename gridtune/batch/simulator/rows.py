@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 
-__all__ = ["insert_row", "pop_row", "push_row", "remove_row", "some_within", "sort_rows"]
-
 
 @kernel(forceinline=True)
 def insert_row(keys, firsts, seconds, count, key, first, second):

@@ -71,8 +71,6 @@ from gridtune.batch.simulator.tournament import (
 from gridtune.core.compiled import bare, dereference, kernel, reference
 from gridtune.types import FloatArray, Int32Array, IntArray
 
-__all__ = ["scored_schedule"]
-
 #: The longest list that is scanned if there are tournaments; of a third of that in these, all move back.
 _MOST = 128
 _IN_TREES = -1

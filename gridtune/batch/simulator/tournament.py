@@ -29,29 +29,6 @@ from gridtune.batch.simulator.scores import ScoreInputs, score_job, used
 from gridtune.core.compiled import dereference, kernel, record_at
 from gridtune.types import AnyArray, FloatArray, Int32Array, IntArray
 
-__all__ = [
-    "GROUPS",
-    "USERS",
-    "WAIT",
-    "Classes",
-    "Columns",
-    "Shapes",
-    "Tournament",
-    "add_shape",
-    "best_fit",
-    "can_start",
-    "drop_shape",
-    "foremost",
-    "new_classes",
-    "new_columns",
-    "number_rows",
-    "refresh",
-    "replay_account",
-    "replay_class",
-    "something_fits",
-    "within_bounds",
-]
-
 
 class Shapes(NamedTuple):
     """The number of waiting jobs of each shape; `wider[s]` is the first shape with more processors than s."""

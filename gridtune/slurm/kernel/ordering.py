@@ -27,8 +27,6 @@ from gridtune.slurm.kernel.placing import has
 from gridtune.slurm.requests import Request
 from gridtune.types import FloatArray, Int32Array, IntArray
 
-__all__ = ["Ordering", "new_ordering", "order_for_nodes", "sort_waiting"]
-
 #: The fields of a job that an order may read: its request and its wait.
 _FIELDS = frozenset({"submit_time", "walltime", "processors", "wait", "now"})
 

@@ -26,8 +26,6 @@ from gridtune.errors import MetricError, PolicyError, SimulationError
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["BatchParameters", "Selection"]
-
 #: Parameters that an expression as the order may name.
 _COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
 #: The value of one, a parameter by itself so that a search can vary it.

@@ -32,8 +32,6 @@ from gridtune.core.system import (
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.workload.workload import Workload
 
-__all__ = ["BatchSystem"]
-
 #: Parameters that `simulate` takes under the same name.
 _SIMULATED = tuple(
     name for name in (*signature(simulate).parameters, *SWITCHES) if name in BatchParameters.model_fields

@@ -13,13 +13,6 @@ from types import MappingProxyType
 from gridtune.batch.metrics.bundled import SOURCES
 from gridtune.core.system import Direction, Measure, RenamedMetric
 
-__all__ = [
-    "HOUR",
-    "PROVISIONING_METRICS",
-    "RENAMED_METRICS",
-    "compare",
-]
-
 #: Seconds.
 HOUR = 3600
 

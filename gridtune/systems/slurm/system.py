@@ -38,8 +38,6 @@ from gridtune.slurm.study import SETTINGS, Effective
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["SlurmParameters", "SlurmSystem"]
-
 #: Files beside a slurm.conf that decide about schedules, where they are there.
 _BESIDE = "*.conf", "sacctmgr*", "sshare.txt", "*.script"
 Setting = Annotated[int, Field(ge=0)] | None

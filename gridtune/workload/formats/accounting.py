@@ -39,8 +39,6 @@ from gridtune.workload.formats.values import (
     resources_in,
 )
 
-__all__ = ["ALLOCATED_TO_REQUESTED", "LOOKED_AT", "UNREAD", "log_of_records"]
-
 _T = TypeVar("_T")
 
 

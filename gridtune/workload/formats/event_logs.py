@@ -25,8 +25,6 @@ from gridtune.workload.formats.log import Format
 from gridtune.workload.formats.records import Records, TableKind, Texts
 from gridtune.workload.formats.table import decoded
 
-__all__ = ["LSF", "PBS"]
-
 _PBS_KIND = TableKind("pbs", "accounting of PBS", key=("job", "submit", "start"))
 _LSF_KIND = TableKind("lsf", "accounting of LSF", key=("job", "submit", "end"))
 

@@ -19,8 +19,6 @@ from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.formats.records import UNITS
 from gridtune.workload.formats.values import repeated_hours
 
-__all__ = ["Instants", "drop_epochs", "judge_elapsed", "settle_clocks", "unit_of"]
-
 _DAY = 86_400
 #: Instants up to here stand for "none" beside those of a clock: 0, in any time zone.
 _EPOCH = 2 * _DAY

@@ -21,8 +21,6 @@ from gridtune.workload.formats.records import SACCT_IDS, kind_of, quantities_of
 from gridtune.workload.formats.table import decoded
 from gridtune.workload.formats.tables import delimiter_of
 
-__all__ = ["HEADLESS", "WORKFLOW", "Recognition", "recognise"]
-
 #: The names of a workflow, which is no log, and of a table whose first line has values.
 WORKFLOW, HEADLESS = "a workflow", "a table without a header"
 

@@ -20,27 +20,6 @@ from gridtune.registry import name_hint, nearest_name
 from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import UNKNOWN
 
-__all__ = [
-    "ATTEMPTS",
-    "RUNNING",
-    "SACCT_IDS",
-    "STEPS",
-    "UNITS",
-    "Records",
-    "TableKind",
-    "TableOptions",
-    "Texts",
-    "check_names",
-    "kind_of",
-    "looks_like_size",
-    "quantities_of",
-    "quantity_named",
-    "spelt",
-    "table_kinds",
-    "units_of",
-]
-
-
 #: States of jobs that had not ended.
 RUNNING = ("RUNNING", "PENDING", "SUSPENDED")
 

@@ -26,8 +26,6 @@ from gridtune.workload.formats.records import Records, TableOptions, Texts, chec
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 
-__all__ = ["CSV", "PARQUET", "arrow_log", "arrow_table", "delimiter_of"]
-
 #: The most frequent of these in the header separates values.
 _DELIMITERS = ",;\t|"
 

@@ -18,21 +18,6 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.fields import LARGEST_TIME, UNKNOWN
 from gridtune.workload.formats.records import UNITS, Records, Texts
 
-__all__ = [
-    "GPU",
-    "Columns",
-    "clock_seconds",
-    "count_in",
-    "duration_seconds",
-    "gpus_in",
-    "kilobytes",
-    "leading_number",
-    "moment_seconds",
-    "repeated_hours",
-    "resources_in",
-    "whole_number",
-]
-
 _T = TypeVar("_T")
 
 #: What stands where there is no value.

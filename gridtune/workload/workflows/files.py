@@ -49,8 +49,6 @@ from gridtune.workload.formats.compression import (
 from gridtune.workload.formats.recognition import WORKFLOW, recognise
 from gridtune.workload.workflows.workflow import Workflow
 
-__all__ = ["WORKFLOW_RULES", "read_workflow"]
-
 _T = TypeVar("_T")
 
 #: Cleaning rules of workflows, and the effect of each.
