@@ -59,6 +59,7 @@ def as_lines_of_json(text):
         ("semicolons.csv", SACCT.replace("|", ";")),
         ("tabs.txt", SACCT.replace("|", "\t")),
         ("quoted.csv", '"' + SACCT.rstrip().replace("|", '","').replace("\n", '"\n"') + '"\n'),
+        ("some_quoted.csv", SACCT.replace("|p|", "|p,q|").replace("|", ",").replace("p,q", '"p,q"')),
         ("dump.parquet", as_parquet(SACCT)),
         ("dump.json", as_lines_of_json(SACCT)),
         ("dump.csv.gz", gzip.compress(SACCT.encode())),
@@ -164,6 +165,15 @@ def test_a_table_without_a_header_is_read_by_positions(tmp_path):
         read_workload(path)
     log = read_workload(path, columns="job=1,submit=2,elapsed=3,processors=4")
     np.testing.assert_array_equal(log.job_id, [7, 8])
+    np.testing.assert_array_equal(log.processors, [4, 2])
+
+
+def test_a_row_without_a_header_is_cut_at_its_bars(tmp_path):
+    nodes = "n[1,3,5,7,9,11,13]"
+    path = written(
+        tmp_path, "jobs.txt", f"7|2024-01-01T10:00:00|60|4|{nodes}\n8|2024-01-01T10:01:00|30|2|n1\n"
+    )
+    log = read_workload(path, format="csv", columns="job=1,submit=2,elapsed=3,processors=4")
     np.testing.assert_array_equal(log.processors, [4, 2])
 
 

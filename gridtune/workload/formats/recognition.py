@@ -196,8 +196,10 @@ def _table(head: _Head) -> Recognition | None:
         return None
     kind, known = kind_of(row), quantities_of(row)
     if kind.steps or ({name.lower() for name in row} & SACCT_IDS and "|" in head.first):
-        # sacct quotes nothing: quoted values are those of a table.
-        quoted = head.first.lstrip().startswith('"')
+        # sacct quotes nothing: quoted values are those of a table, of which some quote only what they must.
+        between = delimiter_of(head.first)
+        within = between != "|" and any(f'{between}"' in line for line in head.lines)
+        quoted = within or head.first.lstrip().startswith('"')
         return Recognition("csv" if quoted else "sacct", 0.9, "its first line has the names of sacct")
     if kind.has or len(known) > 1:
         why = f"has the columns of {kind.title}" if kind.has else f"names {', '.join(list(known)[:4])}"

@@ -52,9 +52,10 @@ def _is_own(start: str) -> bool:
 
 
 def delimiter_of(header: str) -> str:
-    """Return what separates the names of a header, which may be quoted."""
+    """Return what separates the names of a header, which may be quoted, or the values of a first row."""
     plain = re.sub(r'"[^"]*"', "", header)
-    return max(_DELIMITERS, key=plain.count)
+    # Values between bars hold lists between commas, such as sacct's of nodes.
+    return "|" if plain.count("|") > 2 else max(_DELIMITERS, key=plain.count)
 
 
 def _records(stream: LogStream, table: TableOptions) -> Records:
