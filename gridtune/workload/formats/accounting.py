@@ -17,7 +17,13 @@ from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
-from gridtune.workload.formats.judge import Instants, drop_epochs, judge_elapsed, settle_clocks
+from gridtune.workload.formats.judge import (
+    Instants,
+    are_turnarounds,
+    drop_epochs,
+    judge_elapsed,
+    settle_clocks,
+)
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.records import (
     ATTEMPTS,
@@ -75,8 +81,10 @@ _BESIDE = (
     ("licences", "reqtres", r"license/"),
     ("preemption", "state", r"(?i)^(PREEMPTED|REQUEUED)"),
     ("dependencies", "submitline", r" (--dependency|-d)[ =]"),
+    ("dependencies", "parents", r"\d"),
     ("node_wishes", "submitline", r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
     ("nice", "submitline", r" --nice"),
+    ("deadlines", "deadline", r"^\s*[1-9]"),
     ("deadlines", "submitline", r" --(begin|deadline)[ =]"),
 )
 _NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
@@ -364,6 +372,12 @@ class _AccountedJobs:
         numbers = self._plain("elapsed")
         if unit is not None and "elapsed" not in self.options.units:
             self._check_kind(unit)
+        if unit is None and numbers is not None and are_turnarounds(numbers, instants):
+            column = self.chosen.pop("elapsed")
+            self.notes[f"jobs of which {column} is the time since submission: they ran end - start"] += len(
+                numbers
+            )
+            return np.full(len(numbers), UNKNOWN)
         if unit is None:
             unit = "s" if numbers is None else judge_elapsed(numbers, instants, self._fault_of)
         return self._durations("elapsed", unit)
@@ -509,9 +523,9 @@ class _AccountedJobs:
 
     def _counted(self, quantity: str) -> IntArray:
         """Return a count, times the number of workers that each have so many."""
-        counts = self._numbers(quantity)
-        many = self._numbers(f"workers of {quantity}")
-        return np.where((counts > 0) & (many > 0), counts * many, counts)
+        counts, many = self._numbers(quantity), self._numbers(f"workers of {quantity}")
+        whole = -(-counts // self.records.kind.parts.get(quantity, 1))
+        return np.where(counts > 0, whole * np.where(many > 0, many, 1), counts)
 
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
         """Return the sizes of a table without processors: what the user says, else nodes, else GPUs."""
@@ -560,8 +574,13 @@ class _AccountedJobs:
         return self._resources("resources")
 
     def _resources(self, quantity: str) -> _Resources:
-        texts = self._texts(quantity)
-        return _Resources(texts.codes, [found or {} for found in self._read(quantity, resources_in, texts)])
+        texts, named = self._texts(quantity), self.records.kind.resources
+        found = [resources or {} for resources in self._read(quantity, resources_in, texts)]
+        values = [{named.get(key, key): many for key, many in own.items()} for own in found]
+        nameless = np.array([any(key.isdecimal() for key in own) for own in values], np.bool_)[texts.codes]
+        note = "jobs have resources that only the site's database names: their GPUs are not known"
+        self.notes[note] = max(self.notes[note], int(nameless.sum()))
+        return _Resources(texts.codes, values)
 
     def _memory(self, processors: IntArray, nodes: IntArray) -> IntArray:
         """Return the memory asked for, kilobytes for each processor."""

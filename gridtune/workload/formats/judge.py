@@ -18,7 +18,7 @@ from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.formats.values import UNITS, repeated_hours
 
-__all__ = ["Instants", "drop_epochs", "judge_elapsed", "settle_clocks", "unit_of"]
+__all__ = ["Instants", "are_turnarounds", "drop_epochs", "judge_elapsed", "settle_clocks", "unit_of"]
 
 _DAY = 86_400
 #: Instants up to here stand for "none" beside those of a clock: 0, in any time zone.
@@ -169,6 +169,18 @@ def unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
         if unit != "s" and (np.abs(given * factor - true) <= max(factor, 1.0)).all() and many > 1:
             return unit, many
     return None, many
+
+
+def are_turnarounds(numbers: FloatArray, instants: Instants) -> bool:
+    """Return whether all durations are end - submission, and not all end - start."""
+    known = np.isfinite(numbers) & (instants.start != UNKNOWN) & (instants.end != UNKNOWN)
+    given, end = numbers[known], instants.end[known]
+    since, ran = end - instants.submit[known], end - instants.start[known]
+    if len(given) < 2 or (np.abs(given - since) > 1).any():
+        return False
+    # An hour alone may be that of a zone.
+    longer = np.abs(given - ran)
+    return bool(((longer > 1) & (np.abs(longer - 3600) > 1)).any())
 
 
 def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:

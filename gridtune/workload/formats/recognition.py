@@ -281,12 +281,7 @@ _KEYS = (
     ((("jobs", "subtime"), ("jobs", "nb_res"), ("jobs", "profiles")), "batsim", ""),
     ((("association",), ("jobs", "openapi")), "sacct", ""),
     ((("jobs", "job_state"),), "output of squeue --json", _SQUEUE),
-    (
-        (("attempts", "submitted_time"),),
-        "Philly's log of jobs",
-        "write a table with a job a row: submitted_time, the first attempt's start, the last one's end, and "
-        "the number of its GPUs",
-    ),
+    ((("attempts", "submitted_time"),), "csv", ""),
     (
         (("assigned_resources",), ("launching_directory",), ("resource_id", "cpuset")),
         "output of OAR in JSON",

@@ -39,8 +39,8 @@ UNKNOWN_TEXTS = frozenset(
 #: Units of plain numbers, in seconds.
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
-#: Limits that are none.
-_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
+#: Limits that are none: also Slurm's numbers for infinite and for no value.
+_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit", "4294967295", "4294967294"})
 
 #: Digits of a count that is believed.
 _DIGITS = 9
@@ -207,9 +207,9 @@ def count_in(resources: dict[str, str], name: str) -> int:
 
 
 def gpus_in(resources: dict[str, str]) -> int:
-    """Return the GPUs among trackable resources; `UNKNOWN` where there are none of any kind."""
+    """Return the GPUs among trackable resources; `UNKNOWN` where there are none, or one lacks a name."""
     total = count_in(resources, "gres/gpu")
-    if total != UNKNOWN or not resources:
+    if total != UNKNOWN or not resources or any(name.isdecimal() for name in resources):
         return total
     return sum(max(count_in(resources, name), 0) for name in resources if name.startswith(GPU))
 
