@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.measure import arguments, interleave, print_machine, print_table
 from gridtune.systems.dispatch.dispatchers.broker import Broker
-from gridtune.systems.dispatch.dispatchers.learners import make_learner
+from gridtune.systems.dispatch.dispatchers.learners import LEARNERS
 from gridtune.systems.dispatch.environment import DispatchVectorEnv
 from gridtune.systems.dispatch.jobs import make_jobs
 from gridtune.systems.dispatch.parameters import TABLE_1, DispatchParameters
@@ -25,7 +25,6 @@ from gridtune.systems.dispatch.simulator.replay import dispatch
 
 FACTORS = np.array(TABLE_1[:8])
 MACHINES = Machines(FACTORS, np.full(8, 2))
-LEARNERS = ("j48", "naive_bayes", "lwl")
 PREDICTIONS = 2000
 
 
@@ -55,7 +54,7 @@ class _Stopwatch:
     """A learner, with the time of its learning; it keeps the rows it was asked about."""
 
     def __init__(self, name: str) -> None:
-        self.learner = make_learner(name, 8)
+        self.learner = LEARNERS[name](8)
         self.attributes, self.memory, self.selection = self.learner.attributes, self.learner.memory, None
         self.learning = 0.0
         self.rows: list[np.ndarray] = []

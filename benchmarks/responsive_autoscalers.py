@@ -5,7 +5,7 @@
 Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
 with as make their load 0.56. The second half of each log is set aside. On the first half, gridtune's own
 search (Optuna's TPE, two objectives: W and cost) tunes each rule of the pool with --trials configurations,
-under the order `fair_index`; learned pools learn on the first quarter, and all are judged on the second. Of
+under the order `fair_index`, and all are judged on the second quarter. Of
 each rule, up to nine configurations that no other dominates are measured on the second half, under every
 order; those of "best rule" are not dominated by any rule's. There, W at equal cost is interpolated between
 neighbours in cost; two policies are compared over the costs that both reach, up to 3 × the work. Intervals:
@@ -28,13 +28,11 @@ import numpy.typing as npt
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.core.style import MARKERS, PALETTE, figure, head, save
 from gridtune.sweep.run import run_space
-from gridtune.systems.responsive.learners.training import play, train
 from gridtune.systems.responsive.metrics import counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import ResponsiveParameters
-from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
+from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
-    parameters_model,
     site_jobs,
     split_log,
 )
@@ -50,8 +48,7 @@ MOST = 9
 #: Cost over work at which policies are compared.
 GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
-LEARNED_ORDER = "improved"
-RULES = ("demand", "work", "keda")
+RULES = ("demand", "keda")
 #: The largest cost over work that is compared, and what is: [over sites], W also [over days].
 DEAREST = 3.0
 COMPARED = ("responsiveness_mean", "interactive_wait_p95")
@@ -65,9 +62,7 @@ def dimensions(pool: str, cores: int) -> dict[str, Any]:
     headroom = {"headroom": {"uniform": [1.0, 4.0]}}
     of_rules: dict[str, dict[str, Any]] = {
         "demand": {**headroom, **idle},
-        "work": {**headroom, **idle, "drain": {"loguniform": [30, 7200]}},
         "keda": {"jobs_per_core": {"loguniform": [0.25, 2.0]}, **cooldown},
-        "learned": {"quantile": {"uniform": [0.3, 0.999]}, "drain": {"loguniform": [30, 7200]}, **idle},
     }
     return {"floor": {"integer": [1, cores // 2]}, **of_rules[pool]}
 
@@ -83,7 +78,7 @@ class GridSite:
         workload = self.system.selected(parameters, _load)
         self.half = len(workload) // 2
         first, last = split_log(workload, parameters, _streams)
-        self.training, self.jobs = site_jobs(first, last, parameters)
+        _, self.jobs = site_jobs(first, last, parameters)
 
     def tuned(self, pool: str, trials: int, folder: Path) -> list[dict[str, Any]]:
         """Return the configurations that no other of the rule dominates in W and cost on the tuning data."""
@@ -116,11 +111,8 @@ class GridSite:
             parameters = ResponsiveParameters(**fixed)
         else:
             parameters = ResponsiveParameters(**{**self.fixed, **values})
-        model = parameters_model(parameters.cores or self.cores, parameters, self.training)
-        if order == LEARNED_ORDER:
-            outcome = SiteReplay.of(play(self.learned(), self.jobs, model))
-        else:
-            outcome = replay(self.jobs, model, order)  # type: ignore[arg-type]
+        model = parameters.site_model(parameters.cores or self.cores)
+        outcome = replay(self.jobs, model, order)  # type: ignore[arg-type]
         metrics = measure_site(self.jobs, outcome, weight=0.5)
         counted = counted_jobs(len(self.jobs))
         wait = (outcome.start - self.jobs.submit)[counted]
@@ -142,15 +134,6 @@ class GridSite:
             "days": np.bincount(day, run / (run + wait)).tolist(),
             "jobs": np.bincount(day).tolist(),
         }
-
-    @cache  # noqa: B019 - as long as the site
-    def learned(self) -> Any:
-        """Return the learned order, trained on the first half with a pool that follows demand."""
-        parameters = ResponsiveParameters(
-            **{**self.fixed, "policy": "esn-counterfactual", "variant": "improved", "weight": 1.0}
-        )
-        model = parameters_model(self.cores, parameters)
-        return train(self.training, model, parameters.learner(), weight=1.0, rng=np.random.default_rng(1))
 
 
 @cache
@@ -175,7 +158,7 @@ def front(tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def run_site(site: GridSite, trials: int, folder: Path) -> dict[str, Any]:
     """Tune every rule on the first half, and measure what was chosen on the second."""
-    chosen = {pool: site.tuned(pool, trials, folder) for pool in (*RULES, "learned")}
+    chosen = {pool: site.tuned(pool, trials, folder) for pool in RULES}
     chosen["best rule"] = front([one for pool in RULES for one in chosen[pool]])
     chosen["static"] = [
         {"pool": "static", "cores": max(1, round(site.cores * share))}
@@ -183,8 +166,7 @@ def run_site(site: GridSite, trials: int, folder: Path) -> dict[str, Any]:
     ]
     results: dict[str, Any] = {}
     for pool, configurations in chosen.items():
-        # The learned order is for elastic sites.
-        for order in ORDERS if pool == "static" else (*ORDERS, LEARNED_ORDER):
+        for order in ORDERS:
             results[f"{pool} | {order}"] = [
                 {**configuration, **site.measured(order, configuration)} for configuration in configurations
             ]
@@ -252,7 +234,7 @@ def compare(sites: list[dict[str, Any]], one: str, other: str, metric: str) -> s
 
 def draw(sites: list[dict[str, Any]], path: Path) -> None:
     """Draw W against cost of each pool, under the same order, on the first six sites."""
-    pools = (*RULES, "learned")
+    pools = RULES
     with figure(11, 6.4, 2, ncols=3, sharey=True) as (drawing, axes):
         for panel, site in zip(axes.flat, sites, strict=False):
             for number, pool in enumerate(pools):
@@ -308,11 +290,11 @@ def main() -> None:
 
 def report(sites: list[dict[str, Any]]) -> None:
     """Print W and waits at equal cost, and the differences that the study asks for."""
-    pools = (*RULES, "best rule", "learned", "static")
-    names = [*(f"{pool} | fair_index" for pool in pools), *(f"learned | {order}" for order in ORDERS)]
+    pools = (*RULES, "best rule", "static")
+    names = [*(f"{pool} | fair_index" for pool in pools), *(f"demand | {order}" for order in ORDERS)]
     for metric, digits in (("responsiveness_mean", 4), ("interactive_wait_p95", 0)):
         rows = []
-        for name in [*names, f"learned | {LEARNED_ORDER}"]:
+        for name in names:
             row: list[object] = [name.replace("|", "·")]
             for cost in GRID:
                 values = [at_cost(site["results"][name], cost, metric)[0] for site in sites]
@@ -321,11 +303,7 @@ def report(sites: list[dict[str, Any]]) -> None:
             rows.append(row)
         print_table(f"{metric} at a cost of … × work (sites)", ["pool · order", *map(str, GRID)], rows)
     pairs = [
-        (f"learned | {LEARNED_ORDER}", "best rule | fair_index"),
-        ("learned | fair_index", "best rule | fair_index"),
-        *(("learned | fair_index", f"{pool} | fair_index") for pool in (*RULES, "static")),
         *(("demand | fair_index", f"{pool} | fair_index") for pool in (*RULES[1:], "static", "best rule")),
-        *((f"demand | {LEARNED_ORDER}", f"demand | {order}") for order in ORDERS),
     ]
     rows = [
         [f"{one} − {other}".replace("|", "·"), *(compare(sites, one, other, metric) for metric in COMPARED)]

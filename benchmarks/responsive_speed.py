@@ -21,14 +21,12 @@ from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.systems.responsive.learners import networks
 from gridtune.systems.responsive.learners.networks import draw_network
 from gridtune.systems.responsive.learners.runs import (
-    _fill_rows,
     new_learner_state,
-    observed_model,
     shared_inputs,
 )
-from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER, LearnerSettings
+from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from gridtune.systems.responsive.learners.training import play, train
-from gridtune.systems.responsive.simulator.candidates import count_candidates
+from gridtune.systems.responsive.simulator.candidates import count_candidates, fill_features
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 
@@ -59,11 +57,8 @@ def decision(settings: LearnerSettings) -> float:
     count = np.arange(WAITING + 1)
     jobs = SiteJobs(0 * count, 1000 + count, count % 7, count % 2, SHARES)
     model = replace(RIGID, cores=2)
-    arrays = draw_network(settings, shared_inputs(7, False, settings.inputs), 0)
-    site, learner = (
-        new_site(jobs, observed_model(model, settings.inputs)),
-        new_learner_state(arrays, settings.inputs),
-    )
+    arrays = draw_network(settings, shared_inputs(7, False), 0)
+    site, learner = new_site(jobs, model), new_learner_state(arrays)
     advance_until_decision(site)
     start_job(site, 0, 2)
     advance_until_decision(site)
@@ -71,7 +66,7 @@ def decision(settings: LearnerSettings) -> float:
     rows, q = np.empty((WAITING, arrays.columns.size)), np.empty(WAITING)
 
     def decide() -> None:
-        _fill_rows(site, learner, rows, count_candidates(site))
+        fill_features(site, rows[: count_candidates(site)])
         networks.score_candidates(arrays, learner.state, rows, learner.scratch, q)
         networks.advance(arrays, learner.state, rows[int(np.argmax(q))], learner.scratch)
 
@@ -85,7 +80,7 @@ def main() -> None:
     options = parser.parse_args()
     jobs, few = jobs_like_the_papers(options.jobs), jobs_like_the_papers(300)
     print_machine()
-    kinds = {"SARSA": PAPER, "fitted Q": replace(PAPER, method="fitted_q"), "improved": IMPROVED}
+    kinds = {"SARSA": PAPER, "fitted Q": replace(PAPER, method="fitted_q")}
     alone = replace(PAPER, readout_connectivity=1.0)
     rows = [
         [name, f"{decision(settings):.3f}"]

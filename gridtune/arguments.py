@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from gridtune.errors import GridtuneError
 
-__all__ = ["is_number", "require", "require_fields", "require_number", "require_path"]
-
 T = TypeVar("T")
 
 #: Characters of a value that a message shows.

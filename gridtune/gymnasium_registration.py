@@ -14,8 +14,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["register_environment", "register_environments"]
-
 #: Entry points of environments: id without namespace to the class `NAMEEnv`, beside `NAMEVectorEnv`.
 _GROUP = "gridtune.environments"
 

@@ -22,18 +22,6 @@ from typing import Any, Generic, TypeVar
 
 from gridtune.errors import GridtuneError, UnknownNameError
 
-__all__ = [
-    "Definition",
-    "NamedValues",
-    "Registry",
-    "all_registries",
-    "is_ours",
-    "name_hint",
-    "nearest_name",
-    "registered_state",
-    "removed_hint",
-]
-
 T = TypeVar("T")
 
 #: Names that are alike among that the first is proposed.

@@ -19,16 +19,6 @@ from urllib.parse import unquote, urlsplit
 
 from gridtune.errors import GridtuneError, StorageError, without_secrets
 
-__all__ = [
-    "FileFacts",
-    "Storage",
-    "as_local",
-    "draft_of",
-    "is_url",
-    "network_reason",
-    "skip_proxy_for_this_machine",
-]
-
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 

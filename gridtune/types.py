@@ -7,17 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "AnyArray",
-    "BoolArray",
-    "Float32Array",
-    "FloatArray",
-    "Int8Array",
-    "Int32Array",
-    "IntArray",
-    "UInt64Array",
-]
-
 AnyArray = npt.NDArray[Any]
 BoolArray = npt.NDArray[np.bool_]
 Float32Array = npt.NDArray[np.float32]

@@ -16,9 +16,9 @@ import torch
 from gridtune.statistics.inference import paired_difference
 from gridtune.systems.shutdown.environment import read_training_days
 from gridtune.systems.shutdown.metrics import combine_days, measure_days
+from gridtune.systems.shutdown.parameters import CLUSTERS
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.system import CLUSTERS
 from gridtune.systems.shutdown.training import find_policy, play_days
 from gridtune.training.networks import load_policy
 

@@ -15,6 +15,30 @@ from gridtune.tracking.store import connect, is_store
 from tests.extras import AGENTS, can_be_imported
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Files that take a minute or so with kernels in the cache, the longest first.
+LONG = (
+    "test_tutorials.py",
+    "tune/test_training.py",
+    "test_golden_cells.py",
+    "slurm/test_replay.py",
+    "batch/simulator/test_predictors.py",
+    "test_scripts.py",
+    "batch/simulator/test_twin.py",
+    "testing/test_conformance.py",
+    "tracking/test_tracker.py",
+    "integration/test_kill.py",
+    "test_notebooks.py",
+    "batch/simulator/test_nodes.py",
+    "sweep/test_search_on_ray.py",
+    "training/test_rllib.py",
+    "integration/test_submit.py",
+    "test_plugin.py",
+    "systems/slurm/test_system.py",
+    "sweep/test_ray.py",
+    "sweep/test_bundled_spaces.py",
+    "fuzzing/test_fuzzing.py",
+    "testing/test_extending.py",
+)
 
 
 def pytest_report_header() -> str | None:
@@ -29,9 +53,9 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run files with long tests first, so that no process is left with one when the others have done."""
-    long = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in long)
+    """Run long files first, so that no process is left with one when the others have done."""
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG)))
 
 
 @pytest.fixture(scope="session")

@@ -77,6 +77,7 @@ def test_links_lead_somewhere(repository: Path) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_the_page_on_python_runs(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

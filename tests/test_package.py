@@ -90,6 +90,7 @@ def test_a_wheel_holds_the_logs_and_search_spaces(repository: Path, wheel: Path)
         assert wanted <= shared
 
 
+@pytest.mark.slow
 def test_an_installation_works_by_itself(wheel: Path, tmp_path: Path) -> None:
     """It borrows the packages of this environment, and nothing of the working copy."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)

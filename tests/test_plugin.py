@@ -124,6 +124,7 @@ def run(repository: Path, plugin: Path, tmp_path_factory: pytest.TempPathFactory
         shutil.rmtree(cache)
 
 
+@pytest.mark.slow
 def test_it_passes_the_conformance_suites(run: Run, plugin: Path) -> None:
     printed = run("-m", "pytest", "-p", "no:cacheprovider", plugin / "tests", folder=plugin)
     assert "passed" in printed
@@ -145,6 +146,7 @@ def test_its_order_metric_and_format_are_found(run: Run, repository: Path, tmp_p
     assert "aged-area" not in run("-m", "gridtune", "simulate", log, "--first", 300, "--json")
 
 
+@pytest.mark.slow
 def test_its_cells_run_in_ray_workers_and_its_report_is_written(run: Run, tmp_path: Path) -> None:
     """Also of a system that has the name of one of gridtune's modules."""
     systems = ("queue_demo", "tables")

@@ -80,8 +80,13 @@ def test_a_job_whose_results_would_go_away_is_refused(script: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("responsive_lambda", ["--first", "300"], "weight"),
-        ("shutdown_tau", ["--trace", "orion_days", "--cluster", "orion", "--iterations", "1"], "tau"),
+        pytest.param("responsive_lambda", ["--first", "300"], "weight", marks=pytest.mark.slow),
+        pytest.param(
+            "shutdown_tau",
+            ["--trace", "orion_days", "--cluster", "orion", "--iterations", "1"],
+            "tau",
+            marks=pytest.mark.slow,
+        ),
         ("provisioning_tradeoff", ["--tasks", "10"], "alpha"),
         ("provisioning_moga", ["--plans", "20"], "population"),
     ],

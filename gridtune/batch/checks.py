@@ -12,15 +12,13 @@ from gridtune.arguments import require_number
 from gridtune.batch.partitions import Partitions, partition_sizes
 from gridtune.batch.policies import Backfilling, QueueOrder
 from gridtune.batch.policies.rollout import Rollout
-from gridtune.batch.power import PowerPolicy, nodes_of
+from gridtune.batch.power import PowerPolicy
 from gridtune.batch.simulator.scores import compile_score
 from gridtune.errors import SimulationError
 from gridtune.registry import is_ours
 from gridtune.types import BoolArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
-
-__all__ = ["check_order", "check_policy", "check_runnable", "machines_of"]
 
 
 def check_order(
@@ -85,7 +83,8 @@ def check_runnable(
         If the machine's size is unknown or does not make whole nodes, or a job cannot be run on it.
     """
     sizes = machines_of(workload, processors, partitions, partition_processors)
-    nodes_of(power, sizes, None, 0)
+    if power is not None:
+        power.machine_nodes(sizes, None, 0)
 
 
 def machines_of(
@@ -97,9 +96,18 @@ def machines_of(
     if partitions == "pooled":
         if given is not None:
             raise SimulationError("partition_processors has no effect with partitions='pooled'")
-        machine = _machine_size(workload, processors)
-        _check_jobs(workload, machine)
-        return machine
+        size = workload.machine_processors if processors is None else processors
+        if size is None:
+            raise SimulationError(
+                f"{workload.name} does not say how large its machine is",
+                field="processors",
+                hint="pass processors= (--processors N)",
+            )
+        require_number(size, "processors", whole=True, least=1, error=SimulationError)
+        if size >= 2**31:
+            raise SimulationError(f"processors must be less than 2³¹, but got {size}")
+        _check_jobs(workload, int(size))
+        return int(size)
     if processors is not None:
         hint = "partition_processors= gives the sizes"
         raise SimulationError("processors has no effect with partitions='separate'", hint=hint)
@@ -107,20 +115,6 @@ def machines_of(
     for number, size in sizes.items():
         _check_jobs(workload.take(workload.partition == number), size)
     return sizes
-
-
-def _machine_size(workload: Workload, processors: int | None) -> int:
-    size = workload.machine_processors if processors is None else processors
-    if size is None:
-        raise SimulationError(
-            f"{workload.name} does not say how large its machine is",
-            field="processors",
-            hint="pass processors= (--processors N)",
-        )
-    require_number(size, "processors", whole=True, least=1, error=SimulationError)
-    if size >= 2**31:
-        raise SimulationError(f"processors must be less than 2³¹, but got {size}")
-    return int(size)
 
 
 def _check_jobs(workload: Workload, machine: int) -> None:

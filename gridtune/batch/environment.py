@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gridtune.arguments import require_number
 from gridtune.batch.checks import check_runnable
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
-from gridtune.batch.metrics import JobColumns, get_metric
+from gridtune.batch.metrics import METRICS, JobColumns
 from gridtune.batch.metrics.columns import TAU
 from gridtune.batch.policies import QueueOrder, get_queue_order
 from gridtune.batch.replay import schedule_notes
@@ -47,8 +47,6 @@ from gridtune.workload import Workload, read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 
-__all__ = ["STEPWISE", "BatchEnv", "BatchVectorEnv", "read_jobs"]
-
 #: Windows that are drawn for an episode until one has a decision.
 _DRAWS = 1000
 
@@ -73,7 +71,7 @@ def read_jobs(trace: str, part: str = "whole", load: float = 1.0) -> Workload:
         raise SimulationError(
             f"must be 'whole', 'first-half', 'second-half' or 'i/n', but got {part!r}", field="part"
         )
-    chosen = workload.windows(int(count))[int(number) - 1]
+    chosen = workload.part(named)
     return chosen if load == 1.0 else chosen.scale_load(load)
 
 
@@ -187,7 +185,7 @@ class BatchVectorEnv(CompiledVectorEnv):
             trace = read_jobs(str(trace), part, load)
         elif part != "whole" or load != 1.0:
             raise SimulationError("part and load go with a trace, not with a workload", field="part")
-        _check_choices(mode, backfill, order, protect)
+        self._order = _checked_order(mode, backfill, order, protect)
         for name, number in {"num_envs": num_envs, "jobs": jobs, "candidates": candidates}.items():
             require_number(number, name, whole=True, least=1, error=SimulationError)
         check_runnable(trace, processors)
@@ -195,9 +193,13 @@ class BatchVectorEnv(CompiledVectorEnv):
             raise SimulationError(f"{trace.name} has no jobs")
         self.workload, self.jobs, self.flat = trace, min(jobs, len(trace)), flat
         self.actions = candidates + (mode == "backfill")
-        self._metric, self._stepwise, self._relative = get_metric(reward), reward in STEPWISE, relative
-        self._order, self._kill = _static_order(order), kill
-        flags = _flags(mode, backfill, protect) | (BY_SUBMISSION if self._order.name == "fcfs" else 0)
+        self._metric, self._stepwise, self._relative = METRICS.find(reward), reward in STEPWISE, relative
+        self._kill = kill
+        flags = BY_SUBMISSION if self._order.name == "fcfs" else 0
+        if mode == "backfill":
+            flags |= BACKFILL_MODE | (PROTECT if protect else 0)
+        elif backfill == "easy":
+            flags |= EASY
         size = int(processors if processors is not None else trace.machine_processors or 0)
         settings = Settings(size, flags, self.jobs, candidates, min(size, self.jobs) + 1)
         columns = _columns_of(trace, size, kill, reward)
@@ -383,25 +385,8 @@ def _on_log_scale(values: IntArray, largest: float) -> Float32Array:
     return np.minimum(np.log1p(values) / np.log1p(largest), 1.0).astype(np.float32)
 
 
-def _flags(mode: str, backfill: str, protect: bool) -> int:
-    if mode == "backfill":
-        return BACKFILL_MODE | (PROTECT if protect else 0)
-    return EASY if backfill == "easy" else 0
-
-
-def _static_order(name: str) -> QueueOrder:
-    order = get_queue_order(name)
-    if not order.static or order.name == "random":
-        raise SimulationError(
-            f"{name} changes while jobs wait or draws numbers: the environment needs an order that does not",
-            field="order",
-            hint="one such as fcfs, sjf, saf or f1",
-        )
-    return order
-
-
-def _check_choices(mode: str, backfill: str, order: str, protect: bool) -> None:
-    """Refuse choices that do not exist or have no effect."""
+def _checked_order(mode: str, backfill: str, order: str, protect: bool) -> QueueOrder:
+    """Return the environment's own order; refuse choices that do not exist or have no effect."""
     for name, value, allowed in (
         ("mode", mode, ("pick", "backfill")),
         ("backfill", backfill, ("none", "easy")),
@@ -414,3 +399,11 @@ def _check_choices(mode: str, backfill: str, order: str, protect: bool) -> None:
         raise SimulationError(f"order={order!r} has no effect with backfill='none'", field="order")
     if mode == "pick" and not protect:
         raise SimulationError("protect=False has no effect with mode='pick'", field="protect")
+    found = get_queue_order(order)
+    if not found.static or found.name == "random":
+        raise SimulationError(
+            f"{order} changes while jobs wait or draws numbers: the environment needs an order that does not",
+            field="order",
+            hint="one such as fcfs, sjf, saf or f1",
+        )
+    return found

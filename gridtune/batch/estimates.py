@@ -10,9 +10,6 @@ from gridtune.errors import SimulationError
 from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["WALLTIMES", "Kill", "estimate_walltimes", "kill_decided", "kills_jobs"]
-
-
 #: Whether jobs are killed at their walltime; "auto" decides from the log.
 Kill = bool | Literal["auto"]
 

@@ -15,8 +15,6 @@ from gridtune.types import IntArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
 
-__all__ = ["Partitions", "partition_sizes", "partitions_remark", "read_sizes", "separate_starts"]
-
 #: Whether all partitions are one machine, or each is one of its own.
 Partitions = Literal["pooled", "separate"]
 
@@ -97,15 +95,6 @@ def _most_in_use(workload: Workload, number: int) -> int:
     start = workload.submit_time[rows] + wait
     use = step_function(start, start + run, workload.processors[rows])
     return max(int(use.values.max(initial=0)), int(workload.processors[rows].max()))
-
-
-def partitions_remark(workload: Workload, sizes: Mapping[int, int]) -> dict[str, str]:
-    """Return a remark on the machines that partitions are; on nodes that are in several of them, too."""
-    processors, machine = sum(sizes.values()), workload.machine_processors
-    text = f"{len(sizes):,} machines of {processors:,} processors in all"
-    if machine is not None and processors > machine:
-        text += f", more than the log's {machine:,}: nodes that several share count in each"
-    return {"partitions": text}
 
 
 def separate_starts(

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from gridtune.arguments import require_number
 from gridtune.batch.policies import Backfilling
 from gridtune.batch.simulator.nodes import PoweredNodes, new_nodes
 from gridtune.core.usage import NodePower, NodeStates
 from gridtune.errors import SimulationError
-
-__all__ = ["Placement", "PowerPolicy", "collect_states", "nodes_of", "power_policy"]
-
-#: Which idle node a job gets first: the one used last, or the one that has idled longest.
-Placement = Literal["recent", "longest"]
-
 
 #: Options of a node's power, and the fields of `NodePower`.
 _NODE_POWER = {
@@ -42,10 +36,6 @@ class PowerPolicy:
         Processors of a node. Jobs get processors of any nodes; nodes are switched as a whole.
     idle_timeout
         Seconds after which an idle node is switched off (Slurm's SuspendTime); None: never.
-    reserve
-        So many nodes are never switched off.
-    placement
-        "recent": of idle nodes a job gets those used last; "longest": those that have idled longest.
     power
         Power of a node in each state; its switches take seconds.
 
@@ -57,21 +47,12 @@ class PowerPolicy:
 
     cores_per_node: int = 1
     idle_timeout: int | None = None
-    reserve: int = 0
-    placement: Placement = "recent"
     power: NodePower = field(default_factory=lambda: NodePower(switch_off_time=180, switch_on_time=60))
 
     def __post_init__(self) -> None:
         require_number(self.cores_per_node, "cores_per_node", whole=True, least=1, error=SimulationError)
-        require_number(self.reserve, "reserve", whole=True, least=0, error=SimulationError)
         if self.idle_timeout is not None:
             require_number(self.idle_timeout, "idle_timeout", whole=True, least=0, error=SimulationError)
-        if self.placement not in get_args(Placement):
-            raise SimulationError(
-                f"no placement is named {self.placement!r}",
-                field="placement",
-                hint=f"one of {', '.join(get_args(Placement))}",
-            )
 
     def node_count(self, processors: int) -> int:
         """Return the number of nodes of a machine.
@@ -79,7 +60,7 @@ class PowerPolicy:
         Raises
         ------
         SimulationError
-            If the processors do not make whole nodes, or fewer nodes than are to stay on.
+            If the processors do not make whole nodes.
         """
         cores = self.cores_per_node
         if processors % cores:
@@ -88,103 +69,90 @@ class PowerPolicy:
                 field="cores_per_node",
                 hint=f"set processors to a multiple, such as {processors + cores - processors % cores}",
             )
-        nodes = processors // cores
-        if self.reserve > nodes:
-            raise SimulationError(f"must be at most {nodes}, the number of nodes", field="reserve")
-        return nodes
+        return processors // cores
 
+    def machine_nodes(
+        self, processors: int | Mapping[int, int], rule: Backfilling | None, jobs: int
+    ) -> PoweredNodes:
+        """Return the nodes of a machine, all on and idle.
 
-def power_policy(power: str | None, **options: Any) -> PowerPolicy | None:
-    """Return a policy from options that may be None, which stands for the default.
+        Parameters
+        ----------
+        processors
+            The machine's size, or those of separate partitions.
+        rule
+            The backfilling.
+        jobs
+            How many are to come.
 
-    Parameters
-    ----------
-    power
-        "timeout" or "always_on"; None: no power states.
-    options
-        Fields of `PowerPolicy`; `boot` and `shutdown`, the seconds of switches; and powers, `idle_watts`,
-        `computing_watts`, `sleeping_watts`, `switching_off_watts` and `switching_on_watts`.
-
-    Raises
-    ------
-    SimulationError
-        If an option would have no effect, or is out of its range.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    for name, value in given.items():
-        if power is None or (power == "always_on" and name in ("idle_timeout", "reserve")):
-            state = "without power states" if power is None else f"with power={power}"
-            raise SimulationError(f"{name}={value} has no effect {state}", hint="set power=timeout")
-    if power is None:
-        return None
-    states = {_NODE_POWER[name]: given.pop(name) for name in list(given) if name in _NODE_POWER}
-    if power == "timeout":
-        given.setdefault("idle_timeout", _IDLE_TIMEOUT)
-    standard = PowerPolicy(**given)
-    return replace(standard, power=replace(standard.power, **states))
-
-
-def nodes_of(
-    policy: PowerPolicy | None, processors: int | Mapping[int, int], rule: Backfilling | None, jobs: int
-) -> PoweredNodes | None:
-    """Return the nodes of a machine, all on and idle; None without a policy.
-
-    Parameters
-    ----------
-    policy
-        The policy, if nodes have power states.
-    processors
-        The machine's size, or those of separate partitions.
-    rule
-        The backfilling.
-    jobs
-        How many are to come.
-
-    Raises
-    ------
-    SimulationError
-        If the processors do not make whole nodes, or power states do not go with the partitions or the
-        backfilling.
-    """
-    if policy is None:
-        return None
-    if not isinstance(processors, int):
-        raise SimulationError(
-            "power states go with partitions='pooled', not with 'separate'",
-            field="power",
-            hint="run a partition by itself: partition=NAME, with its processors",
+        Raises
+        ------
+        SimulationError
+            If the processors do not make whole nodes, or power states do not go with the partitions or the
+            backfilling.
+        """
+        if not isinstance(processors, int):
+            raise SimulationError(
+                "power states go with partitions='pooled', not with 'separate'",
+                field="power",
+                hint="run a partition by itself: partition=NAME, with its processors",
+            )
+        if rule is not None and rule.pass_per_event:
+            raise SimulationError(
+                "power states go with one pass per instant, not with a pass per event",
+                field="power",
+                hint="backfill='easy'",
+            )
+        return new_nodes(
+            self.node_count(processors),
+            self.cores_per_node,
+            jobs,
+            timeout=self.idle_timeout,
+            boot=self.power.switch_on_time,
+            shutdown=self.power.switch_off_time,
         )
-    if rule is not None and rule.pass_per_event:
-        raise SimulationError(
-            "power states go with one pass per instant, not with a pass per event",
-            field="power",
-            hint="backfill='easy'",
+
+    def states_of(self, nodes: PoweredNodes, origin: int) -> NodeStates:
+        """Return what the nodes went through in a simulation whose clock began at `origin`."""
+        rows = int(nodes.state["rows"])
+        return NodeStates(
+            len(nodes.free),
+            self.cores_per_node,
+            self.power,
+            origin,
+            nodes.time[:rows] + origin,
+            nodes.before[:rows].copy(),
+            nodes.after[:rows].copy(),
+            nodes.number[:rows].copy(),
+            nodes.boot_wait,
         )
-    return new_nodes(
-        policy.node_count(processors),
-        policy.cores_per_node,
-        jobs,
-        timeout=policy.idle_timeout,
-        boot=policy.power.switch_on_time,
-        shutdown=policy.power.switch_off_time,
-        reserve=policy.reserve,
-        longest=policy.placement == "longest",
-    )
 
+    @classmethod
+    def of(cls, power: str | None, **options: Any) -> PowerPolicy | None:
+        """Return a policy from options that may be None, which stands for the default.
 
-def collect_states(policy: PowerPolicy | None, nodes: PoweredNodes | None, origin: int) -> NodeStates | None:
-    """Return what the nodes went through in a simulation whose clock began at `origin`."""
-    if policy is None or nodes is None:
-        return None
-    rows = int(nodes.state["rows"])
-    return NodeStates(
-        len(nodes.free),
-        policy.cores_per_node,
-        policy.power,
-        origin,
-        nodes.time[:rows] + origin,
-        nodes.before[:rows].copy(),
-        nodes.after[:rows].copy(),
-        nodes.number[:rows].copy(),
-        nodes.boot_wait,
-    )
+        Parameters
+        ----------
+        power
+            "timeout" or "always_on"; None: no power states.
+        options
+            Fields of `PowerPolicy`; `boot` and `shutdown`, the seconds of switches; and powers, `idle_watts`,
+            `computing_watts`, `sleeping_watts`, `switching_off_watts` and `switching_on_watts`.
+
+        Raises
+        ------
+        SimulationError
+            If an option would have no effect, or is out of its range.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        for name, value in given.items():
+            if power is None or (power == "always_on" and name == "idle_timeout"):
+                state = "without power states" if power is None else f"with power={power}"
+                raise SimulationError(f"{name}={value} has no effect {state}", hint="set power=timeout")
+        if power is None:
+            return None
+        states = {_NODE_POWER[name]: given.pop(name) for name in list(given) if name in _NODE_POWER}
+        if power == "timeout":
+            given.setdefault("idle_timeout", _IDLE_TIMEOUT)
+        standard = cls(**given)
+        return replace(standard, power=replace(standard.power, **states))

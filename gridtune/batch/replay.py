@@ -15,7 +15,7 @@ import numpy as np
 from gridtune.arguments import require, require_number
 from gridtune.batch.checks import check_order, machines_of
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
-from gridtune.batch.partitions import Partitions, partitions_remark, separate_starts
+from gridtune.batch.partitions import Partitions, separate_starts
 from gridtune.batch.policies import (
     SWITCHES,
     Backfilling,
@@ -25,21 +25,19 @@ from gridtune.batch.policies import (
     get_queue_order,
 )
 from gridtune.batch.policies.rollout import Rollout, get_order
-from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
+from gridtune.batch.power import PowerPolicy
 from gridtune.batch.predictors import PREDICTORS, Predictor
-from gridtune.batch.predictors.replayed import PredictedReplay, predicted_replay
+from gridtune.batch.predictors.replayed import PredictedReplay, WatchedReplay
 from gridtune.batch.simulator.events import (
-    JobLog,
-)
-from gridtune.batch.simulator.nodes import PoweredNodes, longest_boot_wait
-from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
-from gridtune.batch.simulator.reservations import (
     BACKFILL,
     EXTRA,
     FROZEN,
     PASS_PER_EVENT,
     STRICT,
+    JobLog,
 )
+from gridtune.batch.simulator.nodes import PoweredNodes, longest_boot_wait
+from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,
@@ -55,14 +53,6 @@ from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
 from gridtune.types import FloatArray, Int32Array, IntArray
 from gridtune.workload.workload import Workload
-
-__all__ = [
-    "Dependencies",
-    "follow_ups",
-    "models_of",
-    "schedule_notes",
-    "simulate",
-]
 
 #: Whether jobs are submitted as the log has it, or after their predecessors.
 Dependencies = Literal["ignore", "log"]
@@ -227,7 +217,8 @@ def simulate(
     def starts(jobs: Workload, index: IntArray | slice) -> IntArray:
         """Return the starts of these jobs; `index` has their rows in the workload."""
         nonlocal nodes
-        nodes = nodes_of(power, sizes, policy.rule, len(workload))  # each replay begins with all nodes on
+        if power is not None:  # each replay begins with all nodes on
+            nodes = power.machine_nodes(sizes, policy.rule, len(workload))
         if isinstance(sizes, int):
             return _start_times(jobs, known.take(index), policy, sizes, nodes)
         row = np.arange(len(workload))[index]
@@ -266,15 +257,19 @@ def simulate(
         notes |= {"dependencies": remark} if left_out else {}
     machine = sizes if isinstance(sizes, int) else sum(sizes.values())
     waits = bool((start > workload.submit_time).any())
-    stated = workload.machine_processors is not None
-    notes |= doubts(workload.contents, machine, stated=stated, waits=waits)
+    stated = workload.machine_processors
+    notes |= doubts(workload.contents, machine, stated=stated is not None, waits=waits)
     if not isinstance(sizes, int):
         settings["partitions"] = {workload.partition_names.get(n, str(n)): size for n, size in sizes.items()}
-        notes |= partitions_remark(workload, sizes)
-    if power is not None:
+        remark = f"{len(sizes):,} machines of {machine:,} processors in all"
+        if stated is not None and machine > stated:
+            remark += f", more than the log's {stated:,}: nodes that several share count in each"
+        notes["partitions"] = remark
+    states = None
+    if power is not None and nodes is not None:
         settings["power"] = asdict(power)
+        states = power.states_of(nodes, int(workload.submit_time[:1].sum()))
     state = (run < workload.run_time) * np.int8(JobState.KILLED)
-    states = collect_states(power, nodes, int(workload.submit_time[:1].sum()))
     return Schedule(workload, machine, start, start + run, estimates, state, settings, notes, states)
 
 
@@ -398,7 +393,8 @@ def _new_predictions(
         return LastTwoReplay(facts.user)
     asked = {"submit_time": submit, "walltime": requested, "processors": processors}
     asked |= {name: getattr(facts, name) for name in Facts._fields[:4]}
-    return predicted_replay(policy.predictor, asked, planned)
+    kind = PREDICTORS.find(policy.predictor) if isinstance(policy.predictor, str) else policy.predictor
+    return WatchedReplay(kind, asked, planned)
 
 
 def _plan_conservatively(
@@ -462,7 +458,7 @@ class _FollowUps(NamedTuple):
     left_out: int
 
 
-def follow_ups(workload: Workload) -> _FollowUps:
+def _follow_ups(workload: Workload) -> _FollowUps:
     """Return the dependencies of a workload (SWF fields 17 and 18)."""
     named = np.flatnonzero(workload.column("preceding_job") > 0)
     place = {number: row for row, number in reversed(list(enumerate(workload.job_id.tolist())))}
@@ -497,7 +493,7 @@ def _closed_loop(
     The jobs with their submissions, in order of these; their starts; their rows in the workload; and the
     number of jobs whose predecessor is not among those before them.
     """
-    after = follow_ups(workload)
+    after = _follow_ups(workload)
     submit = workload.submit_time
     while True:
         index = np.argsort(submit, kind="stable")

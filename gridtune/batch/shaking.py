@@ -18,8 +18,6 @@ from gridtune.statistics import mean_interval
 from gridtune.types import FloatArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["SHAKE_SECONDS", "Spread", "shaken_metrics", "spreads_of"]
-
 #: By how many seconds submissions are moved by default: nobody submits to the minute.
 SHAKE_SECONDS = 60
 

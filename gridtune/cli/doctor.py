@@ -21,8 +21,6 @@ from gridtune.cli.parameters import command
 from gridtune.cli.tables import print_json
 from gridtune.errors import GridtuneError, without_secrets
 
-__all__ = ["doctor"]
-
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 #: What a check finds: its level, its message, and advice or "". "warn": it works, but something is missing or
 #: tight; "fail": something will not work.

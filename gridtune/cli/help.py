@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from gridtune.core.system import System
 
-__all__ = ["help_command", "list_command"]
-
 _WIDTH = 88
 
 

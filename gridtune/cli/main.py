@@ -17,8 +17,6 @@ from gridtune import __version__
 from gridtune.errors import GridtuneError, GridtuneWarning
 from gridtune.registry import is_ours, name_hint
 
-__all__ = ["EXIT_FAILED_CELLS", "RENAMED", "cli", "main"]
-
 #: What exit codes mean, beside 0.
 EXIT_FAILED_CELLS = 1
 _EXIT_BAD_INPUT = 2

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 
     from gridtune.core.system import System
 
-__all__ = [
-    "DefaultSystemCommand",
-    "SystemCommand",
-    "check_new",
-    "command",
-    "read_parameters",
-    "read_place",
-    "read_settings",
-    "system_help",
-]
-
 #: Asks, beside `--help`, for every parameter and the formula of every metric.
 _ALL = "--all"
 _WIDTH = 100

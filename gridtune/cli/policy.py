@@ -17,8 +17,6 @@ from gridtune.study import choosing, leaks, predicting
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["policy"]
-
 
 @click.group()
 def policy() -> None:

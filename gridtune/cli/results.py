@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from gridtune.report.rankings.comparison import Comparison, Side
     from gridtune.study.stored import CellAgain
 
-__all__ = ["report", "results"]
-
 #: Differences of a cell that are shown.
 _SHOWN_DIFFERENCES = 20
 
@@ -76,7 +74,7 @@ def report(
     from gridtune.report.rankings.power import EFFECTS, print_power
     from gridtune.report.tables import report_console
     from gridtune.study import Study, report_study
-    from gridtune.study.report import print_errors, print_places, print_rankings, write_power
+    from gridtune.study.report import write_power
 
     if effect and not power:
         raise click.UsageError("--effect goes with --power")
@@ -85,7 +83,7 @@ def report(
 
     def show(study: Study) -> None:
         if not as_json:
-            print_rankings(study, console, limit=limit, rankings=not power)
+            study.print_rankings(console, limit=limit, tables=not power)
 
     study = report_study(
         results,
@@ -103,11 +101,11 @@ def report(
         if power:
             content["power"] = {name: table.rows for name, table in tables.items()}
         print_json(content)
-        print_errors(study)
+        study.print_errors()
     else:
         for table in tables.values():
             print_power(table, console, limit=limit)
-        print_places(study, console)
+        study.print_places(console)
         if isinstance(results, str):
             console.print(f"made in a copy; nothing was changed at {results}", markup=False, soft_wrap=True)
     untracked = study.tracking is not None and not study.tracking.complete

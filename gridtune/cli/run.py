@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gridtune.sweep.execution.runner import CellRun
     from gridtune.tune.training import Trained
 
-__all__ = ["check_out", "reproduce", "run", "tell_tracked", "train", "write_tables"]
-
 #: Seconds between two lines of a training.
 _LINE_SECONDS = 10.0
 #: Items of a note that are shown.

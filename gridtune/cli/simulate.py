@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from gridtune.core.schedules.schedule import Schedule
     from gridtune.core.system import System, WorkloadLoader
 
-__all__ = ["simulate"]
-
-
 #: The metrics of the table, beside a user's own; `--json` gives every metric.
 SHOWN = (
     "wait_mean",
@@ -88,6 +85,7 @@ def simulate(
     gantt
         Figure of the jobs on the processors (.png, .svg, .pdf).
     """
+    from gridtune.core.cells import validated
     from gridtune.core.compiled import telling_of_compilation
     from gridtune.core.system import default_system
     from gridtune.core.user_code.plugins import load_plugins
@@ -100,6 +98,7 @@ def simulate(
     load_plugins(plugin)
     system, workloads = default_system(), Workloads()
     parameters = {"trace": log, **{name: value for name, value in options.items() if value is not None}}
+    system.preflight(validated(system, parameters), workloads.load)
     text = "compiling the simulator: once, it can take a minute"
     with telling_of_compilation(lambda: click.echo(text, err=True)):
         done = run_cell(system.name, parameters, seed=seed, workloads=workloads)

@@ -14,8 +14,6 @@ from gridtune.study import advice, fitting
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["slurm"]
-
 
 @click.group()
 def slurm() -> None:
@@ -34,8 +32,7 @@ def _fit(*, as_json: bool = False, **options: Any) -> None:
     """Compare simulated with recorded waits of LOG, and calibrate the model.
 
     A log does not contain the nodes in service, the seconds until nodes are free and the limit of one user:
-    they are searched on the first part of the log. The other jobs are used for the comparison only. Without
-    --slurm the machine is one pool of processors.
+    they are searched on the first part of the log. The other jobs are used for the comparison only.
 
     \b
     Examples:

@@ -19,8 +19,6 @@ from gridtune.errors import TrackingError
 if TYPE_CHECKING:
     from gridtune.study.status import SweepStatus
 
-__all__ = ["place_of", "status", "ui"]
-
 _WATCH_SECONDS = 2.0
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from gridtune.sweep.space.schema import SearchSpace
     from gridtune.workload.workload import Workload
 
-__all__ = ["init", "sweep"]
-
 #: States of cells that `--retry all` runs again.
 _RETRIED = frozenset({"failed", "timed_out", "lost"})
 

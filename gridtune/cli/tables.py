@@ -14,14 +14,6 @@ if TYPE_CHECKING:
 
     from gridtune.tracking.tracked import TrackedRun
 
-__all__ = [
-    "new_table",
-    "print_json",
-    "print_lines",
-    "print_tables",
-    "print_tracked",
-]
-
 
 def print_json(content: object, *, indent: int | None = None) -> None:
     """Print a value as JSON: without a number NaN is null, an infinity the word for it."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
-__all__ = ["traces"]
-
 
 @click.group()
 def traces() -> None:
@@ -103,23 +101,24 @@ def _describe(
     from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
-    from gridtune.workload.workflows.files import holds_workflow
+    from gridtune.workload.formats.recognition import WORKFLOW
 
-    if format_name is None and holds_workflow(resolve_trace(trace)):
+    path = resolve_trace(trace)
+    recognised = _recognised(path)
+    if format_name is None and recognised is not None and recognised.name == WORKFLOW:
         if plot is not None or processors is not None:
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
         from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
         from gridtune.workload.workflows.workflow import describe_workflow
 
         # A faulty workflow can still be described: its faults are counted.
-        description = describe_workflow(read_workflow(resolve_trace(trace), clean=WORKFLOW_RULES))
+        description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
         if as_json:
-            print_json(description, indent=2)
+            print_json(description | {"recognised": recognised._asdict()}, indent=2)
         else:
+            _print_recognition(path, recognised)
             print_tables(_workflow_tables(description))
         return
-    path = resolve_trace(trace)
-    recognised = _recognised(path)
     given = _given(columns, unit, timezone, processors_per_job, cluster)
     workload = read_workload(path, format=format_name, **given)
     statistics = describe_workload(workload, processors=processors)
@@ -132,7 +131,7 @@ def _describe(
         print_json(described | {"notes": workload.contents.notes}, indent=2)
         return
     if recognised is not None and format_name is None:
-        click.echo(f"{path.name} is {recognised.name} ({recognised.confidence:.0%}): {recognised.why}")
+        _print_recognition(path, recognised)
     for note in workload.contents.notes:
         click.echo(f"note: {note}")
     print_tables([_figures(statistics), _spreads(statistics)])
@@ -238,6 +237,10 @@ def _fetch(
         )
     click.echo(f"Thanks to {entry.thanks}. Please cite {ARCHIVE_CITATION}.", err=True)
     click.echo(f"Note: {entry.caveat}.", err=True)
+
+
+def _print_recognition(path: Path, found: Recognition) -> None:
+    click.echo(f"{path.name} is {found.name} ({found.confidence:.0%}): {found.why}")
 
 
 def _recognised(path: Path) -> Recognition | None:

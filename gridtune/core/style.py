@@ -12,11 +12,9 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import LogFormatter
 
 #: Okabe and Ito's palette (Color Universal Design, 2008) without its yellow, which fades on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -122,22 +120,6 @@ class Picture:
     def __repr__(self) -> str:
         width, height = struct.unpack(">II", self.png[16:24])
         return f"Picture({width} × {height}; save(PATH) writes it)"
-
-
-def plain_logarithms(axis: Axis) -> None:
-    """Write the ticks of a logarithmic axis as 1,000 rather than 10³, where it has room for them.
-
-    Powers are formulas, which take matplotlib longer to set than the rest of a figure to draw.
-    """
-    axis.set_major_formatter(_PlainLogarithms())
-    axis.set_minor_formatter(_PlainLogarithms(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
-
-
-class _PlainLogarithms(LogFormatter):
-    """Labels the ticks that matplotlib would label, in plain numbers."""
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        return GROUPED.format(x=x).replace("-", "−") if super().__call__(x, pos) else ""
 
 
 def head(axes: Axes, title: str, explanation: str = "") -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from gridtune.core import style
 from gridtune.errors import MetricError
@@ -157,12 +158,21 @@ def _legend(drawing: Figure, axes: Any, order: Sequence[str], **look: Any) -> No
 _RELATIVE = ("relative", "relative_low", "relative_high")
 
 
+class _PlainLogarithms(LogFormatter):
+    """Labels the ticks that matplotlib would label, as 1,000 rather than 10³."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return style.GROUPED.format(x=x).replace("-", "−") if super().__call__(x, pos) else ""
+
+
 def _scale_axis(axes: Axes, which: str, values: Iterable[float | None]) -> None:
     """Make an "x" or "y" axis logarithmic where its values need it, and write its ticks as plain numbers."""
     axis = getattr(axes, f"{which}axis")
     if is_logarithmic(values):
         getattr(axes, f"set_{which}scale")("log")
-        style.plain_logarithms(axis)
+        # Powers are formulas, which take matplotlib longer to set than the rest of a figure to draw.
+        axis.set_major_formatter(_PlainLogarithms())
+        axis.set_minor_formatter(_PlainLogarithms(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
     else:
         axis.set_major_formatter(style.GROUPED)
 

@@ -11,21 +11,6 @@ from dataclasses import dataclass, field
 from gridtune.slurm.limits import Limit
 from gridtune.workload.slurm import SlurmAccounts
 
-__all__ = [
-    "MODES",
-    "UNLIMITED",
-    "VERSIONS",
-    "Clocks",
-    "Node",
-    "Outage",
-    "Partition",
-    "PreemptClass",
-    "Preemption",
-    "Priorities",
-    "Qos",
-    "SlurmCluster",
-]
-
 #: Releases of Slurm that rules are known of, oldest first.
 VERSIONS = ("22.05", "25.11")
 

@@ -17,24 +17,12 @@ from scipy.stats import rankdata
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.replay import Phases, replay
+from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
-
-__all__ = [
-    "Agreement",
-    "Comparison",
-    "JobClass",
-    "LoggedJobs",
-    "Trust",
-    "diagnoses",
-    "known_at",
-    "logged_jobs",
-    "replayed_waits",
-    "utilisation",
-]
 
 #: Classes by processors and by run time in seconds: the most of each, and its name.
 _WIDTHS = {
@@ -383,9 +371,7 @@ def utilisation(jobs: LoggedJobs, processors: int) -> float:
     return float((inside * cpus).sum() / max(1.0, (end - begin) * processors))
 
 
-def diagnoses(
-    workload: Workload, jobs: LoggedJobs, processors: int, waits: FloatArray, *, partial: bool
-) -> Iterator[str]:
+def diagnoses(workload: Workload, jobs: LoggedJobs, processors: int, waits: FloatArray) -> Iterator[str]:
     """Yield reasons why the waits of a log may not be those of a cluster.
 
     Parameters
@@ -396,8 +382,6 @@ def diagnoses(
         Of the cluster.
     waits
         Replayed waits, shape (draws, jobs).
-    partial
-        True without a slurm.conf.
     """
     recorded = jobs.recorded[jobs.recorded >= 0]
     if not len(recorded):
@@ -428,13 +412,6 @@ def diagnoses(
     held = int(contents.facts.get("holds", 0))
     if held:
         yield f"{held:,} jobs were held back for a while; their waits count from their release"
-    if partial:
-        yield (
-            "without a slurm.conf the machine is one pool under first come, first served: no partitions, "
-            "priorities or limits"
-        )
-        if len(np.unique(workload.column("partition"))) < 2 and len(np.unique(workload.user)) < 2:
-            yield "the log has neither users nor partitions: no priority or limit can be told from it"
 
 
 def _hours(seconds: float) -> str:

@@ -42,8 +42,6 @@ from gridtune.workload.slurm import (
     text_of,
 )
 
-__all__ = ["PlacedReader", "configuration_difference", "read_cluster", "read_table"]
-
 #: Settings that are read here.
 _READ = frozenset(
     """

@@ -11,14 +11,13 @@ import numpy as np
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, SlurmCluster
 from gridtune.slurm.comparison import known_at, logged_jobs
-from gridtune.slurm.replay import ClusterState, Phases, replay
+from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.replay import ClusterState, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.shares import decayed_usage
 from gridtune.types import FloatArray
 from gridtune.workload.describe import start_instant
 from gridtune.workload.workload import Workload
-
-__all__ = ["INTERVAL", "Past", "forecast", "past_of"]
 
 #: The quantiles of the draws that have some 80 % of the starts between them. Run times of the past alone are
 #: known, so ends at 10 and 90 % hold less. Chosen on two recorded runs; on four others they held 77 to 86 %.

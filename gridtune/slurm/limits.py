@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from gridtune.workload.slurm import SlurmAccounts
 
-__all__ = ["AMOUNTS", "Limit", "limits_of_row", "limits_on"]
-
 #: After the name of a resource: what runs has so much of it, times the minutes that its time limit leaves it.
 _MINUTES = " minutes"
 _RESOURCES = ("cpu", "mem", "node", "gres/gpu")

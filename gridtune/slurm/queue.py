@@ -20,8 +20,6 @@ from gridtune.slurm.configuration import PlacedReader, read_table
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.workload.slurm import gpus_in, host_list
 
-__all__ = ["TASK", "Queue", "read_queue"]
-
 #: The command whose output is read.
 _COMMAND = 'squeue -a -r -o "%i|%P|%u|%a|%q|%T|%V|%S|%M|%l|%C|%D|%m|%b|%f|%N|%r"'
 #: Bits of a number that the task of an array takes; ids of jobs have no more.

@@ -21,8 +21,6 @@ from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.shares import ShareTree
 from gridtune.types import IntArray
 
-__all__ = ["ClusterState", "Phases", "Result", "replay"]
-
 
 @dataclass(frozen=True)
 class Result:

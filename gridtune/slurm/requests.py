@@ -13,8 +13,6 @@ from gridtune.slurm.limits import limits_on
 from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["DEPENDENCIES", "Request", "RequestCheck", "kinds_in", "requests_of"]
-
 #: A job can wait for another one to do this: end, end well, fail.
 DEPENDENCIES = ("afterany", "afterok", "afternotok")
 

@@ -17,8 +17,6 @@ from gridtune.slurm.requests import Request
 from gridtune.types import FloatArray
 from gridtune.workload.slurm import SlurmAccounts
 
-__all__ = ["ShareTree", "decayed_usage"]
-
 
 def decayed_usage(
     priorities: Priorities, now: int, ran: Iterable[tuple[Request, int, int]]

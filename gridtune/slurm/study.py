@@ -22,8 +22,6 @@ from gridtune.slurm.limits import Limit
 from gridtune.slurm.requests import Request
 from gridtune.workload.workload import Workload
 
-__all__ = ["FOLDER", "SETTINGS", "SYSTEM", "Effective", "configured", "suggest_study"]
-
 #: The system whose parameters they are.
 SYSTEM = "slurm"
 #: Its parameter that names the folder of a slurm.conf.

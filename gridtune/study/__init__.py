@@ -4,8 +4,8 @@ This is what `gridtune sweep`, `gridtune report` and the scripts call. The journ
 the truth; tables, figures and tracking derive from it and can be made again at any time (`report_study`).
 """
 
-from gridtune.study.report import print_study, report_study
+from gridtune.study.report import report_study
 from gridtune.study.run import run_sweep
 from gridtune.study.study import Study
 
-__all__ = ["Study", "print_study", "report_study", "run_sweep"]
+__all__ = ["Study", "report_study", "run_sweep"]

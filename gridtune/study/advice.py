@@ -27,8 +27,6 @@ from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
 
-__all__ = ["Waits", "WhatIf", "waits", "whatif"]
-
 _METRIC = "wait_mean"
 #: Losers that the card names; the table has all of them.
 _NAMED = 4
@@ -357,9 +355,10 @@ def waits(
     rows = []
     for place in np.argsort(ends[1], kind="stable"):
         job, (low, middle, high) = queue.pending[place], ends[:, place]
+        array, task = job.number >> TASK, job.number & ((1 << TASK) - 1)
         rows.append(
             {
-                "job": _job_name(job.number),
+                "job": f"{array}_{task}" if array else str(task),
                 "user": job.user,
                 "partition": ",".join(job.partitions),
                 "processors": job.cpus,
@@ -370,10 +369,6 @@ def waits(
             }
         )
     return Waits(_moment(queue.now) or "", len(queue.running), rows, queue.held, cluster.not_modelled)
-
-
-def _job_name(number: int) -> str:
-    return str(number) if number < 1 << TASK else f"{number >> TASK}_{number & ((1 << TASK) - 1)}"
 
 
 def _moment(instant: float | None) -> str | None:

@@ -30,8 +30,6 @@ from gridtune.workload.cleaning import clean
 from gridtune.workload.files import workload_of
 from gridtune.workload.workload import Workload
 
-__all__ = ["OBJECTIVES", "Choice", "choose"]
-
 #: What policies are chosen by, and what else the cards look at.
 OBJECTIVES = (*("delay_index", "bounded_slowdown_mean", "area_weighted_response", "wait_mean", "wait_max"),)
 #: In the order in which they are tried. Rollouts go with EASY alone.

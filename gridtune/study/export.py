@@ -18,8 +18,6 @@ from gridtune.report.summary import Summary, summarise
 from gridtune.study.stored import StoredSweep
 from gridtune.tracking.content import git_state
 
-__all__ = ["exported_configuration"]
-
 #: Packages whose versions decide numbers.
 _PACKAGES = ("numpy", "numba", "scipy")
 _INTERVALS = {

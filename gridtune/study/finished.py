@@ -34,8 +34,6 @@ from gridtune.workload.catalogue import file_checksum
 if TYPE_CHECKING:
     from gridtune.study.study import Study
 
-__all__ = ["FINISHED_FILE", "finished_answer", "remember_answer"]
-
 #: The file in a sweep's folder.
 FINISHED_FILE = "finished.json"
 _SCHEMA = 1
@@ -43,6 +41,10 @@ _SCHEMA = 1
 
 def remember_answer(study: Study, plan: PlannedSpace) -> None:
     """Leave the answer of a sweep that is complete, tracked and without anything to warn of."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from gridtune.report.tables import WIDTH  # noqa: PLC0415
+
     path = study.directory / FINISHED_FILE
     path.unlink(missing_ok=True)
     if plan.space.strategy.adaptive is not None or not study.complete or study.notes:
@@ -57,13 +59,17 @@ def remember_answer(study: Study, plan: PlannedSpace) -> None:
         *read,
         *(study.directory / name for name in (JOURNAL_NAME, RESULTS_NAME, FACTS_FILE)),
     }
+    text = io.StringIO()
+    console = Console(file=text, highlight=False, width=WIDTH)
+    study.print_rankings(console)
+    study.print_places(console)
     answer = {
         "schema": _SCHEMA,
         "inputs": _inputs(plan),
         "files": _checksums(study.directory, names),
         "tracking": None if study.tracking is None else [study.tracking.shown_uri, study.tracking.run_id],
         "since": f"{datetime.now():%Y-%m-%d %H:%M}",
-        "screen": _screen(study),
+        "screen": text.getvalue(),
         "content": study.as_dict(),
     }
     write_json(answer, path)
@@ -102,17 +108,6 @@ def finished_answer(
         f"{answer['content']['cells']:,} cells, nothing to run: nothing has changed since {answer['since']}"
     )
     return f"{unchanged}\n{answer['screen']}", {**answer["content"], "ran": 0}
-
-
-def _screen(study: Study) -> str:
-    from rich.console import Console  # noqa: PLC0415
-
-    from gridtune.report.tables import WIDTH  # noqa: PLC0415
-    from gridtune.study.report import print_study  # noqa: PLC0415
-
-    text = io.StringIO()
-    print_study(study, Console(file=text, highlight=False, width=WIDTH))
-    return text.getvalue()
 
 
 def _inputs(plan: PlannedSpace) -> str:

@@ -6,20 +6,17 @@ import base64
 import html
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
 
-from gridtune.batch.replay import simulate
 from gridtune.core.style import BASELINE, BETTER, WORSE, figure, save
-from gridtune.core.system import default_system
 from gridtune.errors import SweepError
 from gridtune.report.labels import percent_text
 from gridtune.report.tables import html_document, plain_table
-from gridtune.slurm.cluster import Node, Partition, SlurmCluster
 from gridtune.slurm.comparison import (
     Agreement,
     JobClass,
@@ -43,8 +40,6 @@ from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["Fit", "fit"]
 
 _OBJECTIVE = "recorded_misfit"
 #: Replays of each configuration tried: draws of the clocks' phases.
@@ -83,8 +78,6 @@ class Fit:
     ----------
     name
         The log's.
-    machine
-        "slurm.conf" or "pool".
     settings
         What was fitted; as the machine is described where nothing else fits better.
     tried
@@ -110,7 +103,6 @@ class Fit:
     """
 
     name: str
-    machine: str
     settings: Mapping[str, Any]
     tried: int
     misfit: tuple[float, float]
@@ -146,14 +138,13 @@ class Fit:
 
     @property
     def trust(self) -> Trust:
-        """Whether advice on this log can be trusted."""
+        """The trust in advice on this log."""
         return self.agreement(self.fitted).trust
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON's types."""
         return {
             "log": self.name,
-            "machine": self.machine,
             "settings": dict(self.settings),
             "trust": self.trust,
             "tried": self.tried,
@@ -202,7 +193,7 @@ class Fit:
 def fit(
     log: Workload | str | Path,
     *,
-    slurm: str | Path | None = None,
+    slurm: str | Path,
     share: float = 0.6,
     trials: int = 40,
     draws: int = 20,
@@ -222,7 +213,7 @@ def fit(
     log
         The jobs, with recorded waits: a log, a file or a name that `gridtune traces list` shows.
     slurm
-        Folder of slurm.conf and the files beside it; by default the machine is one pool of processors.
+        Folder of slurm.conf and the files beside it.
     share
         Share of the jobs, the first ones, to calibrate on; the others are not used before the comparison.
     trials
@@ -259,8 +250,8 @@ def fit(
     folder = Path("results") / f"fit-{space_name(name)}" if out is None else Path(out)
     log = workload_of(log)
     options = {"workers": workers, "executor": executor}
-    machine = _LogMachine(log) if slurm is None else _SlurmMachine(Path(slurm), log)
-    jobs = machine.jobs
+    machine = _Machine(Path(slurm), log)
+    jobs, processors = machine.jobs, machine.cluster.cpus
     submit = np.array([request.submit for request in jobs.requests])
     if np.count_nonzero(jobs.recorded >= 0) < _FEWEST:
         raise SweepError(
@@ -281,7 +272,6 @@ def fit(
     fitted = described if settings == machine.described else machine.waits(settings, draws, seed)
     result = Fit(
         log.name,
-        machine.name,
         settings,
         tried,
         misfit,
@@ -290,9 +280,9 @@ def fit(
         described,
         fitted,
         judged,
-        utilisation(jobs, machine.processors),
-        list(diagnoses(log, jobs, machine.processors, described, partial=slurm is None)),
-        machine.not_modelled,
+        utilisation(jobs, processors),
+        list(diagnoses(log, jobs, processors, described)),
+        machine.cluster.not_modelled,
         folder,
     )
     result.write()
@@ -316,7 +306,7 @@ def _search(
     space = {
         "name": "fit",
         "description": "What the log does not say of its cluster",
-        "system": machine.system,
+        "system": SYSTEM,
         "fixed": {**machine.fixed, "trace": str(first.resolve())},
         "dimensions": machine.dimensions,
         "replicates": {"seeds": _REPLICATES},
@@ -345,33 +335,11 @@ def _search(
 
 
 class _Machine:
-    """A simulated machine that is fitted."""
-
-    name: str
-    system: str
-    processors: int
-    jobs: LoggedJobs
-    not_modelled: Sequence[str] = ()
-    fixed: Mapping[str, Any]
-    dimensions: Mapping[str, Any]
-    described: Mapping[str, Any]
-
-    def settings(self, configuration: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the fitted settings among a configuration's."""
-        return {name: configuration.get(name, value) for name, value in self.described.items()}
-
-    def waits(self, settings: Mapping[str, Any], draws: int, seed: int) -> FloatArray:
-        """Replay all jobs; waits of shape (draws, jobs)."""
-        raise NotImplementedError
-
-
-class _SlurmMachine(_Machine):
-    name, system = "slurm.conf", SYSTEM
+    """The simulated cluster that is fitted."""
 
     def __init__(self, folder: Path, log: Workload) -> None:
         self.cluster = read_cluster(folder)
         self.jobs = logged_jobs(log, self.cluster)
-        self.processors, self.not_modelled = self.cluster.cpus, self.cluster.not_modelled
         self.fixed = {FOLDER: str(folder.resolve())}
         self.dimensions: dict[str, Any] = {
             "nodes_in_service": {"uniform": [0.5, 1.0]},
@@ -381,56 +349,14 @@ class _SlurmMachine(_Machine):
             self.dimensions["user_share"] = {"choice": [1.0, 0.5, 0.3, 0.2, 0.1]}
         self.described = Effective().settings
 
+    def settings(self, configuration: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fitted settings among a configuration's."""
+        return {name: configuration.get(name, value) for name, value in self.described.items()}
+
     def waits(self, settings: Mapping[str, Any], draws: int, seed: int) -> FloatArray:
+        """Replay all jobs; waits of shape (draws, jobs)."""
         cluster, requests = Effective.of(settings).applied(self.cluster, self.jobs.requests)
         return replayed_waits(cluster, requests, draws, seed)
-
-
-class _LogMachine(_Machine):
-    """The processors of a log without a slurm.conf: as many as were busy at a time, at most."""
-
-    name = "pool"
-
-    def __init__(self, log: Workload) -> None:
-        columns = (
-            *("submit_time", "wait_time", "run_time", "requested_time", "user", "account", "partition"),
-            *("job_id", "qos", "eligible_time"),
-        )
-        kept = {name: log.columns[name] for name in columns if name in log.columns}
-        plain = Workload(
-            {**kept, "requested_processors": log.processors}, log.name, log.source, names=log.names
-        )
-        names = [*log.names.get("partition", {}).values()] or ["pool"]
-        node = Node("pool", int(log.processors.max()), 1, {}, frozenset(), 1)
-        cluster = SlurmCluster((node,), {name: Partition(name, (0,)) for name in names})
-        jobs = logged_jobs(plain, cluster)
-        left_out = {why: count for why, count in jobs.left_out.items() if "partition" not in why}
-        self.jobs = replace(jobs, left_out=left_out)
-        self.log = plain.take(jobs.rows)
-        self.processors = _busiest(self.log)
-        self.system = default_system().name
-        self.fixed = {"order": "fcfs"}
-        # Not many fewer than were busy at a time: queues without end take long to replay, and say nothing.
-        least = max(int(self.log.processors.max()), int(0.8 * self.processors))
-        self.dimensions = {
-            "processors": {"integer": [least, max(int(1.5 * self.processors), least)]},
-            "backfill": {"choice": ["none", "easy"]},
-        }
-        self.described = {"processors": self.processors, "backfill": "easy"}
-
-    def waits(self, settings: Mapping[str, Any], draws: int, seed: int) -> FloatArray:
-        schedule = simulate(self.log, order="fcfs", **settings)
-        return schedule.wait_time[None, :].astype(np.float64)
-
-
-def _busiest(log: Workload) -> int:
-    """Return the processors that were busy at a time by the record, at most."""
-    ran = (log.wait_time >= 0) & (log.run_time > 0)
-    start = (log.submit_time + log.wait_time)[ran]
-    times = np.concatenate([start + log.run_time[ran], start])
-    change = np.concatenate([-log.processors[ran], log.processors[ran]])
-    order = np.argsort(times, kind="stable")
-    return max(int(log.processors.max()), int(np.cumsum(change[order]).max(initial=1)))
 
 
 def _cells(agreement: Agreement) -> list[str]:
@@ -449,7 +375,10 @@ def _cells(agreement: Agreement) -> list[str]:
 
 def _page(fit: Fit) -> str:
     """Return the page, and draw its picture."""
-    picture = base64.b64encode(_draw(fit, fit.folder / "fit.png").read_bytes()).decode()
+    with figure(11, 4.4, 1, ncols=2, width_ratios=(1, 1.35)) as (drawing, (left, right)):
+        _scatter(left, fit)
+        _over_time(right, fit)
+        picture = base64.b64encode(save(drawing, fit.folder / "fit.png").read_bytes()).decode()
     kind = {"yes": "better", "signs only": "not-sure", "no": "worse"}[fit.trust]
     calibrated = len(fit.jobs.requests) - len(fit.judged)
     others = [f"{count:,} jobs {reason}" for reason, count in fit.jobs.left_out.items()]
@@ -474,15 +403,8 @@ def _page(fit: Fit) -> str:
     return html_document(title, [*body, "</section></main>"], styles=("page", "reproduction"))
 
 
-def _draw(fit: Fit, path: Path) -> Path:
-    """Draw the judged jobs' waits against the recorded ones, and mean waits over time."""
-    with figure(11, 4.4, 1, ncols=2, width_ratios=(1, 1.35)) as (drawing, (left, right)):
-        _scatter(left, fit)
-        _over_time(right, fit)
-        return save(drawing, path)
-
-
 def _scatter(axes: Axes, fit: Fit) -> None:
+    """Draw the judged jobs' waits against the recorded ones."""
     rows = fit.judged[fit.jobs.recorded[fit.judged] >= 0]
     rows = rows[:: max(1, len(rows) // _MOST_POINTS)]
     recorded, simulated = fit.jobs.recorded[rows], np.median(fit.fitted[:, rows], axis=0)
@@ -499,6 +421,7 @@ def _scatter(axes: Axes, fit: Fit) -> None:
 
 
 def _over_time(axes: Axes, fit: Fit) -> None:
+    """Draw mean waits over time."""
     submit = np.array([request.submit for request in fit.jobs.requests])
     stated = fit.jobs.recorded >= 0
     span = float(np.ptp(submit)) + 1

@@ -39,17 +39,6 @@ from gridtune.workload.files import WorkloadReference
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "Check",
-    "Score",
-    "changed_decisions",
-    "read_logs",
-    "replay",
-    "replay_elsewhere",
-    "score",
-    "source_faults",
-]
-
 #: Modules that a policy may import, each with the names of it that may be used; None for all.
 _MODULES: Mapping[str, frozenset[str] | None] = {
     "__future__": None,
@@ -99,7 +88,7 @@ _JOBS, _FUTURES = 300, 40
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
 
 
-def source_faults(path: Path) -> list[str]:
+def _source_faults(path: Path) -> list[str]:
     """Return what a policy's source does beyond arithmetic with the fields of a job; nothing of it is run.
 
     Raises
@@ -113,7 +102,7 @@ def source_faults(path: Path) -> list[str]:
 
 
 class _SourceReader(ast.NodeVisitor):
-    """Reads one source for `source_faults`."""
+    """Reads one source for `_source_faults`."""
 
     def __init__(self, source: Source, own: set[str]) -> None:
         self._source, self._own = source, own
@@ -216,7 +205,7 @@ _CHANGING = frozenset(
 )
 
 
-def read_logs(references: Sequence[str]) -> dict[str, Workload]:
+def _read_logs(references: Sequence[str]) -> dict[str, Workload]:
     """Return logs by name; without references those that are generated."""
     if not references:
         return {name: generate_workload(kind, **values) for name, (kind, values) in _GENERATED.items()}
@@ -224,7 +213,7 @@ def read_logs(references: Sequence[str]) -> dict[str, Workload]:
 
 
 @dataclass(frozen=True)
-class Replayed:
+class _Replayed:
     """A policy's replay of one log.
 
     Attributes
@@ -242,16 +231,16 @@ class Replayed:
     microseconds: float
 
 
-def replay(log: Workload, policy: Mapping[str, Any]) -> Replayed:
+def _replay(log: Workload, policy: Mapping[str, Any]) -> _Replayed:
     """Replay a log under a policy, with the same random numbers each time."""
     began = time.process_time()
     schedule = simulate(log, rng=np.random.default_rng(0), **policy)
     seconds = time.process_time() - began
     digest = hashlib.sha256(np.ascontiguousarray(schedule.start_time).tobytes()).hexdigest()
-    return Replayed(schedule, digest, 1e6 * seconds / len(log))
+    return _Replayed(schedule, digest, 1e6 * seconds / len(log))
 
 
-def replay_elsewhere(
+def _replay_elsewhere(
     plugins: Sequence[Path], policy: Mapping[str, Any], references: Sequence[str]
 ) -> dict[str, str]:
     """Return the digest of each log's replay in another process: other environment, folder, order of logs.
@@ -295,12 +284,12 @@ def _answer() -> None:
     """Replay what the standard input asks for, the last log first, and print the digests."""
     given = json.load(sys.stdin)
     load_plugins(given["plugins"])
-    logs = read_logs(given["references"])
-    digests = {name: replay(log, given["policy"]).digest for name, log in reversed(logs.items())}
+    logs = _read_logs(given["references"])
+    digests = {name: _replay(log, given["policy"]).digest for name, log in reversed(logs.items())}
     print(json.dumps(digests))
 
 
-def changed_decisions(log: Workload, policy: Mapping[str, Any]) -> tuple[int, int]:
+def _changed_decisions(log: Workload, policy: Mapping[str, Any]) -> tuple[int, int]:
     """Return how many of other futures change a decision made before them, and how many were tried.
 
     A future begins at an instant of the replay. Jobs that have not ended by then run for other times, and
@@ -430,7 +419,7 @@ class Score:
                 [
                     label,
                     *(number_text(values[metric]) for metric in _METRICS),
-                    _change(own, values["delay_index"]),
+                    percent_text(own / values["delay_index"] - 1) if values["delay_index"] > 0 else "–",
                 ]
                 for label, values in log["metrics"].items()
             ]
@@ -452,10 +441,6 @@ class Score:
         title = f"{self.policy}: {'passed' if self.passed else 'failed'}"
         body = [f"<header><h1>{html.escape(title)}</h1></header><main>", self._repr_html_(), "</main>"]
         self.page.write_text(html_document(title, body, styles=("page",)), encoding="utf-8")
-
-
-def _change(own: float, other: float) -> str:
-    return percent_text(own / other - 1) if other > 0 else "–"
 
 
 def score(
@@ -503,7 +488,7 @@ def score(
         raise PolicyError("no such file", path=file)
     folder = out or Path("results") / f"score-{space_name(policy.removesuffix('.py'))}"
     check_writable(folder)
-    jobs = read_logs(logs)
+    jobs = _read_logs(logs)
     rules: dict[str, Any] = {"backfill": backfill, "guard": guard}
     rules |= {"predictor": predictor} if predictor else {}
     checks = [*_checks(file, policy, order, rules, jobs, logs)]
@@ -523,25 +508,25 @@ def _checks(
     references: Sequence[str],
 ) -> Iterator[Check]:
     """Yield the checks up to the first that makes others impossible; `rules` gets the order."""
-    faults = source_faults(file) if file is not None else []
+    faults = _source_faults(file) if file is not None else []
     yield Check("source", not faults, "; ".join(faults))
     if faults:
         return
     try:
         loaded = _loaded(file, policy, order)
-        first = {name: replay(log, {**rules, "order": loaded}).digest for name, log in jobs.items()}
+        first = {name: _replay(log, {**rules, "order": loaded}).digest for name, log in jobs.items()}
     except GridtuneError as fault:
         yield Check("load", False, str(fault))
         return
     rules["order"] = loaded
     yield Check("load", True, loaded)
-    counts = [changed_decisions(log, rules) for log in jobs.values()]
+    counts = [_changed_decisions(log, rules) for log in jobs.values()]
     changed, tried = sum(one for one, _ in counts), sum(one for _, one in counts)
     yield Check("futures", not changed, f"{changed} of {tried} futures change one")
-    again = {name: replay(log, rules).digest for name, log in jobs.items()}
+    again = {name: _replay(log, rules).digest for name, log in jobs.items()}
     yield Check("repeat", again == first, _differing(first, again))
     try:
-        other = replay_elsewhere([] if file is None else [file], rules, references)
+        other = _replay_elsewhere([] if file is None else [file], rules, references)
         yield Check("process", other == first, _differing(first, other))
     except GridtuneError as fault:
         yield Check("process", False, str(fault))
@@ -572,7 +557,7 @@ def _compared(
     logs: dict[str, Mapping[str, Any]] = {}
     times = []
     for name, log in jobs.items():
-        replays = {label: replay(log, one) for label, one in {"this policy": rules, **_FLOOR}.items()}
+        replays = {label: _replay(log, one) for label, one in {"this policy": rules, **_FLOOR}.items()}
         values = {label: evaluate(one.schedule, only=_METRICS) for label, one in replays.items()}
         logs[name] = {"jobs": len(log), "metrics": values}
         times.append(replays["this policy"].microseconds)

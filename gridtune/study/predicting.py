@@ -22,8 +22,6 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.files import workload_of
 from gridtune.workload.workload import Workload
 
-__all__ = ["Rating", "block_sums", "delay_of", "predict", "rate_predictors", "resampled_blocks"]
-
 #: UNICEF by what jobs are expected to run: by the mean, and by whether they end early alone. Its score falls
 #: with 1 / walltime, whose mean grows by 9 times the chance to end before a tenth; 4 was better on the first
 #: halves of three logs.
@@ -128,7 +126,7 @@ def predict(
     plugin: Sequence[str | Path] = (),
     say: Callable[[str], object] = lambda line: None,
 ) -> tuple[Workload, list[Rating]]:
-    """Evaluate predictors of run times on a log.
+    """Evaluate predictors of run times on a log: replay it by walltimes, predictions and run times.
 
     Parameters
     ----------
@@ -155,31 +153,12 @@ def predict(
     parameters: Any = validated(default_system(), given)
     whole = log if isinstance(log, Workload) else workload_of(str(parameters.reference))
     jobs = parameters.selected_jobs(whole)
-    return jobs, rate_predictors(jobs, predictor or tuple(PREDICTORS), guard=guard, say=say)
-
-
-def rate_predictors(
-    log: Workload, names: Sequence[str], *, guard: int | None = None, say: Callable[[str], object] = print
-) -> list[Rating]:
-    """Replay a log under UNICEF by walltimes, by predictions and by run times, and rate predictors.
-
-    Parameters
-    ----------
-    log
-        The jobs, cleaned.
-    names
-        The predictors.
-    guard
-        As of `simulate`.
-    say
-        Takes a line on each step.
-    """
-    walltime, _ = estimate_walltimes(log, "log", 0.0, None)
-    run = np.minimum(log.run_time, walltime) if kills_jobs(log, "auto") else log.run_time
+    walltime, _ = estimate_walltimes(jobs, "log", 0.0, None)
+    run = np.minimum(jobs.run_time, walltime) if kills_jobs(jobs, "auto") else jobs.run_time
     known = run.tolist()
 
-    def replayed(order: str, predictor: str | Callable[[], Predictor]) -> FloatArray:
-        return block_sums(simulate(log, order=_ORDERS[order], guard=guard, predictor=predictor))
+    def replayed(order: str, kind: str | Callable[[], Predictor]) -> FloatArray:
+        return block_sums(simulate(jobs, order=_ORDERS[order], guard=guard, predictor=kind))
 
     say("replaying by walltimes and by run times")
     base = replayed("walltime", "last-two")
@@ -187,7 +166,7 @@ def rate_predictors(
     clairvoyant = replayed("prediction", lambda: _Clairvoyant(known))
     early = run < EARLY * walltime
     ratings = []
-    for name in names:
+    for name in predictor or PREDICTORS:
         say(f"replaying by {name}")
         said: dict[int, Prediction] = {}
         kind = PREDICTORS.find(name)
@@ -195,9 +174,9 @@ def rate_predictors(
             order: _gain(base, replayed(order, lambda: _Recorder(kind(), said)), clairvoyant)  # noqa: B023
             for order in by_order
         }
-        chance = np.array([said[job].early_end for job in range(len(log))])
-        mean = np.array([said[job].mean for job in range(len(log))])
-        surest = np.argsort(-chance, kind="stable")[: max(1, int(_SUREST * len(log)))]
+        chance = np.array([said[job].early_end for job in range(len(jobs))])
+        mean = np.array([said[job].mean for job in range(len(jobs))])
+        surest = np.argsort(-chance, kind="stable")[: max(1, int(_SUREST * len(jobs)))]
         ratings.append(
             Rating(
                 name,
@@ -210,7 +189,7 @@ def rate_predictors(
                 gains,
             )
         )
-    return ratings
+    return jobs, ratings
 
 
 def _gain(base: FloatArray, own: FloatArray, clairvoyant: FloatArray) -> _Gain:

@@ -12,7 +12,6 @@ import pyarrow.csv as pa_csv
 
 from gridtune.core.system import get_system
 from gridtune.errors import SweepError
-from gridtune.report.card import print_cards
 from gridtune.report.facts import FACTS_FILE, list_derived
 from gridtune.report.labels import file_text
 from gridtune.report.page.content import trial_order
@@ -22,7 +21,6 @@ from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.reproduction.figures import draw_figures
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
 from gridtune.report.summary import summarise, write_report
-from gridtune.report.tables import print_ranking
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.execution.runner import error_text
@@ -36,20 +34,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gridtune.tracking.tracker import Artefact, MlflowTracker
-
-__all__ = [
-    "SCHEDULES",
-    "artefacts",
-    "make_tracker",
-    "print_errors",
-    "print_places",
-    "print_rankings",
-    "print_study",
-    "report_study",
-    "schedule_paths",
-    "write_power",
-    "write_study",
-]
 
 #: The folder in a sweep's that holds its schedules.
 SCHEDULES = "schedules"
@@ -230,68 +214,3 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
         pa_csv.write_csv(tables[name].table, files[-1])
     list_derived(study.directory, files)
     return replace(study, files=[*study.files, *files]), tables
-
-
-def print_study(study: Study, console: Console, *, limit: int | None = 30, rankings: bool = True) -> None:
-    """Print the tables of a study and where everything is.
-
-    It is `print_rankings` and `print_places` one after the other.
-
-    Parameters
-    ----------
-    study
-        The study.
-    console
-        Where to.
-    limit
-        Rows of each table at most; None for all.
-    rankings
-        Whether to print the tables, or only what else is to be said.
-    """
-    print_rankings(study, console, limit=limit, rankings=rankings)
-    print_places(study, console)
-
-
-def print_rankings(study: Study, console: Console, *, limit: int | None = 30, rankings: bool = True) -> None:
-    """Print the remarks and the tables of a study, as `print_study` does."""
-    summary = study.summary
-    shown = [text for card in summary.cards for text in card.not_modelled] if rankings else []
-    remarks = [line for line in summary.remarks if not line.endswith(tuple(shown or ["\0"]))]
-    for note in (*study.notes, *remarks):
-        console.print(note, style="yellow", markup=False, soft_wrap=True)
-    if not summary.rankings:
-        console.print("no cell has a result to rank", style="red")
-    if rankings:
-        tables = [
-            table
-            for objective, ranking in summary.rankings.items()
-            for table in (ranking, summary.overall.get(objective))
-            if table is not None
-        ]
-        print_ranking(*tables, console=console, limit=limit)
-        for front in summary.fronts:
-            console.print(str(front), markup=False, soft_wrap=True)
-        print_cards(summary.cards, console)
-
-
-def print_places(study: Study, console: Console) -> None:
-    """Print the errors of a study and where its files and its page are."""
-    for error in study.errors:
-        console.print(error, style="red", markup=False)
-    lines = [f"tables and figures: {study.report_folder}/"]
-    if study.page is not None:
-        lines.append(f"the report as one page: {study.page.resolve().as_uri()}")
-    if study.tracking is not None:
-        lines += study.tracking.lines
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def print_errors(study: Study) -> None:
-    """Print to the standard error what a person must know who asked for no tables."""
-    notes = [study.renaming, None if study.other_code is None else study.other_code.message]
-    lines = [*filter(None, notes), *study.summary.remarks, *study.errors]
-    if study.tracking is not None and not study.tracking.complete:
-        lines.append(study.tracking.message)
-    for line in lines:
-        print(line, file=sys.stderr)

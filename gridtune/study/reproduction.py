@@ -38,8 +38,6 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import write_workload
 from gridtune.workload.generators import generate_workload
 
-__all__ = ["find_reproduction", "reproduce", "reproduction_names"]
-
 #: Characters of a claim in the name of a tag.
 _LONGEST_TAG = 200
 #: Folders of a reproduction beside those of its experiments.

@@ -22,8 +22,6 @@ from gridtune.study.report import (
     SCHEDULES,
     artefacts,
     make_tracker,
-    print_errors,
-    print_study,
     schedule_paths,
     write_study,
 )
@@ -42,8 +40,6 @@ from gridtune.sweep.space.schema import SearchSpace, parse_space
 if TYPE_CHECKING:
     from gridtune.sweep.execution.executors import Executor
     from gridtune.tracking.tracker import Artefact, MlflowTracker
-
-__all__ = ["FactsWriter", "merge_shards", "run_shard", "run_sweep"]
 
 #: What a study prints.
 Output = Literal["screen", "progress", "quiet", "json"]
@@ -123,7 +119,8 @@ def run_sweep(
 
         def show(study: Study) -> None:
             if console is not None and output == "screen":
-                print_study(study, console)
+                study.print_rankings(console)
+                study.print_places(console)
 
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
@@ -135,7 +132,7 @@ def run_sweep(
             if remote is not None:
                 console.print(f"stored at {remote}", markup=False, soft_wrap=True)
         else:
-            print_errors(study)
+            study.print_errors()
         when_there_is_room(partial(remember_answer, study, plan), study.directory, _warn)
     return study
 

@@ -16,8 +16,6 @@ from gridtune.sweep.execution.status import DriverStatus, LockOwner, cells_since
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.remote.results import Place, SweepView, place_name, view_sweep
 
-__all__ = ["SweepState", "SweepStatus", "sweep_status"]
-
 #: running: a driver lives, or has had a heartbeat within a minute. finished: every cell has a result and the
 #: driver has ended. interrupted: it was stopped. stopped: it ended with an error. died: it was killed, or
 #: has no heartbeat any more. unknown: it is on a host that cannot be seen from here, and has no heartbeat,

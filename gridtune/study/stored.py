@@ -35,8 +35,6 @@ from gridtune.sweep.remote.results import Place, SweepView, view_sweep
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
 
-__all__ = ["CellAgain", "StoredSweep", "add_metrics", "find_cells", "read_sweep", "rerun_cells"]
-
 
 @dataclass(frozen=True)
 class StoredSweep:

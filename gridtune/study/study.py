@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,24 +15,24 @@ import pyarrow as pa
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
+from gridtune.report.card import print_cards
 from gridtune.report.facts import SweepFacts
 from gridtune.report.rankings.comparison import Comparison, Side, compare
 from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.summary import Best, Summary
+from gridtune.report.tables import print_ranking
 from gridtune.sweep.execution.observing import SweepResult
 from gridtune.sweep.journal.results import OtherCode
 from gridtune.sweep.run import RESULTS_NAME
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
 
     from gridtune.core.cells import CellResult
     from gridtune.core.style import Picture
     from gridtune.tracking.tracked import TrackedRun
-
-__all__ = ["Study"]
-
 
 #: Workloads whose best the short text names; rows that a notebook shows.
 _SHOWN_WORKLOADS, _SHOWN_ROWS = 3, 30
@@ -261,6 +262,58 @@ class Study:
             first = _error_lines(failed[0].error or failed[0].state)
             errors.append(f"{count} no result; the first: {first}")
         return errors if self.report_error is None else [*errors, self.report_error]
+
+    def print_rankings(self, console: Console, *, limit: int | None = 30, tables: bool = True) -> None:
+        """Print the remarks and the tables.
+
+        Parameters
+        ----------
+        console
+            Where to.
+        limit
+            Rows of each table at most; None for all.
+        tables
+            Print the tables too, not only what else is to be said.
+        """
+        summary = self.summary
+        shown = [text for card in summary.cards for text in card.not_modelled] if tables else []
+        remarks = [line for line in summary.remarks if not line.endswith(tuple(shown or ["\0"]))]
+        for note in (*self.notes, *remarks):
+            console.print(note, style="yellow", markup=False, soft_wrap=True)
+        if not summary.rankings:
+            console.print("no cell has a result to rank", style="red")
+        if tables:
+            rankings = [
+                table
+                for objective, ranking in summary.rankings.items()
+                for table in (ranking, summary.overall.get(objective))
+                if table is not None
+            ]
+            print_ranking(*rankings, console=console, limit=limit)
+            for front in summary.fronts:
+                console.print(str(front), markup=False, soft_wrap=True)
+            print_cards(summary.cards, console)
+
+    def print_places(self, console: Console) -> None:
+        """Print the errors, and where the files and the page are."""
+        for error in self.errors:
+            console.print(error, style="red", markup=False)
+        lines = [f"tables and figures: {self.report_folder}/"]
+        if self.page is not None:
+            lines.append(f"the report as one page: {self.page.resolve().as_uri()}")
+        if self.tracking is not None:
+            lines += self.tracking.lines
+        for line in lines:
+            console.print(line, markup=False, soft_wrap=True)
+
+    def print_errors(self) -> None:
+        """Print to the standard error what a person must know who asked for no tables."""
+        notes = [self.renaming, None if self.other_code is None else self.other_code.message]
+        lines = [*filter(None, notes), *self.summary.remarks, *self.errors]
+        if self.tracking is not None and not self.tracking.complete:
+            lines.append(self.tracking.message)
+        for line in lines:
+            print(line, file=sys.stderr)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `--json` prints: counts, the best of each workload, and where everything is."""

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, get_metric
+from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate
 from gridtune.batch.policies import JobView, QueueOrder, get_queue_order
 from gridtune.batch.policies.expression import CHANGING_FIELDS
 from gridtune.batch.policies.queue_order import ORDERS
@@ -39,7 +39,7 @@ from gridtune.workload.generators import generate_workload
 from gridtune.workload.workload import Workload
 
 
-class RegistryConformance:
+class _RegistryConformance:
     """Runs each of its tests once for each name.
 
     Attributes
@@ -142,7 +142,7 @@ def _sample_nodes(jobs: int) -> NodeStates:
     return NodeStates(2, 2, NodePower(), 0, table[:, 0], before, after, number, boot_wait)
 
 
-def permuted(schedule: Schedule) -> Schedule:
+def _permuted(schedule: Schedule) -> Schedule:
     """Return the same schedule with its rows in reverse."""
     rows, nodes = np.arange(len(schedule))[::-1], schedule.nodes
     return replace(
@@ -184,7 +184,7 @@ def _text(path: Path) -> str | None:
         return None
 
 
-class FormatConformance(RegistryConformance):
+class FormatConformance(_RegistryConformance):
     """The rules of a trace format."""
 
     registry: ClassVar[Registry[Format]] = FORMATS
@@ -287,21 +287,21 @@ def _value(name: str, schedule: Schedule, **trimming: Any) -> float:
     return evaluate(schedule, only=[name], **trimming)[name]
 
 
-class MetricConformance(RegistryConformance):
+class MetricConformance(_RegistryConformance):
     """The rules of a metric."""
 
     registry: ClassVar[Registry[Metric]] = METRICS
 
     def test_says_what_it_is(self, name: str) -> None:
         """Unit, formula, source and description are not empty, and the direction is min, max or none."""
-        metric = get_metric(name)
+        metric = METRICS.find(name)
         for text in (metric.unit, metric.formula, metric.source, metric.description):
             assert text.strip()
         assert metric.direction in get_args(Direction)
 
     def test_is_a_finite_number_of_a_sound_schedule(self, name: str) -> None:
         """Of five jobs of three users it is a finite number."""
-        value = get_metric(name).function(JobColumns.trimmed(_sample_schedule()))
+        value = METRICS.find(name).function(JobColumns.trimmed(_sample_schedule()))
         assert isinstance(value, float | int | np.number)
         assert math.isfinite(value)
 
@@ -309,7 +309,7 @@ class MetricConformance(RegistryConformance):
     def test_is_undefined_of_nothing(self, name: str, jobs: int, warmup: int) -> None:
         """Without jobs it is NaN and raises nothing; only a count, which has no better direction, is 0."""
         value = _value(name, _sample_schedule(jobs), warmup=warmup)
-        assert math.isnan(value) or (value == 0 and get_metric(name).direction == "none")
+        assert math.isnan(value) or (value == 0 and METRICS.find(name).direction == "none")
 
     @pytest.mark.parametrize("jobs", [1, 2, 3, 4])
     def test_takes_any_number_of_jobs(self, name: str, jobs: int) -> None:
@@ -320,7 +320,7 @@ class MetricConformance(RegistryConformance):
     def test_does_not_depend_on_the_order_of_rows(self, name: str, trimming: dict[str, float]) -> None:
         """The same jobs in another order of rows give the same value."""
         schedule = _sample_schedule()
-        value = _value(name, permuted(schedule), **trimming)
+        value = _value(name, _permuted(schedule), **trimming)
         assert value == pytest.approx(_value(name, schedule, **trimming), rel=1e-12, nan_ok=True)
 
     def test_leaves_the_schedule_as_it_was(self, name: str) -> None:
@@ -336,8 +336,8 @@ class MetricConformance(RegistryConformance):
         columns += [work.submit_time, work.run_time, work.requested_time, work.processors]
         before = [column.copy() for column in columns]
         jobs = JobColumns.trimmed(schedule)
-        first = get_metric(name).function(jobs)
-        assert first == get_metric(name).function(jobs)
+        first = METRICS.find(name).function(jobs)
+        assert first == METRICS.find(name).function(jobs)
         for column, copy in zip(columns, before, strict=True):
             np.testing.assert_array_equal(column, copy)
 
@@ -394,7 +394,7 @@ def _assert_blind(log: Workload, replay: _Replay, job: int, *, longer: int) -> N
     assert (late.start_time[~decided] >= early.end_time[job]).all()
 
 
-class QueueOrderConformance(RegistryConformance):
+class QueueOrderConformance(_RegistryConformance):
     """The rules of a queue order."""
 
     registry: ClassVar[Registry[QueueOrder]] = ORDERS
@@ -470,7 +470,7 @@ def _told(predictor: Predictor, jobs: int) -> None:
         predictor.ended(job._replace(elapsed=run), run, job.submit_time + run)
 
 
-class PredictorConformance(RegistryConformance):
+class PredictorConformance(_RegistryConformance):
     """The rules of a predictor."""
 
     registry: ClassVar[Registry[type[Predictor]]] = PREDICTORS

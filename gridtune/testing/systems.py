@@ -43,7 +43,7 @@ from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload
 
 
-def value_in_code(system: System, place: str) -> Any:
+def _value_in_code(system: System, place: str) -> Any:
     """Return the value at a place that a `Deviation` names; True for a function or class.
 
     Raises
@@ -90,7 +90,7 @@ def _selected(where: Mapping[str, Any], every: list[tuple[str, dict[str, Any]]])
     ]
 
 
-def readings_of(reproduction: Reproduction) -> Iterator[Reading]:
+def _readings_of(reproduction: Reproduction) -> Iterator[Reading]:
     """Yield the readings of all claims and tables."""
     numbers = [criterion.ours for claim in reproduction.claims for criterion in claim.criteria]
     cells = [ours for table in reproduction.tables for _, row in table.rows for _, ours in row]
@@ -279,7 +279,7 @@ class SystemConformance:
                         trimmed_space(experiment, quick=quick).system.name.partition("/")[0]
                         == self.subject.name
                     )
-            for ours in readings_of(reproduction):
+            for ours in _readings_of(reproduction):
                 assert ours.experiment in reproduction.experiments, ours
                 if ours.part is None:
                     read = {ours.metric, ours.reference or ours.metric}
@@ -291,7 +291,7 @@ class SystemConformance:
                 name: _configurations(experiment, self.subject)
                 for name, experiment in reproduction.experiments.items()
             }
-            for ours in readings_of(reproduction):
+            for ours in _readings_of(reproduction):
                 for where in (ours.where, {**ours.where, **ours.against}):
                     labels = _selected(where, spaces[ours.experiment])
                     # One configuration of a workload, and not none.
@@ -313,7 +313,7 @@ class SystemConformance:
             for deviation in reproduction.deviations:
                 assert deviation.code, deviation.element
                 for place, value in deviation.code.items():
-                    assert _plain(value_in_code(self.subject, place)) == value, (deviation.element, place)
+                    assert _plain(_value_in_code(self.subject, place)) == value, (deviation.element, place)
 
     def test_search_spaces_are_its_own(self) -> None:
         """Each search space that comes with it loads, and searches it."""

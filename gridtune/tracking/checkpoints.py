@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-__all__ = [
-    "CHECKPOINTS",
-    "CHECKPOINT_ARCHIVE",
-    "fetch_sweep",
-    "fetch_training",
-    "find_policy",
-]
-
 #: The folder of policies among a run's artefacts, and the training's last checkpoint there, packed.
 CHECKPOINTS, CHECKPOINT_ARCHIVE = "checkpoints", "checkpoint.tar.gz"
 #: The tag with the key by which a training's run is found again.

@@ -23,21 +23,6 @@ from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.runs import Point, RunContent, clean_name, clean_text
 from gridtune.training.system import Training, TrainingParameters, checkpoint_of, is_complete
 
-__all__ = [
-    "DIFFERENCE",
-    "MOST_RUNS",
-    "REPLICATES",
-    "checkpoint_files",
-    "code_tags",
-    "configuration_content",
-    "curves_of",
-    "git_state",
-    "most_runs",
-    "naming_parameters",
-    "ranked_rows",
-    "runs_of_ranking",
-]
-
 #: What the name of a metric's history over the replicates ends in; the plain name is the mean's.
 REPLICATES = ".replicates"
 #: The difference of the first objective to the baseline; of others it is `OBJECTIVE.to_baseline_percent`.

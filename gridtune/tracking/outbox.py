@@ -23,8 +23,6 @@ from gridtune.storage import network_reason
 from gridtune.tracking.runs import RunTree
 from gridtune.tracking.store import database_path
 
-__all__ = ["Outbox", "Send", "StoreProcess", "serve"]
-
 #: Seconds before the first and at most before any further attempt.
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 15.0
 #: The same while the end of the sweep waits.

@@ -25,8 +25,6 @@ from gridtune.tracking.store import artifact_root, connect
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["KEY_TAG", "RUNNING", "Point", "RootRun", "RunContent", "RunTree", "clean_name", "clean_text"]
-
 RUNNING = "RUNNING"
 #: The tag with the id of the configuration whose run it is.
 KEY_TAG = "gridtune.configuration"

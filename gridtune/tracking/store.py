@@ -24,15 +24,6 @@ from gridtune.storage import draft_of, skip_proxy_for_this_machine
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = [
-    "artifact_root",
-    "cache_folder",
-    "connect",
-    "database_path",
-    "is_store",
-    "tracking_uri",
-]
-
 DATABASE = "mlflow.db"
 ARTEFACTS = "mlartifacts"
 #: What a tracking URI begins with, as MLflow knows it; databases may name their driver (postgresql+psycopg).

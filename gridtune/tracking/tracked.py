@@ -22,8 +22,6 @@ from gridtune.tracking.store import tracking_uri
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["RANKING_VIEW_TAG", "RunOutbox", "TrackedRun", "first_address", "ranking_address", "track_once"]
-
 #: Seconds of nothing but failures after which the store is given up.
 _PATIENCE_S = 30.0
 #: The key of the view that shows the ranking of an experiment's latest sweep, and the tag that has its state.

@@ -38,8 +38,6 @@ from gridtune.tracking.content import (
 from gridtune.tracking.runs import RootRun, RunContent, RunTree, clean_name
 from gridtune.tracking.tracked import RANKING_VIEW_TAG, RunOutbox, TrackedRun, ranking_address
 
-__all__ = ["Artefact", "MlflowTracker"]
-
 #: Seconds between two looks of a watcher at a running sweep.
 _LIVE_SECONDS = 10.0
 #: Sending may take at most this share of the time between two looks.

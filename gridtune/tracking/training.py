@@ -21,8 +21,6 @@ from gridtune.tracking.checkpoints import CHECKPOINT_ARCHIVE, CHECKPOINTS
 from gridtune.tracking.runs import RootRun, clean_name
 from gridtune.tracking.tracked import RunOutbox, TrackedRun
 
-__all__ = ["TrainingTracker"]
-
 _KEY_FILE = "tracking.json"
 
 

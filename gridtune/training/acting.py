@@ -10,8 +10,6 @@ from torch import Tensor
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic
 
-__all__ = ["Actor", "Decisions", "best_actions", "draw"]
-
 
 class Decisions(NamedTuple):
     """One decision of each of N episodes, in the processor's memory.

@@ -19,20 +19,6 @@ from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 from gridtune.storage import draft_of
 
-__all__ = [
-    "DENSE_UNITS",
-    "NETWORKS",
-    "ActorCritic",
-    "NetworkOutput",
-    "PerceptronNetwork",
-    "RowNetwork",
-    "dense_layer",
-    "load_policy",
-    "make_network",
-    "read_checkpoint",
-    "write_checkpoint",
-]
-
 #: The paper's network: LSTM units, units of the dense layer, slope for negative inputs.
 MEMORY_UNITS, DENSE_UNITS, SLOPE = 128, 64, 0.2
 #: Units of the network that scores rows.
@@ -154,7 +140,7 @@ class ActorCritic(nn.Module):
         return {"kind": self.kind, **numbers}
 
 
-def dense_layer(inputs: int, outputs: int, gain: float) -> nn.Linear:
+def _dense_layer(inputs: int, outputs: int, gain: float) -> nn.Linear:
     """Return a linear layer with orthogonal weights of this gain and zero bias."""
     layer = nn.Linear(inputs, outputs)
     nn.init.orthogonal_(layer.weight, gain)
@@ -166,11 +152,11 @@ def _hidden_layers(inputs: int, units: int, outputs: int, gain: float) -> nn.Seq
     """Return two hidden layers of tanh units and an output layer with weights of this gain."""
     layers: list[nn.Module] = []
     for before in (inputs, units):
-        layers += [dense_layer(before, units, math.sqrt(2)), nn.Tanh()]
-    return nn.Sequential(*layers, dense_layer(units, outputs, gain))
+        layers += [_dense_layer(before, units, math.sqrt(2)), nn.Tanh()]
+    return nn.Sequential(*layers, _dense_layer(units, outputs, gain))
 
 
-class PerceptronNetwork(ActorCritic):
+class _PerceptronNetwork(ActorCritic):
     """Two hidden layers that read one observation."""
 
     kind = "mlp"
@@ -181,7 +167,7 @@ class PerceptronNetwork(ActorCritic):
         self.policy = _hidden_layers(features, DENSE_UNITS, actions, 0.01)
         self.value = _hidden_layers(features, DENSE_UNITS, 1, 1.0)
 
-    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
         return NetworkOutput(self.policy(observations), self.value(observations).squeeze(-1), state)
 
 
@@ -218,7 +204,7 @@ class _Tower(nn.Module):
         return self.out(nn.functional.leaky_relu(self.dense(memory), SLOPE))
 
 
-class FrameStackNetwork(ActorCritic):
+class _FrameStackNetwork(ActorCritic):
     """The paper's network: each decision reads the last 20 observations of its episode.
 
     References
@@ -281,7 +267,7 @@ class FrameStackNetwork(ActorCritic):
         return NetworkOutput(logits.view(length, episodes, -1), values.view(length, episodes), state)
 
 
-class RecurrentNetwork(ActorCritic):
+class _RecurrentNetwork(ActorCritic):
     """The same layers, but the LSTM's state is carried through the episode: each observation is read once."""
 
     kind = "recurrent"
@@ -342,11 +328,11 @@ class RowNetwork(ActorCritic):
             raise PolicyError(f"{features} numbers are no rows for {actions} actions")
         root, shared = math.sqrt(2), self.before + 3 * self.width
         self.situation = nn.Sequential(
-            dense_layer(shared, ROW_UNITS, root), nn.Tanh(), dense_layer(ROW_UNITS, ROW_UNITS, 1.0)
+            _dense_layer(shared, ROW_UNITS, root), nn.Tanh(), _dense_layer(ROW_UNITS, ROW_UNITS, 1.0)
         )
         self.row = nn.Linear(self.width, ROW_UNITS, bias=False)
         self.score = nn.Sequential(
-            nn.Tanh(), dense_layer(ROW_UNITS, ROW_UNITS, root), nn.Tanh(), dense_layer(ROW_UNITS, 1, 0.01)
+            nn.Tanh(), _dense_layer(ROW_UNITS, ROW_UNITS, root), nn.Tanh(), _dense_layer(ROW_UNITS, 1, 0.01)
         )
         self.value = _hidden_layers(shared, ROW_UNITS, 1, 1.0)
         nn.init.orthogonal_(self.row.weight, root)
@@ -388,7 +374,7 @@ class RowNetwork(ActorCritic):
 NETWORKS: Registry[type[ActorCritic]] = Registry(
     "network", "gridtune.networks", PolicyError, convert=lambda loaded: loaded
 )
-for _network in (FrameStackNetwork, RecurrentNetwork, PerceptronNetwork, RowNetwork):
+for _network in (_FrameStackNetwork, _RecurrentNetwork, _PerceptronNetwork, RowNetwork):
     NETWORKS.register(_network.kind, _network)
 
 

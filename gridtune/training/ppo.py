@@ -22,21 +22,6 @@ from gridtune.training.acting import Actor
 from gridtune.training.networks import ActorCritic, NetworkOutput
 from gridtune.types import BoolArray, Float32Array
 
-__all__ = [
-    "ADAM_EPSILON",
-    "Losses",
-    "Minibatch",
-    "PPOSettings",
-    "Rollout",
-    "advantages_of",
-    "collect",
-    "empty_rollout",
-    "minibatches_of",
-    "ppo_losses",
-    "segments",
-    "update_seed",
-]
-
 
 @dataclass(frozen=True)
 class Rollout:
@@ -94,7 +79,7 @@ class Rollout:
         return Rollout(*(torch.cat(parts, 1) for parts in columns))
 
 
-class Minibatch(NamedTuple):
+class _Minibatch(NamedTuple):
     """Segments of L steps: the network's inputs and, per step (L, n), the inputs of the loss."""
 
     observations: Tensor
@@ -108,7 +93,7 @@ class Minibatch(NamedTuple):
     used: Tensor
 
 
-def empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
+def _empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
     """Return an empty rollout of `steps` steps of `episodes` environments, in the processor's memory."""
     if steps % network.sequence:
         raise PolicyError(
@@ -149,7 +134,7 @@ def collect(env: Any, actor: Actor, steps: int, *, seed: int) -> Rollout:
         Seed of the environments and of the actions.
     """
     network = actor.network
-    rollout = empty_rollout(network, steps, env.num_envs)
+    rollout = _empty_rollout(network, steps, env.num_envs)
     # A row is written through NumPy: an operation of torch takes several times as long.
     rows = {field.name: getattr(rollout, field.name).numpy() for field in fields(Rollout)}
     chance = torch.rand(steps, env.num_envs, generator=torch.Generator().manual_seed(seed))
@@ -179,7 +164,7 @@ def collect(env: Any, actor: Actor, steps: int, *, seed: int) -> Rollout:
     return rollout
 
 
-def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
+def _advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
     """Return generalised advantage estimates, shape (T, N).
 
     δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}: the value after
@@ -206,7 +191,7 @@ def _advantages(
     weights: Float32Array,
     used: BoolArray,
 ) -> Float32Array:
-    """Return what `advantages_of` does, in single precision from the last step to the first."""
+    """Return what `_advantages_of` does, in single precision from the last step to the first."""
     none = np.float32(0.0)
     steps, episodes = rewards.shape
     advantages = np.empty((steps, episodes), np.float32)
@@ -229,7 +214,7 @@ def segments(
     network: ActorCritic,
     minibatches: int,
     generator: torch.Generator,
-) -> Iterator[Minibatch]:
+) -> Iterator[_Minibatch]:
     """Shuffle the rollout's segments and yield them in `minibatches` parts."""
     length, episodes, device = network.sequence, rollout.actions.shape[1], rollout.actions.device
     order = torch.randperm(rollout.actions.numel() // length, generator=generator).to(device)
@@ -240,7 +225,7 @@ def segments(
         first = segment * length
         rows = first + torch.arange(length, device=device).unsqueeze(1)
         inputs = first + torch.arange(network.lookback + length, device=device).unsqueeze(1)
-        yield Minibatch(
+        yield _Minibatch(
             rollout.observations[inputs, episode],
             rollout.begins[inputs, episode],
             rollout.states[segment, episode],
@@ -330,7 +315,7 @@ class Losses(NamedTuple):
     divergence: Tensor
 
 
-def ppo_losses(output: NetworkOutput, batch: Minibatch, settings: PPOSettings, update: int = 0) -> Losses:
+def ppo_losses(output: NetworkOutput, batch: _Minibatch, settings: PPOSettings, update: int = 0) -> Losses:
     """Return the clipped losses of a network's output for a minibatch, means over the used steps.
 
     With ρ = π(a|s) / π_old(a|s): policy loss −min(ρ·A, clip(ρ, 1 ± ε)·A); value loss
@@ -359,12 +344,12 @@ def ppo_losses(output: NetworkOutput, batch: Minibatch, settings: PPOSettings, u
 
 def minibatches_of(
     rollout: Rollout, network: ActorCritic, settings: PPOSettings, update: int
-) -> Iterator[Minibatch]:
+) -> Iterator[_Minibatch]:
     """Yield the minibatches of all epochs of an update, numbered from 0.
 
     Advantages are normalised over all used steps of the rollout.
     """
-    advantages = advantages_of(rollout, settings.gamma, settings.lam)
+    advantages = _advantages_of(rollout, settings.gamma, settings.lam)
     targets = advantages + rollout.values[:-1]
     used = advantages[rollout.used]
     advantages = (advantages - used.mean()) / (used.std(correction=0) + 1e-8)

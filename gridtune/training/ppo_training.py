@@ -21,22 +21,6 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from gridtune.training.networks import ActorCritic
 
-__all__ = [
-    "EntropyDecay",
-    "EntropyWeight",
-    "Environments",
-    "GradientNorm",
-    "Lambda",
-    "PPOParameters",
-    "PPOTraining",
-    "Positive",
-    "Rate",
-    "Schedule",
-    "Share",
-    "UnitInterval",
-    "split_log",
-]
-
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 UnitInterval = Annotated[float, Field(ge=0, le=1)]

@@ -1,8 +1,8 @@
 """PPO through RLlib, at the speed of a plain loop.
 
 RLlib splits episodes into lists of steps and joins them again, in the runner and in the learner, at several
-times the cost of stepping and learning. Here a rollout stays a few arrays: `RolloutRunner` steps a native
-vector environment and returns a `Rollout`, `RolloutLearner` cuts it into minibatches. Checkpoints, Tune and
+times the cost of stepping and learning. Here a rollout stays a few arrays: `_RolloutRunner` steps a native
+vector environment and returns a `Rollout`, `_RolloutLearner` cuts it into minibatches. Checkpoints, Tune and
 remote runners are RLlib's.
 """
 
@@ -41,8 +41,6 @@ from gridtune.training.ppo import (
     update_seed,
 )
 
-__all__ = ["NetworkModule", "RolloutLearner", "RolloutPPO", "RolloutRunner", "network_of", "ppo_config"]
-
 #: RLlib's field of each setting that it has a field for.
 _FIELDS = {
     "epochs": "num_epochs",
@@ -76,7 +74,7 @@ _SYNC_SECONDS = 30.0
 _CARRIED, _EARLIER = "carried", "earlier"
 
 
-class NetworkModule(TorchRLModule):
+class _NetworkModule(TorchRLModule):
     """A network of `gridtune.training.networks` as an RLlib module.
 
     A batch has `obs`: one observation of each episode, shape (B, features), or T of them in a row, shape
@@ -124,7 +122,7 @@ class NetworkModule(TorchRLModule):
         return reply
 
 
-class RolloutRunner(SingleAgentEnvRunner):
+class _RolloutRunner(SingleAgentEnvRunner):
     """Steps a native vector environment and returns the rollout as arrays."""
 
     env: Any
@@ -165,7 +163,7 @@ class RolloutRunner(SingleAgentEnvRunner):
         return [rollout]
 
 
-class RolloutLearner(PPOTorchLearner):
+class _RolloutLearner(PPOTorchLearner):
     """Learns from rollouts, minibatch by minibatch."""
 
     def build(self) -> None:
@@ -216,7 +214,7 @@ class RolloutLearner(PPOTorchLearner):
         return self.metrics.reduce()
 
 
-class RolloutPPO(PPO):
+class _RolloutPPO(PPO):
     """RLlib's PPO over rollouts."""
 
     def setup(self, config: Any) -> None:
@@ -287,7 +285,7 @@ def ppo_config(
     spaces = {"observation_space": probe.single_observation_space, "action_space": probe.single_action_space}
     config.environment(**spaces, env_config={_MAKE_ENV: make_env})
     config.env_runners(num_env_runners=runners, num_envs_per_env_runner=environments)
-    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, **spaces, model_config={_NETWORK: model}))
+    config.rl_module(rl_module_spec=RLModuleSpec(_NetworkModule, **spaces, model_config={_NETWORK: model}))
     others = {name: getattr(settings, name) for name in _OTHERS}
     config.learners(learner_config_dict=others, num_gpus_per_learner=gpus)
     for name, field in _FIELDS.items():
@@ -297,9 +295,9 @@ def ppo_config(
 
 def _base_config() -> PPOConfig:
     """Return the configuration without settings, network and environment."""
-    config = PPOConfig(algo_class=RolloutPPO)
-    config.env_runners(env_runner_cls=RolloutRunner, batch_mode="complete_episodes")
-    config.learners(learner_class=RolloutLearner, num_learners=0)
+    config = PPOConfig(algo_class=_RolloutPPO)
+    config.env_runners(env_runner_cls=_RolloutRunner, batch_mode="complete_episodes")
+    config.learners(learner_class=_RolloutLearner, num_learners=0)
     # The batch is what the runners return at one call; `minibatches` says how it is cut.
     config.training(use_kl_loss=False, train_batch_size_per_learner=1, minibatch_size=1)
     return config.framework("torch").debugging(log_level="ERROR")

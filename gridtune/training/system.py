@@ -44,23 +44,6 @@ from gridtune.core.system import (
 from gridtune.core.user_code.checksums import code_of
 from gridtune.errors import PolicyError, require_module
 
-__all__ = [
-    "HISTORY",
-    "TRAININGS_VARIABLE",
-    "TRAINING_MEASURES",
-    "Count",
-    "Point",
-    "Training",
-    "TrainingParameters",
-    "TrainingRun",
-    "checkpoint_of",
-    "is_complete",
-    "read_state",
-    "require_device",
-    "segments_of",
-    "with_segment",
-]
-
 #: Environment variable for the folder of the checkpoints of cells; by default one in the user's cache.
 TRAININGS_VARIABLE = "GRIDTUNE_TRAININGS"
 
@@ -109,7 +92,7 @@ class TrainingParameters(SystemParameters):
     def earlier(self) -> Self:
         """Return the parameters at the end of the history, of a training up to there."""
         assert self.history is not None
-        *before, (iteration, changed) = segments_of(self.history)
+        *before, (iteration, changed) = _segments_of(self.history)
         history = None if not before else self.history.rpartition(";")[0]
         values = self.model_dump(exclude_unset=True)
         return self.model_validate({**values, **changed, "iterations": iteration, "history": history})
@@ -244,7 +227,7 @@ def with_segment(history: str | None, iteration: int, parameters: Mapping[str, A
     return "; ".join([*([history] if history else []), f"{iteration}: {values}"])
 
 
-def segments_of(history: str) -> list[tuple[int, dict[str, str]]]:
+def _segments_of(history: str) -> list[tuple[int, dict[str, str]]]:
     """Return the segments of a history: iteration, and parameters as texts.
 
     Raises

@@ -28,19 +28,6 @@ from urllib.parse import urlsplit
 from gridtune.errors import TraceError
 from gridtune.storage import Storage, as_local, draft_of, is_url, network_reason
 
-__all__ = [
-    "CATALOGUE",
-    "CatalogueEntry",
-    "bundled_traces",
-    "cache_folder",
-    "fetch",
-    "file_checksum",
-    "find_log",
-    "resolve_trace",
-    "shipped_folder",
-]
-
-
 _ARCHIVE = "https://www.cs.huji.ac.il/labs/parallel/workload"
 
 #: To be cited with every log of the Parallel Workloads Archive, as it asks.

@@ -22,20 +22,6 @@ from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, NAMED_FIELDS, UNKNOWN
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "DEFAULT_RULES",
-    "LENIENT_RULES",
-    "CleaningReport",
-    "CleaningRule",
-    "Jobs",
-    "anonymised",
-    "apply_rules",
-    "clean",
-    "cleaning_rule",
-    "cleaning_rules",
-]
-
-
 #: What a simulation needs, and no more: order, a run time and a walltime for every job.
 DEFAULT_RULES = ("sort_submits", "drop_never_started", "missing_walltime")
 

@@ -16,16 +16,6 @@ import numpy.typing as npt
 from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import UNKNOWN
 
-__all__ = [
-    "FACTS",
-    "FACTS_KEY",
-    "FAR_OUTLIVED",
-    "GRACE",
-    "LIMIT_UNITS",
-    "LogContents",
-    "LogLoad",
-]
-
 #: Seconds that a job may run past its requested time on a machine that kills: what notice, clean-up and a
 #: slow scheduler take.
 GRACE = 300

@@ -17,16 +17,6 @@ from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "Quantiles",
-    "WorkloadStatistics",
-    "describe_workload",
-    "local_clock",
-    "offered_load",
-    "start_instant",
-]
-
-
 _HOUR, _DAY = 3600, 86_400
 
 #: Fields whose absence changes what a study can say.

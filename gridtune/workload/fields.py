@@ -12,19 +12,6 @@ import numpy as np
 
 from gridtune.types import AnyArray, BoolArray
 
-__all__ = [
-    "FIELDS",
-    "FLOAT_FIELDS",
-    "LARGEST_TIME",
-    "LARGEST_WIDTH",
-    "MORE_FIELDS",
-    "NAMED_FIELDS",
-    "SWF_FIELDS",
-    "UNKNOWN",
-    "find_fault",
-]
-
-
 #: The value a field has where the log does not say (the Standard Workload Format's own convention).
 UNKNOWN = -1
 

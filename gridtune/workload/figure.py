@@ -26,8 +26,6 @@ from gridtune.workload.describe import (
 )
 from gridtune.workload.workload import Workload
 
-__all__ = ["plot_workload"]
-
 _DAY = 86_400
 _BLUE, _ORANGE, _GREY = "#2f6f9f", "#d97a27", "#8a8f98"
 #: Times that read well on a logarithmic axis.

@@ -38,7 +38,7 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, FORMATS, Format, format_names
-from gridtune.workload.formats.accounting import TableOptions, log_of_records
+from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import (
     LogStream,
     open_for_writing,
@@ -48,26 +48,9 @@ from gridtune.workload.formats.compression import (
 )
 from gridtune.workload.formats.log import RawLog, build_workload, find_format
 from gridtune.workload.formats.recognition import HEADLESS, recognise
-from gridtune.workload.formats.records import Records
+from gridtune.workload.formats.records import Records, TableOptions
 from gridtune.workload.formats.tables import arrow_log, arrow_table
 from gridtune.workload.workload import Workload
-
-__all__ = [
-    "USUAL_UNITS",
-    "WorkloadReference",
-    "is_archive",
-    "is_joined",
-    "join_workloads",
-    "joined_parts",
-    "read_days",
-    "read_dumps",
-    "read_workload",
-    "read_workloads",
-    "reference_text",
-    "workload_of",
-    "write_workload",
-]
-
 
 #: The path in errors about a table in memory.
 _IN_MEMORY = Path("table")
@@ -100,7 +83,7 @@ def read_workload(
     **options
         `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF; those of tables and
         accounting: `columns`, `unit`, `timezone`, `requested`, `processors_per_job`, `cluster`
-        (`gridtune.workload.formats.accounting.TableOptions`).
+        (`gridtune.workload.formats.records.TableOptions`).
 
     Returns
     -------
@@ -395,13 +378,14 @@ def read_days(
     Workload
         Joined (`is_joined`) unless it is one log of another format than Batsim's.
     """
-    several = path.is_dir() or is_archive(path)
-    match = None if several else find_format(path)
-    if not several and (match is None or match[0].name != "batsim"):
-        return read_workload(path, clean=clean)
+    name = path.name.partition(".")[0]
+    if not (path.is_dir() or is_archive(path)):
+        with open_log(path) as stream:
+            found, name = _format_of(path, None, stream)
+        if found.name != "batsim":
+            return read_workload(path, clean=clean)
     units = {"time_unit": time_unit, "speed": speed}
-    logs = read_workloads(path, clean=clean, by_format={"batsim": units})
-    return join_workloads(logs, name=path.name.partition(".")[0] if match is None else match[1])
+    return join_workloads(read_workloads(path, clean=clean, by_format={"batsim": units}), name=name)
 
 
 def is_joined(workload: Workload) -> bool:

@@ -17,20 +17,6 @@ from typing import Literal, NamedTuple
 
 from gridtune.errors import WorkloadError
 
-__all__ = [
-    "ConfLine",
-    "SlurmAccounts",
-    "SlurmMachine",
-    "Unit",
-    "conf_lines",
-    "gpus_in",
-    "host_list",
-    "machine_of",
-    "read_slurm_accounts",
-    "read_slurm_conf",
-    "text_of",
-]
-
 #: What sizes are counted in.
 Unit = Literal["processors", "nodes", "GPUs"]
 

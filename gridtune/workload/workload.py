@@ -21,8 +21,6 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.contents import LogContents, LogLoad
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, UNKNOWN, find_fault
 
-__all__ = ["Workload"]
-
 _GENERATOR_HINT = "numpy.random.default_rng(seed) makes one"
 
 

@@ -34,6 +34,7 @@ FORMATS = {
     "wfformat": "workflows",
     "dax": "workflows",
     "pegasus": "workflows",
+    "platform": "platforms",
 }
 _OTHERS = "others"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import types
@@ -50,12 +51,12 @@ EXAMPLES: Mapping[tuple[str, str], Any] = {
     ("Stopping", "resource"): "until",
     ("Halving", "reduction"): 3,
     ("Halving", "grace"): 1,
-    ("TrainingSearch", "quantile"): 0.25,
-    ("TrainingSearch", "resample"): 0.25,
-    ("TrainingSearch", "reduction"): 3,
-    ("TrainingSearch", "sampler"): "random",
-    ("TrainingSearch", "parallel"): 8,
-    ("TrainingSearch", "num_gpus"): 0.25,
+    ("_TrainingSearch", "quantile"): 0.25,
+    ("_TrainingSearch", "resample"): 0.25,
+    ("_TrainingSearch", "reduction"): 3,
+    ("_TrainingSearch", "sampler"): "random",
+    ("_TrainingSearch", "parallel"): 8,
+    ("_TrainingSearch", "num_gpus"): 0.25,
     ("Sampling", "seed"): 1,
     ("Replicates", "shakes"): 10,
     ("Replicates", "amount"): 600,
@@ -196,6 +197,7 @@ def _flow(value: Any) -> str:
     return text[1:-1] if isinstance(value, Mapping) else text
 
 
+@functools.cache
 def _bundled_examples() -> dict[tuple[str, str], Any]:
     """Return, for each key that some bundled space has, the shortest value that one has."""
     found: dict[tuple[str, str], Any] = {}

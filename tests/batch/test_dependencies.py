@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.power import PowerPolicy
-from gridtune.batch.replay import follow_ups
+from gridtune.batch.replay import _follow_ups
 from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 from gridtune.sweep.execution.runner import run_cell
@@ -136,7 +136,7 @@ def test_only_jobs_before_are_predecessors():
         "preceding_job": np.array([6, 5, 99, 7]),
         "think_time": np.array([1, 2, 3, -1]),
     }
-    after = follow_ups(gt.Workload(columns))
+    after = _follow_ups(gt.Workload(columns))
     assert (after.row.tolist(), after.before.tolist(), after.think.tolist()) == ([1, 3], [0, 2], [2, -1])
     assert after.left_out == 2
 

@@ -28,6 +28,15 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_BY_AREA", "rollout")
 
 
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run all sweeps in this process."""
+    run_space = choosing.run_space
+    monkeypatch.setattr(
+        choosing, "run_space", lambda *given, **named: run_space(*given, **{**named, "executor": "inline"})
+    )
+
+
 def chosen(log: gt.Workload, folder: Path, **options) -> choosing.Choice:
     return choosing.choose(log, out=folder, executor="inline", **options)
 
@@ -78,7 +87,7 @@ def test_what_the_budget_left_out_is_named_and_tried_later(log: gt.Workload, tmp
     assert chosen(log, tmp_path).left_out == []
 
 
-@pytest.mark.usefixtures("few")
+@pytest.mark.usefixtures("few", "inline")
 def test_the_command_exports_what_run_takes(gridtune, log, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     gt.write_workload(log, "my.swf")

@@ -75,11 +75,6 @@ def test_where_there_is_no_folder_of_spaces_our_own_are_listed_and_run(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_traces_are_those_of_their_own_command() -> None:
-    runner = CliRunner()
-    assert output_of("traces", "--json") == runner.invoke(cli, ["traces", "list", "--json"]).output
-
-
 def test_a_system_goes_with_metrics_and_spaces_only() -> None:
     result = CliRunner().invoke(cli, ["list", "orders", "batch"])
     assert result.exit_code == 2

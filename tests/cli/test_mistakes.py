@@ -47,12 +47,12 @@ MISTAKES = [
     # Files
     (
         "simulate picture.png",
-        "picture.png: neither its suffix nor its content is that of a format",
+        "picture.png: neither its content nor its suffix is that of a format",
         "suffixes are …",
     ),
     ("simulate notes.swf", "notes.swf:1: expected 18 fields, but found 5: …", None),
-    ("init notes.txt", "notes.txt: neither its suffix nor its content is that of a format", "suffixes are …"),
-    ("simulate empty.swf", "empty.swf: holds no jobs", None),
+    ("init notes.txt", "notes.txt: neither its content nor its suffix is that of a format", "suffixes are …"),
+    ("simulate empty.swf", "empty.swf: is empty", None),
     ("init header.swf", "header.swf: holds no jobs", None),
     (
         "simulate nowhere.swf",
@@ -114,8 +114,8 @@ MISTAKES = [
     ("simulate plain.swf.xz", "plain.swf.xz: is not an xz file, or it is damaged …", None),
     (
         "simulate table.csv",
-        "table.csv:1: unknown field 'width'",
-        "…gridtune traces import FILE NEW.swf --columns processors=NAME",
+        "table.csv: no column says how many processors jobs have; width may",
+        "name it: --columns processors=NAME; or …",
     ),
     ("simulate ten.csv", "ten.csv:2, field run_time: 'ten' is …", None),
     # Names

@@ -10,7 +10,7 @@ import pytest
 
 import gridtune as gt
 from gridtune.batch.predictors import PREDICTORS
-from gridtune.study.predicting import block_sums, delay_of, rate_predictors
+from gridtune.study.predicting import block_sums, delay_of, predict
 
 PLUGIN = '''
 import gridtune as gt
@@ -70,7 +70,7 @@ def test_who_knows_run_times_has_the_whole_gain(monkeypatch) -> None:
             return gt.Prediction(seconds, (seconds,) * 3, float(seconds < 0.1 * job.walltime))
 
     monkeypatch.setitem(PREDICTORS._items, "test-knows", Knows)
-    (rating,) = rate_predictors(log, ["test-knows"], guard=200_000, say=lambda line: None)
+    _, (rating,) = predict(log, predictor=["test-knows"], guard=200_000)
     assert rating.area_under_roc == 1.0
     assert rating.calibration_error == rating.error == 0.0
     assert rating.share("prediction") == 1.0
@@ -90,7 +90,7 @@ def test_the_sums_over_blocks_are_the_metrics() -> None:
 @pytest.mark.slow
 def test_the_page_shows_what_comes_out(trace_dir) -> None:
     log, _ = gt.clean(gt.read_workload(trace_dir / "swf/KTH-SP2-1996-2.1-cln.swf.gz"))
-    (rating,) = rate_predictors(log.windows(2)[1], ["template"], say=lambda line: None)
+    _, (rating,) = predict(log.windows(2)[1], predictor=["template"])
     gain = rating.gains["prediction"]
     shown = f"{100 * gain.change:+.1f} [{100 * gain.low:+.0f}, {100 * gain.high:+.0f}]: "
     shown += f"{rating.share('prediction'):.0%}".replace("%", " %")

@@ -94,7 +94,6 @@ def test_code_that_was_edited_is_named(tmp_path: Path) -> None:
     folder = finished_sweep(tmp_path / "small", space)
     results = read_journal(folder / "journal.jsonl").values()
     mine = next(result for result in results if result.configuration["order"] == "rerun-mine")
-    assert again(folder, mine).startswith("0 ")
     plugin.write_text(ORDER.replace("-job", "job"))
     printed = again(folder, mine)
     assert printed.startswith("1 ")
@@ -175,7 +174,9 @@ def long_waits(jobs):
 """
 
 
-def test_a_metric_is_added_under_the_same_ids_and_goes_on_after_a_kill(folder: Path, tmp_path: Path) -> None:
+def test_a_metric_is_added_under_the_same_ids_and_goes_on_after_a_kill(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "long.py").write_text(METRIC)
     journal = folder / "journal.jsonl"
     before = read_journal(journal)
@@ -206,10 +207,11 @@ def test_a_metric_is_added_under_the_same_ids_and_goes_on_after_a_kill(folder: P
     for key, result in after.items():
         assert {**result.metrics} == {**before[key].metrics, "long_waits": result.metrics["long_waits"]}
         assert result.metrics["long_waits"] > 0
-    report = [*command, "report", str(folder), "--objective", "long_waits"]
-    assert (
-        "long_waits" in subprocess.run(report, check=True, timeout=600, capture_output=True, text=True).stdout
-    )
+    # The report needs no plug-in: this process has none.
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(folder), "--objective", "long_waits"])
+    assert not ended.value.code
+    assert "long_waits" in capsys.readouterr().out
 
 
 def test_a_metric_that_there_is_not_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

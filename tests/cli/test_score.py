@@ -114,7 +114,7 @@ def logs(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_planted_leak_is_found_before_it_runs(gridtune, tmp_path, logs, name: str) -> None:
     path = written(tmp_path, *LEAKS[name])
-    assert leaks.source_faults(path)
+    assert leaks._source_faults(path)
     code, out, err = gridtune("policy", "score", "policy.py", "--json", *logs)
     content = json.loads(out)
     assert (code, content["passed"], err) == (1, False, "")
@@ -125,7 +125,7 @@ def test_a_planted_leak_is_found_before_it_runs(gridtune, tmp_path, logs, name: 
 
 @pytest.mark.parametrize("name", HONEST)
 def test_the_source_of_an_honest_policy_is_accepted(tmp_path, name: str) -> None:
-    assert leaks.source_faults(written(tmp_path, *HONEST[name])) == []
+    assert leaks._source_faults(written(tmp_path, *HONEST[name])) == []
 
 
 def test_an_honest_policy_passes(gridtune, tmp_path, logs) -> None:
@@ -157,9 +157,9 @@ def test_an_expression_and_what_does_not_compile(gridtune, tmp_path, logs) -> No
 def test_a_policy_that_knows_run_times_changes_decisions() -> None:
     """The check by other futures stands by itself: here the scheduler's estimates are the run times."""
     log = gt.generate_workload("lublin", jobs=150, processors=32, load=1.2, seed=1)
-    changed, tried = leaks.changed_decisions(log, {"order": "sjf", "walltime": "exact"})
+    changed, tried = leaks._changed_decisions(log, {"order": "sjf", "walltime": "exact"})
     assert (changed > 0, tried) == (True, 8)
-    assert leaks.changed_decisions(log, {"order": "sjf"}) == (0, 8)
+    assert leaks._changed_decisions(log, {"order": "sjf"}) == (0, 8)
 
 
 def test_a_replay_that_depends_on_its_process_is_seen(monkeypatch, tmp_path, logs) -> None:
@@ -168,8 +168,8 @@ def test_a_replay_that_depends_on_its_process_is_seen(monkeypatch, tmp_path, log
     policy = {"order": "env", "backfill": "easy"}
     leaks.load_plugins([path])
     references = logs[1::2]
-    here = {name: leaks.replay(log, policy).digest for name, log in leaks.read_logs(references).items()}
-    there = leaks.replay_elsewhere([path], policy, references)
+    here = {name: leaks._replay(log, policy).digest for name, log in leaks._read_logs(references).items()}
+    there = leaks._replay_elsewhere([path], policy, references)
     assert here.keys() == there.keys()
     assert here != there
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gridtune.core.schedules.files import allocate_processors
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import ScheduleError
 from gridtune.workload import Workload
@@ -38,6 +40,21 @@ def test_parquet_is_the_table(schedule: Schedule, tmp_path: Path) -> None:
     schedule.save(tmp_path / "deep" / "four.parquet")
     assert pq.read_table(tmp_path / "deep" / "four.parquet") == schedule.to_table()
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["four.parquet"]
+
+
+def test_jobs_get_the_lowest_free_processors_in_several_ranges_if_need_be() -> None:
+    # At 5, jobs 0 and 2 end and leave 0-1 and 3-4; at 9 all have ended.
+    jobs = pa.table(
+        {
+            "processors": [2, 1, 2, 3, 1, 5],
+            "start_time": [0, 0, 0, 5, 5, 9],
+            "end_time": [5, 9, 5, 9, 9, 10],
+        }
+    )
+    expected = [[(0, 1)], [(2, 2)], [(3, 4)], [(0, 1), (3, 3)], [(4, 4)], [(0, 4)]]
+    assert allocate_processors(jobs, 5) == expected
+    with pytest.raises(ScheduleError, match="no 2 free processors for row 2 at second 0"):
+        allocate_processors(jobs, 4)
 
 
 def test_batsim_rows(schedule: Schedule, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from .readers import Reader, forget_environment, readers
 from .run import Finding, fuzz, try_input
 
 #: Inputs of each reader.
-INPUTS = 60
+INPUTS = 30
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_mutated_inputs_are_read_or_refused(every: dict[str, Reader]) -> None:
     assert not findings, "\n".join(f"{one.reader} {one.seed}: {one.what}" for one in findings)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_inputs_that_hypothesis_makes_are_read_or_refused(
     every: dict[str, Reader], data: st.DataObject

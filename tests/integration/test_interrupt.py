@@ -30,6 +30,7 @@ def heeds_interrupts() -> Iterator[None]:
 
 @pytest.mark.usefixtures("heeds_interrupts")
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_an_interrupted_sweep_says_what_is_kept(tmp_path: Path) -> None:
     out, path = tmp_path / "out", tmp_path / "space.yaml"
     space = toy_space(fixed={"nap": NAP}, dimensions={"x": list(range(CELLS))}, replicates={"seeds": 1})

@@ -36,7 +36,7 @@ def command(space: Path, out: Path) -> list[str]:
 #: Bounds of the share of cells that are done when the driver is killed; 0 is while Ray starts. None is near
 #: the end: what two workers do between a result and the kill must not be all that is left.
 ONCE = [(0.05, 0.5)]
-MANY = [(0.0, 0.0), (0.02, 0.2), (0.25, 0.45), (0.5, 0.7)]
+MANY = [(0.0, 0.0), (0.02, 0.2), (0.4, 0.7)]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processes from /proc")

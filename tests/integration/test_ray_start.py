@@ -36,7 +36,7 @@ def process_of(driver: int, text: bytes) -> int | None:
     "process",
     [
         "/gcs_server",
-        "/raylet",
+        pytest.param("/raylet", marks=pytest.mark.slow),
         pytest.param("/dashboard/agent.py", marks=pytest.mark.slow),
         pytest.param("/runtime_env/agent/main.py", marks=pytest.mark.slow),
     ],

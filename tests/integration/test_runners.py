@@ -67,7 +67,7 @@ def test_a_trainings_learner_and_runners_share_three_nodes(tmp_path: Path, strat
         (result,) = read_journal(tmp_path / "out" / "journal.jsonl").values()
         assert result.state == "done", result.error
         actors = actors_of(nodes)
-    runners = [node for name, node in actors if name == "RolloutRunner"]
+    runners = [node for name, node in actors if name == "_RolloutRunner"]
     learners = [node for name, node in actors if "Simulator" in name or "ResourceTrainable" in name]
     assert len(runners) == RUNNERS, actors
     assert len(learners) == 1, actors

@@ -149,6 +149,7 @@ def cluster() -> Iterator[Cluster]:
     assert not left, f"still running: {left}"
 
 
+@pytest.mark.slow
 def test_a_study_runs_on_the_cluster_and_a_job_that_fails_fails_here(
     cluster: Cluster, repository: Path, tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_study_runs_on_the_cluster_and_a_job_that_fails_fails_here(
     assert "no such option" in refusal
 
 
+@pytest.mark.cluster
 def test_a_tune_script_runs_on_the_cluster(cluster: Cluster, repository: Path) -> None:
     script = str(repository / "scripts" / "tune_provisioning_moga.py")
     options = ["--samples", "2", "--replicates", "2", "--plans", "20"]
@@ -191,6 +193,7 @@ def test_a_tune_script_runs_on_the_cluster(cluster: Cluster, repository: Path) -
     assert (home / "mlflow.db").exists()
 
 
+@pytest.mark.cluster
 def test_a_study_runs_on_two_nodes_of_one_machine(cluster: Cluster, repository: Path, tmp_path: Path) -> None:
     # The second node unpacks the package again, in the same folder.
     node = cluster.add_node()
@@ -205,6 +208,7 @@ def test_a_study_runs_on_two_nodes_of_one_machine(cluster: Cluster, repository: 
     assert "ModuleNotFoundError" not in output
 
 
+@pytest.mark.cluster
 def test_a_plain_job_names_the_folder_that_it_needs(cluster: Cluster, repository: Path) -> None:
     excludes = '{"excludes": [".venv", ".git", ".cache", "results"]}'
     command = ["ray", "job", "submit", "--address", cluster.address, "--working-dir", "."]

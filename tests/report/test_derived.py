@@ -10,7 +10,7 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import DERIVED_FILE, list_derived
 from gridtune.report.tables import report_console
-from gridtune.study import print_study, report_study, run_sweep
+from gridtune.study import report_study, run_sweep
 from gridtune.sweep.journal.journal import Journal
 from gridtune.sweep.run import space_cells
 
@@ -78,19 +78,21 @@ def finished(folder: Path, space: dict[str, object]) -> None:
 
 def test_a_changed_space_leaves_no_mixture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     finished(tmp_path, SPACE)
-    run_sweep(SPACE, directory=tmp_path, tracking=False, output="quiet")
+    run_sweep(SPACE, directory=tmp_path, executor="inline", tracking=False, output="quiet")
     before = names(tmp_path)
     assert {"results.csv", "ranking-wait_mean.csv", "plots/ranking-wait_mean.png"} <= before
     assert "schedules/quickstart-best.parquet" in before
     (tmp_path / "ranking-mine.csv").write_text("mine")
     other = SPACE | {"objective": "makespan", "fixed": {"trace": "mm4", "first": 200}}
     finished(tmp_path, other)
-    run_sweep(other, directory=tmp_path, tracking=False)
+    run_sweep(other, directory=tmp_path, executor="inline", tracking=False)
     after = names(tmp_path)
     assert not [name for name in after if "wait_mean" in name or "quickstart" in name]
     assert {"ranking-mine.csv", "ranking-makespan.csv", "results.csv", "journal.jsonl"} <= after
     assert "quickstart" not in (tmp_path / "results.csv").read_text()
     message = "2 cells of an earlier space stay in the journal, not in the tables"
     assert message in capsys.readouterr().out
-    print_study(report_study(tmp_path), report_console())
+    study, console = report_study(tmp_path), report_console()
+    study.print_rankings(console)
+    study.print_places(console)
     assert message in capsys.readouterr().out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridtune.core.system import get_system
-from gridtune.testing.systems import value_in_code
+from gridtune.testing.systems import _value_in_code
 
 #: The elements of each paper, read line by line, that are not done as published. Where one is built, or
 #: another is found to differ, this and the deviations change together.
@@ -53,14 +53,14 @@ def test_every_element_that_differs_is_a_deviation(name: str) -> None:
 
 def test_values_are_found_where_a_deviation_names_them() -> None:
     system = get_system("responsive")
-    assert value_in_code(system, "split") == 0.5
-    assert value_in_code(system, "gridtune.systems.responsive.metrics:LEFT_OUT") == 500
-    assert value_in_code(system, "gridtune.systems.responsive.metrics:measure_site") is True
+    assert _value_in_code(system, "split") == 0.5
+    assert _value_in_code(system, "gridtune.systems.responsive.metrics:LEFT_OUT") == 500
+    assert _value_in_code(system, "gridtune.systems.responsive.metrics:measure_site") is True
     space = "search_spaces/responsive_published.yaml"
-    assert value_in_code(system, f"{space}:fixed.part") == "all"
-    assert value_in_code(system, f"{space}:fixed.neither.nor") is None
+    assert _value_in_code(system, f"{space}:fixed.part") == "all"
+    assert _value_in_code(system, f"{space}:fixed.neither.nor") is None
     cybershake = "search_spaces/provisioning_cybershake.yaml:workloads.0.population"
-    assert value_in_code(get_system("provisioning"), cybershake) == 10
+    assert _value_in_code(get_system("provisioning"), cybershake) == 10
     for gone in ("no_parameter", "gridtune.systems.responsive.metrics:GONE", "gridtune.systems.gone:X"):
         with pytest.raises((KeyError, AttributeError, ImportError)):
-            value_in_code(system, gone)
+            _value_in_code(system, gone)

@@ -119,3 +119,12 @@ def test_zeros_are_of_no_sign() -> None:
     assert -1 <= ratio.relative_low < ratio.relative < ratio.relative_high
     assert mean_interval([0.0, 0.0, 0.0]) == (0.0, 0.0)
     assert mean_interval([-5.0, 0.0, 5.0]).low < 0
+
+
+def test_replicates_that_agree_are_a_single_point() -> None:
+    samples = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [-2.5, -2.5, -2.5]])
+    for bound in mean_interval(samples):
+        np.testing.assert_array_equal(bound, [0.0, 1.0, -2.5])
+    # A sample of one sign whose mean is 1 is treated as any other of its shape.
+    one, double = (np.array(mean_interval([0.0, 1.0 * factor, 2.0 * factor])) for factor in (1, 2))
+    np.testing.assert_allclose(double, 2 * one)

@@ -62,8 +62,9 @@ def test_an_object_and_a_file_of_the_same_log_are_the_same_cells(log: gt.Workloa
     path = tmp_path / "log.swf.gz"
     gt.write_workload(log, path)
     changes = {"dimensions": {"order": ["fcfs", "sjf"]}}
-    from_object = run(space(log, fixed={}, workloads=[{"trace": log}], **changes), tmp_path / "one")
-    from_file = run(space(log, fixed={"trace": str(path)}, **changes), tmp_path / "two")
+    objects = space(log, fixed={}, workloads=[{"trace": log}], **changes)
+    from_object = run(objects, tmp_path / "one", executor="inline")
+    from_file = run(space(log, fixed={"trace": str(path)}, **changes), tmp_path / "two", executor="inline")
     columns = ["cell_id", "metric.wait_mean"]
     values = [study.to_pandas()[columns].values.tolist() for study in (from_object, from_file)]
     assert values[0] == values[1]

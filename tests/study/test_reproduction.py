@@ -112,6 +112,7 @@ def test_it_runs_goes_on_and_writes_page_and_verdicts(demo: Reproduction, tmp_pa
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_verdicts_and_page_are_kept_in_mlflow(demo: Reproduction, store_uri: str) -> None:
     def tracked() -> list[Any]:
         done = reproduce("demo", folder="here", output="quiet", say=lambda _: None, tracking_uri=store_uri)

@@ -12,11 +12,11 @@ from scipy import stats
 from gridtune.errors import SpaceError
 from gridtune.sweep.search.proposals import _suggested_point
 from gridtune.sweep.space.points import (
+    _sobol_points,
     active_part,
     grid_points,
     in_order,
     random_points,
-    sobol_points,
 )
 from gridtune.sweep.space.schema import Dimension
 
@@ -55,7 +55,7 @@ def test_a_grid_spells_out_integers_and_refuses_real_numbers() -> None:
         grid_points(CONTINUOUS)
 
 
-@pytest.mark.parametrize("sample", [random_points, sobol_points])
+@pytest.mark.parametrize("sample", [random_points, _sobol_points])
 def test_samples_fill_their_ranges_evenly(sample: object) -> None:
     points = sample(CONTINUOUS, 2048, 3)  # type: ignore[operator]
     assert len(points) == 2048
@@ -67,10 +67,11 @@ def test_samples_fill_their_ranges_evenly(sample: object) -> None:
         assert stats.kstest(values, "uniform").pvalue > 1e-3, name
     for name, values in {"i": [2, 3, 4, 5], "c": ["x", "y"]}.items():
         counts = [sum(point[name] == value for point in points) for value in values]
+        assert sum(counts) == len(points), name
         assert stats.chisquare(counts).pvalue > 1e-3, name
 
 
-@pytest.mark.parametrize("sample", [random_points, sobol_points])
+@pytest.mark.parametrize("sample", [random_points, _sobol_points])
 def test_more_samples_keep_those_there_were(sample: object) -> None:
     few, many = (sample(CONTINUOUS, count, 7) for count in (5, 21))  # type: ignore[operator]
     assert many[:5] == few

@@ -161,6 +161,7 @@ def test_results_do_not_depend_on_workers_or_order(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 def test_an_observer_that_fails_ends_the_sweep_and_loses_nothing(tmp_path: Path) -> None:
     class Faulty(Watch):
         def finished(self, results: Sequence[CellResult]) -> None:

@@ -70,7 +70,7 @@ def _old_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def test_a_sweep_goes_on_from_it_and_runs_nothing_again(old_study: Path) -> None:
     stored = read_journal(old_study / "journal.jsonl")
-    sweep = run_space(SPACE, directory=old_study)
+    sweep = run_space(SPACE, directory=old_study, executor="inline")
     assert sweep.ran == 0
     assert sweep.renaming == MESSAGE
     for result in sweep.results:
@@ -82,10 +82,10 @@ def test_a_sweep_goes_on_from_it_and_runs_nothing_again(old_study: Path) -> None
 
 
 def test_a_journal_of_today_says_nothing_of_names(old_study: Path, tmp_path: Path) -> None:
-    results = run_space(SPACE, directory=old_study).results
+    results = run_space(SPACE, directory=old_study, executor="inline").results
     with Journal(tmp_path / "today" / "journal.jsonl") as journal:
         journal.append(results)
-    assert run_space(SPACE, directory=tmp_path / "today").renaming is None
+    assert run_space(SPACE, directory=tmp_path / "today", executor="inline").renaming is None
 
 
 def test_a_name_that_is_in_use_means_what_it_means_today() -> None:

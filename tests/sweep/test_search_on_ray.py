@@ -36,14 +36,16 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("changes", STRATEGIES.values(), ids=STRATEGIES)
-def test_one_two_and_three_workers_give_the_same_table(changes: dict[str, Any], tmp_path: Path) -> None:
-    space = toy_space(**SPACE, **changes)
-    results = [run_space(space, directory=tmp_path / str(n), workers=n) for n in (1, 2, 3)]
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_any_number_of_workers_gives_the_same_table(strategy: str, tmp_path: Path) -> None:
+    space = toy_space(**SPACE, **STRATEGIES[strategy])
+    # Every strategy proposes through the same code: one of them is tried with fewer workers too.
+    workers = (1, 2, 3) if strategy == "asha" else (3,)
+    results = [run_space(space, directory=tmp_path / str(n), workers=n) for n in workers]
     inline = run_space(space, directory=tmp_path / "inline", executor="inline")
     first = content(inline.table)
     assert inline.complete
-    assert [content(result.table) == first for result in results] == [True] * 3
+    assert all(content(result.table) == first for result in results)
     assert run_space(space, directory=tmp_path / "3").ran == 0
 
 
@@ -52,7 +54,7 @@ def test_workers_that_die_cost_no_cell_and_change_no_proposal(tmp_path: Path) ->
     changes: dict[str, Any] = {
         "dimensions": {"x": {"uniform": [0, 10]}, "kind": {"choice": ["good", "dies-once"]}},
         "strategy": {"optuna": {"trials": 4, "seed": 3, "parallel": 3}},
-        "replicates": {"seeds": 2},
+        "replicates": {"seeds": 1},
     }
     notebooks = [tmp_path / name for name in ("first", "second")]
     for notebook in notebooks:
@@ -67,7 +69,7 @@ def test_workers_that_die_cost_no_cell_and_change_no_proposal(tmp_path: Path) ->
     kinds = {cell.configuration["kind"] for cell in results[0].results}
     assert kinds == {"good", "dies-once"}
     again = runs_in(notebooks[1])
-    assert all(count == 2 for page, count in again.items() if "good" in page)
+    assert all(count == 1 for page, count in again.items() if "good" in page)
 
 
 SWEEP = """
@@ -81,6 +83,7 @@ def lines(path: Path) -> Sequence[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+@pytest.mark.usefixtures("cluster")
 def test_killed_half_way_and_resumed_it_is_as_if_undisturbed(tmp_path: Path) -> None:
     changes = {**SPACE, **STRATEGIES["asha"], "fixed": {"nap": 0.02}}
     space = toy_space(**{**changes, "resources": {}})

@@ -211,3 +211,13 @@ def test_relative_plugins_are_found_beside_the_space(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("mine.py", "yours.py"))
     with pytest.raises(Exception, match=r"yours\.py"):
         load_space(path)
+
+
+@pytest.mark.parametrize(("faults", "rest"), [(6, ""), (7, "\n  and 1 more"), (9, "\n  and 3 more")])
+def test_of_many_faults_the_first_six_are_listed(faults: int, rest: str) -> None:
+    text = SOUND + "".join(f"wrong{number}: 1\n" for number in range(faults))
+    with pytest.raises(SpaceError) as caught:
+        parse_space(text)
+    listed = [f"wrong{number}" for number in range(faults) if f"'wrong{number}'" in caught.value.message]
+    assert len(listed) == 6
+    assert caught.value.message.endswith(rest or "'wrong5'")

@@ -11,7 +11,7 @@ from gridtune.errors import SpaceError
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.plan import plan_space
 from gridtune.sweep.space.schema import parse_space
-from gridtune.training.system import segments_of, with_segment
+from gridtune.training.system import _segments_of, with_segment
 
 PLUGIN = Path(__file__).with_name("toy_training.py")
 
@@ -62,7 +62,7 @@ def test_the_worst_go_on_as_copies_of_the_best(tmp_path: Path) -> None:
     beginnings = {(cell[1], cell[2]): cell[4] for cell in cells.values() if cell[0] == 1}
     best = sorted(beginnings.values())[-2:]
     for iterations, rate, network, history, score in copies:
-        (first, before), *_ = segments_of(history)
+        (first, before), *_ = _segments_of(history)
         assert first == 1 or iterations == 3
         assert 0 <= rate <= 1
         if first == 1:
@@ -112,6 +112,6 @@ def test_gpus_are_asked_for_and_used() -> None:
 def test_a_history_is_written_and_read() -> None:
     text = with_segment(with_segment(None, 10, {"rate": 0.1, "network": "plain"}), 20, {"rate": 1e-05})
     assert text == "10: network='plain', rate=0.1; 20: rate=1e-05"
-    assert segments_of(text) == [(10, {"network": "plain", "rate": "0.1"}), (20, {"rate": "1e-05"})]
+    assert _segments_of(text) == [(10, {"network": "plain", "rate": "0.1"}), (20, {"rate": "1e-05"})]
     with pytest.raises(ValueError, match="must be `ITERATION"):
-        segments_of("ten: rate")
+        _segments_of("ten: rate")

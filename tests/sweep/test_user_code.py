@@ -504,6 +504,7 @@ def test_code_of_a_script_has_the_same_ids_in_every_process(folder: Path) -> Non
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 def test_code_of_a_notebook_reaches_the_workers(folder: Path) -> None:
     register(2.0, {"weight": 3.0})
     here = run(LIVE, folder / "here")

@@ -68,6 +68,8 @@ class TestBatchPower(SystemConformance):
 
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 class TestBatchPPO(SystemConformance):
     system = "batch/ppo"
     example: ClassVar = {
@@ -94,6 +96,8 @@ class TestDispatch(SystemConformance):
 
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 class TestDispatchPPO(SystemConformance):
     system = "dispatch/ppo"
     example: ClassVar = {"batch_jobs": 40, "iterations": 1, "environments": 2, "steps": 48}
@@ -131,6 +135,7 @@ class TestShutdown(SystemConformance):
 
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+@pytest.mark.usefixtures("cluster")
 class TestShutdownPPO(SystemConformance):
     system = "shutdown/ppo"
     example: ClassVar = {**DAYS, "iterations": 1, "environments": 2, "steps": 48}
@@ -147,6 +152,8 @@ class TestSlurm(SystemConformance):
 
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 class TestResponsiveESNQ(SystemConformance):
     system = "responsive/esnq"
     example: ClassVar = {"trace": "egee", "first": 200, "neurons": 10, "iterations": 1}

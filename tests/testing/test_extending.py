@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BLOCK = re.compile(r"```python\n# (\w+\.py)\n(.*?)```", re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_code_on_the_pages_passes_the_suites(repository: Path, tmp_path: Path) -> None:
     names = ("extending.md", "extending_agents.md")
     page = "\n".join((repository / "docs" / name).read_text(encoding="utf-8") for name in names)

@@ -21,7 +21,7 @@ from gridtune.tracking.tracker import Artefact, MlflowTracker
 
 from .synthetic import cell_results, sweep_facts
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 class Server:

@@ -165,6 +165,7 @@ def test_a_missing_store_and_a_taken_port_are_told(study: Study, tmp_path: Path)
             )
 
 
+@pytest.mark.slow
 def test_the_ui_serves_the_store_and_leaves_no_process(study: Study) -> None:
     assert study.tracking is not None
     with socket.socket() as probe:

@@ -114,12 +114,30 @@ def test_what_a_store_holds(store_uri: str, tmp_path: Path) -> None:
     assert (tmp_path / "mlartifacts" / "orders").is_dir()
 
 
-def test_the_same_sweep_again_changes_nothing(store_uri: str, tmp_path: Path) -> None:
+def test_the_same_sweep_again_changes_nothing_and_an_extended_one_ranks_again(
+    store_uri: str, tmp_path: Path
+) -> None:
     results = cell_results()
     track(store_uri, sweep_facts(), results, tmp_path / "orders")
     first = everything(store_uri)
     track(store_uri, sweep_facts(), results, tmp_path / "orders")
     assert everything(store_uri) == first
+    better = [
+        CellResult(
+            **{
+                **vars(result),
+                "cell_id": f"new-{result.cell_id}",
+                "configuration_id": "new",
+                "configuration": {**result.configuration, "order": "better"},
+                "metrics": {**result.metrics, "wait_mean": 0.1},
+            }
+        )
+        for result in results[:4]
+    ]
+    track(store_uri, sweep_facts(), [*results, *better], tmp_path / "orders")
+    _, children = runs_of(store_uri)
+    ranks = {run.info.run_name: run.data.metrics["rank"] for run in children}
+    assert ranks == {"better": 1, "order0": 2, "order1": 3, "order2": 4}
 
 
 def test_an_interrupted_sweep_goes_on_in_the_same_runs(store_uri: str, tmp_path: Path) -> None:
@@ -130,10 +148,16 @@ def test_an_interrupted_sweep_goes_on_in_the_same_runs(store_uri: str, tmp_path:
     assert {run.info.status for run in children} == {"KILLED"}
     assert len(children) == 2
     interrupted = {run.info.run_id for run in children}
-    track(store_uri, sweep_facts(), results, tmp_path / "orders")
+    # A trace that is known by another path by then is in the same runs.
+    moved = [
+        CellResult(**{**vars(result), "configuration": {**result.configuration, "trace": "moved/log.swf"}})
+        for result in results
+    ]
+    assert track(store_uri, sweep_facts(), moved, tmp_path / "orders").complete
     parents, children = runs_of(store_uri)
     assert [run.info.run_id for run in parents] == [parent.info.run_id]
     assert interrupted < {run.info.run_id for run in children}
+    assert len(children) == 3
     assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
     client = connect(store_uri)
     for run in children:
@@ -161,36 +185,6 @@ def test_a_driver_killed_outright_leaves_runs_that_the_next_one_takes_over(
     assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
 
 
-def test_an_extended_sweep_ranks_again(store_uri: str, tmp_path: Path) -> None:
-    better = [
-        CellResult(
-            **{
-                **vars(result),
-                "cell_id": f"new-{result.cell_id}",
-                "configuration_id": "new",
-                "configuration": {**result.configuration, "order": "better"},
-                "metrics": {**result.metrics, "wait_mean": 0.1},
-            }
-        )
-        for result in cell_results()[:4]
-    ]
-    track(store_uri, sweep_facts(), cell_results(), tmp_path / "orders")
-    track(store_uri, sweep_facts(), [*cell_results(), *better], tmp_path / "orders")
-    _, children = runs_of(store_uri)
-    ranks = {run.info.run_name: run.data.metrics["rank"] for run in children}
-    assert ranks == {"better": 1, "order0": 2, "order1": 3, "order2": 4}
-
-
-def test_a_trace_known_by_another_path_is_the_same_run(store_uri: str, tmp_path: Path) -> None:
-    moved = [
-        CellResult(**{**vars(result), "configuration": {**result.configuration, "trace": "moved/log.swf"}})
-        for result in cell_results()
-    ]
-    track(store_uri, sweep_facts(), cell_results(), tmp_path / "orders", status="KILLED", publish=False)
-    assert track(store_uri, sweep_facts(), moved, tmp_path / "orders").complete
-    assert len(runs_of(store_uri)[1]) == 3
-
-
 def test_a_deleted_experiment_is_told_and_nothing_waits_for_it(store_uri: str, tmp_path: Path) -> None:
     client = connect(store_uri)
     client.delete_experiment(client.create_experiment("orders"))
@@ -200,6 +194,7 @@ def test_a_deleted_experiment_is_told_and_nothing_waits_for_it(store_uri: str, t
     assert f"gridtune report {tmp_path / 'orders'} --track" in outcome.message
 
 
+@pytest.mark.slow
 def test_a_deleted_database_is_told_and_made_again(empty_store: bytes, tmp_path: Path) -> None:
     database, results = tmp_path / "mlflow.db", cell_results()
     database.write_bytes(empty_store)
@@ -264,6 +259,7 @@ def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str,
     assert [point.step for point in client.get_metric_history(run.info.run_id, "lr")] == [5]
 
 
+@pytest.mark.slow
 def test_a_sweep_with_more_configurations_says_where_the_others_are(
     store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

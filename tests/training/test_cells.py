@@ -46,6 +46,7 @@ def test_a_rung_continues_the_one_below(cluster, monkeypatch, tmp_path) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_a_history_is_the_training_of_other_parameters(cluster, monkeypatch, tmp_path) -> None:
     changed = {"learning_rate": 0.01, "history": "1: learning_rate=0.0005", "iterations": 2}
     kept = train(monkeypatch, tmp_path, iterations=2)

@@ -14,7 +14,7 @@ from gridtune.systems.responsive.environment import ResponsiveVectorEnv
 from gridtune.systems.responsive.learners.rllib import policy_of
 from gridtune.systems.responsive.learners.training import play
 from gridtune.training.networks import NETWORKS, make_network
-from gridtune.training.rllib import NetworkModule, network_of
+from gridtune.training.rllib import _NetworkModule, network_of
 from gridtune.training.system import TrainingRun
 from tests.training.test_networks import ACTIONS, FEATURES, SHOWN, STEPS, run_of
 
@@ -31,7 +31,7 @@ TRAININGS = [
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_module_decides_step_by_step_as_its_network_does_at_once(kind) -> None:
     described = {"kind": kind, "features": SHOWN.get(kind, FEATURES), "actions": ACTIONS, "seed": 1}
-    module, network = NetworkModule(model_config={"network": described}), make_network(**described)
+    module, network = _NetworkModule(model_config={"network": described}), make_network(**described)
     observations, begins = run_of(network)
     observations[: network.lookback] = 0.0
     expected, _, _ = network(observations, begins, network.initial_state(observations.shape[1]))
@@ -94,6 +94,7 @@ def test_a_checkpoint_of_ppo_plays_its_environment(name, parameters, cluster, tm
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_a_checkpoint_of_esnq_plays_its_environment(cluster, tmp_path) -> None:
     parameters = {"trace": "egee", "first": 400, "cores": 12, "neurons": 20, "pretraining_sweeps": 1}
     algorithm = trained("responsive/esnq", parameters, tmp_path)

@@ -13,11 +13,11 @@ from gridtune.errors import PolicyError
 from gridtune.training.acting import Actor, best_actions, draw
 from gridtune.training.networks import load_policy, make_network, read_checkpoint, write_checkpoint
 from gridtune.training.ppo import (
-    Minibatch,
     PPOSettings,
-    advantages_of,
+    _advantages_of,
+    _empty_rollout,
+    _Minibatch,
     collect,
-    empty_rollout,
     ppo_losses,
     segments,
 )
@@ -30,7 +30,7 @@ def network_for(task, kind="mlp", sequence=None):
 
 
 def rollout_of(steps, rewards, values, terminated=(), truncated=(), unused=()):
-    rollout = empty_rollout(make_network("mlp", 2, 2), steps, 1)
+    rollout = _empty_rollout(make_network("mlp", 2, 2), steps, 1)
     rollout.rewards[:, 0] = torch.tensor(rewards)
     rollout.values[:, 0] = torch.tensor(values)
     rollout.terminated[list(terminated), 0] = True
@@ -42,14 +42,14 @@ def rollout_of(steps, rewards, values, terminated=(), truncated=(), unused=()):
 def test_advantages_bootstrap_where_an_episode_is_cut_off() -> None:
     # γ = 0.5 and λ = 0.5. Cut off after step 1, whose last observation stands in row 2.
     rollout = rollout_of(4, [1.0, 2.0, 0.0, 4.0], [1.0, 1.0, 8.0, 2.0, 6.0], truncated=[1], unused=[2])
-    advantages = advantages_of(rollout, 0.5, 0.5)[:, 0]
+    advantages = _advantages_of(rollout, 0.5, 0.5)[:, 0]
     # δ_1 = 2 + 4 − 1; δ_0 = 1 + 0.5 − 1, A_0 = 0.5 + 0.25·5; δ_3 = 4 + 3 − 2.
     assert advantages.tolist() == [1.75, 5.0, 0.0, 5.0]
 
 
 def test_advantages_expect_nothing_after_a_terminal_step() -> None:
     rollout = rollout_of(4, [1.0, 2.0, 0.0, 4.0], [1.0, 1.0, 8.0, 2.0, 6.0], terminated=[1], unused=[2])
-    advantages = advantages_of(rollout, 0.5, 0.5)[:, 0]
+    advantages = _advantages_of(rollout, 0.5, 0.5)[:, 0]
     assert advantages.tolist() == [0.75, 1.0, 0.0, 5.0]
 
 
@@ -71,20 +71,20 @@ def advantages_in_turn(rollout, gamma, lam):
 @pytest.mark.parametrize("seed", range(8))
 def test_compiled_advantages_are_those_of_single_operations(seed) -> None:
     generator = torch.Generator().manual_seed(seed)
-    rollout = empty_rollout(make_network("mlp", 2, 2), 96, 7)
+    rollout = _empty_rollout(make_network("mlp", 2, 2), 96, 7)
     rollout.rewards.normal_(generator=generator)
     rollout.values.normal_(generator=generator)
     chances = {"terminated": 0.1, "truncated": 0.1, "used": 0.9}
     for name, chance in chances.items():
         getattr(rollout, name).bernoulli_(chance, generator=generator)
     # To the last bit, so that trainings go on as they did.
-    assert torch.equal(advantages_of(rollout, 0.97, 0.9), advantages_in_turn(rollout, 0.97, 0.9))
+    assert torch.equal(_advantages_of(rollout, 0.97, 0.9), advantages_in_turn(rollout, 0.97, 0.9))
 
 
 def batch_of(network, log_probability, advantage, value, target):
     shape = (1, 1)
     observations = torch.zeros(1, 1, network.features)
-    return Minibatch(
+    return _Minibatch(
         observations,
         torch.ones(shape, dtype=torch.bool),
         network.initial_state(1),
@@ -188,7 +188,11 @@ def returns_of(task, kind, updates, sequence=None):
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "shown", "sequence", "updates"),
-    [("mlp", True, None, 15), ("recurrent", False, 12, 25), ("paper", False, None, 5)],
+    [
+        ("mlp", True, None, 15),
+        ("recurrent", False, 12, 25),
+        pytest.param("paper", False, None, 5, marks=pytest.mark.slow),
+    ],
 )
 def test_it_learns_what_each_network_can_know(cluster, kind, shown, sequence, updates) -> None:
     returns = returns_of(RecallTask(1, lengths=(11,), shown=shown), kind, updates, sequence)
@@ -230,4 +234,4 @@ def test_settings_are_checked_and_the_learning_rate_falls_as_the_authors() -> No
         with pytest.raises(PolicyError, match=f"field {next(iter(wrong))}"):
             PPOSettings(**wrong)
     with pytest.raises(PolicyError, match="multiple of the 48 steps"):
-        empty_rollout(make_network("recurrent", 2, 2), 50, 1)
+        _empty_rollout(make_network("recurrent", 2, 2), 50, 1)

@@ -47,7 +47,13 @@ def test_every_environment_is_trained_in() -> None:
     assert {name for system in SYSTEMS.values() for name in system.environments} == set(ENVIRONMENTS)
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name.startswith(("Shutdown", "Dispatch")) else pytest.mark.slow)
+        for name in ENVIRONMENTS
+    ],
+)
 def test_ppo_of_rllib_trains(name, run_script) -> None:
     (printed,) = run_script("stock_ppo.py", name, "1")
     assert math.isfinite(float(printed)) if ENVIRONMENTS[name] else printed == "None"

@@ -146,6 +146,7 @@ def test_tune_searches_and_stops_trials_and_mlflow_has_them(tmp_path: Path, empt
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.slow
 def test_population_based_training_moves_bad_trials_to_good_ones(tmp_path: Path) -> None:
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",

@@ -55,14 +55,22 @@ def expect_same(one: Path, other: Path) -> None:
         assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
 
 
+@pytest.fixture(scope="module")
+def whole(cluster, tmp_path_factory) -> Path:
+    """Two iterations of `TINY` in one go, untracked."""
+    folder = tmp_path_factory.mktemp("training") / "whole"
+    train("shutdown", {**TINY, "iterations": 2}, directory=folder, tracking=False)
+    return folder
+
+
 @pytest.mark.integration
-def test_it_goes_on_where_it_stopped_is_tracked_and_plays(cluster, store_uri, tmp_path, monkeypatch) -> None:
+@pytest.mark.slow
+def test_it_goes_on_where_it_stopped_is_tracked_and_plays(whole, store_uri, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store_uri)
     monkeypatch.setenv("GRIDTUNE_TRAININGS", str(tmp_path / "cells"))
-    halves, whole = tmp_path / "halves", tmp_path / "whole"
+    halves = tmp_path / "halves"
     train("shutdown", {**TINY, "iterations": 1}, directory=halves)
     (second,) = train("shutdown", {**TINY, "iterations": 2}, directory=halves)
-    train("shutdown", {**TINY, "iterations": 2}, directory=whole, tracking=False)
     expect_same(halves, whole)
     assert (second.began, len(second.curve)) == (1, 2)
     # The same training as a cell of a sweep.
@@ -90,13 +98,13 @@ def test_it_goes_on_where_it_stopped_is_tracked_and_plays(cluster, store_uri, tm
 
 
 @pytest.mark.integration
-def test_it_goes_on_elsewhere_from_its_run_alone(cluster, store_uri, tmp_path) -> None:
-    there, here, whole = tmp_path / "there", tmp_path / "here", tmp_path / "whole"
+@pytest.mark.slow
+def test_it_goes_on_elsewhere_from_its_run_alone(whole, store_uri, tmp_path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
     (first,) = train("shutdown", {**TINY, "iterations": 1}, directory=there, tracking_uri=store_uri)
     shutil.rmtree(there)
     run_id, options = first.tracking.run_id, {"tracking_uri": store_uri}
     (second,) = train("shutdown", {**TINY, "iterations": 2}, directory=here, resume=run_id, **options)
-    train("shutdown", {**TINY, "iterations": 2}, directory=whole, tracking=False)
     expect_same(here, whole)
     assert (second.began, second.tracking.run_id) == (1, run_id)
     history = connect(store_uri).get_metric_history(run_id, "score_per_day")
@@ -111,6 +119,7 @@ def test_it_goes_on_elsewhere_from_its_run_alone(cluster, store_uri, tmp_path) -
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_trainings_of_a_sweep_leave_curves_and_policies(store_uri, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store_uri)
     space = {
@@ -164,7 +173,7 @@ def test_values_of_a_grid_site_are_those_of_its_cells(cluster, tmp_path) -> None
 @pytest.mark.integration
 @pytest.mark.slow
 def test_a_killed_training_ends_as_one_that_was_not(tmp_path) -> None:
-    iterations = 12
+    iterations = 6
     parameters = [f"{name}={value}" for name, value in TINY.items()]
     command = [sys.executable, "-m", "gridtune", "train", "shutdown", *parameters, "--no-tracking", "--json"]
     command += ["--iterations", str(iterations), "--out"]

@@ -19,6 +19,7 @@ import conformance_table  # noqa: E402
 
 COUNTS = {"jobs", "work", "first", "last", "limits"}
 WORKFLOW_COUNTS = {"tasks", "edges", "run", "critical_path"}
+PLATFORM_COUNTS = {"nodes", "idle", "computing", "asleep", "on", "off"}
 OTHERS = {"azure", "batsim-output", "bitbrains", "elastisim", "google", "gwf", "htcondor", "nextflow", "oar"}
 JOBS = """; MaxProcs: 8
 1 0 5 60 4 -1 -1 4 120 -1 1 1 -1 -1 -1 -1 -1 -1
@@ -52,9 +53,9 @@ def test_each_file_has_counts_or_the_words_of_a_refusal(groups):
     entries = [entry for group in groups for entry in group["files"]]
     assert len(entries) >= 60
     for entry in entries:
-        keys = set(entry) - {"path", "format", "options", "within"}
+        keys = set(entry) - {"path", "format", "options"}
         counts = {"jobs", "first", "last"} <= keys <= COUNTS
-        assert counts or keys in ({"refused"}, WORKFLOW_COUNTS), entry
+        assert counts or keys in ({"refused"}, WORKFLOW_COUNTS, PLATFORM_COUNTS), entry
         assert isinstance(entry.get("refused", []), list), entry
         assert entry["format"] in {*conformance_table.FORMATS, *OTHERS, "sge", "workflow"}, entry
 
@@ -70,7 +71,7 @@ def test_the_script_compares_the_files_of_a_folder(tmp_path):
     flow = {"format": "wfformat", "tasks": 2, "edges": 1, "run": 5.0, "critical_path": 5.0}
     files = [
         {"path": "a.swf", **right},
-        {"path": "b.swf", **right, "jobs": 3, "work": 301, "within": 1},
+        {"path": "b.swf", **right, "jobs": 3},
         {"path": "c.swf", "format": "swf", "refused": ["'SIXTY'", "run_time"]},
         {"path": "d.swf", **right},
     ]

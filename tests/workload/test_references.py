@@ -100,10 +100,11 @@ def test_units_of_batsim_days(
 ) -> None:
     job = {"id": 1, "subtime": 2, "res": 1, "walltime": 9, "profile": "a"}
     profiles = {"a": {"type": "parallel_homogeneous", "cpu": 4e6, "com": 0}}
-    path = write_file("day.json", json.dumps({"jobs": [job], "profiles": profiles}))
-    day = WorkloadReference.parse(f"{path}{text}").read()
-    assert (day.submit_time.tolist(), day.run_time.tolist()) == ([submit], [run])
-    assert joined_parts(day)[0] == ("day",)
+    for name in ("day.json", "day.txt"):
+        path = write_file(name, json.dumps({"jobs": [job], "profiles": profiles}))
+        day = WorkloadReference.parse(f"{path}{text}").read()
+        assert (day.submit_time.tolist(), day.run_time.tolist()) == ([submit], [run])
+        assert joined_parts(day)[0] == ("day",)
 
 
 def test_one_log_to_be_cut_into_days_is_not_joined(write_file: Callable[[str, str], Path]) -> None:

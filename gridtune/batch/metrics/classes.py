@@ -21,8 +21,6 @@ from gridtune.registry import name_hint
 from gridtune.types import BoolArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["BY_CLASS", "CLASS_NAMES", "check_class", "class_members", "default_classes", "split_name"]
-
 #: Metrics that results have for each class, unless a search space names others, too.
 BY_CLASS = ("jobs", "wait_mean", "wait_max", "bounded_slowdown_mean")
 #: The classes that every log has by default, see `default_classes`.

@@ -25,19 +25,12 @@ from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.errors import MetricError
 from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = ["QUANTILES", "TAU", "JobColumns", "Summary", "share"]
-
 #: Bounded slowdowns count shorter run times as this many seconds.
 TAU = 10
 #: The quantiles of every quantity, by the ending of the metric's name.
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 Result = TypeVar("Result")
-
-
-def share(part: float, whole: float) -> float:
-    """Return a part of a whole; NaN where the whole is nothing."""
-    return part / whole if whole > 0 else math.nan
 
 
 @dataclass(frozen=True)
@@ -303,6 +296,26 @@ class JobColumns:
             return 0, 0
         closes = int(self.all_submit[self.last]) if self.last < len(self.schedule) else int(self.end.max())
         return int(self.submit[0]), closes
+
+    def busy(self, window: tuple[int, int]) -> int:
+        """Return the processor-seconds that are used in a window."""
+        used = (self.all_processors * _within(window, self.all_start, self.all_end)).sum()
+        if (pauses := self.schedule.pauses) is not None:
+            width = self.schedule.workload.processors[pauses[:, 0]]
+            used -= (width * _within(window, *pauses[:, 1:].T)).sum()
+        return int(used)
+
+    def waited_within(self, window: tuple[int, int]) -> IntArray:
+        """Return the seconds for which each of all jobs waits in a window."""
+        return _within(window, self.all_submit, self.all_start)
+
+
+def _within(window: tuple[int, int], begin: IntArray, end: IntArray) -> IntArray:
+    """Return the seconds that each interval [begin, end) spends in the window."""
+    opens, closes = window
+    if begin.min(initial=opens) == opens and end.max(initial=closes) == closes:
+        return end - begin
+    return np.clip(end, *window) - np.clip(begin, *window)
 
 
 def _jobs_to_leave_out(name: str, share: float, n: int) -> int:

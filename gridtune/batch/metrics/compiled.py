@@ -26,11 +26,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.running import pop_row, push_row
+from gridtune.batch.simulator.rows import pop_row, push_row
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray
-
-__all__ = ["least_backlog", "least_gap_energy", "most_waiting"]
 
 
 @kernel()
@@ -208,7 +206,7 @@ def _next_event(running, waiting, state, rate):
 
 @kernel()
 def _regroup(running, waiting, state, met):
-    """Let groups whose remaining times are equal become one, or a group that has none left end."""
+    """Join groups whose remaining times are equal, or end a group that has none left."""
     if met:
         width = _pop(running)
         state.width += width

@@ -1,4 +1,4 @@
-"""Metrics of schedules, their registry and their sources.
+"""Metrics of schedules and their registry.
 
 A metric is a function that computes one number from a schedule. It is registered with its unit, direction,
 formula and source, and then appears in every table, in tracking and on the page of metrics. `evaluate`
@@ -23,72 +23,6 @@ from gridtune.core.system import Direction, Measure
 from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import GridtuneError, MetricError
 from gridtune.registry import NamedValues, Registry, is_ours
-
-__all__ = [
-    "FEITELSON_1997",
-    "FEITELSON_1998",
-    "FEITELSON_2001",
-    "GOEMANS_2002",
-    "JAIN_1984",
-    "KRALLMANN_1999",
-    "LARSON_1987",
-    "LITTLE_1961",
-    "METRICS",
-    "PINEDO_2016",
-    "SABIN_2005",
-    "SHUTDOWN_2022",
-    "STREIT_2004",
-    "VASUPONGAYYA_2005",
-    "ZOTKIN_1999",
-    "Direction",
-    "Metric",
-    "MetricFunction",
-    "evaluate",
-    "get_metric",
-    "metric",
-]
-
-
-FEITELSON_1997 = (
-    "Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, “Theory and practice in parallel job scheduling”, "
-    "JSSPP 1997"
-)
-FEITELSON_1998 = "Feitelson and Rudolph, “Metrics and benchmarking for parallel job scheduling”, JSSPP 1998"
-FEITELSON_2001 = "Feitelson, “Metrics for parallel job scheduling and their convergence”, JSSPP 2001"
-GOEMANS_2002 = (
-    "Goemans, Queyranne, Schulz, Skutella and Wang, “Single machine scheduling with release dates”, SIAM "
-    "Journal on Discrete Mathematics 15, 2002"
-)
-JAIN_1984 = (
-    "Jain, Chiu and Hawe, “A quantitative measure of fairness and discrimination for resource allocation in "
-    "shared computer systems”, DEC-TR-301, 1984"
-)
-KRALLMANN_1999 = (
-    "Krallmann, Schwiegelshohn and Yahyapour, “On the design and evaluation of job scheduling algorithms”, "
-    "JSSPP 1999"
-)
-LARSON_1987 = (
-    "Larson, “Perspectives on queues: social justice and the psychology of queueing”, Operations Research "
-    "35, 1987"
-)
-LITTLE_1961 = "Little, “A proof for the queuing formula L = λW”, Operations Research 9, 1961"
-PINEDO_2016 = "Pinedo, “Scheduling: theory, algorithms, and systems”, Springer 2016"
-SABIN_2005 = (
-    "Sabin and Sadayappan, “Unfairness metrics for space-sharing parallel job schedulers”, JSSPP 2005"
-)
-SHUTDOWN_2022 = (
-    "Casagrande, Koslovski, Miers, Pillon and Gonzalez, “Don't hurry be green: scheduling servers shutdown "
-    "in grid computing with deep reinforcement learning”, International Journal of Grid and Utility "
-    "Computing 13, 2022, doi 10.1504/IJGUC.2022.128303"
-)
-STREIT_2004 = "Streit, “Enhancements to the decision process of the self-tuning dynP scheduler”, JSSPP 2004"
-VASUPONGAYYA_2005 = (
-    "Vasupongayya and Chiang, “On job fairness in non-preemptive parallel job scheduling”, PDCS 2005"
-)
-ZOTKIN_1999 = (
-    "Zotkin and Keleher, “Job-length estimation and performance in backfilling schedulers”, HPDC 1999"
-)
-
 
 #: Computes a metric from the kept jobs; NaN where it is not defined.
 MetricFunction = Callable[[JobColumns], float]
@@ -157,24 +91,22 @@ class _Metrics(Registry[Metric]):
 
     def __getitem__(self, name: str) -> Metric:
         base, class_name = split_name(name)
-        return super().__getitem__(base) if class_name is None else _of_class(self[base], class_name)
+        entry = super().__getitem__(base)
+        if class_name is None:
+            return entry
+        if not entry.of_jobs:
+            raise KeyError(name)
+        return replace(
+            entry,
+            name=name,
+            formula=f"{entry.formula}; i in the class {class_name}",
+            description=f"{entry.description} Of the class {class_name}.",
+            function=lambda jobs: entry.function(jobs.of_class(class_name)),
+        )
 
     def __contains__(self, name: object) -> bool:
         base, class_name = split_name(name) if isinstance(name, str) else (name, None)
         return super().__contains__(base) and (class_name is None or METRICS[str(base)].of_jobs)
-
-
-def _of_class(entry: Metric, name: str) -> Metric:
-    """Return a metric of jobs for a class of them."""
-    if not entry.of_jobs:
-        raise KeyError(f"{entry.name}[{name}]")
-    return replace(
-        entry,
-        name=f"{entry.name}[{name}]",
-        formula=f"{entry.formula}; i in the class {name}",
-        description=f"{entry.description} Of the class {name}.",
-        function=lambda jobs: entry.function(jobs.of_class(name)),
-    )
 
 
 #: All metrics by name, in the order of registration, followed by those of installed packages.
@@ -218,7 +150,7 @@ def metric(
             return float((jobs.wait > 86_400).sum())
     """
 
-    def register(function: MetricFunction) -> MetricFunction:
+    def decorate(function: MetricFunction) -> MetricFunction:
         description = " ".join((function.__doc__ or "").split())
         entry = Metric(
             unit,
@@ -232,22 +164,16 @@ def metric(
             needs_nodes=needs_nodes,
         )
         declare_files(function, files, f"@metric({name!r})", MetricError)
-        METRICS.register(name, entry)
-        function.__doc__ = entry.documentation
+        register(entry)
         return function
 
-    return register
+    return decorate
 
 
-def get_metric(name: str) -> Metric:
-    """Return the metric of that name.
-
-    Raises
-    ------
-    MetricError
-        If there is none; the hint guesses the name that was meant.
-    """
-    return METRICS.find(name)
+def register(entry: Metric) -> None:
+    """Add a metric to the registry, and its documentation to its function."""
+    METRICS.register(entry.name, entry)
+    entry.function.__doc__ = entry.documentation
 
 
 def evaluate(
@@ -301,8 +227,8 @@ def evaluate(
     jobs = replace(jobs, classes=stated)
     selected = [entry for entry in METRICS.values() if schedule.nodes is not None or not entry.needs_nodes]
     if only is not None:
-        selected = [get_metric(name) for name in only]
-    selected += [get_metric(f"{metric}[{name}]") for name in classes or () for metric in by_class]
+        selected = [METRICS.find(name) for name in only]
+    selected += [METRICS.find(f"{metric}[{name}]") for name in classes or () for metric in by_class]
     return NamedValues({metric.name: _value(metric, jobs) for metric in selected})
 
 

@@ -7,15 +7,6 @@ from dataclasses import dataclass, replace
 from gridtune.errors import PolicyError
 from gridtune.registry import name_hint
 
-__all__ = [
-    "BACKFILLING_WARNINGS",
-    "SWITCHES",
-    "Backfilling",
-    "backfilling_name",
-    "backfilling_names",
-    "get_backfilling",
-]
-
 
 @dataclass(frozen=True)
 class Backfilling:

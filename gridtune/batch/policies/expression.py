@@ -11,6 +11,7 @@ import ast
 import difflib
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,19 +21,6 @@ import numpy as np
 
 from gridtune.errors import PolicyError
 from gridtune.types import FloatArray
-
-__all__ = [
-    "BLOCK",
-    "CHANGING_FIELDS",
-    "FIELDS",
-    "OPERATIONS",
-    "PREDICTED_FIELDS",
-    "Expression",
-    "JobView",
-    "instead_of",
-    "looks_like_expression",
-    "read_expression",
-]
 
 
 class JobView(NamedTuple):
@@ -227,7 +215,11 @@ class _Canonical(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         value = node.value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not abs(value) <= sys.float_info.max
+        ):
             raise self._fault(node, f"{value!r} is no finite number")
         return _number(float(value))
 
@@ -294,13 +286,6 @@ def instead_of(name: str) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
 def _number(value: float) -> ast.expr:
     """Return a number as Python reads it back: a negative one is a sign and a number."""
     if value < 0 or (value == 0 and math.copysign(1, value) < 0):
@@ -327,17 +312,14 @@ def _instructions(node: Any, coefficients: Mapping[str, float]) -> Iterator[tupl
     elif isinstance(node, ast.Name):
         yield _CODES["field"], float(JobView._fields.index(node.id))
     else:
-        name, operands = _operation(node)
+        if isinstance(node, ast.UnaryOp):
+            name, operands = "negative", [node.operand]
+        elif isinstance(node, ast.BinOp):
+            name, operands = _SIGNS[type(node.op)], [node.left, node.right]
+        elif isinstance(node, ast.Compare):
+            name, operands = _SIGNS[type(node.ops[0])], [node.left, node.comparators[0]]
+        else:
+            name, operands = node.func.id, node.args
         for operand in operands:
             yield from _instructions(operand, coefficients)
         yield _CODES[name], 0.0
-
-
-def _operation(node: Any) -> tuple[str, list[ast.expr]]:
-    if isinstance(node, ast.UnaryOp):
-        return "negative", [node.operand]
-    if isinstance(node, ast.BinOp):
-        return _SIGNS[type(node.op)], [node.left, node.right]
-    if isinstance(node, ast.Compare):
-        return _SIGNS[type(node.ops[0])], [node.left, node.comparators[0]]
-    return node.func.id, node.args

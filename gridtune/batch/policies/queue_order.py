@@ -27,15 +27,6 @@ from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 
-__all__ = [
-    "QueueOrder",
-    "formula_of",
-    "get_queue_order",
-    "order_of_function",
-    "queue_order",
-    "queue_order_names",
-]
-
 
 @dataclass(frozen=True)
 class QueueOrder:
@@ -83,6 +74,10 @@ class QueueOrder:
         if isinstance(self.score, Expression):
             return self.score.names.isdisjoint({*JobView._fields} - fields)
         return _reads_only(self.score, fields)
+
+    def canonical(self, text: str) -> str:
+        """Return the one form of a text that `get_queue_order` reads as this order; a name as it is."""
+        return self.name if isinstance(self.score, Expression) else text
 
     @property
     def label(self) -> str:
@@ -189,7 +184,10 @@ def get_queue_order(
     name, _, rest = text.strip().partition("(")
     name = _ALIASES.get(name.strip(), name.strip())
     if name not in ORDERS and looks_like_expression(text):
-        return _order_of_expression(read_expression(text, tuple((coefficients or {}).items())))
+        expression = read_expression(text, tuple((coefficients or {}).items()))
+        static = not expression.names & CHANGING_FIELDS
+        described = f"The smallest {expression.text} first."
+        return QueueOrder(expression.text, expression, described, static=static)
     if name in ("run_time", "runtime") and name not in ORDERS:
         message = f"no queue order is named {name!r}: a policy never sees run times"
         raise PolicyError(message, hint="sjf has the shortest walltime first")
@@ -211,11 +209,6 @@ def _fields_named(function: Callable[..., float]) -> frozenset[str]:
 def queue_order_names() -> list[str]:
     """Return the names of all registered orders, built-in ones first."""
     return list(ORDERS)
-
-
-def _order_of_expression(expression: Expression) -> QueueOrder:
-    static = not expression.names & CHANGING_FIELDS
-    return QueueOrder(expression.text, expression, f"The smallest {expression.text} first.", static=static)
 
 
 def _parse_parameters(order: QueueOrder, reference: str, rest: str) -> dict[str, float]:
@@ -312,7 +305,11 @@ def formula_of(order: QueueOrder) -> Expression | None:
     body = getattr(tree, "body", [])
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or hasattr(function, "__wrapped__"):
         return None
-    statements = [line for line in body[0].body if not _is_text(line)]
+    statements = [
+        line
+        for line in body[0].body
+        if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))  # the docstring
+    ]
     if len(statements) != 1 or not isinstance(statements[0], ast.Return) or statements[0].value is None:
         return None
     job, *names = (argument.arg for argument in body[0].args.args)
@@ -326,10 +323,6 @@ def formula_of(order: QueueOrder) -> Expression | None:
         return read_expression(ast.unparse(value), tuple(parameters.items()))
     except PolicyError:
         return None
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 class _Formula(ast.NodeTransformer):

@@ -7,12 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from gridtune.arguments import require_number
-from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import ROLLOUT, QueueOrder, get_queue_order
 from gridtune.errors import PolicyError
 from gridtune.registry import name_hint
-
-__all__ = ["MOST_ORDERS", "OBJECTIVES", "PORTFOLIO", "Rollout", "canonical_text", "get_order"]
 
 #: What a decision minimizes, summed over the jobs of the window, with w, r and p of a job, its wait, walltime
 #: and processors: w + r; p r (w + r); √(p / r) (w + r)², r at least a minute; p (w + r)².
@@ -99,6 +96,10 @@ class Rollout:
         read = (order.fields for order in self.portfolio)
         return frozenset({"walltime", "processors", "wait"}).union(*read)
 
+    def canonical(self, text: str) -> str:
+        """Return the one form of a text that `get_order` reads as this rollout."""
+        return self.label
+
     @property
     def predicts(self) -> bool:
         """True if decisions may depend on a predictor."""
@@ -145,13 +146,6 @@ def get_order(
         else:
             raise PolicyError(f"parameter {key!r} of a rollout must be a whole number, got {value!r}")
     return Rollout(**options)
-
-
-def canonical_text(text: str, order: QueueOrder | Rollout) -> str:
-    """Return the one form of the text of an order, if it is an expression or a rollout; a name as it is."""
-    if isinstance(order, Rollout):
-        return order.label
-    return order.name if isinstance(order.score, Expression) else text
 
 
 def _split(text: str, separator: str) -> list[str]:

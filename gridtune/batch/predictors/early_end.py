@@ -6,8 +6,10 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from gridtune.batch.predictors.histories import quantiles_of, templates_of
 from gridtune.batch.predictors.predictor import (
@@ -18,9 +20,8 @@ from gridtune.batch.predictors.predictor import (
     Predictor,
     predictor,
 )
-from gridtune.types import FloatArray
-
-__all__ = ["EarlyEnd"]
+from gridtune.core.compiled import kernel
+from gridtune.types import FloatArray, IntArray
 
 #: The first fit is after so many ends, each further one after so many and this share of those before.
 _FIRST, _GROWTH = 200, 0.15
@@ -187,8 +188,6 @@ class EarlyEnd(Predictor):
         """Fit the trees to the jobs that have ended."""
         from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 (for this predictor alone)
 
-        from gridtune.core.boosted_trees import fit_boosted_trees  # noqa: PLC0415 (likewise)
-
         self._next_fit = self._ends + _FIRST + int(_GROWTH * self._ends)
         shares = np.array(self._shares)
         early = shares < EARLY
@@ -196,7 +195,7 @@ class EarlyEnd(Predictor):
             model = HistGradientBoostingClassifier(
                 max_iter=_ROUNDS, max_leaf_nodes=_LEAVES, early_stopping=False, random_state=0
             )
-            self._raw = fit_boosted_trees(model, np.array(self._rows), early)
+            self._raw = _fit_trees(model, np.array(self._rows), early)
         shares = np.minimum(shares, 1.0)
         self._early, self._late = _Shares(shares[early].tolist()), _Shares(shares[~early].tolist())
 
@@ -225,3 +224,84 @@ class EarlyEnd(Predictor):
 
 def _hour_of(job: PredictedJob) -> int:
     return job.submit_time % _DAY // _HOUR
+
+
+def _fit_trees(model: Any, rows: FloatArray, goal: Any) -> Callable[[FloatArray], FloatArray]:
+    """Fit a HistGradientBoosting model, and return a function of rows, shape (n, d), for its raw predictions.
+
+    For the few rows of a decision scikit-learn's checks take longer than the prediction. It is fitted on one
+    thread: on a busy machine several wait for each other, and their number would decide the last bits.
+    """
+    with threadpool_limits(limits=1):
+        return _predictor_of(model.fit(rows, goal))
+
+
+class _Trees(NamedTuple):
+    """Trees whose leaves are added up: `first` holds the roots, the other columns one entry a node.
+
+    Attributes
+    ----------
+    left, right
+        Children; -1 for a leaf.
+    feature, threshold
+        The column, and the largest value that goes left.
+    value
+        Of a leaf.
+    """
+
+    first: IntArray
+    left: IntArray
+    right: IntArray
+    feature: IntArray
+    threshold: FloatArray
+    value: FloatArray
+
+
+def _predictor_of(model: Any) -> Callable[[FloatArray], FloatArray]:
+    """Return a function of rows, shape (n, d), that gives what a fitted HistGradientBoosting model predicts.
+
+    The model has one output, no missing values and no categories; predictions are in its raw units.
+
+    Raises
+    ------
+    ValueError
+        If a tree splits by category.
+    """
+    trees = [iteration[0].nodes for iteration in model._predictors]
+    first = np.cumsum([0, *(len(nodes) for nodes in trees)])
+    nodes = np.concatenate(trees)
+    if nodes["is_categorical"].any():
+        raise ValueError("a tree splits by category, and its predictor supports no categories")
+    shift = np.repeat(first[:-1], np.diff(first))
+    leaf = nodes["is_leaf"].astype(bool)
+    left, right = (np.where(leaf, -1, nodes[side].astype(np.int64) + shift) for side in ("left", "right"))
+    flat = _Trees(
+        first[:-1].astype(np.int64),
+        left,
+        right,
+        nodes["feature_idx"].astype(np.int64),
+        np.ascontiguousarray(nodes["num_threshold"], np.float64),
+        np.where(leaf, nodes["value"], 0.0),
+    )
+    base = float(np.ravel(model._baseline_prediction)[0])
+
+    def predict(rows: FloatArray) -> FloatArray:
+        out = np.empty(len(rows))
+        _add_up_leaves(flat, rows, out)
+        return out + base
+
+    return predict
+
+
+@kernel()
+def _add_up_leaves(trees: Any, rows: Any, out: Any) -> None:
+    """Fill in the sum, for each row, of the values of its leaves, one in every tree."""
+    for row in range(rows.shape[0]):
+        total = 0.0
+        for root in trees.first:
+            node = root
+            while trees.left[node] >= 0:
+                below = rows[row, trees.feature[node]] <= trees.threshold[node]
+                node = trees.left[node] if below else trees.right[node]
+            total += trees.value[node]
+        out[row] = total

@@ -14,8 +14,6 @@ from gridtune.batch.predictors.predictor import (
     predictor,
 )
 
-__all__ = ["LastTwo", "Template", "quantiles_of", "templates_of"]
-
 #: By how much a job is expected to run on that has run for longer than predicted, in seconds, one after the
 #: other (Tsafrir, Etsion and Feitelson 2007).
 _INCREMENTS = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000)

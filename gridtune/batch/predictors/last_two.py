@@ -16,8 +16,6 @@ from gridtune.batch.predictors.replayed import ENDED, STARTED, SUBMITTED, TELL, 
 from gridtune.core.compiled import array_at, callback, kernel
 from gridtune.types import IntArray
 
-__all__ = ["LastTwoReplay"]
-
 #: Places of walltimes, predictions and `memory` among the handles of the inputs of scores.
 _WALLTIME, _MEAN, _EARLY, _MEMORY = 1, 16, 17, 19
 

@@ -18,17 +18,6 @@ from gridtune.core.user_code.plugins import declare_files
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 
-__all__ = [
-    "EARLY",
-    "PREDICTORS",
-    "QUANTILES",
-    "PredictedJob",
-    "Prediction",
-    "Predictor",
-    "check_prediction",
-    "predictor",
-]
-
 #: A job ends early if it ends before this share of its walltime.
 EARLY = 0.1
 #: The levels of the quantiles of a prediction.

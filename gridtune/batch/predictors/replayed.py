@@ -13,19 +13,9 @@ import numpy as np
 from numba import types
 from numba.core.types import WrapperAddressProtocol
 
-from gridtune.batch.predictors.predictor import PREDICTORS, PredictedJob, Predictor, check_prediction
+from gridtune.batch.predictors.predictor import PredictedJob, Predictor, check_prediction
 from gridtune.errors import PolicyError
 from gridtune.types import IntArray
-
-__all__ = [
-    "ENDED",
-    "STARTED",
-    "SUBMITTED",
-    "TELL",
-    "JobError",
-    "PredictedReplay",
-    "predicted_replay",
-]
 
 #: What kernels tell: a job is submitted, starts, has ended.
 SUBMITTED, STARTED, ENDED = range(3)
@@ -91,8 +81,18 @@ class PredictedReplay:
         """Raise the error by which a predictor has failed; nothing without one."""
 
 
-class _Watched(PredictedReplay):
-    """The predictions of a predictor."""
+class WatchedReplay(PredictedReplay):
+    """The predictions of a predictor, of a replay that has not begun.
+
+    Parameters
+    ----------
+    kind
+        Makes the predictor.
+    columns
+        The columns of `PredictedJob`, shape (n,) each: submissions from the first one on, owners.
+    planned
+        Shape (n,): where given, a job's mean is entered when it is submitted, in whole seconds.
+    """
 
     def __init__(
         self, kind: Callable[[], Predictor], columns: Mapping[str, IntArray], planned: IntArray | None
@@ -189,30 +189,3 @@ class _Watched(PredictedReplay):
         lines = [f"{frame.f_code.co_filename}, line {line}" for frame, line in walk_tb(fault.__traceback__)]
         reason = f"predictor {self._label!r} fails: {fault or type(fault).__name__} ({lines[-1]})"
         raise JobError(job, f"{reason} at second {now:,}", _HINT) from fault
-
-
-def predicted_replay(
-    predictor: str | Callable[[], Predictor] | None,
-    jobs: Mapping[str, IntArray],
-    planned: IntArray | None = None,
-) -> PredictedReplay:
-    """Return the predictions of a replay that has not begun.
-
-    Parameters
-    ----------
-    predictor
-        A name or what makes a predictor; None if no policy reads predictions.
-    jobs
-        The columns of `PredictedJob`, shape (n,) each: submissions from the first one on, owners.
-    planned
-        Shape (n,): where given, a job's mean is entered when it is submitted, in whole seconds.
-
-    Raises
-    ------
-    PolicyError
-        If no predictor has this name.
-    """
-    if predictor is None:
-        return PredictedReplay(len(jobs["submit_time"]))
-    kind = PREDICTORS.find(predictor) if isinstance(predictor, str) else predictor
-    return _Watched(kind, jobs, planned)

@@ -57,13 +57,10 @@ from gridtune.batch.simulator.profile import (
     refresh,
     unplace,
 )
-from gridtune.batch.simulator.running import pop_row, push_row, sort_rows
+from gridtune.batch.simulator.rows import pop_row, push_row, sort_rows
 from gridtune.batch.simulator.scores import ScoreInputs, charge, note_run_time, note_submission, score_job
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import FloatArray, IntArray
-
-__all__ = ["conservative_schedule"]
-
 
 #: A time after all others.
 NEVER = int(np.iinfo(np.int64).max)
@@ -118,18 +115,13 @@ class _Plan(NamedTuple):
 
 
 @kernel()
-def _key(position: IntArray, score: Any, inputs: ScoreInputs | None, job: int, now: int) -> float:
-    """Return what a job's place in the queue goes by now."""
-    if inputs is None:
-        return float(position[job])
-    return score_job(score, inputs, job, now)
-
-
-@kernel()
 def _sort_queue(plan: _Plan, count: int, score: Any, inputs: ScoreInputs | None, now: int) -> None:
-    """Put the first `count` of `plan.jobs` in queue order, ties by submission."""
+    """Sort the first `count` of `plan.jobs` in queue order, ties by submission."""
     for i in range(count):
-        plan.keys[i] = _key(plan.movers.position, score, inputs, plan.jobs[i], now)
+        if inputs is None:
+            plan.keys[i] = plan.movers.position[plan.jobs[i]]
+        else:
+            plan.keys[i] = score_job(score, inputs, plan.jobs[i], now)
     sort_rows(plan.keys, plan.jobs, count)
 
 
@@ -145,29 +137,6 @@ def _starters(plan: _Plan, slot: int, count: int) -> int:
 
 
 @kernel()
-def _list_waiting(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
-    """Leave the jobs that wait in `plan.jobs`, in queue order."""
-    count, slot = 0, np.int64(plan.slots.state.head)
-    while slot >= 0:
-        count = _starters(plan, slot, count)
-        slot = np.int64(plan.slots.after[slot])
-    _sort_queue(plan, count, score, inputs, now)
-
-
-@kernel()
-def _hold(plan: _Plan, job: int, begin: int) -> None:
-    """Reserve for a waiting job from a slot on."""
-    slots = plan.slots
-    place(plan.movers, slots, job, begin)
-    t = slots.time[begin]
-    end = cut(slots, begin, t + plan.length[job])
-    slots.uses[end] += 1
-    plan.last[job] = end
-    change(slots, begin, end, -plan.processors[job])
-    plan.state.soonest = min(plan.state.soonest, t)
-
-
-@kernel()
 def _book(plan: _Plan, job: int, alone: bool, now: int) -> None:
     """Reserve for a job at the earliest time; `alone` says that the bound of its shape is not kept."""
     movers, slots, shape = plan.movers, plan.slots, plan.movers.shape[job]
@@ -175,8 +144,14 @@ def _book(plan: _Plan, job: int, alone: bool, now: int) -> None:
     if not alone and movers.bound[shape] > now:
         since = last_slot(slots, movers.bound[shape])
     begin = earliest_slot(slots, since, plan.processors[job], plan.length[job], -1)
-    movers.bound[shape] = slots.time[begin]
-    _hold(plan, job, begin)
+    t = slots.time[begin]
+    movers.bound[shape] = t
+    place(movers, slots, job, begin)
+    end = cut(slots, begin, t + plan.length[job])
+    slots.uses[end] += 1
+    plan.last[job] = end
+    change(slots, begin, end, -plan.processors[job])
+    plan.state.soonest = min(plan.state.soonest, t)
 
 
 @kernel()
@@ -340,7 +315,11 @@ def _compress_plan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int
 def _replan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
     """Plan the jobs that wait again, in queue order, around the running ones; no job can move up then."""
     slots, movers = plan.slots, plan.movers
-    _list_waiting(plan, score, inputs, now)
+    count, slot = 0, np.int64(slots.state.head)
+    while slot >= 0:
+        count = _starters(plan, slot, count)
+        slot = np.int64(slots.after[slot])
+    _sort_queue(plan, count, score, inputs, now)
     for i in range(plan.state.waiting):
         job = plan.jobs[i]
         change(slots, movers.start[job], plan.last[job], plan.processors[job])
@@ -352,17 +331,6 @@ def _replan(plan: _Plan, score: Any, inputs: ScoreInputs | None, now: int) -> No
     plan.state.soonest, movers.state.listed = NEVER, 0
     for i in range(plan.state.waiting):
         _book(plan, plan.jobs[i], False, now)
-
-
-@kernel()
-def _find_soonest(plan: _Plan) -> None:
-    slot = np.int64(plan.slots.state.head)
-    plan.state.soonest = NEVER
-    if plan.state.waiting == 0:
-        return
-    while plan.slots.starter[slot] < 0:
-        slot = np.int64(plan.slots.after[slot])
-    plan.state.soonest = plan.slots.time[slot]
 
 
 @kernel()
@@ -385,7 +353,11 @@ def _start_due(plan: _Plan, inputs: ScoreInputs | None, now: int) -> None:
         _expect(plan, job, min(now + plan.length[job], begin + plan.run[job]))
         plan.state.waiting -= 1
     slots.starter[head] = -1
-    _find_soonest(plan)
+    plan.state.soonest, slot = NEVER, np.int64(head)
+    if plan.state.waiting > 0:
+        while slots.starter[slot] < 0:
+            slot = np.int64(slots.after[slot])
+        plan.state.soonest = slots.time[slot]
 
 
 @kernel()

@@ -16,43 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.events import (
-    STATE_FIELDS,
-    JobLog,
-    advance,
-    launch,
-)
-from gridtune.batch.simulator.reservations import (
     BACKFILL,
     EXTRA,
-    in_time,
-    reserve_for_head,
-)
-from gridtune.batch.simulator.running import (
     RUNNING,
+    STATE_FIELDS,
+    JobLog,
     Running,
+    advance,
+    in_time,
+    launch,
     read_requests,
+    reserve_for_head,
 )
 from gridtune.core.compiled import bare, kernel, record_at, section
 from gridtune.types import AnyArray, Float32Array, FloatArray, Int8Array, IntArray
-
-__all__ = [
-    "BACKFILL_MODE",
-    "BY_SUBMISSION",
-    "EASY",
-    "LONGEST",
-    "PROTECT",
-    "ROW",
-    "STATE",
-    "Columns",
-    "Machines",
-    "Settings",
-    "begin_windows",
-    "new_machines",
-    "run_window",
-    "step_machines",
-    "whole_length",
-]
-
 
 #: The state of a machine: that of every replay; the window's first job; the clock; whether a decision is
 #: asked for; candidates shown, and rows of the observation that are filled; processor-seconds requested by
@@ -230,15 +207,6 @@ def _cost(machine, job, now):
     columns = machine.queue.columns
     waited = now - columns.submit[job] + columns.offset[job]
     return machine.state.share * columns.weight[job] * max(columns.floor[job], waited)
-
-
-@kernel()
-def _cost_so_far(machine):
-    """Return the cost of the jobs submitted so far, if those that wait started now."""
-    cost = machine.state.settled
-    for place in range(machine.state.waiting):
-        cost += _cost(machine, machine.queue.waiting[place], machine.state.now)
-    return cost
 
 
 @kernel()
@@ -591,7 +559,10 @@ def step_machines(machines, actions, which, over):
         machine = _machine_at(machines, index)
         _choose(machine, actions[index])
         over[index] = not _next_decision(machine)
-        state, cost = machine.state, _cost_so_far(machine)
+        state = machine.state
+        cost = state.settled  # of the jobs submitted so far, if those that wait started now
+        for place in range(state.waiting):
+            cost += _cost(machine, machine.queue.waiting[place], state.now)
         machines.rewards[index] = (state.paid - cost) * state.scale
         state.paid = cost
         if over[index]:

@@ -12,8 +12,6 @@ from numba.extending import intrinsic
 from gridtune.core.compiled import kernel
 from gridtune.types import UInt64Array
 
-__all__ = ["Marks", "bit", "is_marked", "lowest", "mark", "new_marks", "next_marked", "unmark"]
-
 
 @intrinsic
 def lowest(typing_context: Any, word: Any) -> Any:

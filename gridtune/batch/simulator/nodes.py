@@ -2,8 +2,8 @@
 
 A node whose cores are all free is switched off once it has idled for the timeout, after the scheduling pass
 of that second. A job gets its cores, any free ones, at the instant the scheduler starts it, from nodes in
-this order: partly used; idle, first those that are never switched off; partly used and still switching on;
-asleep; switching off, which have to finish and are then switched on. It starts when all its nodes are on, and
+this order: partly used; idle, first those used last; partly used and still switching on; asleep; switching
+off, which have to finish and are then switched on. It starts when all its nodes are on, and
 holds its cores from the beginning.
 
 Without power states, `nodes` is None everywhere: the functions then do nothing, and cost nothing.
@@ -19,27 +19,16 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.core.usage import NodeState
 from gridtune.types import Int8Array, Int32Array, IntArray
 
-__all__ = [
-    "PoweredNodes",
-    "boot_wait",
-    "claim",
-    "longest_boot_wait",
-    "new_nodes",
-    "start_of",
-    "vacate",
-]
-
 NEVER = np.int64(2**62)
 
 #: The lists of nodes with free cores, in the order in which jobs take them. Their heads follow the nodes in
 #: the columns `following` and `preceding`; the node of which something changed last is first.
-PARTLY_USED, KEPT, IDLE, WARMING, ASLEEP, STOPPING, LISTS = range(7)
+PARTLY_USED, IDLE, WARMING, ASLEEP, STOPPING, LISTS = range(6)
 
 #: The settings, and what changes: number of nodes; cores of each; seconds until an idle one is switched off,
-#: to switch on, to switch off; nodes that are never switched off; whether the node that has idled longest is
-#: taken first. First unused piece; jobs that wait for nodes, and the first of their starts; rows of the
-#: changes of state.
-_SETTINGS = ("nodes", "cores", "timeout", "boot", "shutdown", "reserve", "longest")
+#: to switch on, to switch off. First unused piece; jobs that wait for nodes, and the first of their starts;
+#: rows of the changes of state.
+_SETTINGS = ("nodes", "cores", "timeout", "boot", "shutdown")
 _STATE = np.dtype([(name, np.int64) for name in (*_SETTINGS, "unused", "pending", "next_start", "rows")])
 
 #: Changes of state that a job can cause, at most: its nodes begin and end to idle, to switch and to sleep.
@@ -91,8 +80,6 @@ def new_nodes(
     timeout: int | None,
     boot: int,
     shutdown: int,
-    reserve: int,
-    longest: bool,
 ) -> PoweredNodes:
     """Return nodes that are all on and idle since second 0.
 
@@ -106,14 +93,10 @@ def new_nodes(
         Seconds after which an idle node is switched off; None: never.
     boot, shutdown
         Seconds to switch on and off.
-    reserve
-        The first nodes, this many, are never switched off.
-    longest
-        Of idle nodes, take the one that has idled longest, not the one that was used last.
     """
     pieces = nodes * cores
     patience = NEVER if timeout is None else timeout
-    state = np.array((nodes, cores, patience, boot, shutdown, reserve, longest, 0, 0, NEVER, 0), _STATE)
+    state = np.array((nodes, cores, patience, boot, shutdown, 0, 0, NEVER, 0), _STATE)
     columns = PoweredNodes(
         state=state,
         free=np.full(nodes, cores),
@@ -149,7 +132,7 @@ def longest_boot_wait(nodes: PoweredNodes) -> int:
 def _link_all(nodes):
     nodes = bare(nodes)
     for node in range(nodes.state.nodes):
-        _link(nodes, node, KEPT if node < nodes.state.reserve else IDLE)
+        _link(nodes, node, IDLE)
 
 
 @kernel()
@@ -162,7 +145,7 @@ def boot_wait(nodes, job):
 
 @kernel(inline="always")
 def _link(nodes, node, line):
-    """Put a node in front of a list."""
+    """Insert a node in front of a list."""
     head = nodes.state.nodes + line
     second = nodes.following[head]
     nodes.following[node], nodes.preceding[node] = second, head
@@ -261,15 +244,14 @@ def _begin(nodes, job, at):
 
 @kernel()
 def claim(nodes, job, width, now):
-    """Let a job hold cores from now on; return when it starts: now, or when its nodes are on."""
+    """Assign cores to a job from now on; return its start: now, or when its nodes are on."""
     if nodes is None:
         return now
     _settle(nodes, now)
     state, left, start = nodes.state, width, now
     for line in range(LISTS):
         while left > 0 and nodes.cores_in[line] > 0:
-            oldest = line == STOPPING or (state.longest != 0 and line in (KEPT, IDLE))
-            node = _last(nodes, line) if oldest else nodes.following[state.nodes + line]
+            node = _last(nodes, line) if line == STOPPING else nodes.following[state.nodes + line]
             if line >= ASLEEP:
                 _wake(nodes, node, line, now)
             start = max(start, nodes.ready[node])
@@ -325,7 +307,7 @@ def vacate(nodes, job, now):
             _link(nodes, node, PARTLY_USED)
         else:
             nodes.since[node] = now
-            _link(nodes, node, KEPT if node < state.reserve else IDLE)
+            _link(nodes, node, IDLE)
         following = nodes.next_piece[piece]
         nodes.next_piece[piece] = state.unused
         state.unused = piece
@@ -339,7 +321,7 @@ def start_of(nodes, width, now):
         return now
     _expire(nodes, now)
     state, cores_in = nodes.state, nodes.cores_in
-    left = width - cores_in[PARTLY_USED] - cores_in[KEPT] - cores_in[IDLE]
+    left = width - cores_in[PARTLY_USED] - cores_in[IDLE]
     if left <= 0:
         return now
     start, head = now, state.nodes + WARMING

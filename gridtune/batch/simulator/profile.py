@@ -28,29 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridtune.batch.simulator.marks import Marks, is_marked, mark, new_marks, next_marked, unmark
-from gridtune.batch.simulator.queues.tournament import number_rows
+from gridtune.batch.simulator.tournament import number_rows
 from gridtune.core.compiled import kernel
 from gridtune.types import Int32Array, IntArray
-
-__all__ = [
-    "Movers",
-    "Profile",
-    "change",
-    "cut",
-    "disuse",
-    "earliest_slot",
-    "enter",
-    "last_slot",
-    "leave",
-    "move_to",
-    "new_movers",
-    "new_profile",
-    "note_growth",
-    "place",
-    "refresh",
-    "unplace",
-]
-
 
 #: Profile of a stretch.
 _LONGEST = 32
@@ -370,7 +350,7 @@ def new_movers(
 
 @kernel()
 def place(movers, slots, job, slot):
-    """Let a waiting job's reservation begin at a slot."""
+    """Begin a waiting job's reservation at a slot."""
     further = slots.starter[slot]
     movers.nearer[job], movers.further[job] = -1, further
     if further >= 0:
@@ -393,7 +373,7 @@ def unplace(movers, slots, job):
 
 @kernel()
 def enter(movers, job):
-    """Let a job wait; return whether it is the only one of its shape."""
+    """Add a waiting job; return whether it is the only one of its shape."""
     shape = movers.shape[job]
     older = movers.member[shape]
     movers.older[job], movers.newer[job], movers.member[shape] = older, -1, job
@@ -407,7 +387,7 @@ def enter(movers, job):
 
 @kernel()
 def leave(movers, job):
-    """Let a job wait no more."""
+    """Remove a job from the waiting jobs."""
     shape, older, newer = movers.shape[job], movers.older[job], movers.newer[job]
     if older >= 0:
         movers.newer[older] = newer

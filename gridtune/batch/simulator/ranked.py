@@ -1,7 +1,11 @@
 """The batch kernel for static queue orders: plain queueing and EASY backfilling, compiled.
 
-A static order never changes while jobs wait. So the waiting jobs are kept in an index over their places in
-the order (`ranked_queue`), and the cost of a scheduling pass hardly grows with their number.
+A static order never changes while jobs wait. So the waiting jobs are kept in an index over their ranks, their
+places in a static order of the whole log, and the cost of a scheduling pass hardly grows with their number.
+
+A bitmap of three levels (a word stands for 64, 64² or 64³ ranks) marks the ranks that wait. Beside it, for
+every block of each level and every class of job sizes, the index keeps the shortest walltime that waits
+there. The first waiting job that fits is found by a descent through that index, not by a scan of the queue.
 """
 
 from __future__ import annotations
@@ -13,30 +17,19 @@ import numpy as np
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.simulator.events import (
-    JobLog,
-    advance,
-    launch,
-    new_replay,
-)
-from gridtune.batch.simulator.nodes import PoweredNodes
-from gridtune.batch.simulator.queues.ranked_queue import (
-    RankedQueue,
-    any_fits,
-    enter,
-    foremost,
-    leave,
-    new_queue,
-    next_candidate,
-    size_classes,
-)
-from gridtune.batch.simulator.reservations import (
     BACKFILL,
     FROZEN,
+    JobLog,
+    advance,
     in_time,
+    launch,
+    new_replay,
     overstayed,
     reserve_for_head,
     window,
 )
+from gridtune.batch.simulator.marks import Marks, lowest, mark, new_marks, next_marked, unmark
+from gridtune.batch.simulator.nodes import NEVER, PoweredNodes
 from gridtune.batch.simulator.scores import (
     Facts,
     ScoreInputs,
@@ -47,9 +40,209 @@ from gridtune.batch.simulator.scores import (
 )
 from gridtune.core.compiled import bare, kernel
 from gridtune.errors import PolicyError
-from gridtune.types import FloatArray, Int32Array, IntArray
+from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 
-__all__ = ["ranked_schedule", "static_ranks"]
+
+class _RankedQueue(NamedTuple):
+    """The waiting jobs, over ranks.
+
+    `marks` has the ranks that wait. `least0[b * classes + c]` is the shortest walltime of
+    the jobs of size class c that wait in block b, `NEVER` if none does; `least1` and `least2` are the same
+    for larger blocks. `narrowest[c]` is the least size of class c, `tally[c]` the number of its jobs that
+    wait; `jobs[r]` is the job of rank r; `sizes[j]` is the size class of job j.
+    """
+
+    classes: int
+    marks: Marks
+    narrowest: IntArray
+    jobs: Int32Array
+    sizes: Int8Array
+    least0: IntArray
+    least1: IntArray
+    least2: IntArray
+    tally: IntArray
+
+
+#: At most about this many classes of job sizes; with no more distinct sizes, each has its own.
+_MOST_CLASSES = 32
+
+
+def _size_classes(processors: IntArray) -> tuple[IntArray, Int8Array]:
+    """Return the narrowest size of each class of sizes, rising, and the class of each job.
+
+    The most frequent sizes have a class of their own, where an index entry is exact; the sizes between two
+    of them share one, where it is a bound. (The choice weighs the whole log: it decides the speed of the
+    index, never a schedule.)
+    """
+    if processors.max(initial=0) <= len(processors):
+        counts, places = np.bincount(processors), processors
+        sizes = np.flatnonzero(counts)
+    else:
+        sizes, places, counts = np.unique(processors, return_inverse=True, return_counts=True)
+    present = counts[counts > 0]
+    own = np.zeros(len(sizes), bool)
+    own[np.argsort(-present, kind="stable")[: _MOST_CLASSES // 2]] = True
+    if len(sizes) <= _MOST_CLASSES:
+        own[:] = True
+    opens = own | np.concatenate([[True], own[:-1]])
+    class_of = np.zeros(len(counts), np.int8)
+    class_of[counts > 0] = np.cumsum(opens) - 1
+    return sizes[opens].astype(np.int64), class_of[places]
+
+
+def _new_queue(rank: Int32Array, narrowest: IntArray, sizes: Int8Array, guarded: bool) -> _RankedQueue:
+    """Return an empty queue for jobs of these ranks, in the size classes of `_size_classes`.
+
+    Where jobs are guarded, ranks begin behind the number of jobs, and job j may take rank j instead.
+    """
+    rows, classes = np.arange(len(rank), dtype=np.int32), len(narrowest)
+    jobs = np.concatenate([rows, rows]) if guarded else np.empty_like(rows)
+    jobs[rank] = rows
+    marks = new_marks(len(jobs))
+    least0, least1, least2 = (
+        np.full(len(bits) * classes, NEVER) for bits in (marks.bits0, marks.bits1, marks.bits2)
+    )
+    tally = np.zeros(classes, np.int64)
+    return _RankedQueue(classes, marks, narrowest, jobs, sizes, least0, least1, least2, tally)
+
+
+@kernel()
+def _enter(index, rank, walltimes):
+    """Add the job of a rank to the waiting jobs."""
+    job = index.jobs[rank]
+    size, walltime = index.sizes[job], walltimes[job]
+    block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
+    mark(index.marks, rank)
+    index.tally[size] += 1
+    cell = block0 * index.classes + size
+    if index.least0[cell] <= walltime:
+        return
+    index.least0[cell] = walltime
+    cell = block1 * index.classes + size
+    if index.least1[cell] <= walltime:
+        return
+    index.least1[cell] = walltime
+    cell = block2 * index.classes + size
+    index.least2[cell] = min(index.least2[cell], walltime)
+
+
+@kernel()
+def _leave(index, rank, walltimes):
+    """Remove the job of a rank from the waiting jobs."""
+    job = index.jobs[rank]
+    size, walltime = index.sizes[job], walltimes[job]
+    block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
+    index.tally[size] -= 1
+    unmark(index.marks, rank)
+    word = index.marks.bits0[block0]
+    cell = block0 * index.classes + size
+    if index.least0[cell] < walltime:
+        return
+    least = NEVER
+    while word != 0:
+        job = index.jobs[(block0 << 6) + lowest(word)]
+        word &= word - np.uint64(1)
+        if index.sizes[job] == size:
+            least = min(least, walltimes[job])
+            if least == walltime:
+                return
+    index.least0[cell] = least
+    cell = block1 * index.classes + size
+    if index.least1[cell] < walltime:
+        return
+    least = _least_of(index.least0, index.marks.bits1[block1], block1, index.classes, size, walltime)
+    index.least1[cell] = least
+    cell = block2 * index.classes + size
+    if least > walltime and index.least2[cell] >= walltime:
+        below, word = index.least1, index.marks.bits2[block2]
+        index.least2[cell] = _least_of(below, word, block2, index.classes, size, walltime)
+
+
+@kernel()
+def _least_of(below, word, block, classes, size, floor):
+    """Return the least of a block's children in one class; `floor` is the least it can be."""
+    least = NEVER
+    while word != 0:
+        least = min(least, below[((block << 6) + lowest(word)) * classes + size])
+        if least == floor:
+            break
+        word &= word - np.uint64(1)
+    return least
+
+
+@kernel(inline="always")
+def _possible(least, block, classes, longest):
+    possible = False
+    for size in range(classes):
+        possible |= least[block * classes + size] <= longest[size]
+    return possible
+
+
+@kernel()
+def _set_longest(index, longest, free, extra, window):
+    """Set, for each size class, the longest walltime with which some job of it might be backfilled."""
+    for size in range(index.classes):
+        narrowest = index.narrowest[size]
+        if narrowest > free:
+            longest[size] = -1
+        elif narrowest <= extra:
+            longest[size] = NEVER - 1
+        else:
+            longest[size] = window
+
+
+@kernel()
+def _any_fits(index, free):
+    """Tell whether a job may wait that needs no more than `free` processors; False is sure."""
+    for size in range(index.classes):
+        if index.narrowest[size] > free:
+            return False
+        if index.tally[size] > 0:
+            return True
+    return False
+
+
+@kernel()
+def _next_candidate(index, start, free, extra, window, longest, processors, walltimes):
+    """Return the first waiting rank >= start, in backfilling order, that may be backfilled, or -1.
+
+    A job may if it fits into `free` processors and either leaves the head's reservation alone (it is no
+    wider than the `extra` beside it) or ends before it (it takes no longer than `window` seconds).
+    `longest` is scratch, one cell a size class.
+    """
+    classes = index.classes
+    _set_longest(index, longest, free, extra, window)
+    everything = ~np.uint64(0)
+    for block2 in range(start >> 18, index.marks.words2):
+        word2 = index.marks.bits2[block2]
+        if block2 == start >> 18:
+            word2 &= everything << np.uint64((start >> 12) & 63)
+        if word2 == 0 or not _possible(index.least2, block2, classes, longest):
+            continue
+        while word2 != 0:
+            block1 = (block2 << 6) + lowest(word2)
+            word2 &= word2 - np.uint64(1)
+            word1 = index.marks.bits1[block1]
+            if block1 == start >> 12:
+                word1 &= everything << np.uint64((start >> 6) & 63)
+            if word1 == 0 or not _possible(index.least1, block1, classes, longest):
+                continue
+            while word1 != 0:
+                block0 = (block1 << 6) + lowest(word1)
+                word1 &= word1 - np.uint64(1)
+                word0 = index.marks.bits0[block0]
+                if block0 == start >> 6:
+                    word0 &= everything << np.uint64(start & 63)
+                if word0 == 0 or not _possible(index.least0, block0, classes, longest):
+                    continue
+                while word0 != 0:
+                    rank = (block0 << 6) + lowest(word0)
+                    word0 &= word0 - np.uint64(1)
+                    job = index.jobs[rank]
+                    width = processors[job]
+                    if width <= free and (width <= extra or walltimes[job] <= window):
+                        return rank
+    return -1
 
 
 #: The start of a job that has not started.
@@ -67,9 +260,9 @@ class _Ranked(NamedTuple):
     guard: Any
     rank: Int32Array
     fill_rank: Int32Array
-    queue: RankedQueue
-    other: RankedQueue | None
-    fill: RankedQueue
+    queue: _RankedQueue
+    other: _RankedQueue | None
+    fill: _RankedQueue
     longest: IntArray
 
 
@@ -80,25 +273,25 @@ _GUARD = np.dtype([("seconds", np.int64), ("passed", np.int64)])
 def _enter_other(other, rank, job, log):
     if other is None:
         return
-    enter(other, np.int64(rank[job]), log.walltime)
+    _enter(other, np.int64(rank[job]), log.walltime)
 
 
 @kernel(forceinline=True)
 def _leave_other(other, rank, job, log):
     if other is None:
         return
-    leave(other, np.int64(rank[job]), log.walltime)
+    _leave(other, np.int64(rank[job]), log.walltime)
 
 
 @kernel()
 def _promote(replay, job):
-    """Let a waiting job go before all that are not guarded, and behind the guarded that were there before.
+    """Move a waiting job before all that are not guarded, and behind those that were guarded before.
 
     Returns whether it goes before the job that has the reservation now.
     """
     log, ranked, state = replay.log, replay.queue, replay.state
     ahead = False
-    leave(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
+    _leave(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
     _leave_other(ranked.other, ranked.fill_rank, job, log)
     if state.head == ranked.rank[job]:
         state.head = job
@@ -107,14 +300,14 @@ def _promote(replay, job):
         if replay.flags & FROZEN == 0:
             state.head = -1
     ranked.rank[job] = ranked.fill_rank[job] = job
-    enter(ranked.queue, job, log.walltime)
+    _enter(ranked.queue, job, log.walltime)
     _enter_other(ranked.other, ranked.fill_rank, job, log)
     return ahead
 
 
 @kernel(forceinline=True)
 def _keep_guard(guard, replay, now):
-    """Let jobs that have waited for longer than the guard go first; tell whether the head may change."""
+    """Move jobs that have waited for longer than the guard first; tell whether the head may change."""
     if guard is None:
         return False
     log, ahead = replay.log, False
@@ -129,7 +322,7 @@ def _keep_guard(guard, replay, now):
 def _enqueue(replay, job, now):
     log, ranked = replay.log, replay.queue
     replay.state.waiting += 1
-    enter(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
+    _enter(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
     _enter_other(ranked.other, ranked.fill_rank, job, log)
 
 
@@ -138,7 +331,7 @@ def _start(replay, job, now):
     """Start a job that waits."""
     log, ranked = replay.log, replay.queue
     replay.state.waiting -= 1
-    leave(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
+    _leave(ranked.queue, np.int64(ranked.rank[job]), log.walltime)
     _leave_other(ranked.other, ranked.fill_rank, job, log)
     launch(replay, job, now)
 
@@ -151,7 +344,7 @@ def _pass(replay, newest, now):
     head = -1
     _keep_guard(replay.queue.guard, replay, now)
     while state.waiting > 0:
-        head = foremost(ranked.queue)
+        head = next_marked(ranked.queue.marks, 0)
         job = np.int64(ranked.queue.jobs[head])
         if log.processors[job] > state.free:
             break
@@ -160,7 +353,7 @@ def _pass(replay, newest, now):
             state.head = -1
     if state.waiting == 0 or not flags & BACKFILL:
         return
-    if not frozen and not any_fits(ranked.fill, state.free):
+    if not frozen and not _any_fits(ranked.fill, state.free):
         if head != state.head:
             state.head = -1
         return
@@ -172,7 +365,7 @@ def _pass(replay, newest, now):
 def _next_fill(replay, start, seconds):
     state, ranked, log = replay.state, replay.queue, replay.log
     free, extra, longest = state.free, state.spare, ranked.longest
-    return next_candidate(ranked.fill, start, free, extra, seconds, longest, log.processors, log.walltime)
+    return _next_candidate(ranked.fill, start, free, extra, seconds, longest, log.processors, log.walltime)
 
 
 @kernel(forceinline=True)
@@ -187,14 +380,14 @@ def _backfill(replay, now):
             _start(replay, job, now)
             if not ends_in_time:
                 state.spare -= log.processors[job]
-            if not any_fits(fill, state.free):
+            if not _any_fits(fill, state.free):
                 return
         rank = _next_fill(replay, rank + 1, seconds)
 
 
 @kernel(forceinline=True)
 def _arrive(replay, job, now):
-    """Let one job arrive at an instant of its own; return whether it takes a full pass.
+    """Handle one job that arrives at an instant of its own; return whether it takes a full pass.
 
     If nothing waits, it starts if it fits. Behind a head whose reservation still holds (nothing has ended
     since, so no job that waits can start), only the new job can be backfilled.
@@ -266,9 +459,9 @@ def ranked_schedule(
     guarded = guard is not None
     ranks = [rank] if fill_rank is None else [rank, fill_rank]
     ranks = [places + np.int32(len(rank)) for places in ranks] if guarded else ranks
-    narrowest, sizes = size_classes(log.processors)
+    narrowest, sizes = _size_classes(log.processors)
     log.start[:] = _WAITS
-    queues = [new_queue(places, narrowest, sizes, guarded) for places in ranks]
+    queues = [_new_queue(places, narrowest, sizes, guarded) for places in ranks]
     watch = None if guard is None else np.array((guard, 0), _GUARD)
     other = None if fill_rank is None else queues[1]
     scratch = np.empty(len(narrowest), np.int64)

@@ -35,25 +35,6 @@ from gridtune.registry import is_ours
 from gridtune.types import FloatArray, Int32Array, IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "SCORE",
-    "Facts",
-    "ScoreInputs",
-    "Undefined",
-    "charge",
-    "check_scores",
-    "compile_score",
-    "facts_of",
-    "naming_jobs",
-    "note_run_time",
-    "note_submission",
-    "score_inputs",
-    "score_job",
-    "score_jobs",
-    "used",
-]
-
-
 #: What an infinite score, or one that is not a number, does: it fails the run, or the job goes last.
 Undefined = Literal["fail", "last"]
 
@@ -215,7 +196,7 @@ def charge(inputs, job, width, now):
 
 @kernel()
 def note_submission(inputs, job, now):
-    """Let the predictor, if any, predict a job that has been submitted."""
+    """Ask the predictor, if any, for a job that has been submitted."""
     if inputs is None:
         return
     if inputs.watch[0]:

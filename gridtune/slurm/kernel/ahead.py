@@ -13,19 +13,6 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import add_node, copy_free, fits_better, has, ones, room_of
 
-__all__ = [
-    "FIRST_WINDOW",
-    "STRIDE",
-    "ended_by",
-    "find_start",
-    "form_of",
-    "has_some",
-    "may_start",
-    "start_after",
-    "usable_nodes",
-    "widened",
-]
-
 #: Seconds of the first group of ends that a predicted start looks at.
 FIRST_WINDOW = 30
 #: A form's list has a bitmap after so many nodes.

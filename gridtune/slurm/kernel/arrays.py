@@ -8,26 +8,6 @@ import numpy as np
 
 from gridtune.types import AnyArray, FloatArray, IntArray
 
-__all__ = [
-    "STATE",
-    "Dependencies",
-    "Forms",
-    "FreeColumns",
-    "JobArrays",
-    "JobColumns",
-    "LimitColumns",
-    "NodeColumns",
-    "Outages",
-    "Plans",
-    "Preempting",
-    "Records",
-    "RunningJobs",
-    "Scratch",
-    "Suspending",
-    "TimeSlices",
-    "World",
-]
-
 #: Counters and instants of a replay, seconds.
 #:
 #: Jobs: `arrived` were submitted, `running` run, `started` counts starts, `requeued` those that had to make

@@ -11,8 +11,6 @@ from gridtune.slurm.kernel.passes import backfill_pass, main_pass
 from gridtune.slurm.kernel.placing import add_node, room_of, share
 from gridtune.slurm.kernel.running import NEVER, end_job, follow_use, pass_minutes, put_back, start_job
 
-__all__ = ["advance", "prioritise", "resume", "settle"]
-
 #: The latest instant that the clock is set to.
 _LATEST = 1 << 59
 #: A replay ends when jobs have made room so often and nothing else has happened.

@@ -18,7 +18,7 @@ import numpy as np
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.rollout import Rollout, get_order
 from gridtune.batch.simulator.portfolio import Waiting, choose_sequence, new_waiting
-from gridtune.batch.simulator.running import sort_rows
+from gridtune.batch.simulator.rows import sort_rows
 from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, score_inputs, score_jobs
 from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
@@ -26,8 +26,6 @@ from gridtune.slurm.kernel.arrays import World
 from gridtune.slurm.kernel.placing import has
 from gridtune.slurm.requests import Request
 from gridtune.types import FloatArray, Int32Array, IntArray
-
-__all__ = ["Ordering", "new_ordering", "order_for_nodes", "sort_waiting"]
 
 #: The fields of a job that an order may read: its request and its wait.
 _FIELDS = frozenset({"submit_time", "walltime", "processors", "wait", "now"})

@@ -31,8 +31,6 @@ from gridtune.slurm.kernel.preempting import (
 from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
 from gridtune.slurm.kernel.table import common_nodes, first_slot, next_later, open_table, overlaps, reserve
 
-__all__ = ["backfill_pass", "main_pass"]
-
 #: What the number of slots made is set to once a plan finds no room in the table: the pass ends.
 _FULL = 1 << 40
 

@@ -10,20 +10,6 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 
-__all__ = [
-    "add_node",
-    "are_many",
-    "choose",
-    "copy_free",
-    "fits_better",
-    "gather",
-    "has",
-    "measure_room",
-    "ones",
-    "room_of",
-    "share",
-]
-
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
 #: Masks that count the bits of a word: by pairs, by fours, by eights, and of the lowest bit of each byte.

@@ -10,17 +10,6 @@ from gridtune.core.compiled import kernel
 from gridtune.slurm.cluster import MODES
 from gridtune.slurm.kernel.placing import choose, copy_free, gather, has, measure_room
 
-__all__ = [
-    "choose_over",
-    "cpus_of",
-    "find_candidates",
-    "find_victims",
-    "free_of_preemptable",
-    "goes",
-    "is_candidate",
-    "stays",
-]
-
 #: Marks of candidates: to be tried first, and not needed.
 _FIRST, _KEPT = 99_999, 1
 #: The number of a mode, and a rank above all others.

@@ -9,19 +9,6 @@ from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import add_node
 from gridtune.slurm.kernel.preempting import cpus_of, find_candidates, stays
 
-__all__ = [
-    "MINUTES",
-    "NEVER",
-    "end_job",
-    "follow_use",
-    "pass_minutes",
-    "preempt",
-    "put_back",
-    "start_job",
-    "too_many",
-    "too_much",
-]
-
 #: The first of `AMOUNTS` that are minutes.
 MINUTES = 5
 #: An instant after all others.

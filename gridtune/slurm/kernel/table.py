@@ -9,8 +9,6 @@ from __future__ import annotations
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import ones
 
-__all__ = ["common_nodes", "first_slot", "next_later", "open_table", "overlaps", "reserve"]
-
 
 @kernel()
 def open_table(world, now):

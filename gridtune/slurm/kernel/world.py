@@ -36,8 +36,6 @@ from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
 from gridtune.types import AnyArray, IntArray
 
-__all__ = ["Phases", "new_world"]
-
 _Table = TypeVar("_Table", bound=NamedTuple)
 #: Nodes in all lists of forms; where there are more forms, those of later jobs have no list.
 _MOST_LISTED = 1_000_000

@@ -15,7 +15,7 @@ from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import BlockQueue, Sink
 from gridtune.sweep.execution.cluster import RaySession, is_client, processors_here
-from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
+from gridtune.sweep.execution.runner import kernel_marker, prepare_worker, run_one, single_threaded
 from gridtune.sweep.space.plan import PlannedSpace
 
 #: Where cells run: in this process, on Ray, or "auto": here while that is sooner.
@@ -164,7 +164,7 @@ class SweepExecutor:
     def _run_here(self, queue: BlockQueue, configurations: Sequence[Mapping[str, Any]], sink: Sink) -> None:
         system, code, load = self.plan.system, self.plan.code, self.plan.workloads.load
         with contextlib.ExitStack() as prepared:
-            if not is_prepared(system, configurations, code.checksum):
+            if not kernel_marker(system, configurations, code.checksum).exists():
                 from gridtune.core.compiled import telling_of_compilation  # noqa: PLC0415 (numba)
 
                 text = "compiling kernels: once, it can take a minute"
@@ -228,7 +228,7 @@ class SweepExecutor:
             memory=plan.needs.memory,
             configurations=configurations,
         )
-        compiled = is_prepared(plan.system, configurations, plan.code.checksum)
+        compiled = kernel_marker(plan.system, configurations, plan.code.checksum).exists()
         compiling = "" if compiled else ", which compile the kernels that this machine does not have yet"
         # Asked before our own workers take some. Ray leaves out what is used up.
         every, free = (now.get("CPU", 0.0) for now in (ray.cluster_resources(), ray.available_resources()))

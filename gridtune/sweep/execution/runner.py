@@ -172,11 +172,6 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def is_prepared(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> bool:
-    """Tell whether this machine has compiled the kernels before, as far as its marker says."""
-    return _marker(system, configurations, user_code).exists()
-
-
 def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> None:
     """Load the kernels in a worker; where they are not compiled yet, one worker does it, the others wait.
 
@@ -193,7 +188,7 @@ def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], 
         Checksum of the code of users that runs.
     """
     files_read()  # Code of users may read in its first call, here, and never again.
-    marker = _marker(system, configurations, user_code)
+    marker = kernel_marker(system, configurations, user_code)
     with marker.with_suffix(".lock").open("w") as lock:
         if not marker.exists():
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -210,7 +205,8 @@ def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], 
 _checksum_of = cache(package_checksum)
 
 
-def _marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
+def kernel_marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
+    """Return the file that is there once this machine has compiled the kernels of these configurations."""
     what = {
         "gridtune": _checksum_of("gridtune"),
         "system": [system.name, system.version],

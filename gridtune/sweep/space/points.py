@@ -80,7 +80,7 @@ def random_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) 
     return _crossed(dimensions, drawn, rows)
 
 
-def sobol_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) -> list[Point]:
+def _sobol_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) -> list[Point]:
     """Return the first `samples` points of a scrambled Sobol sequence: even coverage, few gaps.
 
     References
@@ -164,7 +164,7 @@ def strategy_points(space: SearchSpace) -> list[Point]:
     try:
         if strategy.drawn is not None:
             kind, options = strategy.drawn
-            draw = random_points if kind == "random" else sobol_points
+            draw = random_points if kind == "random" else _sobol_points
             return draw(dimensions, options.samples, options.seed)
         return [] if strategy.adaptive is not None else grid_points(dimensions)
     except GridtuneError as fault:

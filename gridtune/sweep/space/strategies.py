@@ -228,7 +228,7 @@ def _joined(operator: str, left: str, right: str) -> str:
 ITERATIONS = "iterations"
 
 
-class TrainingSearch(Adaptive):
+class _TrainingSearch(Adaptive):
     """Number of agents to train, their iterations, and the rule by which they go on.
 
     Attributes
@@ -266,7 +266,7 @@ class TrainingSearch(Adaptive):
         return (value,) if isinstance(value, int) else value
 
     @model_validator(mode="after")
-    def _rungs(self) -> TrainingSearch:
+    def _rungs(self) -> _TrainingSearch:
         if list(self.iterations) != sorted(set(self.iterations)):
             raise ValueError(f"iterations must ascend, but got {list(self.iterations)}")
         if self.scheduler != "none" and len(self.iterations) < 2:
@@ -299,7 +299,7 @@ class Strategy(SpacePart):
     sobol: Sampling | None = None
     optuna: Adaptive | None = None
     asha: Halving | None = None
-    train: TrainingSearch | None = None
+    train: _TrainingSearch | None = None
 
     @property
     def drawn(self) -> tuple[Literal["random", "sobol"], Sampling] | None:

@@ -10,14 +10,14 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from gridtune.batch.checks import check_order
-from gridtune.batch.metrics import get_metric
+from gridtune.batch.metrics import METRICS
 from gridtune.batch.metrics.classes import BY_CLASS, check_class
 from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import SWITCHES, backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.batch.policies.rollout import Rollout, canonical_text, get_order
-from gridtune.batch.power import PowerPolicy, power_policy
+from gridtune.batch.policies.rollout import Rollout, get_order
+from gridtune.batch.power import PowerPolicy
 from gridtune.batch.predictors import PREDICTORS, Predictor
 from gridtune.batch.replay import Dependencies
 from gridtune.batch.simulator.scores import Undefined
@@ -25,8 +25,6 @@ from gridtune.core.system import LogParameters, Partition, Window, split_list
 from gridtune.errors import MetricError, PolicyError, SimulationError
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
-
-__all__ = ["BatchParameters", "Selection"]
 
 #: Parameters that an expression as the order may name.
 _COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
@@ -148,7 +146,7 @@ class BatchParameters(Selection):
             ),
         ),
         "Energy": (
-            *("power", "idle_timeout", "reserve", "cores_per_node", "placement", "boot", "shutdown"),
+            *("power", "idle_timeout", "cores_per_node", "boot", "shutdown"),
             *("idle_watts", "computing_watts", "sleeping_watts", "switching_off_watts", "switching_on_watts"),
         ),
         "Metrics": ("warmup", "cooldown", "classes", "by_class"),
@@ -279,16 +277,8 @@ class BatchParameters(Selection):
         "SuspendTime); default 600",
         examples=[300],
     )
-    reserve: Whole = Field(
-        None, description="with power=timeout: nodes that are never switched off; default 0"
-    )
     cores_per_node: Annotated[int, Field(ge=1)] | None = Field(
         None, description="with power: processors of a node, which is switched as a whole; default 1"
-    )
-    placement: Literal["recent", "longest"] | None = Field(
-        None,
-        description="with power: of idle nodes a job gets those used last (recent, the default) or those "
-        "that have idled longest",
     )
     boot: Whole = Field(None, description="with power: seconds to switch a node on; default 60")
     shutdown: Whole = Field(None, description="with power: seconds to switch a node off; default 180")
@@ -382,14 +372,14 @@ class BatchParameters(Selection):
     @classmethod
     def _check_by_class(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
-            if not _made(get_metric, name).of_jobs:
+            if not _made(METRICS.find, name).of_jobs:
                 raise ValueError(f"{name} is no metric of jobs, so it is not given by class")
         return tuple(sorted({*value} - {*BY_CLASS}))
 
     def power_policy(self) -> PowerPolicy | None:
         """Return the power states of nodes and their rule; None without power states."""
         options = {name: getattr(self, name) for name in self.groups["Energy"] if name != "power"}
-        return power_policy(self.power, **options)
+        return PowerPolicy.of(self.power, **options)
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -433,7 +423,7 @@ def _expression_or_name(text: str) -> tuple[str, frozenset[str]]:
     order = _made(get_order, text, coefficients=dict.fromkeys(_COEFFICIENTS, math.nan))
     scores = [one.score for one in (order.portfolio if isinstance(order, Rollout) else (order,))]
     names = frozenset().union(*(score.names for score in scores if isinstance(score, Expression)))
-    return canonical_text(text, order), names & {*_COEFFICIENTS}
+    return order.canonical(text), names & {*_COEFFICIENTS}
 
 
 def _made(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

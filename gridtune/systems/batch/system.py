@@ -32,8 +32,6 @@ from gridtune.core.system import (
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.workload.workload import Workload
 
-__all__ = ["BatchSystem"]
-
 #: Parameters that `simulate` takes under the same name.
 _SIMULATED = tuple(
     name for name in (*signature(simulate).parameters, *SWITCHES) if name in BatchParameters.model_fields
@@ -147,7 +145,7 @@ class BatchSystem(System):
         for rules in {tuple(_rules(cell).items()) for cell in played}:
             options = {**dict(rules), "processors": 2, "partitions": "pooled", "partition_processors": None}
             if options["power"] is not None:
-                options["power"] = replace(options["power"], cores_per_node=1, reserve=0)
+                options["power"] = replace(options["power"], cores_per_node=1)
             evaluate(simulate(jobs, rng=rng, **options))
 
     def run(

@@ -38,8 +38,6 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES, clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["FEATURES", "BrokerBatch", "DispatchEnv", "DispatchVectorEnv"]
-
 #: Features of a job on a machine: its estimate, the seconds to its deadline, the jobs at the machine, the
 #: estimated seconds that wait before it and that running jobs still have, the learned speed factor, the
 #: predicted seconds to its end, and the predicted slack over the estimate.
@@ -293,15 +291,8 @@ class DispatchEnv(CompiledEnv):
     `reset(options={"jobs": jobs})` begins an episode with as many `DispatchJobs`, and `reset()` draws them.
     """
 
-    def __init__(
-        self,
-        *,
-        reward: Reward = "tardiness",
-        split: float = 0.5,
-        log: Workload | None = None,
-        **parameters: Any,
-    ) -> None:
-        vector = DispatchVectorEnv(reward=reward, split=split, log=log, **parameters)
+    def __init__(self, **options: Any) -> None:
+        vector = DispatchVectorEnv(**options)
         self.brokers = vector.brokers
         super().__init__(vector)
 

@@ -14,8 +14,6 @@ from gridtune.types import IntArray
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["log_part", "make_jobs", "make_machines"]
-
 #: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
 _STRETCH, _RESERVE = 3.0, 1.5
 #: Shortest and longest job over the mean.

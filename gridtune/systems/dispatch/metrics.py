@@ -16,13 +16,6 @@ from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchReplay
 from gridtune.types import IntArray
 
-__all__ = [
-    "DISPATCH_METRICS",
-    "RENAMED_METRICS",
-    "dispatch_notes",
-    "measure_dispatch",
-]
-
 _PAPER = (
     "Vladušič, “Using the black-box approach with machine learning methods in order to improve job "
     "scheduling in GRID environments”"

@@ -7,22 +7,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gridtune.core.system import Count, LogParameters, Window
+from gridtune.core.system import Count, LogParameters, Window, split_list
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
 from gridtune.workload.files import WorkloadReference
-
-__all__ = ["SIMPLE", "TABLE_1", "DispatchParameters", "InstanceParameters"]
 
 #: Rules that look at queues only.
 SIMPLE = ("random", "round_robin", "first_available")
 
 #: Speed factors of the paper's ten machines (Table 1).
 TABLE_1 = (1.32, 1.26, 0.8, 1.33, 0.81, 0.91, 1.06, 1.35, 0.97, 1.52)
-
-
-def _numbers(value: Any) -> Any:
-    """Take `1.2,0.8` for a list of two: the command line has no lists."""
-    return tuple(value.split(",")) if isinstance(value, str) else value
 
 
 def _all(value: Any) -> Any:
@@ -32,7 +25,7 @@ def _all(value: Any) -> Any:
 
 Factors = Annotated[
     tuple[Annotated[float, Field(ge=0.001, le=1000)], ...],
-    BeforeValidator(_numbers),
+    BeforeValidator(split_list),
     Field(min_length=1),
 ]
 #: Learners that need no training, and no learner.

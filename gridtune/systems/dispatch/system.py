@@ -34,8 +34,6 @@ from gridtune.systems.dispatch.simulator.replay import DispatchReplay, dispatch
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.workload import Workload
 
-__all__ = ["DispatchSystem"]
-
 #: The reference of runs that may edit queues: the paper's better benchmark.
 _BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10}
 
@@ -164,10 +162,15 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
             **common,
         )
     from gridtune.systems.dispatch.dispatchers.broker import Broker  # noqa: PLC0415
-    from gridtune.systems.dispatch.dispatchers.learners import make_learner  # noqa: PLC0415
+    from gridtune.systems.dispatch.dispatchers.learners import LEARNERS  # noqa: PLC0415
 
+    options: dict[str, Any] = {"attributes": p.attributes, "selects_attributes": p.select_attributes}
+    if p.learner == "lwl":
+        options |= {"memory": p.lwl_jobs, "limit": p.lwl_selection_jobs}
+    else:
+        options["limit"] = p.selection_jobs
     broker = Broker(
-        make_learner(p.learner, len(machines), **_learner_options(p)),
+        LEARNERS[p.learner](len(machines), **options),
         direct=p.mode == "direct",
         rule=p.base_rule,
         order=p.queue_order,
@@ -177,11 +180,3 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         **common,
     )
     return broker.run(jobs, machines, rng=selecting, learning_rng=learning)
-
-
-def _learner_options(p: DispatchParameters) -> dict[str, Any]:
-    """Return the attributes of a learner."""
-    options = {"attributes": p.attributes, "selects_attributes": p.select_attributes}
-    if p.learner == "lwl":
-        return {**options, "memory": p.lwl_jobs, "limit": p.lwl_selection_jobs}
-    return {**options, "limit": p.selection_jobs}

@@ -29,8 +29,6 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.types import IntArray
 
-__all__ = ["Gangs", "GpuPool", "Policy", "simulate"]
-
 Policy = Literal["fifo", "backfill", "sjf", "las", "srtf", "srsf"]
 _CODES: Mapping[str, int] = {name: code for code, name in enumerate(get_args(Policy))}
 _FIFO, _BACKFILL, _SJF, _LAS, _SRTF, _SRSF = range(6)

@@ -33,10 +33,6 @@ from gridtune.workload.cleaning import clean
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "GangsSystem",
-]
-
 #: GPU-seconds after which a job falls to the next queue, ascending.
 _Thresholds = Annotated[tuple[Count, ...], BeforeValidator(split_list)]
 

@@ -17,8 +17,6 @@ from pyarrow import csv
 from gridtune.errors import SimulationError
 from gridtune.types import IntArray
 
-__all__ = ["MILLI", "MOST_GPUS", "GpuNodes", "Pods", "draw_nodes", "draw_pods", "read_nodes", "read_pods"]
-
 #: Parts of a GPU: 1,000 are one.
 MILLI = 1000
 #: GPUs that a node has at most.

@@ -21,8 +21,6 @@ from gridtune.core.compiled import kernel
 from gridtune.systems.placement.cluster import MILLI, MOST_GPUS, GpuNodes, Pods
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["Placement", "Rule", "fragmentation", "place"]
-
 Rule = Literal[
     "random", "first_fit", "best_fit", "least_waste", "dot_product", "clustering", "packing", "fgd"
 ]

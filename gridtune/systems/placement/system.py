@@ -18,8 +18,6 @@ from gridtune.systems.placement.simulator import Placement, Rule, fragmentation,
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.catalogue import resolve_trace
 
-__all__ = ["PlacementSystem"]
-
 
 class _PlacementParameters(SystemParameters):
     """A cluster with GPUs, the pods that arrive, and the rule that places them."""

@@ -27,10 +27,8 @@ from gridtune.systems.provisioning.planning.placement import (
 )
 from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem, most_at_once
 from gridtune.systems.provisioning.planning.schedulers import make_plan, payment
-from gridtune.systems.provisioning.submission import draw_problems
+from gridtune.systems.provisioning.system import draw_problems
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
-
-__all__ = ["FEATURES", "ProvisioningEnv", "ProvisioningVectorEnv"]
 
 _GRAPH = len(Graph._fields)
 #: Features are clipped to ± this.
@@ -235,77 +233,10 @@ def _step(pool, state, actions, begins, drawn):
         _observe(pool, state, index)
 
 
-class _ChoiceBatch:
-    """Environments that each go through the slots of a problem; see `ProvisioningEnv`.
-
-    Parameters
-    ----------
-    problems
-        What episodes are drawn from, with equal scheduler and rules; each has a plan that takes all slots.
-    count
-        The number of environments.
-    alpha
-        The trade-off: 0 the makespan alone, 1 the cost alone.
-    release
-        Whether a plan pays only for the slots that its tasks use.
-
-    Raises
-    ------
-    SimulationError
-        If there is no problem, α is not in [0, 1], or the problems differ in their rules.
-    """
-
-    def __init__(
-        self, problems: Sequence[PlanProblem], count: int = 1, *, alpha: float = 0.5, release: bool = True
-    ) -> None:
-        if not problems:
-            raise SimulationError("there is no problem to choose slots for", field="instances")
-        if not 0 <= alpha <= 1:
-            raise SimulationError(
-                f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha"
-            )
-        if len({(problem.scheduler, problem.cross_slot) for problem in problems}) > 1:
-            raise SimulationError("problems differ in scheduler or cross_slot", field="scheduler")
-        self.problems, self.alpha, self.release = list(problems), float(alpha), release
-        most = max(len(problem) for problem in problems)
-        kept, decided = np.zeros((2, count, most), np.bool_)
-        paid, used, until = np.zeros((3, count, most))
-        problem, slot = np.zeros((2, count), np.int64)
-        rows, rewards = np.zeros((count, len(FEATURES)), np.float32), np.zeros(count)
-        columns = (problem, slot, kept, decided, paid, used, until, np.zeros((count, 2)), rows, rewards)
-        self.state = _Choices(*columns, np.zeros(count, np.bool_))
-        self._facts = np.array([_facts(problem) for problem in problems]).T.copy()
-        self._pool: _DrawnProblems | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}  # a copy's arrays are elsewhere
-
-    def step(self, actions: IntArray, begins: BoolArray, drawn: IntArray) -> None:
-        """Take one decision in each environment, or begin an episode.
-
-        Parameters
-        ----------
-        actions
-            Shape (count,): 1 keeps the slot, 0 drops it.
-        begins
-            Shape (count,), bool: where an episode begins instead.
-        drawn
-            Shape (count,): the problems of these episodes.
-        """
-        if self._pool is None:
-            instances = [problem.instance() for problem in self.problems]
-            handles = np.array([instance.handles for instance in instances])
-            sizes = np.array([problem.size for problem in self.problems], np.int64)
-            self._memory, place = new_workspace(sizes.max(axis=0).tolist())
-            facts = [*self._facts, instances[0].scheduler, instances[0].cross, self.release, self.alpha]
-            self._pool = _DrawnProblems(handles, sizes[:, :3].copy(), place, *facts)
-        _step(self._pool, self.state, actions, begins, drawn)
-
-
 def _facts(problem: PlanProblem) -> tuple[float, ...]:
     workflow, slots = problem.workflow, problem.slots
-    makespan = makespan_bound(workflow, slots, extend=problem.extend, now=problem.now)
-    free = most_at_once(slots, extend=problem.extend, together=True)
+    makespan = makespan_bound(workflow, slots, now=problem.now)
+    free = most_at_once(slots, together=True)
     # A bound of 0 (nothing takes time, nothing has a price) would divide.
     bounds = (max(cost_bound(workflow, slots), 1.0), max(makespan, 1.0))
     widths = (float(workflow.widest), float(free.max()))
@@ -355,27 +286,16 @@ class ProvisioningEnv(CompiledEnv):
     `reset(options={"instance": 3})` begins with the problem of that number, and `reset()` with a random one.
     """
 
-    def __init__(
-        self,
-        problems: Sequence[PlanProblem] | None = None,
-        *,
-        instances: int = 64,
-        instances_seed: int = 0,
-        alpha: float = 0.5,
-        release: bool = True,
-        **options: Any,
-    ) -> None:
-        draws: dict[str, Any] = {"instances": instances, "instances_seed": instances_seed}
-        vector = ProvisioningVectorEnv(1, problems, **draws, alpha=alpha, release=release, **options)
-        self._batch = vector._batch
-        super().__init__(vector)
+    def __init__(self, problems: Sequence[PlanProblem] | None = None, **options: Any) -> None:
+        self._choices = ProvisioningVectorEnv(1, problems, **options)
+        super().__init__(self._choices)
 
     def plan(self) -> Plan:
         """Return the present plan, without the slots that are released."""
-        batch = self._batch
-        problem = batch.problems[int(batch.state.problem[0])]
-        kept = batch.state.kept[0, : len(problem)]
-        return problem.plan(problem.evaluate_released(kept).used[0] if batch.release else kept)
+        vector = self._choices
+        problem = vector._problems[int(vector._state.problem[0])]
+        kept = vector._state.kept[0, : len(problem)]
+        return problem.plan(problem.evaluate_released(kept).used[0] if vector._release else kept)
 
 
 class ProvisioningVectorEnv(CompiledVectorEnv):
@@ -386,7 +306,7 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
     num_envs
         Number of environments.
     problems, instances, instances_seed, alpha, release, options
-        See `ProvisioningEnv`.
+        See `ProvisioningEnv`. Problems have equal scheduler and rules, and each a plan that takes all slots.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
     """
@@ -411,29 +331,61 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
             problems = _problems(instances, instances_seed, parameters.model_dump_json())
         elif options:
             raise SimulationError(f"{', '.join(options)} beside problems", field=next(iter(options)))
-        self._batch = _ChoiceBatch(problems, num_envs, alpha=alpha, release=release)
+        if not problems:
+            raise SimulationError("there is no problem to choose slots for", field="instances")
+        if not 0 <= alpha <= 1:
+            raise SimulationError(
+                f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha"
+            )
+        if len({(problem.scheduler, problem.cross_slot) for problem in problems}) > 1:
+            raise SimulationError("problems differ in scheduler or cross_slot", field="scheduler")
+        self._problems, self._alpha, self._release = list(problems), float(alpha), release
+        most = max(len(problem) for problem in problems)
+        kept, decided = np.zeros((2, num_envs, most), np.bool_)
+        paid, used, until = np.zeros((3, num_envs, most))
+        problem, slot = np.zeros((2, num_envs), np.int64)
+        rows, rewards = np.zeros((num_envs, len(FEATURES)), np.float32), np.zeros(num_envs)
+        columns = (problem, slot, kept, decided, paid, used, until, np.zeros((num_envs, 2)), rows, rewards)
+        self._state = _Choices(*columns, np.zeros(num_envs, np.bool_))
+        self._pool: _DrawnProblems | None = None
         observations = gym.spaces.Box(-_BOUND, _BOUND, (len(FEATURES),), np.float32)
         super().__init__(num_envs, (observations, gym.spaces.Discrete(2)), copy=copy)
 
     @property
     def costs(self) -> FloatArray:
         """Shape (num_envs, 2): cost and makespan of the present plans."""
-        return self._batch.state.costs.copy()
+        return self._state.costs.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}  # a copy's arrays are elsewhere
+
+    def _drawn_problems(self) -> _DrawnProblems:
+        """Return the problems as the kernels take them; with memory for their plans."""
+        if self._pool is None:
+            instances = [problem.instance() for problem in self._problems]
+            handles = np.array([instance.handles for instance in instances])
+            sizes = np.array([problem.size for problem in self._problems], np.int64)
+            self._memory, place = new_workspace(sizes.max(axis=0).tolist())
+            facts: list[Any] = [*np.array([_facts(problem) for problem in self._problems]).T.copy()]
+            facts += [instances[0].scheduler, instances[0].cross, self._release, self._alpha]
+            self._pool = _DrawnProblems(handles, sizes[:, :3].copy(), place, *facts)
+        return self._pool
 
     def _draw(self, where: BoolArray) -> None:
-        self._draw_numbers(where, len(self._batch.problems))
+        self._draw_numbers(where, len(self._problems))
 
     def _restart(self) -> None:
         self._advance(np.ones(self.num_envs, np.int64), self._everywhere)
 
     def _advance(self, actions: npt.ArrayLike, begins: BoolArray | None) -> dict[str, Any]:
         begins = self._never if begins is None else begins
-        self._batch.step(np.ascontiguousarray(actions, np.int64), begins, self._numbers)
+        chosen = np.ascontiguousarray(actions, np.int64)
+        _step(self._drawn_problems(), self._state, chosen, begins, self._numbers)
         return {}
 
     def _results(self) -> tuple[FloatArray, BoolArray]:
-        return self._batch.state.rewards, self._batch.state.over
+        return self._state.rewards, self._state.over
 
     def _observe(self) -> Float32Array:
-        rows = self._batch.state.rows
+        rows = self._state.rows
         return rows.copy() if self._copy else rows

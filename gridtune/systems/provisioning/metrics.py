@@ -10,15 +10,8 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gridtune.batch.metrics.registry import FEITELSON_1998
+from gridtune.batch.metrics.bundled import SOURCES
 from gridtune.core.system import Direction, Measure, RenamedMetric
-
-__all__ = [
-    "HOUR",
-    "PROVISIONING_METRICS",
-    "RENAMED_METRICS",
-    "compare",
-]
 
 #: Seconds.
 HOUR = 3600
@@ -101,7 +94,7 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "1",
             "none",
             "Σ processors × requested time / (site × time) of the log",
-            source=FEITELSON_1998,
+            source=SOURCES["FEITELSON_1998"],
         ),
         "utilisation": _published(
             "1",

@@ -9,8 +9,6 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.system import CleanRules, Count, LogParameters
 
-__all__ = ["SEARCHES", "ProvisioningParameters"]
-
 #: Searches that evaluate many plans.
 SEARCHES = ("moga", "memetic", "nsga2", "nsga3", "random")
 #: Workflows that are generated, not read.
@@ -57,7 +55,7 @@ class ProvisioningParameters(LogParameters):
         ),
         "Workflow": (
             *("workflow_clean", "workflow_seed", "tasks", "depth", "run_time", "task_processors", "fan_in"),
-            *("communication", "cross_slot", "extend", "release"),
+            *("communication", "cross_slot", "release"),
         ),
         "Search": (
             *("pilot_widths", "population", "iterations", "evaluations", "crossover_points"),
@@ -145,7 +143,6 @@ class ProvisioningParameters(LogParameters):
         description="whether a task may use several slots: never; narrow, if no single one is wide enough; "
         "always, if it ends earlier",
     )
-    extend: bool = Field(True, description="whether tasks may run past the end of extensible slots")
     search: Literal[
         "moga", "memetic", "nsga2", "nsga3", "random", "exact", "rules", "all", "open", "pilot"
     ] = Field(
@@ -229,7 +226,7 @@ class ProvisioningParameters(LogParameters):
         if self.search == "random":
             yield ("population",) if self.evaluations else (), "search=random and evaluations"
         if self.search == "pilot":
-            yield ("cross_slot", "extend", "release"), "search=pilot, one slot that is paid for as a whole"
+            yield ("cross_slot", "release"), "search=pilot, one slot that is paid for as a whole"
         else:
             yield ("pilot_widths",), f"search={self.search}"
 
@@ -239,8 +236,8 @@ class ProvisioningParameters(LogParameters):
             if not self.copy_probability:
                 yield ("copy_shift", "copy_seed"), "copy_probability=0"
             return
-        # The workflow is submitted at second 0, and random slots cannot be extended.
-        yield (*_LOG, "earliest", "latest", "extend"), "offers=poisson"
+        # The workflow is submitted at second 0.
+        yield (*_LOG, "earliest", "latest"), "offers=poisson"
 
     def _without_effect_on_transfers(self) -> Iterator[tuple[Iterable[str], str]]:
         """Yield parameters of the network: data moves between sites only; latency counts without data too."""

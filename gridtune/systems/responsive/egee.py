@@ -29,9 +29,6 @@ from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import check_range, fit_scale, stream, zipf
 from gridtune.workload.generators.sessions import office_week
 
-__all__ = ["TARGET_SHARES", "egee"]
-
-
 #: Target shares of the seven VOs; the last one stands for all small ones.
 TARGET_SHARES = (0.53, 0.02, 0.17, 0.08, 0.01, 0.16, 0.03)
 #: Jobs with a shorter run time are interactive, seconds.

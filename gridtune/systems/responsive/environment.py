@@ -18,9 +18,8 @@ from gridtune.systems.responsive.simulator.site import (
     SiteJobs,
     SiteModel,
     build_jobs,
-    group_vos,
     new_site,
-    vo_of,
+    work_by_vo,
 )
 from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.systems.responsive.simulator.stepping import (
@@ -33,12 +32,6 @@ from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, IntAr
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
-
-__all__ = [
-    "BOUND",
-    "ResponsiveEnv",
-    "ResponsiveVectorEnv",
-]
 
 #: Features are clipped to ± this.
 BOUND = 10.0
@@ -87,7 +80,7 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
     """
     for index in range(actions.shape[0]):
         jobs, state = one_of(sites.jobs, index), one_of(sites.state, index)
-        site = GridSite(jobs, sites.model, sites.shares, sites.sizes, sites.forecast, state)
+        site = GridSite(jobs, sites.model, sites.shares, sites.sizes, state)
         observed.rewards[index] = 0.0
         if restart[index]:
             reset_site(site)
@@ -186,9 +179,8 @@ def _read_site_jobs(trace: str) -> SiteJobs:
     """Return the first half of a trace, the one to learn on; target shares are those of the work in it."""
     workload = read_workload(resolve_trace(trace), clean=DEFAULT_RULES)
     part = workload.take(slice(0, max(1, round(len(workload) / 2))))
-    groups = group_vos(part.group)
-    work = np.bincount(vo_of(part.group, groups), part.run_time, minlength=len(groups) + 1) + 1.0
-    return build_jobs(part, vos=groups, shares=work / work.sum())
+    vos, work = work_by_vo(part)
+    return build_jobs(part, vos=vos, shares=(work + 1.0) / (work + 1.0).sum())
 
 
 class ResponsiveEnv(CompiledEnv):
@@ -211,13 +203,10 @@ class ResponsiveEnv(CompiledEnv):
         Jobs, or a trace, of which the first half is used.
     model
         The site; by default 81 cores, rigid, run times estimated.
-    episode, slots
-        Number of consecutive jobs of an episode, and of candidates shown.
-    weight
-        λ.
-    reward
-        `completion`: a step returns the rewards of the jobs that have completed since; `start`: that of its
-        own job.
+    options
+        `episode` and `slots`: number of consecutive jobs of an episode (500), and of candidates shown (32);
+        `weight`: λ (0.5); `reward`: `completion` (the default), a step returns the rewards of the jobs that
+        have completed since, or `start`, that of its own job.
 
     Examples
     --------
@@ -228,13 +217,8 @@ class ResponsiveEnv(CompiledEnv):
         self,
         jobs: SiteJobs | str | Path = "egee",
         model: SiteModel | None = None,
-        *,
-        episode: int = 500,
-        slots: int = 32,
-        weight: float = 0.5,
-        reward: _RewardTime = "completion",
+        **options: Any,
     ) -> None:
-        options: dict[str, Any] = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
         super().__init__(ResponsiveVectorEnv(1, jobs, model, **options))
 
 
@@ -245,8 +229,10 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of sites.
-    jobs, model, episode, slots, weight, reward
+    jobs, model
         See `ResponsiveEnv`.
+    episode, slots, weight, reward
+        See the options of `ResponsiveEnv`.
     """
 
     episode = "first"

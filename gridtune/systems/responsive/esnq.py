@@ -14,21 +14,16 @@ from gridtune.core.system import Count, Measure, Streams, SystemParameters, Work
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
-from gridtune.systems.responsive.parameters import LEARNED, LearnedPolicy, ResponsiveParameters
+from gridtune.systems.responsive.parameters import LearnedPolicy, ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
-    parameters_model,
     site_jobs,
     split_log,
 )
 from gridtune.training.system import TRAINING_MEASURES, Training, TrainingParameters
 from gridtune.workload.workload import Workload
-
-__all__ = [
-    "ResponsiveESNQ",
-]
 
 #: Parameters of a cell that a training does not have, or calls otherwise.
 _OTHERS = (
@@ -70,16 +65,12 @@ class _ESNQParameters(_CellParameters):
     def cell(self) -> ResponsiveParameters:
         """The parameters of the cell that learns so."""
         values = {name: getattr(self, name) for name in (*_OF_CELLS, "policy")}
-        sweeps: int | None = self.iterations - (values["pretraining_sweeps"] != 0)
-        if LEARNED[self.policy][0] == "counterfactual":
-            if sweeps:
-                raise ValueError(f"policy={self.policy} learns in one sweep: iterations must be 1")
-            sweeps = None
+        sweeps = self.iterations - (values["pretraining_sweeps"] != 0)
         return ResponsiveParameters.model_validate({**values, "sweeps": sweeps, "iterations": self.fits})
 
 
 class _ChosenJobs(NamedTuple):
-    """The jobs to learn on, those to evaluate on, the site, and the mean wait of the latter there, in s."""
+    """The jobs to learn on and to evaluate on, the site, and the mean wait of the latter for a core, in s."""
 
     learned_on: SiteJobs
     held_out: SiteJobs
@@ -153,13 +144,8 @@ class ResponsiveESNQ(Training):
         cell = parameters.cell
         _, held_out, model, _ = self._chosen_jobs(parameters, load)
         site = play(policy_of(algorithm), held_out, model, headroom=cell.headroom or 0.0)
-        metrics = measure_site(
-            held_out,
-            SiteReplay.of(site),
-            weight=cell.weight,
-            left_out=cell.left_out,
-            wait_limit=cell.wait_limit or math.inf,
-        )
+        outcome = SiteReplay.of(site)
+        metrics = measure_site(held_out, outcome, weight=cell.weight, left_out=cell.left_out)
         reward = "rigid_reward_mean" if cell.site == "rigid" else "elastic_reward_mean"
         return {**metrics, "reward_mean": metrics[reward]}
 
@@ -202,14 +188,10 @@ def _jobs_and_model(
 ) -> _ChosenJobs:
     cell = parameters.cell
     first, second = site_jobs(learned_on, held_out, cell)
-    model = parameters_model(cores, cell, first)
+    model = cell.site_model(cores)
     # On an elastic site the sizes of the pool tell policies apart, whether jobs wait or not.
-    told_apart = model.elastic or not parameters.held_out
-    wait = math.inf if told_apart else _mean_wait(second, model, cell.left_out)
+    if model.elastic or not parameters.held_out:
+        return _ChosenJobs(first, second, model, math.inf)
+    waits = replay(second, model, "fcfs").start - second.submit - model.start_latency
+    wait = float(waits[counted_jobs(len(second), cell.left_out)].mean())
     return _ChosenJobs(first, second, model, wait)
-
-
-def _mean_wait(jobs: SiteJobs, model: SiteModel, left_out: int | None) -> float:
-    """Return the mean wait for a core under first come, first served, of the jobs that metrics count."""
-    wait = replay(jobs, model, "fcfs").start - jobs.submit - model.start_latency
-    return float(wait[counted_jobs(len(jobs), left_out)].mean())

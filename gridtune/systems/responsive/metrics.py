@@ -6,7 +6,6 @@ fills at the beginning and drains at the end. Decisions are those of the jobs th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -18,16 +17,6 @@ from gridtune.core.system import Direction, Measure, RenamedMetric
 from gridtune.systems.responsive.simulator.replay import SiteReplay
 from gridtune.systems.responsive.simulator.site import SiteJobs
 
-__all__ = [
-    "PEREZ_2009",
-    "PEREZ_2010",
-    "PROMPT",
-    "RENAMED_METRICS",
-    "RESPONSIVE_METRICS",
-    "counted_jobs",
-    "measure_site",
-]
-
 #: Jobs left out at either end (Perez et al. 2009, section 4.1), and the largest share of all jobs that this
 #: may be.
 LEFT_OUT, LARGEST_LEFT_OUT = 500, 0.125
@@ -35,10 +24,7 @@ LEFT_OUT, LARGEST_LEFT_OUT = 500, 0.125
 PROMPT = 120
 PEREZ_2009 = "Perez et al., “Responsive Elastic Computing”, GMAC 2009"
 PEREZ_2010 = "Perez et al., ESN-FQ for grid scheduling, 2010"
-FEITELSON = "Feitelson & Rudolph, JSSPP 1998"
 FISHER = "Fisher 1981, doi 10.1287/mnsc.27.1.1"
-#: Shortest run time that a bounded slowdown is relative to, seconds.
-THRESHOLD = 10
 
 
 _OF_W, _OF_WAIT = f"{PEREZ_2009}, eq. 1 and section 5.2", f"{PEREZ_2009}, section 5.2 (queuing delay)"
@@ -54,11 +40,6 @@ _OF_CLASS: tuple[tuple[str, str, Direction, str, str], ...] = (
     ("wait_p95", "s", "min", "95th percentile of the wait over {} jobs", "gridtune"),
     ("wait_p99", "s", "min", "99th percentile of the wait over {} jobs", "gridtune"),
     ("wait_max", "s", "min", "longest wait over {} jobs", "gridtune"),
-    (
-        *("bounded_slowdown_mean", "1", "min"),
-        "mean over {} jobs of (run + wait) / max(run, 10 s), at least 1",
-        FEITELSON,
-    ),
 )
 _F = "F = 1 − maxₖ (wₖ − Sₖ)₊/maxₖ wₖ"
 _U = "U = run time of the completed jobs / core-seconds of the pool"
@@ -82,9 +63,6 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
             "1 − max_λ (Σⱼ min_s [1 − Wⱼ(s) + ∫ₛ λ] − P ∫ λ)/n: no order has more (with bound=true)",
             source=FISHER,
         ),
-        "rigid_reward_mean_bound": Measure(
-            "1", "none", "λ·responsiveness_mean_bound + (1 − λ), as F ≤ 1 (with bound=true)", source=FISHER
-        ),
         "fairness_mean": Measure("1", "max", f"mean F over decisions, {_F}", source=_OF_F),
         "fairness_min": Measure("1", "max", "min F over decisions", source=_OF_F),
         "utilisation_mean": Measure("1", "max", f"mean U over decisions, {_U}", source=_OF_U),
@@ -94,13 +72,6 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
         ),
         "elastic_reward_mean": Measure(
             "1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U", source=_OF_REWARD
-        ),
-        "limited_reward_mean": Measure(
-            "1",
-            "max",
-            "rigid_reward_mean where p = interactive_wait_p99 ≤ wait_limit, else wait_limit/p − 1: worse "
-            "than any reward within the limit",
-            source="Deb, doi 10.1016/S0045-7825(99)00389-8, section 3 (rules for constraints)",
         ),
         "core_hours": Measure.own(
             "core·h", "min", "∫ pool(t) dt / 3600, from the first to the last submission"
@@ -165,7 +136,6 @@ def measure_site(
     *,
     weight: float,
     left_out: int | None = None,
-    wait_limit: float = math.inf,
 ) -> dict[str, float]:
     """Return every measure; NaN where there is nothing to measure.
 
@@ -177,8 +147,6 @@ def measure_site(
         λ, the weight of responsiveness in the rewards.
     left_out
         See `counted_jobs`.
-    wait_limit
-        Limit of the 99th percentile of interactive waits, for `limited_reward_mean`.
     """
     counted = counted_jobs(len(jobs), left_out)
     decision = outcome.decision[counted]
@@ -202,21 +170,14 @@ def measure_site(
             f"{kind}_wait_p95": _summary(lambda waits: np.percentile(waits, 95), wait[mine]),
             f"{kind}_wait_p99": _summary(lambda waits: np.percentile(waits, 99), wait[mine]),
             f"{kind}_wait_max": _summary(np.max, wait[mine]),
-            f"{kind}_bounded_slowdown_mean": _summary(
-                np.mean, np.maximum((run + wait)[mine] / np.maximum(run[mine], THRESHOLD), 1.0)
-            ),
             f"{kind}_jobs": float(mine.sum()),
         }
-    reward = _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness)
-    longest = measures["interactive_wait_p99"]
     return measures | {
         "fairness_mean": _summary(np.mean, fairness),
         "fairness_min": _summary(np.min, fairness),
         "utilisation_mean": _summary(np.mean, utilisation),
         "utilisation_last": float(utilisation[np.argmax(decision)]) if len(wait) else np.nan,
-        "rigid_reward_mean": reward,
-        # Beyond the limit a number below 0, less the longer the wait.
-        "limited_reward_mean": wait_limit / longest - 1.0 if longest > wait_limit else reward,
+        "rigid_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness),
         "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
         **_pool_measures(jobs, outcome),

@@ -18,43 +18,26 @@ from pydantic import (
 
 from gridtune.core.system import Count, LogParameters, Partition, Window
 from gridtune.errors import GridtuneError, SimulationError
-from gridtune.systems.responsive.learners.settings import (
-    IMPROVED,
-    PAPER,
-    LearnerSettings,
-    Method,
-    Regressor,
-)
+from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings, Method, Regressor
 from gridtune.systems.responsive.simulator.replay import Rule
-from gridtune.systems.responsive.simulator.site import Autoscaler
-from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["LEARNED", "LEARNING", "POOL_SETTINGS", "ResponsiveParameters"]
-
-
-_PoolRule = Literal["demand", "work", "keda", "learned"]
+_PoolRule = Literal["demand", "keda"]
 Positive = Annotated[float, Field(gt=0)]
 Seconds = Annotated[int, Field(ge=0)]
 
 
-#: Every rule and the parameters that it uses. KEDA has no delay before a release but the cooldown.
-_POOL_RULES: dict[_PoolRule, tuple[Autoscaler, tuple[str, ...]]] = {
-    "demand": (Autoscaler("demand"), ("headroom",)),
-    "work": (Autoscaler("work"), ("headroom", "drain")),
-    "keda": (Autoscaler("queue", idle=0, timer=30, cooldown=300, at_events=False), ("jobs_per_core",)),
-    "learned": (
-        Autoscaler("forecast", drain=1.0, forecast=(0.0,) * FORECAST_INPUTS),
-        ("drain", "quantile"),
-    ),
+#: The rules that size a pool. KEDA has no delay before a release but the cooldown.
+_POOL_RULES: dict[_PoolRule, Autoscaler] = {
+    "demand": Autoscaler("demand"),
+    "keda": Autoscaler("queue", idle=0, timer=30, cooldown=300, at_events=False),
 }
-_OF_RULES = tuple(dict.fromkeys(name for _, uses in _POOL_RULES.values() for name in uses))
-_OF_POOL = ("pool", "boot_seconds", "idle_seconds", "cooldown")
-#: Parameters that tell two pools of one rule apart.
-POOL_SETTINGS = (*_OF_POOL[1:], *(name for name in _OF_RULES if name != "headroom"))
+#: Parameters that only a pool sized by events has.
+_OF_POOL = ("pool", "boot_seconds", "idle_seconds", "cooldown", "jobs_per_core")
 
 
-LearnedPolicy = Literal["esn-sarsa", "esn-fq", "ffnn-sarsa", "ffnn-fq", "esn-counterfactual"]
+LearnedPolicy = Literal["esn-sarsa", "esn-fq", "ffnn-sarsa", "ffnn-fq"]
 Policy = Literal[Rule, LearnedPolicy, "learned"]
 #: Learned policies: their method and regressor.
 LEARNED: dict[str, tuple[Method, Regressor]] = {
@@ -62,7 +45,6 @@ LEARNED: dict[str, tuple[Method, Regressor]] = {
     "esn-fq": ("fitted_q", "esn"),
     "ffnn-sarsa": ("sarsa", "ffnn"),
     "ffnn-fq": ("fitted_q", "ffnn"),
-    "esn-counterfactual": ("counterfactual", "esn"),
 }
 #: The settings of learners that a cell can change, by the names of its parameters.
 LEARNING = (
@@ -74,7 +56,6 @@ LEARNING = (
 _OF_OTHER_METHODS: dict[Method, tuple[str, ...]] = {
     "sarsa": ("iterations",),
     "fitted_q": ("learning_rate", "relearn"),
-    "counterfactual": ("learning_rate", "discount", "iterations", "relearn", "sweeps", "epsilon"),
 }
 #: A feed-forward network is fitted to all samples of a sweep each time, so rarely.
 _FEED_FORWARD_RELEARN = 500
@@ -83,6 +64,8 @@ _OF_RESERVOIRS = ("spectral_radius", "leak", "input_scale", "reservoirs", "ridge
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+#: Smallest size of an elastic pool, unless it is given or the site has fewer cores.
+_FLOOR = 30
 #: What only the papers' elastic site has.
 _OF_PAPERS = ("pool_charged", "resized_at")
 #: What a kind of site is called in cells' ids: the papers' elastic site was the only one at first.
@@ -92,7 +75,7 @@ _SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
 class ResponsiveParameters(LogParameters):
     """The parameters of a cell.
 
-    Those without a default have, of the learner, the value of its variant, and of a pool that of its rule.
+    Those without a default have, of the learner, the papers' value, and of a pool that of its rule.
     """
 
     #: The name in the publication is a keyword of Python.
@@ -102,22 +85,19 @@ class ResponsiveParameters(LogParameters):
         "Common": ("trace", "cores", "policy", "site", "pool", "weight", "split", "checkpoint"),
         "Jobs and site": (
             *("clean", "first", "partition", "shake", "part", "window", "left_out", "shares"),
-            *("start_latency", "estimates", "user_cap", "wait_limit", "bound"),
+            *("start_latency", "estimates", "user_cap", "bound"),
         ),
         "Pool": (
-            *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "drain", "headroom"),
-            *("jobs_per_core", "quantile", "pool_charged", "resized_at"),
+            *("floor", "largest", "boot_seconds", "idle_seconds", "cooldown", "headroom"),
+            *("jobs_per_core", "pool_charged", "resized_at"),
         ),
-        "Learners": ("variant", "protocol", *LEARNING),
+        "Learners": ("protocol", *LEARNING),
     }
 
     pool: _PoolRule = Field(
         "demand",
         description="elastic: what sizes the pool. demand: headroom × the cores that running and waiting "
-        "jobs need; work: fewer where a core can serve several short jobs within `drain`; "
-        "keda: jobs / jobs_per_core, polled every 30 s, down after a cooldown of 300 s; "
-        "learned: work and a quantile of the jobs' growth during a boot, learned on the first part of the "
-        "log",
+        "jobs need; keda: jobs / jobs_per_core, polled every 30 s, down after a cooldown of 300 s",
     )
     boot_seconds: Seconds = Field(
         600,
@@ -131,15 +111,7 @@ class ResponsiveParameters(LogParameters):
         None,
         description="elastic: keep the largest size asked for in this many seconds; default: 0; keda: 300",
     )
-    drain: Positive | None = Field(
-        None,
-        description="work and learned: seconds within which a core serves several jobs that are shorter; "
-        "default: 600; learned: 1",
-    )
     jobs_per_core: Positive = Field(1.0, description="keda: running and waiting jobs for each core")
-    quantile: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.8, description="learned: share of the instants at which the cores that are asked for should suffice"
-    )
 
     partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
     shake: Annotated[int, Field(ge=0)] = Field(
@@ -219,20 +191,10 @@ class ResponsiveParameters(LogParameters):
     )
     weight: Share = Field(0.5, description="λ: weight of responsiveness in the reward", examples=[0.5])
 
-    wait_limit: Count | None = Field(
-        None,
-        description="limit of the 99th percentile of interactive waits for limited_reward_mean, seconds; "
-        "default: none",
-        examples=[600],
-    )
-
     bound: bool = Field(
         False, description="also compute responsiveness_mean_bound, which no order can exceed: some seconds"
     )
 
-    variant: Literal["paper", "improved"] = Field(
-        "paper", description="learners: as in the papers, or improved"
-    )
     protocol: Literal["frozen", "online"] = Field(
         "frozen",
         description="frozen: learners learn on the first part of the log (`split`), and decide by what they "
@@ -287,8 +249,6 @@ class ResponsiveParameters(LogParameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> ResponsiveParameters:
-        if self.policy == "esn-counterfactual" and self.site == "elastic-paper":
-            raise ValueError("policy=esn-counterfactual chooses jobs alone: it needs site=rigid or elastic")
         if self.policy == "capped_fcfs" and self.site != "rigid":
             raise ValueError("policy=capped_fcfs leaves cores idle on purpose: it needs site=rigid")
         self._check_checkpoint("learned")
@@ -307,16 +267,15 @@ class ResponsiveParameters(LogParameters):
         if self.site == "rigid":
             yield ("floor", "largest", "headroom", *_OF_PAPERS), "site=rigid"
         if self.site == "elastic":
-            unused = set(_OF_RULES) - set(_POOL_RULES[self.pool][1])
             yield _OF_PAPERS, "site=elastic"
-            yield sorted(unused), f"pool={self.pool}"
+            yield ("jobs_per_core" if self.pool == "demand" else "headroom",), f"pool={self.pool}"
         else:
-            yield ("pool", *POOL_SETTINGS), f"site={self.site}"
+            yield _OF_POOL, f"site={self.site}"
         policy = f"policy={self.policy}"
         if self.policy != "capped_fcfs":
             yield ("user_cap",), policy
         if self.policy not in LEARNED:
-            yield (*LEARNING, "variant"), policy
+            yield LEARNING, policy
             return
         method, regressor = LEARNED[self.policy]
         if method != "sarsa":
@@ -327,15 +286,28 @@ class ResponsiveParameters(LogParameters):
         if regressor == "ffnn":
             yield _OF_RESERVOIRS, policy
 
-    def autoscaler(self) -> Autoscaler:
-        """Return how the pool is sized; a learned one gets its weights later."""
-        given: dict[str, Any] = {
-            **{"boot": self.boot_seconds, "idle": self.idle_seconds},
-            **{name: getattr(self, name) for name in ("cooldown", "headroom", "drain")},
-            "jobs_per_core": self.jobs_per_core,
-        }
-        rule, _ = _POOL_RULES[self.pool]
-        return replace(rule, **{name: value for name, value in given.items() if value is not None})
+    def site_model(self, cores: int) -> SiteModel:
+        """Return the site of so many cores."""
+        scaler = None
+        if self.site == "elastic":
+            given: dict[str, Any] = {
+                **{"boot": self.boot_seconds, "idle": self.idle_seconds},
+                **{name: getattr(self, name) for name in ("cooldown", "headroom", "jobs_per_core")},
+            }
+            changes = {name: value for name, value in given.items() if value is not None}
+            scaler = replace(_POOL_RULES[self.pool], **changes)
+        return SiteModel(
+            cores=cores,
+            elastic=self.site != "rigid",
+            autoscaler=scaler,
+            floor=self.floor or min(_FLOOR, cores),
+            largest=self.largest or 2 * cores,
+            charged_after=self.pool_charged == "after",
+            resized_at_ends=self.resized_at == "ends",
+            oracle=self.estimates == "oracle",
+            start_latency=self.start_latency,
+            user_cap=self.user_cap,
+        )
 
     def size_of(self, processors: int | None) -> int:
         """Return the site's cores; `processors`: the size of the log's machine, if it is known."""
@@ -357,7 +329,7 @@ class ResponsiveParameters(LogParameters):
         return _parsed_shares(self.shares)
 
     def learner(self) -> LearnerSettings:
-        """Return the learner's settings: those of the variant, changed by the parameters that are set."""
+        """Return the learner's settings: the papers', changed by the parameters that are set."""
         method, regressor = LEARNED[self.policy]
         values: dict[str, Any] = {name: getattr(self, name) for name in LEARNING}
         changes = {name: value for name, value in values.items() if value is not None}
@@ -365,10 +337,7 @@ class ResponsiveParameters(LogParameters):
             changes.setdefault("relearn", _FEED_FORWARD_RELEARN)
         if self.protocol == "online":
             changes["sweeps"] = 1
-        if method == "counterfactual":
-            changes["sweeps"] = 0
-        base = PAPER if self.variant == "paper" else IMPROVED
-        return replace(base, method=method, regressor=regressor, **changes)
+        return replace(PAPER, method=method, regressor=regressor, **changes)
 
 
 def _parsed_shares(text: str) -> tuple[IntArray, FloatArray]:

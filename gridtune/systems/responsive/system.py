@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,18 +36,12 @@ from gridtune.systems.responsive.simulator.site import (
     build_jobs,
     check_run_times,
     check_sequential,
-    group_vos,
-    vo_of,
+    work_by_vo,
 )
-from gridtune.systems.responsive.simulator.stepping import learn_forecast
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
-__all__ = ["ResponsiveSystem", "parameters_model", "site_jobs", "split_log"]
-
-#: Smallest size of an elastic pool, unless it is given or the site has fewer cores.
-_FLOOR = 30
 #: Rules to begin with.
 STARTERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index", "fair_share")
 
@@ -110,11 +102,9 @@ class ResponsiveSystem(System):
         """Compile the site and the learners that the cells need, on a handful of jobs."""
         count = np.arange(12)
         jobs = SiteJobs(count, count % 3 + 1, count % 2, count % 2, np.array([0.5, 0.5]))
-        replay(jobs, parameters_model(2, ResponsiveParameters.model_validate({"trace": "none"})), "fcfs")
+        replay(jobs, ResponsiveParameters.model_validate({"trace": "none"}).site_model(2), "fcfs")
         # One cell of each kind of learner compiles everything that the others need.
-        kinds = {
-            (cell.policy, cell.variant, cell.site): cell for cell in parameters if cell.policy in LEARNED
-        }
+        kinds = {(cell.policy, cell.site): cell for cell in parameters if cell.policy in LEARNED}
         for cell in kinds.values():
             small = cell.model_copy(
                 update={"pretraining_sweeps": 1, "sweeps": min(cell.learner().sweeps, 1), "iterations": 1}
@@ -122,7 +112,7 @@ class ResponsiveSystem(System):
             _run_learner(
                 jobs,
                 jobs,
-                parameters_model(max(2, cell.floor or 2), small, jobs),
+                small.site_model(max(2, cell.floor or 2)),
                 small,
                 np.random.default_rng(0),
             )
@@ -135,7 +125,7 @@ class ResponsiveSystem(System):
         cores = parameters.size_of(workload.machine_processors)
         first, last = split_log(workload, parameters, streams)
         training, jobs = site_jobs(first, last, parameters)
-        model = parameters_model(cores, parameters, training)
+        model = parameters.site_model(cores)
         notes: dict[str, Any] = {
             "jobs": len(jobs),
             "training_jobs": len(training),
@@ -158,19 +148,12 @@ class ResponsiveSystem(System):
                 headroom=parameters.asked_headroom,
                 rng=streams("decisions"),
             )
-        metrics = measure_site(
-            jobs,
-            outcome,
-            weight=parameters.weight,
-            left_out=parameters.left_out,
-            wait_limit=parameters.wait_limit or math.inf,
-        )
+        metrics = measure_site(jobs, outcome, weight=parameters.weight, left_out=parameters.left_out)
         counted = counted_jobs(len(jobs), parameters.left_out)
         if parameters.bound:
             most = model.largest if model.elastic else cores
-            limit = responsiveness_bound(jobs, most, counted, metrics["responsiveness_mean"])
-            metrics["responsiveness_mean_bound"] = limit
-            metrics["rigid_reward_mean_bound"] = parameters.weight * limit + 1.0 - parameters.weight
+            reached = metrics["responsiveness_mean"]
+            metrics["responsiveness_mean_bound"] = responsiveness_bound(jobs, most, counted, reached)
         return Outcome(metrics, notes, _tables(jobs, outcome, counted) if tables else {})
 
     def selected(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> Workload:
@@ -220,44 +203,11 @@ def site_jobs(first: Workload, last: Workload, parameters: ResponsiveParameters)
     if parameters.shares is not None:
         vos, shares = parameters.target_shares()
     else:
-        vos = group_vos(first.group)
-        work = np.bincount(vo_of(first.group, vos), first.run_time, minlength=len(vos) + 1)
+        vos, work = work_by_vo(first)
         # A VO without work in the first part still gets a small share.
         shares = np.maximum(work / max(work.sum(), 1), 1e-3)
         shares = shares / shares.sum()
     return build_jobs(first, vos=vos, shares=shares), build_jobs(last, vos=vos, shares=shares)
-
-
-def parameters_model(
-    cores: int, parameters: ResponsiveParameters, training: SiteJobs | None = None
-) -> SiteModel:
-    """Return the site that the parameters describe; a learned pool needs the jobs to learn on."""
-    scaler = None
-    if parameters.site == "elastic":
-        scaler = parameters.autoscaler()
-        if scaler.rule == "forecast":
-            assert training is not None
-            weights = learn_forecast(
-                training.submit,
-                training.run,
-                cores,
-                boot=scaler.boot,
-                timer=scaler.timer,
-                quantile=parameters.quantile,
-            )
-            scaler = replace(scaler, forecast=weights)
-    return SiteModel(
-        cores=cores,
-        elastic=parameters.site != "rigid",
-        autoscaler=scaler,
-        floor=parameters.floor or min(_FLOOR, cores),
-        largest=parameters.largest or 2 * cores,
-        charged_after=parameters.pool_charged == "after",
-        resized_at_ends=parameters.resized_at == "ends",
-        oracle=parameters.estimates == "oracle",
-        start_latency=parameters.start_latency,
-        user_cap=parameters.user_cap,
-    )
 
 
 def _run_learner(

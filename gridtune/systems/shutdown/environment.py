@@ -21,8 +21,6 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.files import read_days
 
-__all__ = ["ShutdownEnv", "ShutdownVectorEnv", "read_training_days"]
-
 
 @lru_cache(maxsize=4)
 def read_training_days(trace: str, subset: str = "train") -> Days:
@@ -53,8 +51,8 @@ class ShutdownEnv(CompiledEnv):
         The days, or a trace whose training days are read.
     platform
         The cluster; by default the paper's Taurus.
-    tau, variant
-        See `gridtune.systems.shutdown.simulator.state.build_model`.
+    options
+        `tau` and `variant`, see `gridtune.systems.shutdown.simulator.state.build_model`.
 
     Attributes
     ----------
@@ -70,11 +68,9 @@ class ShutdownEnv(CompiledEnv):
         self,
         days: Days | str | Path = "taurus_days",
         platform: Platform | None = None,
-        *,
-        tau: float = 0.5,
-        variant: Variant = "paper",
+        **options: Any,
     ) -> None:
-        vector = ShutdownVectorEnv(1, days, platform, tau=tau, variant=variant)
+        vector = ShutdownVectorEnv(1, days, platform, **options)
         self.cluster = vector.clusters
         super().__init__(vector)
 
@@ -86,8 +82,10 @@ class ShutdownVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of clusters.
-    days, platform, tau, variant
+    days, platform
         As of `ShutdownEnv`.
+    tau, variant
+        See `gridtune.systems.shutdown.simulator.state.build_model`.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
 

@@ -24,9 +24,6 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.generators import generator
 from gridtune.workload.generators.draws import Cycle, check_range, stream, zipf
 
-__all__ = ["grid5000"]
-
-
 #: Rank correlation of a day's jobs and its share of sequential submissions, chosen such that days and trace
 #: have the shares of sequential submissions in the tables.
 BUSY_IS_SEQUENTIAL = {"taurus": 0.6, "orion": 0.0, "graphite": 0.65, "econome": 0.7}

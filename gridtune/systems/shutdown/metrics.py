@@ -24,14 +24,6 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "RENAMED_METRICS",
-    "SHUTDOWN_METRICS",
-    "combine_days",
-    "day_tables",
-    "measure_days",
-]
-
 #: The publication.
 _PAPER = (
     "Casagrande, Koslovski, Miers, Pillon and Gonzalez, “Don't hurry be green: scheduling servers shutdown "

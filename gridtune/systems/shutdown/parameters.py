@@ -14,8 +14,6 @@ from gridtune.systems.shutdown.simulator.platform import TRACES, Platform, read_
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import USUAL_UNITS, WorkloadReference
 
-__all__ = ["CLUSTERS", "ShutdownParameters"]
-
 #: The paper's clusters: nodes × cores of each.
 CLUSTERS = {name: trace[:2] for name, trace in TRACES.items()}
 #: Parameters of a node's power, and the fields of `NodePower`.

@@ -29,7 +29,7 @@ from gridtune.systems.shutdown.metrics import (
     day_tables,
     measure_days,
 )
-from gridtune.systems.shutdown.parameters import CLUSTERS, ShutdownParameters
+from gridtune.systems.shutdown.parameters import ShutdownParameters
 from gridtune.systems.shutdown.simulator.bounds import waste_bounds
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -38,8 +38,6 @@ from gridtune.systems.shutdown.training import find_policy, play_days
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
-
-__all__ = ["CLUSTERS", "ShutdownParameters", "ShutdownSystem"]
 
 #: Metrics as the paper's own monitor reports them.
 _REPORTED = ("energy_waste_reported", "energy_total_reported")

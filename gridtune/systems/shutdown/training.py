@@ -40,12 +40,6 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from gridtune.training.networks import ActorCritic
 
-__all__ = [
-    "ShutdownPPO",
-    "find_policy",
-    "play_days",
-]
-
 #: Days that are simulated at once.
 _BATCH_DAYS = 256
 #: One train day in this many is held out for evaluation.

@@ -13,7 +13,6 @@ from pydantic import Field, field_validator, model_validator
 from gridtune.batch.checks import check_policy
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.batch.policies.rollout import canonical_text
 from gridtune.core.remarks import WALLTIMES, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.core.sources import file_checksums
@@ -38,8 +37,6 @@ from gridtune.slurm.requests import Request
 from gridtune.slurm.study import SETTINGS, Effective
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
-
-__all__ = ["SlurmParameters", "SlurmSystem"]
 
 #: Files beside a slurm.conf that decide about schedules, where they are there.
 _BESIDE = "*.conf", "sacctmgr*", "sshare.txt", "*.script"
@@ -139,7 +136,7 @@ class SlurmParameters(LogParameters):
     @classmethod
     def _check_order(cls, value: str | None) -> str | None:
         try:
-            return None if value is None else canonical_text(value, order_for_nodes(value))
+            return None if value is None else order_for_nodes(value).canonical(value)
         except PolicyError as error:
             raise ValueError(error.in_one_line) from None
 

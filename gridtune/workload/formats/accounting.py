@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from gridtune.errors import WorkloadError
-from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
+from gridtune.types import AnyArray, BoolArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
-from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
+from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.judge import (
     Instants,
     are_turnarounds,
@@ -29,29 +28,22 @@ from gridtune.workload.formats.records import (
     ATTEMPTS,
     RUNNING,
     Records,
+    TableOptions,
     Texts,
     looks_like_size,
     quantities_of,
-    quantity_named,
     spelt,
     units_of,
 )
 from gridtune.workload.formats.values import (
     GPU,
-    UNITS,
-    UNKNOWN_TEXTS,
-    clock_seconds,
+    Columns,
     count_in,
-    duration_seconds,
     gpus_in,
     kilobytes,
     leading_number,
-    moment_seconds,
     resources_in,
-    whole_number,
 )
-
-__all__ = ["ALLOCATED_TO_REQUESTED", "LOOKED_AT", "UNREAD", "TableOptions", "log_of_records"]
 
 _T = TypeVar("_T")
 
@@ -59,6 +51,8 @@ _T = TypeVar("_T")
 #: The header's key for how many times as many processors jobs got as they asked for, where these differ.
 ALLOCATED_TO_REQUESTED = "AllocatedToRequested"
 
+#: Instants from here on are dates, seconds since 1970; those from the first second of 2000 on, recent ones.
+_DATED, _2000 = 10**8, 946_684_800
 #: The header's key for columns that are not read.
 UNREAD = "Unread columns"
 
@@ -95,63 +89,6 @@ _COMPONENT = re.compile(r"(\d+)\+\d+")
 #: How the components of a heterogeneous job make up one.
 _SUMMED = ("processors", "nodes", "gpus")
 _LONGEST = ("run_time", "requested_time")
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """The options of every table of records, by their names in Python, on the command line and in references.
-
-    Attributes
-    ----------
-    columns
-        The column of each quantity, as `submit=Submitted,…`; the others are found by their names.
-    unit
-        The unit of plain numbers, as `elapsed=ms,limit=h`: ns, us, ms, s, min, h, d.
-    timezone
-        The zone of times without an offset, such as `Europe/Berlin`; UTC by default.
-    requested
-        Take the processors that jobs asked for; by default, those they got, where that is known.
-    processors_per_job
-        The size of every job of a log that has no sizes.
-    cluster
-        The cluster to read, where records of several are in one table.
-    """
-
-    columns: str | None = None
-    unit: str | None = None
-    timezone: str | None = None
-    requested: bool = False
-    processors_per_job: int | None = None
-    cluster: str | None = None
-
-    @cached_property
-    def zone(self) -> tzinfo:
-        """The zone of times without an offset."""
-        try:
-            return UTC if self.timezone is None else ZoneInfo(self.timezone)
-        except (KeyError, ValueError, OSError):
-            hint = "a name of the time zone database, such as Europe/Berlin"
-            message = f"there is no time zone {self.timezone!r}"
-            raise WorkloadError(message, field="timezone", hint=hint) from None
-
-    @cached_property
-    def units(self) -> dict[str, str]:
-        """The unit of each quantity that has one."""
-        pairs = {}
-        for part in (self.unit or "").split(",") if self.unit else ():
-            name, _, unit = (piece.strip() for piece in part.partition("="))
-            quantity = quantity_named(name)
-            if quantity not in _WITH_UNIT or unit not in UNITS:
-                hint = f"such as elapsed=ms,limit=h; of {', '.join(_WITH_UNIT)}; units are {', '.join(UNITS)}"
-                raise WorkloadError(f"{part!r} is no unit of a quantity", field="unit", hint=hint)
-            pairs[quantity] = unit
-        return pairs
-
-
-#: The first second of 2000.
-_2000 = 946_684_800
-#: Quantities whose plain numbers have a unit.
-_WITH_UNIT = ("submit", "eligible", "start", "end", "elapsed", "wait", "limit")
 
 
 def log_of_records(records: Records, options: TableOptions | None = None) -> RawLog:
@@ -219,14 +156,15 @@ def _of_one_cluster(records: Records, cluster: str | None) -> Records:
 
 class _AccountedJobs:
     def __init__(self, records: Records, chosen: dict[str, str], options: TableOptions) -> None:
-        self.records, self.options, self.zone = records, options, options.zone
+        self.records, self.options = records, options
         workers = {f"workers of {name}": column for name, column in records.kind.times.items()}
-        self.chosen = chosen | {name: column for name, column in workers.items() if column in records.columns}
-        self.units = {**units_of(chosen, records.kind), **options.units}
+        chosen = chosen | {name: column for name, column in workers.items() if column in records.columns}
+        units = {**units_of(chosen, records.kind), **options.units}
+        self.read = Columns(records, chosen, units, options.zone)
         self.notes: Counter[str] = Counter(records.notes)
         self.by_name = {name.lower(): name for name in reversed(list(records.columns))}
         # `CANCELLED by 1001` is CANCELLED, `RUNNING+` RUNNING.
-        texts = self._texts("state")
+        texts = self.read.texts("state")
         numbered = records.kind.states
         words = [numbered.get(text, text).split()[:1] for text in texts.values.to_pylist()]
         self.states = Texts.of([word[0].rstrip("+").upper() if word else "" for word in words])
@@ -265,7 +203,7 @@ class _AccountedJobs:
     def _named(self, field: str) -> Texts:
         if field == "state":
             return self.states
-        texts = self._texts("name" if field == "executable" else field)
+        texts = self.read.texts("name" if field == "executable" else field)
         if field == "gpu_type" and not any(texts.values.to_pylist()):
             types = (
                 {name.partition(":")[2] for name in asked if name.startswith(GPU)}
@@ -274,102 +212,10 @@ class _AccountedJobs:
             return Texts(self.asked.codes, _strings("+".join(sorted(names)) for names in types))
         return texts
 
-    def _texts(self, quantity: str) -> Texts:
-        """Return the texts of a column without blanks around them, empty where nothing is known."""
-        import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
-        from pyarrow import compute  # noqa: PLC0415
-
-        column = self.chosen.get(quantity)
-        if column is None:
-            return Texts(np.zeros(len(self.records), np.int64), _strings([""]))
-        codes, values = self.records.columns[column]
-        values = compute.utf8_trim_whitespace(values)
-        unknown = compute.is_in(compute.utf8_lower(values), value_set=pa.array(sorted(UNKNOWN_TEXTS)))
-        return Texts(codes, compute.if_else(unknown, "", values))
-
-    def _read(self, quantity: str, read: Callable[[str], _T], texts: Texts | None = None) -> list[_T | None]:
-        """Return the value of each distinct text of a column, or of other texts; None for unknown."""
-        codes, distinct = self._texts(quantity) if texts is None else texts
-        values: list[_T | None] = []
-        for code, text in enumerate(distinct.to_pylist()):
-            try:
-                values.append(read(text) if text else None)
-            except ValueError as error:
-                column = self.chosen.get(quantity, quantity)
-                row = int(np.argmax(codes == code))
-                raise self.records.fault(row, column, f"{text[:40]!r} {error}") from None
-        return values
-
-    def _numbers(
-        self,
-        quantity: str,
-        read: Callable[[str], int | None] = whole_number,
-        shape: str = r"^\d{1,10}$",
-        many: Callable[[Any], IntArray] | None = None,
-    ) -> IntArray:
-        """Return a column of whole numbers; `UNKNOWN` where there is none.
-
-        Texts of a shape are read all at once by `many`, as numbers unless it is given, the others one by one.
-        """
-        import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
-        from pyarrow import compute  # noqa: PLC0415
-
-        def number(text: str) -> int | None:
-            value = read(text)
-            if value is not None and not -LARGEST_TIME <= value <= LARGEST_TIME:
-                raise ValueError("is beyond 2**53")
-            return value
-
-        codes, distinct = self._texts(quantity)
-        plain = compute.match_substring_regex(distinct, shape)
-        mask = plain.to_numpy(zero_copy_only=False)
-        numbers = np.full(len(distinct), UNKNOWN)
-        try:
-            shaped = distinct.filter(plain)
-            numbers[mask] = shaped.cast(pa.int64()).to_numpy() if many is None else many(shaped)
-        except pa.ArrowInvalid:
-            mask = np.zeros(len(distinct), np.bool_)
-        if not mask.all():
-            rest = compute.if_else(pa.array(mask), "", distinct)
-            values = self._read(quantity, number, Texts(codes, rest))
-            others = [UNKNOWN if value is None else value for value in values]
-            numbers = np.where(mask, numbers, np.array(others, np.int64))
-        return numbers[codes]
-
-    def _moments(self, quantity: str) -> IntArray:
-        unit = self.units.get(quantity)
-        if unit is not None and self._plain(quantity) is not None:
-            return self._numbers(quantity, lambda text: duration_seconds(text, UNITS[unit]), shape="^$")
-        return self._numbers(
-            quantity,
-            lambda text: moment_seconds(text, self.zone),
-            r"^(19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d$",
-            lambda values: clock_seconds(values, self.zone),
-        )
-
-    def _plain(self, quantity: str) -> FloatArray | None:
-        """Return a column of plain numbers, NaN where there is none; None for one that has other texts."""
-        from pyarrow import compute  # noqa: PLC0415 - tables of numbers do without
-
-        codes, distinct = self._texts(quantity)
-        plain = compute.match_substring_regex(distinct, r"^$|^[+-]?\d{1,30}(\.\d*)?([eE][+-]?\d{1,3})?$")
-        if not plain.to_numpy(zero_copy_only=False).all():
-            return None
-        numbers = np.array([float(text) if text else np.nan for text in distinct.to_pylist()], np.float64)
-        return numbers[codes]
-
-    def _durations(self, quantity: str, unit: str) -> IntArray:
-        # Seconds are read all at once; with another unit no text is of a shape for that.
-        factor, shape = UNITS[unit], r"^\d{1,10}$" if unit == "s" else "^$"
-        return self._numbers(quantity, lambda text: duration_seconds(text, factor), shape=shape)
-
-    def _fault_of(self, row: int, quantity: str, message: str, hint: str) -> WorkloadError:
-        return self.records.fault(row, self.chosen.get(quantity, quantity), message, hint)
-
     def _elapsed(self, instants: Instants) -> IntArray:
         """Return the run times as recorded, in seconds; their unit is judged where nobody says it."""
-        unit = self.units.get("elapsed")
-        numbers = self._plain("elapsed")
+        unit = self.read.units.get("elapsed")
+        numbers = self.read.plain("elapsed")
         if unit is not None and "elapsed" not in self.options.units:
             self._check_kind(unit)
         if unit is None and numbers is not None and are_turnarounds(numbers, instants):
@@ -379,30 +225,30 @@ class _AccountedJobs:
             )
             return np.full(len(numbers), UNKNOWN)
         if unit is None:
-            unit = "s" if numbers is None else judge_elapsed(numbers, instants, self._fault_of)
-        return self._durations("elapsed", unit)
+            unit = "s" if numbers is None else judge_elapsed(numbers, instants, self.read.fault)
+        return self.read.durations("elapsed", unit)
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
-        submit, eligible, start, end = map(self._moments, ("submit", "eligible", "start", "end"))
+        submit, eligible, start, end = map(self.read.moments, ("submit", "eligible", "start", "end"))
         instants = Instants(submit, eligible, start, end)
         self._take_queue_for_wait(instants)
-        if {"end", "wait"} <= self.chosen.keys() and "start" not in self.chosen:
-            wait = self._durations("wait", self.units.get("wait", "s"))
+        if {"end", "wait"} <= self.read.chosen.keys() and "start" not in self.read.chosen:
+            wait = self.read.durations("wait")
             instants.start = np.where(wait >= 0, instants.submit + wait, UNKNOWN)
-        drop_epochs(instants, self._fault_of)
+        drop_epochs(instants, self.read.fault)
         elapsed = self._elapsed(instants)
-        settle_clocks(instants, elapsed, self.zone)
+        settle_clocks(instants, elapsed, self.options.zone)
         submit, start, end = instants.submit, instants.start, instants.end
         if (submit == UNKNOWN).any():
             row = int(np.argmax(submit == UNKNOWN))
-            raise self.records.fault(row, self.chosen["submit"], "the job has no time of submission")
-        origin = int(submit.min()) if len(submit) else 0
+            raise self.records.fault(row, self.read.chosen["submit"], "the job has no time of submission")
+        first = int(submit.min()) if len(submit) else 0
+        # Without dates the log's own clock stays.
+        origin = 0 if 0 <= first < _DATED else first
         never, running = self._never_started(start, elapsed), self._unfinished(end)
         run = self._run_times(instants, elapsed, ~never & ~running)
-        wait = np.where(
-            start != UNKNOWN, start - submit, self._durations("wait", self.units.get("wait", "s"))
-        )
+        wait = np.where(start != UNKNOWN, start - submit, self.read.durations("wait"))
         wait = np.where(never & (end != UNKNOWN), end - submit, wait)
         self.notes["jobs that never started"] += int(never.sum())
         self.notes["jobs that had not ended"] += int((running & ~never).sum())
@@ -423,12 +269,13 @@ class _AccountedJobs:
             (instants.start != UNKNOWN) & (instants.end != UNKNOWN), instants.end - instants.start, UNKNOWN
         )
         both = ran & (run >= 0) & (between >= 0)
-        empty = both & (run == 0) & (between > 0)
+        # Both ends of a short job may have been rounded.
+        empty = both & (run == 0) & (between > 1)
         self.notes["jobs with a run time of 0 beside end - start: they ran as long as that"] += int(
             empty.sum()
         )
         hour = int((both & ~empty & (np.abs(np.abs(run - between) - 3600) <= 1)).sum())
-        if hour and self.zone is UTC:
+        if hour and self.options.zone is UTC:
             note = "jobs ran an hour more or less than end - start: the times look local (--timezone NAME)"
             self.notes[note] += hour
         other = int((both & ~empty & (np.abs(run - between) > 1)).sum()) - hour
@@ -437,7 +284,7 @@ class _AccountedJobs:
 
     def _check_kind(self, unit: str) -> None:
         """Refuse a table whose kind counts in milliseconds, but whose instants are seconds since 1970."""
-        instants = self._plain("submit")
+        instants = self.read.plain("submit")
         if unit != "ms" or instants is None or not len(instants):
             return
         if _2000 < float(np.nanmedian(instants)) < _2000 * 10:
@@ -445,24 +292,24 @@ class _AccountedJobs:
                 f"is {self.records.kind.title}, which counts in milliseconds, but its instants are seconds"
             )
             hint = "say which: --unit submit=s,elapsed=s (or elapsed=ms)"
-            raise WorkloadError(message, path=self.records.path, field=self.chosen["submit"], hint=hint)
+            raise WorkloadError(message, path=self.records.path, field=self.read.chosen["submit"], hint=hint)
 
     def _take_queue_for_wait(self, instants: Instants) -> None:
         """Take a column called queue for the wait where it is start - submit in every row."""
-        queue = self.chosen.get("queue")
-        numbers = None if queue is None or "wait" in self.chosen else self._plain("queue")
+        queue = self.read.chosen.get("queue")
+        numbers = None if queue is None or "wait" in self.read.chosen else self.read.plain("queue")
         if queue is None or numbers is None:
             return
         wait = np.where(instants.start != UNKNOWN, instants.start - instants.submit, UNKNOWN)
         compared = np.isfinite(numbers) & (wait >= 0)
         given, true = numbers[compared], wait[compared]
         if len(given) > 1 and (true > 0).any() and (np.abs(given - true) <= 1).all():
-            self.chosen["wait"] = self.chosen.pop("queue")
+            self.read.chosen["wait"] = self.read.chosen.pop("queue")
             self.notes[f"jobs of which {queue} is the wait, start - submit, and no queue"] += len(given)
 
     def _limits(self) -> IntArray:
-        limit = self._durations("limit", self.units.get("limit", "s"))
-        minutes = self._durations("limit_minutes", self.units.get("limit", "min"))
+        limit = self.read.durations("limit")
+        minutes = self.read.durations("limit_minutes", self.read.units.get("limit", "min"))
         return np.where(limit == UNKNOWN, minutes, limit)
 
     def _in_state(self, *states: str) -> BoolArray:
@@ -472,21 +319,21 @@ class _AccountedJobs:
     def _unfinished(self, end: IntArray) -> BoolArray:
         """Return which jobs had not ended when the log was written."""
         # Tables without an end, such as durations alone, say nothing of it.
-        return self._in_state(*RUNNING) & (end == UNKNOWN) & ("end" in self.chosen)
+        return self._in_state(*RUNNING) & (end == UNKNOWN) & ("end" in self.read.chosen)
 
     def _never_started(self, start: IntArray, run: IntArray) -> BoolArray:
         """Return which jobs ended, or waited, without having started."""
-        codes, values = self._texts("node_list")
+        codes, values = self.read.texts("node_list")
         nowhere = np.array([text.lower() == "none assigned" for text in values.to_pylist()], np.bool_)[codes]
-        unknown = (start == UNKNOWN) & ("start" in self.chosen)
+        unknown = (start == UNKNOWN) & ("start" in self.read.chosen)
         return (nowhere & (run <= 0)) | self._in_state("PENDING") | unknown
 
     def _job_numbers(self) -> IntArray:
         """Return the number that each id begins with, or ends with as in job_17; else that of the row."""
-        numbers = self._numbers("job", leading_number, r"^\d{1,15}$")
+        numbers = self.read.numbers("job", leading_number, r"^\d{1,15}$")
         nameless = numbers == UNKNOWN
         if nameless.any():
-            codes, values = self._texts("job")
+            codes, values = self.read.texts("job")
             ends = [re.search(r"(?<!\d)\d{1,15}$", text) for text in values.to_pylist()]
             last = np.array([int(end[0]) if end else UNKNOWN for end in ends], np.int64)[codes]
             own = nameless & (last != UNKNOWN)
@@ -499,7 +346,7 @@ class _AccountedJobs:
         """Return processors, nodes, memory and GPUs, asked for and given."""
         asked, given = self.asked, self._resources("allocated_resources")
         wanted = _first_known(self._counted("processors"), asked.amount("cpu"))
-        wanted = _first_known(wanted, -(-self._numbers("milliprocessors") // 1000))
+        wanted = _first_known(wanted, -(-self.read.numbers("milliprocessors") // 1000))
         allocated = _first_known(self._counted("allocated"), given.amount("cpu"))
         nodes = _first_known(self._counted("nodes"), asked.amount("node"))
         allocated_nodes = self._counted("allocated_nodes")
@@ -517,13 +364,13 @@ class _AccountedJobs:
             "allocated_nodes": _first_known(allocated_nodes, given.amount("node")),
             "requested_gpus": gpus,
             "allocated_gpus": _first_known(given_gpus, given.gpus),
-            "gpu_share": self._numbers("gpu_share"),
+            "gpu_share": self.read.numbers("gpu_share"),
             "requested_memory": self._memory(size, nodes),
         }
 
     def _counted(self, quantity: str) -> IntArray:
         """Return a count, times the number of workers that each have so many."""
-        counts, many = self._numbers(quantity), self._numbers(f"workers of {quantity}")
+        counts, many = self.read.numbers(quantity), self.read.numbers(f"workers of {quantity}")
         whole = -(-counts // self.records.kind.parts.get(quantity, 1))
         return np.where(counts > 0, whole * np.where(many > 0, many, 1), counts)
 
@@ -557,7 +404,7 @@ class _AccountedJobs:
 
         if self.records.kind.source:
             return []
-        read = set(self.chosen.values())
+        read = set(self.read.chosen.values())
         return [
             name
             for name in self.records.columns
@@ -574,8 +421,8 @@ class _AccountedJobs:
         return self._resources("resources")
 
     def _resources(self, quantity: str) -> _Resources:
-        texts, named = self._texts(quantity), self.records.kind.resources
-        found = [resources or {} for resources in self._read(quantity, resources_in, texts)]
+        texts, named = self.read.texts(quantity), self.records.kind.resources
+        found = [resources or {} for resources in self.read.read(quantity, resources_in, texts)]
         values = [{named.get(key, key): many for key, many in own.items()} for own in found]
         nameless = np.array([any(key.isdecimal() for key in own) for own in values], np.bool_)[texts.codes]
         note = "jobs have resources that only the site's database names: their GPUs are not known"
@@ -586,14 +433,14 @@ class _AccountedJobs:
         """Return the memory asked for, kilobytes for each processor."""
         listed = Texts(self.asked.codes, _strings(found.get("mem", "") for found in self.asked.values))
         kilobytes, of = self._amounts(listed)
-        other, other_of = self._amounts(self._texts("memory"))
+        other, other_of = self._amounts(self.read.texts("memory"))
         of, kilobytes = np.where(kilobytes < 0, other_of, of), np.where(kilobytes < 0, other, kilobytes)
         width = np.maximum(processors, 1)
         share = np.where(of == "c", 1.0, np.where(of == "n", np.maximum(nodes, 1) / width, 1 / width))
         return np.where(kilobytes < 0, UNKNOWN, np.rint(kilobytes * share)).astype(np.int64)
 
     def _amounts(self, texts: Texts) -> tuple[AnyArray, AnyArray]:
-        amounts = [amount or (UNKNOWN, "") for amount in self._read("memory", kilobytes, texts)]
+        amounts = [amount or (UNKNOWN, "") for amount in self.read.read("memory", kilobytes, texts)]
         sizes, of = zip(*amounts, strict=True) if amounts else ((), ())
         return np.array(sizes, np.int64)[texts.codes], np.array(of, "U1")[texts.codes]
 
@@ -625,8 +472,8 @@ class _AccountedJobs:
             header[UNREAD] = self.records.unread
         if facts := self._facts():
             header[FACTS_KEY] = tuple(f"{name} {count}" for name, count in facts.items())
-        if origin > 10**8:
-            moment = datetime.fromtimestamp(origin, self.zone)
+        if origin >= _DATED:
+            moment = datetime.fromtimestamp(origin, self.options.zone)
             header |= {"UnixStartTime": (str(origin),), "StartTime": (moment.isoformat(),)}
         return header
 

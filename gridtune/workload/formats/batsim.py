@@ -29,8 +29,6 @@ from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, me
 from gridtune.workload.formats.table import number_column
 from gridtune.workload.workload import Workload
 
-__all__ = ["BATSIM"]
-
 _OWN = "gridtune"
 _KEYS = {"submit_time": "subtime", "requested_processors": "res", "requested_time": "walltime"}
 #: Types of profiles with a run time, and their names in other versions.

@@ -19,16 +19,6 @@ from typing import IO, Any, BinaryIO, cast
 from gridtune.errors import WorkloadError
 from gridtune.storage import draft_of
 
-__all__ = [
-    "DEFAULT_MAX_BYTES",
-    "JsonText",
-    "LogStream",
-    "open_for_writing",
-    "open_log",
-    "split_compression",
-    "unpack",
-]
-
 #: A log may hold this much once decompressed, unless the caller says otherwise.
 DEFAULT_MAX_BYTES = 1 << 30
 

@@ -13,6 +13,7 @@ Sources: the PBS Professional Administrator's Guide, "Accounting"; Torque's "Job
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -23,8 +24,6 @@ from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format
 from gridtune.workload.formats.records import Records, TableKind, Texts
 from gridtune.workload.formats.table import decoded
-
-__all__ = ["LSF", "PBS"]
 
 _PBS_KIND = TableKind("pbs", "accounting of PBS", key=("job", "submit", "start"))
 _LSF_KIND = TableKind("lsf", "accounting of LSF", key=("job", "submit", "end"))
@@ -182,13 +181,15 @@ def _lsf_row(words: list[str]) -> dict[str, str]:
     return row | {name: "" for name in _MOMENTS if row[name] == "0"}
 
 
-#: Positions after the command: the element of an array, and the number of pairs of a key and a value, which a
-#: word of options and the limit on the run time follow.
+#: Positions after the command: the element of an array, and the number of pairs of a key and a value, which
+#: the usage of hosts and the limit on the run time follow.
 _ELEMENT, _PAIRS = 26, 50
 #: The pairs' key for limits of the job, and the position of that on its run time.
 _LIMITS, _RUN_LIMIT = "1086", 9
 #: A host's name and the figures of its usage.
 _HOST_FIGURES = 6
+#: The numbers that end the row in which the limit stands.
+_LIMIT_AND_MEMORY = 3
 
 
 def _later_fields(job: str, words: list[str]) -> dict[str, str]:
@@ -199,15 +200,21 @@ def _later_fields(job: str, words: list[str]) -> dict[str, str]:
     if len(words) <= _PAIRS or not words[_PAIRS].isdecimal():
         return found
     beyond = _PAIRS + 1 + 2 * int(words[_PAIRS])
-    hosts = words[beyond : beyond + 1]
-    if hosts and hosts[0].isdecimal() and int(hosts[0]) and not words[beyond + 1][:1].isdecimal():
-        # The usage of each host comes first.
-        beyond += 1 + _HOST_FIGURES * int(hosts[0])
     pairs = dict(zip(words[_PAIRS + 1 : beyond : 2], words[_PAIRS + 2 : beyond : 2], strict=False))
     limits = pairs.get(_LIMITS, "").split()
-    given = [*words[beyond + 1 : beyond + 2], *limits[_RUN_LIMIT : _RUN_LIMIT + 1]]
+    given = [*_run_limit(words[beyond:]), *limits[_RUN_LIMIT : _RUN_LIMIT + 1]]
     limit = next((text for text in given if re.fullmatch(r"[1-9]\d{0,9}", text)), None)
     return found if limit is None else found | {"timelimit": limit}
+
+
+def _run_limit(words: list[str]) -> list[str]:
+    """Return the limit on the run time, by the words from the number of hosts with usage on."""
+    if not words or not words[0].isdecimal():
+        return []
+    words = words[1 + _HOST_FIGURES * int(words[0]) :]
+    numbers = list(itertools.takewhile(str.isdecimal, words))
+    # Some versions have a word of options before the limit and two figures of memory.
+    return numbers[-_LIMIT_AND_MEMORY:][:1]
 
 
 def _read_lsf(stream: LogStream) -> Records:

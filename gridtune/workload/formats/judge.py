@@ -16,9 +16,8 @@ import numpy as np
 from gridtune.errors import WorkloadError
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.fields import UNKNOWN
-from gridtune.workload.formats.values import UNITS, repeated_hours
-
-__all__ = ["Instants", "are_turnarounds", "drop_epochs", "judge_elapsed", "settle_clocks", "unit_of"]
+from gridtune.workload.formats.records import UNITS
+from gridtune.workload.formats.values import repeated_hours
 
 _DAY = 86_400
 #: Instants up to here stand for "none" beside those of a clock: 0, in any time zone.

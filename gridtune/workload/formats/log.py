@@ -26,18 +26,6 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from gridtune.workload.formats.records import Records
 
-__all__ = [
-    "Format",
-    "RawLog",
-    "build_workload",
-    "find_format",
-    "format_names",
-    "metadata_from_json",
-    "metadata_to_json",
-    "register_format",
-]
-
-
 _ROW = "row of the file"
 
 

@@ -7,9 +7,11 @@ conversion that helps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from gridtune.errors import GridtuneError
@@ -19,13 +21,11 @@ from gridtune.workload.formats.records import SACCT_IDS, kind_of, quantities_of
 from gridtune.workload.formats.table import decoded
 from gridtune.workload.formats.tables import delimiter_of
 
-__all__ = ["HEADLESS", "WORKFLOW", "Recognition", "recognise"]
-
 #: The names of a workflow, which is no log, and of a table whose first line has values.
 WORKFLOW, HEADLESS = "a workflow", "a table without a header"
 
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.+Z-][\d:.]*)?")
 
 
 class Recognition(NamedTuple):
@@ -81,147 +81,41 @@ class _Head:
         return text if re.match(r'\{\s*("|\}|$)|\[\s*(\{|\]|$)', text) else ""
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """A kind of file: a form of its beginning."""
+class _Kind(NamedTuple):
+    """A kind of file in `beginnings.toml`: the form of its beginning, or the keys of its JSON."""
 
     name: str
-    why: str
-    form: re.Pattern[bytes]
+    why: str = ""
+    begins: re.Pattern[bytes] | None = None
+    keys: Sequence[Sequence[str]] = ()
     hint: str = ""
-    confidence: float = 0.95
+
+    def recognise(self, head: _Head) -> Recognition | None:
+        """Return this kind if the file begins like it."""
+        if self.begins is not None:
+            return (
+                Recognition(self.name, 0.95, self.why, self.hint) if self.begins.match(head.start) else None
+            )
+        there = (keys for keys in self.keys if head.json and all(f'"{key}"' in head.json for key in keys))
+        keys = next(there, None)
+        why = f"it is JSON with the keys {', '.join(keys or ())}"
+        return None if keys is None else Recognition(self.name, 0.95, why, self.hint)
 
 
-def _form(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode(), re.DOTALL | re.IGNORECASE)
+@cache
+def _kinds() -> list[_Kind]:
+    """Return the kinds of files that are known by their beginning, in the order in which they are tried."""
+    text = Path(__file__).with_name("beginnings.toml").read_text(encoding="utf-8")
+    kinds = []
+    for entry in tomllib.loads(text)["kind"]:
+        hint = entry.get("hint", "").replace("{sacct}", SACCT_COMMAND).replace("{workflow}", _IS_WORKFLOW)
+        form = entry.get("begins")
+        begins = None if form is None else re.compile(form.encode(), re.DOTALL | re.IGNORECASE)
+        kinds.append(_Kind(entry["name"], entry.get("why", ""), begins, entry.get("keys", ()), hint))
+    return kinds
 
 
 _IS_WORKFLOW = "it is a workflow: gridtune traces describe, read_workflow and the system provisioning read it"
-_UNPACK = "unpack it first: {} FILE; .gz and .xz are read as they are"
-_SQUEUE = "it has waiting jobs alone and no run times; a log of jobs is written by " + SACCT_COMMAND
-#: Beginnings that tell a kind of file, in the order in which they are tried.
-_RULES = (
-    _Rule("parquet", "it begins with PAR1", _form(r"PAR1")),
-    _Rule("an Arrow file", "it begins with ARROW1", _form(r"ARROW1|FEA1"), "write it as Parquet"),
-    _Rule("an ORC file", "it begins with ORC", _form(r"ORC[\x00-\x08]"), "write it as Parquet"),
-    _Rule(
-        "a database of SQLite",
-        "its first bytes say so",
-        _form(r"SQLite format 3"),
-        "export its table of jobs as CSV",
-    ),
-    _Rule("a zip archive", "it begins with PK", _form(r"PK\x03\x04"), _UNPACK.format("unzip")),
-    _Rule("bzip2 data", "it begins with BZh", _form(r"BZh[1-9]1AY"), _UNPACK.format("bunzip2")),
-    _Rule("zstd data", "its first bytes say so", re.compile(rb"\x28\xb5\x2f\xfd"), _UNPACK.format("unzstd")),
-    _Rule(
-        "a pointer of Git LFS",
-        "its first line says so",
-        _form(r"version https://git-lfs"),
-        "fetch the file itself: git lfs pull",
-    ),
-    _Rule(
-        "a web page",
-        "it begins as HTML does",
-        _form(r"\s*<(!doctype html|html)\b"),
-        "download the file itself; the server may have sent a page to log in",
-    ),
-    _Rule(
-        "pbs",
-        "its lines begin as records of PBS do",
-        _form(r"\s*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;\w+;[^;\n]*;"),
-    ),
-    _Rule(
-        "lsf", "its lines begin as records of LSF do", _form(r'\s*"(JOB_\w+|[A-Z]+_[A-Z_]+)" "[\d.]+" \d+ ')
-    ),
-    _Rule(
-        "accounting of Grid Engine (SGE, UGE)",
-        "its lines have the 43 fields or more of Grid Engine's accounting between colons",
-        _form(r"(#[^\n]*\n)*([^:\n]*:){5}\d+:[^:\n]*:\d+:\d+:\d+:\d+:([^:\n]*:){31}"),
-        "write its jobs as a table: submit,start,end,cpus,user are fields 9, 10, 11, 35 (slots) and 4; "
-        "read it with --columns",
-    ),
-    _Rule(
-        "output of qacct (Grid Engine)",
-        "it has qname and hostname below a line of =",
-        _form(r"\s*={20,}\s*\nqname\s"),
-        "write a table with a job a row (qsub_time, start_time, end_time, slots, owner)",
-    ),
-    _Rule(
-        "a history of HTCondor",
-        "its lines are attributes of ClassAds",
-        _form(r"(?=.*\n?(ClusterId|GlobalJobId|QDate|JobStatus)\s*=)\s*(\*\*\*[^\n]*\n\s*)?[A-Za-z]\w* = "),
-        "write a table: condor_history -af:ht, QDate JobStartDate CompletionDate RequestCpus Owner",
-    ),
-    _Rule(
-        "an event log of HTCondor",
-        "its lines are numbered events",
-        _form(r"\d{3} \(\d+\.\d+\.\d+\) \d"),
-        "write a table: condor_history -af:ht, QDate JobStartDate CompletionDate RequestCpus Owner",
-    ),
-    _Rule(
-        "output of sacct for the eye",
-        "its second line is made of dashes below names of sacct",
-        _form(r"\s*JobID[^|\n]*\n-+( +-+)+\s*(\n|$)"),
-        f"its columns are cut off; write it with {SACCT_COMMAND}",
-    ),
-    _Rule(
-        "an output of Batsim that has no jobs",
-        "its first line has the names of one",
-        _form(
-            r"[^\n]*\b(nb_computing_machines|nb_switching_on|new_pstate|event_type,epower|nb_jobs_in_queue)\b"
-        ),
-        "the jobs are in out_jobs.csv",
-    ),
-    _Rule(
-        "a log of workflows of the Grid Workloads Archive",
-        "its first line names WorkflowID and Dependencies, 7 columns between commas",
-        _form(r"WorkflowID\s*,\s*JobID\b"),
-        "write its tasks as a table: SubmitTime,RunTime,ReqNProcs",
-    ),
-    _Rule(
-        "Google's events of tasks",
-        "its first line has their names",
-        _form(r"#?\s*time ?stamp[^\n]*(missing info|event type)"),
-        "write a table with a job a row from its SUBMIT, SCHEDULE and FINISH events",
-    ),
-    _Rule(
-        "Bitbrains' samples of a machine",
-        "its first line has their names",
-        _form(r"Timestamp \[ms\];"),
-        "it has samples of usage and no jobs; OpenDC publishes its machines as tasks.parquet",
-    ),
-    _Rule(
-        "Azure's table of virtual machines",
-        "its lines have the hashes and the eleven columns of vmtable",
-        _form(r"[\w+/]{60,}={0,2},[\w+/]{60,}={0,2},[\w+/]{60,}={0,2},\d"),
-        "name its columns by position: --columns job=1,submit=4,start=4,end=5,processors=10 --format csv",
-    ),
-    _Rule(
-        "output of squeue",
-        "its first line has the names of squeue",
-        _form(r"\s*JOBID\s+PARTITION\s+NAME\b"),
-        _SQUEUE,
-    ),
-    _Rule(
-        WORKFLOW,
-        "its root element is a DAX's",
-        _form(r"(\xef\xbb\xbf)?\s*<(.*<)?([\w.-]+:)?adag\b"),
-        _IS_WORKFLOW,
-    ),
-    _Rule(
-        "a platform of SimGrid",
-        "its root element is platform",
-        _form(r"\s*(<\?xml[^>]*>\s*)?(<!doctype[^>]*>\s*)?(<!--.*?-->\s*)*<platform\b"),
-        "it describes a machine: platform=FILE of the system shutdown reads it",
-    ),
-    _Rule(
-        WORKFLOW,
-        "it names the version of Pegasus",
-        _form(r"""(\s*\{.*|[^{].*\n)?["']?(x-pegasus["']?\s*:|pegasus["']?\s*:\s*["']?5)"""),
-        _IS_WORKFLOW,
-    ),
-    _Rule(WORKFLOW, "it is JSON with an object workflow", _form(r'\s*\{.*"workflow"\s*:\s*\{'), _IS_WORKFLOW),
-)
 
 
 def recognise(start: bytes, name: str = "") -> Recognition | None:
@@ -250,9 +144,9 @@ def recognise(start: bytes, name: str = "") -> Recognition | None:
 
 
 def _found(head: _Head) -> Iterator[Recognition]:
-    for rule in _RULES:
-        if rule.form.match(head.start):
-            yield Recognition(rule.name, rule.confidence, rule.why, rule.hint)
+    for kind in _kinds():
+        if (one := kind.recognise(head)) is not None:
+            yield one
             return
     for rules in (_json, _numbers, _table):
         if (one := rules(head)) is not None:
@@ -270,32 +164,8 @@ def _announced(start: bytes) -> Iterator[Recognition]:
             yield Recognition(name, 0.9, f"the format {name} recognises it")
 
 
-#: Keys that JSON of a kind has, all of one of the tuples; the first kind that fits counts.
-_KEYS = (
-    (
-        (("jobs", "application_model"), ("jobs", "num_nodes_min")),
-        "a workload of ElastiSim",
-        "its run times depend on a model of the machine; write a table of submit, run time and nodes from "
-        "ElastiSim's output",
-    ),
-    ((("jobs", "subtime"), ("jobs", "nb_res"), ("jobs", "profiles")), "batsim", ""),
-    ((("association",), ("jobs", "openapi")), "sacct", ""),
-    ((("jobs", "job_state"),), "output of squeue --json", _SQUEUE),
-    ((("attempts", "submitted_time"),), "csv", ""),
-    (
-        (("assigned_resources",), ("launching_directory",), ("resource_id", "cpuset")),
-        "output of OAR in JSON",
-        "write a table with a job a row from OAR's database: submission_time, start_time, stop_time, cores",
-    ),
-)
-
-
 def _json(head: _Head) -> Recognition | None:
-    """Recognise JSON by its keys; objects that are none of these kinds may be a job each."""
-    for choices, name, hint in _KEYS if head.json else ():
-        keys = next((keys for keys in choices if all(f'"{key}"' in head.json for key in keys)), None)
-        if keys is not None:
-            return Recognition(name, 0.95, f"it is JSON with the keys {', '.join(keys)}", hint)
+    """Recognise JSON that may have an object a job."""
     objects = head.json.startswith("[") or (len(head.lines) > 1 and head.lines[1].lstrip().startswith("{"))
     if objects and re.search(r"[{,]\s*\"\w*submi\w*\"\s*:", head.json, re.IGNORECASE):
         return Recognition("csv", 0.8, "it is JSON with an object a job")
@@ -322,17 +192,20 @@ def _numbers(head: _Head) -> Recognition | None:
 def _table(head: _Head) -> Recognition | None:
     """Recognise tables by the names in their first line."""
     row = head.row
-    if len(row) < 2 or head.json:
+    if head.json:
         return None
     kind, known = kind_of(row), quantities_of(row)
     if kind.steps or ({name.lower() for name in row} & SACCT_IDS and "|" in head.first):
-        # sacct quotes nothing: quoted values are those of a table.
-        quoted = head.first.lstrip().startswith('"')
+        # sacct quotes nothing: quoted values are those of a table, of which some quote only what they must.
+        between = delimiter_of(head.first)
+        within = between != "|" and any(f'{between}"' in line for line in head.lines)
+        quoted = within or head.first.lstrip().startswith('"')
         return Recognition("csv" if quoted else "sacct", 0.9, "its first line has the names of sacct")
     if kind.has or len(known) > 1:
         why = f"has the columns of {kind.title}" if kind.has else f"names {', '.join(list(known)[:4])}"
         return Recognition("csv", 0.9 if kind.has else 0.7, f"its first line {why}")
-    if re.match(r"\d", row[0]) and ("|" in head.first or any(map(_MOMENT.fullmatch, row))):
+    times = len(_MOMENT.findall(head.first))
+    if re.match(r"\d", row[0]) and ("|" in head.first or any(map(_MOMENT.fullmatch, row)) or times > 1):
         return Recognition(
             HEADLESS,
             0.85,

@@ -7,9 +7,11 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from datetime import UTC, tzinfo
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -17,25 +19,6 @@ from gridtune.errors import WorkloadError
 from gridtune.registry import name_hint, nearest_name
 from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import UNKNOWN
-
-__all__ = [
-    "ATTEMPTS",
-    "RUNNING",
-    "SACCT_IDS",
-    "STEPS",
-    "Records",
-    "TableKind",
-    "Texts",
-    "check_names",
-    "kind_of",
-    "looks_like_size",
-    "quantities_of",
-    "quantity_named",
-    "spelt",
-    "table_kinds",
-    "units_of",
-]
-
 
 #: States of jobs that had not ended.
 RUNNING = ("RUNNING", "PENDING", "SUSPENDED")
@@ -297,6 +280,8 @@ _NAMES: dict[str, list[str]] = {
     quantity: [spelt(name) for name in names]
     for quantity, names in tomllib.loads((_HERE / "columns.toml").read_text(encoding="utf-8")).items()
 }
+#: Units of plain numbers, in seconds.
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 #: Quantities that are times, whose columns may be named after their unit, and the ends of such names.
 _TIMES = ("submit", "eligible", "start", "end", "elapsed", "wait", "limit")
 _UNIT_ENDS = {
@@ -374,7 +359,9 @@ def quantities_of(columns: Sequence[str], chosen: str = "", kind: TableKind | No
     own = (kind_of(columns) if kind is None else kind).columns
     by_name: dict[str, str] = {}
     for column in columns:
-        by_name.setdefault(spelt(column), column)
+        # Shares in per cent are no counts.
+        if "%" not in column:
+            by_name.setdefault(spelt(column), column)
     ends = _without_units(by_name)
     found = {}
     for quantity, names in _NAMES.items():
@@ -440,3 +427,54 @@ def _chosen(text: str, columns: Sequence[str]) -> dict[str, str]:
 
 #: Letters of a word that is too short to guess what was meant.
 _SHORTEST = 2
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """The options of every table of records, by their names in Python, on the command line and in references.
+
+    Attributes
+    ----------
+    columns
+        The column of each quantity, as `submit=Submitted,…`; the others are found by their names.
+    unit
+        The unit of plain numbers, as `elapsed=ms,limit=h`: ns, us, ms, s, min, h, d.
+    timezone
+        The zone of times without an offset, such as `Europe/Berlin`; UTC by default.
+    requested
+        Take the processors that jobs asked for; by default, those they got, where that is known.
+    processors_per_job
+        The size of every job of a log that has no sizes.
+    cluster
+        The cluster to read, where records of several are in one table.
+    """
+
+    columns: str | None = None
+    unit: str | None = None
+    timezone: str | None = None
+    requested: bool = False
+    processors_per_job: int | None = None
+    cluster: str | None = None
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """The zone of times without an offset."""
+        try:
+            return UTC if self.timezone is None else ZoneInfo(self.timezone)
+        except (KeyError, ValueError, OSError):
+            hint = "a name of the time zone database, such as Europe/Berlin"
+            message = f"there is no time zone {self.timezone!r}"
+            raise WorkloadError(message, field="timezone", hint=hint) from None
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The unit of each quantity that has one."""
+        pairs = {}
+        for part in (self.unit or "").split(",") if self.unit else ():
+            name, _, unit = (piece.strip() for piece in part.partition("="))
+            quantity = quantity_named(name)
+            if quantity not in _TIMES or unit not in UNITS:
+                hint = f"such as elapsed=ms,limit=h; of {', '.join(_TIMES)}; units are {', '.join(UNITS)}"
+                raise WorkloadError(f"{part!r} is no unit of a quantity", field="unit", hint=hint)
+            pairs[quantity] = unit
+        return pairs

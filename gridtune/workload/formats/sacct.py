@@ -43,9 +43,6 @@ from gridtune.workload.formats.records import (
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, decoded
 from gridtune.workload.formats.tables import delimiter_of
 
-__all__ = ["SACCT"]
-
-
 #: Columns that hold free text.
 _FREE = frozenset(
     {"jobname", "submitline", "workdir", "comment", "admincomment", "systemcomment", "constraints"}

@@ -28,8 +28,6 @@ from gridtune.workload.formats.log import Format, RawLog
 from gridtune.workload.formats.table import TableLayout, parse_table, write_table
 from gridtune.workload.workload import Workload
 
-__all__ = ["GWF", "SWF"]
-
 #: Bytes in which the first job is looked for.
 _HEAD = 1 << 18
 #: What starts a comment.

@@ -28,18 +28,6 @@ from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "BYTE_ORDER_MARK",
-    "Table",
-    "TableLayout",
-    "decoded",
-    "number_column",
-    "parse_table",
-    "rows_of_text",
-    "write_table",
-]
-
-
 #: What some editors put before UTF-8 text.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -20,14 +20,11 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS
-from gridtune.workload.formats.accounting import TableOptions
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
-from gridtune.workload.formats.records import Records, Texts, check_names, kind_of
+from gridtune.workload.formats.records import Records, TableOptions, Texts, check_names, kind_of
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
-
-__all__ = ["CSV", "PARQUET", "arrow_log", "arrow_table", "delimiter_of"]
 
 #: The most frequent of these in the header separates values.
 _DELIMITERS = ",;\t|"
@@ -55,9 +52,10 @@ def _is_own(start: str) -> bool:
 
 
 def delimiter_of(header: str) -> str:
-    """Return what separates the names of a header, which may be quoted."""
+    """Return what separates the names of a header, which may be quoted, or the values of a first row."""
     plain = re.sub(r'"[^"]*"', "", header)
-    return max(_DELIMITERS, key=plain.count)
+    # Values between bars hold lists between commas, such as sacct's of nodes.
+    return "|" if plain.count("|") > 2 else max(_DELIMITERS, key=plain.count)
 
 
 def _records(stream: LogStream, table: TableOptions) -> Records:

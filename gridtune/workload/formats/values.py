@@ -1,4 +1,4 @@
-"""The values that resource managers write: times, durations, counts, memory and resources.
+"""The values that resource managers write: times, durations, counts, memory, resources; columns of them.
 
 Each function takes a text without blanks around it that is not empty. A text that it cannot read is a
 `ValueError` that names what is accepted.
@@ -7,37 +7,23 @@ Each function takes a text without blanks around it that is not empty. A text th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from gridtune.types import IntArray
-from gridtune.workload.fields import UNKNOWN
+from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray, IntArray
+from gridtune.workload.fields import LARGEST_TIME, UNKNOWN
+from gridtune.workload.formats.records import UNITS, Records, Texts
 
-__all__ = [
-    "GPU",
-    "UNITS",
-    "UNKNOWN_TEXTS",
-    "clock_seconds",
-    "count_in",
-    "duration_seconds",
-    "gpus_in",
-    "kilobytes",
-    "leading_number",
-    "moment_seconds",
-    "repeated_hours",
-    "resources_in",
-    "whole_number",
-]
+_T = TypeVar("_T")
 
 #: What stands where there is no value.
-UNKNOWN_TEXTS = frozenset(
+_UNKNOWN_TEXTS = frozenset(
     {"", "unknown", "none", "n/a", "na", "nan", "nat", "null", "(null)", "-", "invalid"}
 )
-
-#: Units of plain numbers, in seconds.
-UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 #: Limits that are none: also Slurm's numbers for infinite and for no value.
 _UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit", "4294967295", "4294967294"})
@@ -218,3 +204,119 @@ def leading_number(text: str) -> int | None:
     """Return the number that a text begins with, of fifteen digits at most; None without one."""
     digits = text[: len(text) - len(text.lstrip("0123456789"))]
     return int(digits) if digits and len(digits) <= 15 else None
+
+
+class Columns:
+    """The columns of records by quantity, as texts and as numbers.
+
+    Parameters
+    ----------
+    records
+        The rows.
+    chosen
+        The column of each quantity.
+    units
+        The unit of plain numbers by quantity; seconds where none is named.
+    zone
+        That of times without an offset.
+    """
+
+    def __init__(
+        self, records: Records, chosen: Mapping[str, str], units: Mapping[str, str], zone: tzinfo
+    ) -> None:
+        self.records, self.chosen, self.units, self.zone = records, dict(chosen), units, zone
+
+    def texts(self, quantity: str) -> Texts:
+        """Return the texts of a column without blanks around them, empty where nothing is known."""
+        import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+        from pyarrow import compute  # noqa: PLC0415
+
+        column = self.chosen.get(quantity)
+        if column is None:
+            return Texts(np.zeros(len(self.records), np.int64), pa.array([""]))
+        codes, values = self.records.columns[column]
+        values = compute.utf8_trim_whitespace(values)
+        unknown = compute.is_in(compute.utf8_lower(values), value_set=pa.array(sorted(_UNKNOWN_TEXTS)))
+        return Texts(codes, compute.if_else(unknown, "", values))
+
+    def read(self, quantity: str, read: Callable[[str], _T], texts: Texts | None = None) -> list[_T | None]:
+        """Return the value of each distinct text of a column, or of other texts; None for unknown."""
+        codes, distinct = self.texts(quantity) if texts is None else texts
+        values: list[_T | None] = []
+        for code, text in enumerate(distinct.to_pylist()):
+            try:
+                values.append(read(text) if text else None)
+            except ValueError as error:
+                row = int(np.argmax(codes == code))
+                raise self.fault(row, quantity, f"{text[:40]!r} {error}") from None
+        return values
+
+    def numbers(
+        self,
+        quantity: str,
+        read: Callable[[str], int | None] = whole_number,
+        shape: str = r"^\d{1,10}$",
+        many: Callable[[Any], IntArray] | None = None,
+    ) -> IntArray:
+        """Return a column of whole numbers; `UNKNOWN` where there is none.
+
+        Texts of a shape are read all at once by `many`, as numbers unless it is given, the others one by one.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - tables of numbers do without
+        from pyarrow import compute  # noqa: PLC0415
+
+        def number(text: str) -> int | None:
+            value = read(text)
+            if value is not None and not -LARGEST_TIME <= value <= LARGEST_TIME:
+                raise ValueError("is beyond 2**53")
+            return value
+
+        codes, distinct = self.texts(quantity)
+        plain = compute.match_substring_regex(distinct, shape)
+        mask = plain.to_numpy(zero_copy_only=False)
+        numbers = np.full(len(distinct), UNKNOWN)
+        try:
+            shaped = distinct.filter(plain)
+            numbers[mask] = shaped.cast(pa.int64()).to_numpy() if many is None else many(shaped)
+        except pa.ArrowInvalid:
+            mask = np.zeros(len(distinct), np.bool_)
+        if not mask.all():
+            rest = compute.if_else(pa.array(mask), "", distinct)
+            values = self.read(quantity, number, Texts(codes, rest))
+            others = [UNKNOWN if value is None else value for value in values]
+            numbers = np.where(mask, numbers, np.array(others, np.int64))
+        return numbers[codes]
+
+    def moments(self, quantity: str) -> IntArray:
+        """Return a column of instants, seconds since 1970 or on the log's own clock."""
+        unit = self.units.get(quantity)
+        if unit is not None and self.plain(quantity) is not None:
+            return self.numbers(quantity, lambda text: duration_seconds(text, UNITS[unit]), shape="^$")
+        return self.numbers(
+            quantity,
+            lambda text: moment_seconds(text, self.zone),
+            r"^(19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d$",
+            lambda values: clock_seconds(values, self.zone),
+        )
+
+    def plain(self, quantity: str) -> FloatArray | None:
+        """Return a column of plain numbers, NaN where there is none; None for one that has other texts."""
+        from pyarrow import compute  # noqa: PLC0415 - tables of numbers do without
+
+        codes, distinct = self.texts(quantity)
+        plain = compute.match_substring_regex(distinct, r"^$|^[+-]?\d{1,30}(\.\d*)?([eE][+-]?\d{1,3})?$")
+        if not plain.to_numpy(zero_copy_only=False).all():
+            return None
+        numbers = np.array([float(text) if text else np.nan for text in distinct.to_pylist()], np.float64)
+        return numbers[codes]
+
+    def durations(self, quantity: str, unit: str | None = None) -> IntArray:
+        """Return a column of durations, seconds; plain numbers are in a unit, by default the column's."""
+        unit = self.units.get(quantity, "s") if unit is None else unit
+        # Seconds are read all at once; with another unit no text is of a shape for that.
+        factor, shape = UNITS[unit], r"^\d{1,10}$" if unit == "s" else "^$"
+        return self.numbers(quantity, lambda text: duration_seconds(text, factor), shape=shape)
+
+    def fault(self, row: int, quantity: str, message: str, hint: str | None = None) -> WorkloadError:
+        """Return the error that names file, line and column of a row's quantity."""
+        return self.records.fault(row, self.chosen.get(quantity, quantity), message, hint)

@@ -29,17 +29,6 @@ import numpy.typing as npt
 from gridtune.errors import WorkloadError
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "DAY",
-    "ESTIMATE_MODELS",
-    "Cycle",
-    "check_range",
-    "draw_estimates",
-    "fit_scale",
-    "stream",
-    "zipf",
-]
-
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
     """Return the random generator of one purpose: independent of every other purpose's."""

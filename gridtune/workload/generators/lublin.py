@@ -29,9 +29,6 @@ from gridtune.workload.generators.draws import (
     zipf,
 )
 
-__all__ = ["POPULATIONS"]
-
-
 #: Natural logarithms of the longest run time (45 h) and the longest gap in even time (5 days), seconds.
 MAX_LOG_RUN_TIME = 12.0
 MAX_LOG_GAP = 13.0

@@ -31,9 +31,6 @@ from gridtune.workload.generators.draws import (
     zipf,
 )
 
-__all__ = ["office_week"]
-
-
 #: Different programs that each user runs.
 APPLICATIONS = 4
 #: Users share this many groups.

@@ -49,8 +49,6 @@ from gridtune.workload.formats.compression import (
 from gridtune.workload.formats.recognition import WORKFLOW, recognise
 from gridtune.workload.workflows.workflow import Workflow
 
-__all__ = ["WORKFLOW_RULES", "holds_workflow", "read_workflow"]
-
 _T = TypeVar("_T")
 
 #: Cleaning rules of workflows, and the effect of each.
@@ -100,18 +98,6 @@ def read_workflow(
         reader = _reader_of(stream, clean)
         reader.read()
         return reader.workflow(name[: len(name) - len(suffix)])
-
-
-def holds_workflow(path: Path) -> bool:
-    """Return whether a file holds a workflow rather than a log, by its content."""
-    if not path.is_file():
-        return False
-    try:
-        with open_log(path) as stream:
-            found = recognise(stream.peek())
-    except WorkloadError:
-        return False
-    return found is not None and found.name == WORKFLOW
 
 
 def _reader_of(stream: LogStream, rules: Iterable[str]) -> _WorkflowReader:
@@ -245,10 +231,18 @@ class _Element:
 
 
 class _DaxReader(_WorkflowReader):
+    def __init__(self, stream: LogStream, rules: Iterable[str]) -> None:
+        super().__init__(stream, rules)
+        # Namespace and name of programs, to the profiles that their jobs inherit.
+        self.programs: dict[tuple[str | None, str | None], list[_Element]] = {}
+
     def read(self) -> None:
         root = self._root()
         if root.tag != "adag":
             raise self._fault(root, f"is not a DAX: its root element is {root.tag!r}, not 'adag'")
+        for program in root.all("executable"):
+            key = (program.attributes.get("namespace"), program.attributes.get("name"))
+            self.programs.setdefault(key, []).extend(program.all("profile"))
         # A workflow within the workflow is a node like a job.
         for job in root.all("job", "dag", "dax"):
             self._task(job)
@@ -307,9 +301,11 @@ class _DaxReader(_WorkflowReader):
         if name in self.tasks:
             raise self._fault(job, f"two jobs are called {name!r}", "id")
         task = self.tasks[name] = _Task(name, job.attributes.get("name", name), lambda: job.line)
-        given = {each.attributes.get("key", ""): each for each in job.all("profile", "metadata")}
+        inherited = self.programs.get((job.attributes.get("namespace"), job.attributes.get("name")), [])
+        own = job.all("profile", "metadata")
         if "runtime" in job.attributes:
-            task.run_time = self._number(job, job.attributes["runtime"], "runtime", name)
+            own.insert(0, _Element("", {"key": "runtime"}, job.line, text=job.attributes["runtime"]))
+        given = {each.attributes.get("key", ""): each for each in (*inherited, *own)}
         if "runtime" in given:
             task.run_time = self._number(given["runtime"], given["runtime"].text, "runtime", name)
         widths = [key for key in _WIDTHS if key in given][:1]
@@ -377,12 +373,11 @@ class _PegasusReader(_DaxReader):
     def _root(self) -> _Element:
         document = self._document()
         root = _Element("adag", {}, document.line)
+        for program in document["transformationCatalog"]["transformations"].values():
+            root.within.append(self._element("executable", program))
         for job in document["jobs"].values():
-            attributes = {"id": str(job["id"]), "name": str(job["name"]) or str(job["file"])}
-            element = _Element("job", attributes, job.line)
+            element = self._element("job", job)
             element.within += self._settings("metadata", job["metadata"])
-            for _, profiles in job["profiles"].items():
-                element.within += self._settings("profile", profiles)
             for used in job["uses"].values():
                 size = {"size": str(used["size"])} if str(used["size"]) else {}
                 attributes = {"file": str(used["lfn"]), "link": str(used["type"]), **size}
@@ -394,6 +389,14 @@ class _PegasusReader(_DaxReader):
                 within = [_Element("parent", {"ref": str(parent["id"])}, parent.line)]
                 root.within.append(_Element("child", {"ref": str(child)}, child.line, within))
         return root
+
+    def _element(self, tag: str, node: _Node) -> _Element:
+        """Return the element of a job or program, with its profiles."""
+        attributes = {key: str(node[key]) for key in ("id", "namespace")}
+        element = _Element(tag, {**attributes, "name": str(node["name"]) or str(node["file"])}, node.line)
+        for _, profiles in node["profiles"].items():
+            element.within += self._settings("profile", profiles)
+        return element
 
     @staticmethod
     def _settings(tag: str, settings: _Node) -> list[_Element]:
@@ -511,7 +514,7 @@ class _WfFormatReader(_WorkflowReader):
             raise self.json.fault("a task without 'id' or 'name'", *at)
         if name in self.tasks:
             raise self.json.fault(f"two tasks are called {name!r}", *at, "id" if "id" in task else "name")
-        record = _Task(name, self._kind(task, name), partial(self.json.line_of, *at))
+        record = _Task(name, self._kind(task, str(task.get("name") or name)), partial(self.json.line_of, *at))
         self.tasks[name] = record
         self._measured(record, task, at)
         for key, files in (("inputFiles", record.reads), ("outputFiles", record.writes)):

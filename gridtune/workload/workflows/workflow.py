@@ -26,8 +26,6 @@ from gridtune.types import FloatArray, IntArray
 from gridtune.workload.fields import LARGEST_TIME, LARGEST_WIDTH
 from gridtune.workload.generators.draws import check_range, stream
 
-__all__ = ["Neighbours", "Workflow", "cybershake_workflow", "describe_workflow", "generate_workflow"]
-
 #: Bytes per second at which `communication` is converted to bytes.
 _BANDWIDTH = 1e8
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, get_metric, metric
+from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, metric
 from gridtune.batch.metrics.registry import MetricFunction
 from gridtune.errors import MetricError
 
@@ -69,11 +69,11 @@ class TestRegistration:
             return float((jobs.wait > 100).sum())
 
         assert evaluate(schedule_of(FIVE_JOBS))["long_waits"] == 2
-        assert get_metric("long_waits").description == "How many jobs waited for more than 100 s."
+        assert METRICS.find("long_waits").description == "How many jobs waited for more than 100 s."
         assert "Formula: #{i : wᵢ > 100 s}" in (long_waits.__doc__ or "")
 
     def test_a_name_is_never_overwritten(self) -> None:
-        entry = get_metric("wait_mean")
+        entry = METRICS.find("wait_mean")
         with pytest.raises(MetricError, match="registered already"):
             METRICS.register(entry.name, entry)
 
@@ -110,9 +110,9 @@ class TestRegistration:
 
     def test_the_mapping_is_read_only(self) -> None:
         with pytest.raises(TypeError):
-            METRICS["wait_mean"] = get_metric("wait_max")  # type: ignore[index]
+            METRICS["wait_mean"] = METRICS.find("wait_max")  # type: ignore[index]
 
     def test_a_misspelt_name_is_guessed(self) -> None:
         with pytest.raises(MetricError) as caught:
-            get_metric("utilization")
+            METRICS.find("utilization")
         assert "'utilisation'" in (caught.value.hint or "")

@@ -34,18 +34,15 @@ class NodesTwin:
         timeout: int | None,
         boot: int,
         shutdown: int,
-        reserve: int,
-        longest: bool,
     ) -> None:
         self.cores, self.timeout, self.boot, self.shutdown = cores, timeout, boot, shutdown
-        self.reserve, self.longest = reserve, longest
         self.nodes = [_Node(number, cores, number) for number in range(nodes)]
         self.touches = nodes
         self.held: dict[int, list[tuple[_Node, int]]] = {}
 
     def _idle_state(self, node: _Node, now: int) -> str:
         """Return the state at `now` of a node without jobs, if nothing happens to it."""
-        if self.timeout is None or node.number < self.reserve:
+        if self.timeout is None:
             return "idle"
         late = now - node.since - self.timeout
         if late <= 0:
@@ -57,7 +54,7 @@ class NodesTwin:
             return (0 if node.warm else 3), -node.touched
         state = self._idle_state(node, now)
         if state == "idle":
-            return (1 if node.number < self.reserve else 2), node.touched if self.longest else -node.touched
+            return 1, -node.touched
         return (4, -node.touched) if state == "sleeping" else (5, node.touched)
 
     def _ready(self, node: _Node, now: int) -> int:
@@ -129,7 +126,7 @@ class NodesTwin:
 
     def _fill(self, node: _Node, until: int) -> None:
         """Note what an idle node did until it was needed."""
-        if self.timeout is None or node.number < self.reserve:
+        if self.timeout is None:
             return
         for second in range(node.since + self.timeout, until):
             node.spent[second] = "switching off" if second < self._asleep(node) else "sleeping"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gridtune.batch.policies import JobView
 from gridtune.batch.policies.expression import read_expression
-from gridtune.batch.simulator.queues.grouping import score_bounds
+from gridtune.batch.simulator.grouping import score_bounds
 
 JOBS = {
     "submit_time": np.array([0, 5, 1_000_000, 40_000_000]),

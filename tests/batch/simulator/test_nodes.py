@@ -27,14 +27,11 @@ def policy(timeout=None, *, boot=0, shutdown=0, cores=1, **options):
 
 @st.composite
 def policies(draw):
-    cores = draw(st.sampled_from([1, 1, 2, 4]))
     return policy(
         draw(st.sampled_from([None, 0, 0, 1, 3, 10])),
         boot=draw(st.integers(0, 6)),
         shutdown=draw(st.integers(0, 6)),
-        cores=cores,
-        reserve=draw(st.sampled_from([0, 0, 1, 8 // cores])),
-        placement=draw(st.sampled_from(["recent", "longest"])),
+        cores=draw(st.sampled_from([1, 1, 2, 4])),
     )
 
 
@@ -46,8 +43,6 @@ def twin_of(rule, machine):
         rule.idle_timeout,
         power.switch_on_time,
         power.switch_off_time,
-        rule.reserve,
-        rule.placement == "longest",
     )
 
 
@@ -63,7 +58,9 @@ def test_kernel_equals_twin(order, backfill, fill_order, workload, rule, kill):
     origin = int(workload.submit_time[0])
     seconds = int(schedule.end_time.max()) - origin
     for state, name in STATES.items():
-        counts = schedule.nodes.count(state).at(np.arange(seconds) + origin)
+        count = schedule.nodes.count(state)
+        last = np.searchsorted(count.times, np.arange(seconds) + origin, side="right") - 1
+        counts = np.where(last >= 0, count.values[last], 0) if len(count.times) else np.zeros(seconds)
         np.testing.assert_array_equal(counts, twin.counts(name, seconds), err_msg=name)
 
 
@@ -112,7 +109,7 @@ def test_what_always_holds(order, backfill, workload, rule):
     assert spent[NodeState.COMPUTING] * rule.cores_per_node >= area
     if rule.cores_per_node == 1:
         assert spent[NodeState.COMPUTING] == area
-    if rule.idle_timeout is None or rule.reserve == states.nodes:
+    if rule.idle_timeout is None:
         assert states.switches(NodeState.SWITCHING_OFF, opens, closes) == 0
     immediate = rule.power.switch_on_time + rule.power.switch_off_time == 0
     if rule.idle_timeout is None or immediate:
@@ -167,27 +164,18 @@ def test_backfilling_counts_the_boot():
     assert gt.simulate(workload, power=policy(0, boot=3)).start_time.tolist() == [0, 13, 18]
 
 
-def test_nodes_that_are_kept_and_placement():
-    # Of four idle nodes the first is never switched off and is taken first.
-    workload = make_log([(20, 5, 5, 1), (40, 5, 5, 2)], machine=4)
-    schedule = gt.simulate(workload, power=policy(0, boot=9, reserve=1))
-    assert schedule.start_time.tolist() == [20, 49]
-    # One job every 6 s, timeout 10 s: by turns, no node ever idles for so long.
+def test_the_node_used_last_is_taken_first():
+    # One job every 6 s, timeout 10 s: the other node sleeps.
     workload = make_log([(6 * i, 3, 3, 1) for i in range(10)], machine=2)
-    recent = gt.simulate(workload, power=policy(10, boot=4))
-    longest = gt.simulate(workload, power=policy(10, boot=4, placement="longest"))
-    assert counts(recent, NodeState.SLEEPING) == {10: 1}
-    assert counts(longest, NodeState.SLEEPING) == {}
+    assert counts(gt.simulate(workload, power=policy(10, boot=4)), NodeState.SLEEPING) == {10: 1}
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"cores": 3}, "8 processors do not make whole nodes of 3"),
-        ({"reserve": 9}, "at most 8"),
         ({"timeout": -1}, "idle_timeout must be a whole number of at least 0"),
         ({"cores": 0}, "cores_per_node"),
-        ({"placement": "best"}, "no placement is named 'best'"),
     ],
 )
 def test_refusals(options, message):

@@ -74,7 +74,10 @@ def columns_of(workload):
     return [np.array(workload.column(name)) for name in names]
 
 
-@pytest.mark.parametrize(("predictor", "futures"), [("last-two", 154), ("template", 154), ("early-end", 28)])
+@pytest.mark.parametrize(
+    ("predictor", "futures"),
+    [("last-two", 154), pytest.param("template", 154, marks=pytest.mark.slow), ("early-end", 28)],
+)
 @pytest.mark.parametrize(
     "policy",
     [

@@ -18,8 +18,7 @@ from gridtune.batch.policies import (
     get_queue_order,
     queue_order_names,
 )
-from gridtune.batch.simulator import scored
-from gridtune.batch.simulator.queues import grouping, scored_queue
+from gridtune.batch.simulator import grouping, scored
 from tests.batch.logs import logs, make_log, reference_starts
 
 EASY = [name for name in backfilling_names() if get_backfilling(name).kind != "conservative"]
@@ -223,7 +222,7 @@ KINDS = [
 @pytest.mark.parametrize("order", KINDS)
 @settings(max_examples=20, deadline=None)
 @given(
-    most=st.sampled_from([0, 3, 9, scored_queue.MOST]),
+    most=st.sampled_from([0, 3, 9, scored._MOST]),
     workload=logs(jobs=30),
     backfill=st.sampled_from(EASY),
     fill_order=st.sampled_from([None, "sjf", "unicef", "fair-group", "wait * wait"]),
@@ -234,7 +233,7 @@ def test_changing_orders_of_all_kinds(order, most, workload, backfill, fill_orde
     fill_order = None if backfill == "none" else fill_order
     settings_ = {"order": order, "backfill": backfill, "fill_order": fill_order, "kill": kill}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scored_queue, "MOST", most)  # when jobs move from the list to tournaments and back
+        patch.setattr(scored, "_MOST", most)  # when jobs move from the list to tournaments and back
         schedule = gt.simulate(workload, undefined_scores="last", **settings_, half_life=half_life)
     np.testing.assert_array_equal(
         schedule.start_time, reference_starts(workload, **settings_, half_life=half_life)
@@ -288,7 +287,7 @@ def test_a_function_sees_floating_point_so_that_whole_numbers_do_not_overflow():
 def test_a_score_that_leaves_its_bounds_begins_the_replay_again(monkeypatch):
     workload = gt.generate_workload("lublin", jobs=2500, seed=2, processors=64, load=1.3)
     plain = gt.simulate(workload, order="wfp3", backfill="easy")
-    real_bounds, real_list, begun = grouping.score_bounds, scored.empty_list, []
+    real_bounds, real_list, begun = grouping.score_bounds, scored._empty_list, []
 
     def wrong_bounds(*arguments):
         bounds = real_bounds(*arguments)
@@ -299,7 +298,7 @@ def test_a_score_that_leaves_its_bounds_begins_the_replay_again(monkeypatch):
         return real_list(jobs, bounded)
 
     monkeypatch.setattr(grouping, "score_bounds", wrong_bounds)
-    monkeypatch.setattr(scored, "empty_list", empty)
+    monkeypatch.setattr(scored, "_empty_list", empty)
     schedule = gt.simulate(workload, order="wfp3", backfill="easy")
     assert begun == [True, False]
     np.testing.assert_array_equal(schedule.start_time, plain.start_time)

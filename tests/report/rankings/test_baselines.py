@@ -41,7 +41,7 @@ def study_of(folder: Path, dimensions: dict[str, Any], baseline: dict[str, Any])
     ]
     with Journal(folder / "journal.jsonl") as journal:
         journal.append(results)
-    return run_sweep(space, directory=folder, tracking=False, output="quiet")
+    return run_sweep(space, directory=folder, executor="inline", tracking=False, output="quiet")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from gridtune.report.rankings.cells import gap_to_bound
 from gridtune.report.tables import GAP_NOTE, ranking_markdown
 from tests.report.synthetic import overall_of, ranking_of
 
@@ -33,6 +35,13 @@ def table_of(*workloads: str, bounds: bool = True, factor: float = 1.0) -> pa.Ta
 def gaps(table: pa.Table, direction: str) -> dict[str, float]:
     rows = ranking_of(table, objective="wait", direction=direction, baseline=None).rows
     return {row["param.order"]: row["gap"] for row in rows}
+
+
+def test_a_bound_may_be_small_and_not_0() -> None:
+    bounds = np.array([[0.25, 0.5], [0.0, 0.0], [np.nan, np.nan]])
+    found = gap_to_bound(np.full((3, 2), 1.5), bounds, "min")
+    np.testing.assert_allclose(found, [3 / 0.75 - 1, np.nan, np.nan])
+    np.testing.assert_allclose(gap_to_bound(bounds, np.full((3, 2), 1.5), "max")[0], 1 - 0.75 / 3)
 
 
 def test_a_gap_is_over_the_replicates_with_a_value() -> None:

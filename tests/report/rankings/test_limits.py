@@ -67,6 +67,8 @@ def test_strata_correlate_from_four_common_replicates_on() -> None:
     assert _correlation(both) == pytest.approx(np.corrcoef(both)[0, 1])
     assert _correlation(both) < 1
     assert _correlation(both[:, :3]) == 1
+    # Where one does not vary, nothing tells.
+    assert _correlation(np.array([both[0], np.full(both.shape[1], 2.0)])) == 1
 
 
 def test_the_power_table_has_no_row_for_a_single_pair() -> None:

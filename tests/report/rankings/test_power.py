@@ -110,3 +110,9 @@ def test_an_effect_without_power_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(report, [str(tmp_path), "--effect", "2"])
     assert result.exit_code == 2
     assert "--effect goes with --power" in result.output
+
+
+@pytest.mark.parametrize("effect", [-0.02, 0.0, 1.0, 1.5])
+def test_an_effect_that_is_no_share_is_refused(effect: float) -> None:
+    with pytest.raises(MetricError, match=f"an effect lies between 0 and 1, but got {effect}"):
+        power_table(*tables(), effects=[0.02, effect])

@@ -75,15 +75,12 @@ def test_a_cell_measures_energy():
 
 
 def test_each_parameter_reaches_the_policy():
-    given = {
-        **{"idle_timeout": 7, "reserve": 2, "cores_per_node": 4, "placement": "longest"},
-        **{"boot": 11, "shutdown": 13},
-    }
+    given = {"idle_timeout": 7, "cores_per_node": 4, "boot": 11, "shutdown": 13}
     watts = {"idle_watts": 1, "computing_watts": 2, "sleeping_watts": 3}
     watts |= {"switching_off_watts": 4, "switching_on_watts": 5}
     parameters = validated(get_system("batch"), {**CELL, **given, **watts})
     expected = NodePower(1, 2, 3, 4, 5, switch_off_time=13, switch_on_time=11)
-    assert parameters.power_policy() == PowerPolicy(4, 7, 2, "longest", expected)
+    assert parameters.power_policy() == PowerPolicy(4, 7, expected)
     defaults = validated(get_system("batch"), {"trace": "quickstart", "power": "timeout"}).power_policy()
     assert defaults == PowerPolicy(idle_timeout=600)
     assert defaults.power == NodePower(switch_off_time=180, switch_on_time=60)
@@ -97,7 +94,6 @@ def test_each_parameter_reaches_the_policy():
         ({"power": None, "idle_timeout": None, "boot": 5}, "boot=5 has no effect"),
         ({"backfill": "easy-per-event"}, "one pass per instant"),
         ({"cores_per_node": 7}, "do not make whole nodes of 7"),
-        ({"reserve": 10**6}, "the number of nodes"),
         ({"policy": "ppo", "checkpoint": "none"}, "power has no effect with policy=ppo"),
         ({"partitions": "separate"}, "power=timeout goes with pooled partitions.*partition=NAME"),
     ],

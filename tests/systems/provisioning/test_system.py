@@ -198,7 +198,6 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
             for name, value in {
                 "release": True,
                 "cross_slot": "always",
-                "extend": False,
                 "seeded": True,
             }.items()
         ),
@@ -222,7 +221,6 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
                 "latest": 0.5,
                 "copy_shift": 7,
                 "copy_seed": 7,
-                "extend": False,
             }.items()
         ),
         *(

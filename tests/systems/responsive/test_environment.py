@@ -17,7 +17,7 @@ from gridtune.systems.responsive.metrics import measure_site
 from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.simulator.site import Autoscaler, SiteJobs, SiteModel
 
-RIGID = SiteModel(cores=5, features="extended")
+RIGID = SiteModel(cores=5)
 ELASTIC = SiteModel(cores=5, elastic=True, floor=2, largest=12, step=3, period=60)
 
 EVENTS = SiteModel(
@@ -26,7 +26,6 @@ EVENTS = SiteModel(
     floor=2,
     largest=12,
     step=3,
-    features="extended",
     autoscaler=Autoscaler("agent", boot=30, idle=20, timer=60),
 )
 

@@ -90,7 +90,7 @@ def test_an_elastic_site_trades_cores_for_waits():
     assert sized["interactive_responsiveness_mean"] > fixed["interactive_responsiveness_mean"]
 
 
-@pytest.mark.parametrize("pool", ["demand", "work", "keda", "learned"])
+@pytest.mark.parametrize("pool", ["demand", "keda"])
 def test_every_rule_sizes_an_event_driven_pool(pool):
     outcome = run(policy="sjf", first=600, site="elastic", pool=pool, floor=5, tables=True)
     metrics = outcome.metrics
@@ -115,12 +115,6 @@ def test_the_papers_elastic_site_keeps_its_ids():
         assert ResponsiveParameters.model_validate(site.model_dump(mode="json")) == site
 
 
-def test_a_learned_pool_asks_for_more_with_a_higher_quantile():
-    cells = [run(site="elastic", pool="learned", quantile=q, floor=5).metrics for q in (0.3, 0.95)]
-    assert cells[0]["cost"] < cells[1]["cost"]
-    assert cells[0]["responsiveness_mean"] < cells[1]["responsiveness_mean"]
-
-
 def test_replicates_are_the_same_for_all_policies():
     """Shaken submissions depend on the seed alone."""
     one, same, other = (
@@ -137,11 +131,9 @@ def test_replicates_are_the_same_for_all_policies():
         ({"shares": "0.5,0.5"}, "group=share"),
         ({"headroom": 1.5}, "no effect"),
         ({"policy": "sjf", "neurons": 50}, "neurons has no effect"),
-        ({"policy": "sjf", "variant": "improved"}, "variant has no effect"),
         ({"largest": 100}, "largest has no effect with site=rigid"),
         ({"policy": "esn-sarsa", "iterations": 10}, "iterations has no effect"),
         ({"policy": "ffnn-fq", "leak": 0.5}, "leak has no effect"),
-        ({"policy": "esn-counterfactual", "variant": "improved", "sweeps": 2}, "sweeps has no effect"),
         ({"policy": "esn-sarsa", "sweeps": 0, "pretraining_sweeps": 0}, "without pretraining"),
         ({"site": "elastic-paper", "largest": 50}, "floor <= cores <= largest"),
         ({"site": "elastic-paper", "floor": 90}, "floor <= cores <= largest"),
@@ -154,8 +146,9 @@ def test_replicates_are_the_same_for_all_policies():
         ({"site": "elastic-paper", "pool": "keda"}, "pool has no effect with site=elastic-paper"),
         ({"site": "elastic", "pool_charged": "after"}, "pool_charged has no effect with site=elastic"),
         ({"site": "elastic", "pool": "keda", "headroom": 2.0}, "headroom has no effect with pool=keda"),
-        ({"site": "elastic", "drain": 60.0}, "drain has no effect with pool=demand"),
-        ({"policy": "esn-counterfactual", "site": "elastic-paper"}, "needs site=rigid or elastic"),
+        ({"site": "elastic", "jobs_per_core": 2.0}, "jobs_per_core has no effect with pool=demand"),
+        ({"site": "elastic", "pool": "learned"}, "'demand'"),
+        ({"policy": "esn-counterfactual"}, "'fair_index'"),
         ({"policy": "gittins"}, "'fair_index'"),
         ({"site": "elastic", "pool": "hpa"}, "'keda'"),
         ({"policy": "capped_fcfs", "site": "elastic-paper"}, "needs site=rigid"),

@@ -78,6 +78,13 @@ def test_waits(metrics):
     assert metrics["stretch_beyond_tau"] == pytest.approx(((45 / 8 - 0.5) / 3 + 2 / 2) / 2)
 
 
+def test_a_job_that_starts_at_minute_0_has_waited_for_none():
+    days = make_days([[(0, 1, 10, 8, 0)]], 50)
+    results = DayResults(RESULTS.totals[:1], RESULTS.score[:1], RESULTS.minutes[:1], start=np.array([0]))
+    measured = combine_days(measure_days(days, results, PLATFORM))
+    assert (measured["wait_mean"], measured["stretch_max"]) == (0, 0)
+
+
 def test_counts(metrics):
     assert (metrics["jobs"], metrics["jobs_started"], metrics["jobs_finished"]) == (6, 4, 3)
     assert (metrics["jobs_rejected"], metrics["days"]) == (1, 2)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.formats.recognition import WORKFLOW, recognise
 from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-from gridtune.workload.workflows.files import holds_workflow
 from gridtune.workload.workflows.workflow import describe_workflow
 
 DAX = """<?xml version="1.0"?>
@@ -264,6 +264,7 @@ NEXTFLOW = "task_id\thash\tnative_id\tname\tstatus\texit\tsubmit\tduration\treal
     [
         (NEXTFLOW, "is no workflow: .* a trace of Nextflow", "Nextflow parser of WfCommons"),
         ('{"jobs": [{"workflow": "w", "subtime": 3}]}', "is no workflow: .*subtime", "it is a log"),
+        ('{\n "frequencies": {"microstructure_9f": [[1]]}}', "a recipe", "WorkflowGenerator"),
         ("<!DOCTYPE html><html><body>Sign in", "is no workflow: it begins as HTML", "download the file"),
     ],
 )
@@ -272,7 +273,6 @@ def test_other_files_are_refused_by_what_they_are(tmp_path, text, message, hint)
     with pytest.raises(WorkloadError, match=message) as caught:
         read_workflow(path)
     assert hint in caught.value.hint
-    assert not holds_workflow(path)
 
 
 def test_pegasus_as_json(tmp_path):
@@ -281,8 +281,28 @@ def test_pegasus_as_json(tmp_path):
     document = {"name": "w", "jobs": [job | {"id": "a"}, job | {"id": "b"}], "pegasus": "5.0.4"}
     document["jobDependencies"] = [{"id": "a", "children": ["b"]}]
     path = written(tmp_path, "w.json", json.dumps(document))
-    assert holds_workflow(path)
     assert read_workflow(path).critical_path == 14
+
+
+def test_jobs_inherit_the_profiles_of_their_program(tmp_path):
+    yaml = """pegasus: 5.0
+name: w
+transformationCatalog:
+  transformations:
+  - {namespace: n, name: sort, sites: [], profiles: {pegasus: {runtime: 30, cores: 4}}}
+jobs:
+- {type: job, namespace: n, name: sort, id: a, arguments: [], uses: []}
+- {type: job, namespace: n, name: sort, id: b, arguments: [], uses: [], profiles: {pegasus: {runtime: 5}}}
+"""
+    dax = """<adag version="3.4" name="w">
+      <executable namespace="n" name="sort">
+        <profile namespace="pegasus" key="runtime">30</profile><profile key="cores">4</profile></executable>
+      <job namespace="n" name="sort" id="a"/>
+      <job namespace="n" name="sort" id="b" runtime="5"/></adag>"""
+    workflow = read_workflow(written(tmp_path, "w.yml", yaml))
+    assert (workflow.run_time.tolist(), workflow.processors.tolist()) == ([30, 5], [4, 4])
+    workflow = read_workflow(written(tmp_path, "w.dax", dax))
+    assert (workflow.run_time.tolist(), workflow.processors.tolist()) == ([30, 5], [4, 4])
 
 
 def test_namespaces_files_and_profiles_of_dax_3(tmp_path):
@@ -354,22 +374,18 @@ def test_a_workflow_is_described(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "is_workflow"),
+    ("text", "is_workflow"),
     [
-        ("a.dax.gz", DAX, True),
-        ("a.json.xz", FILES["new.json"], True),
-        ("a.json", '{"jobs": [], "profiles": {}}', False),
-        ("a.swf", "", False),
-        ("a", PEGASUS, True),
-        ("a.xml", "<platform/>", False),
-        ("a.json", '{"jobs": [{"workflow": "w"}], "profiles": {}}', False),
-        ("a.json.gz", b"damaged", None),
+        (DAX, True),
+        (FILES["new.json"], True),
+        (FILES["old.json"], True),
+        (PEGASUS, True),
+        ("\ufeff" + DAX, True),
+        ("<platform/>", False),
+        ('{"jobs": [{"workflow": "w"}], "profiles": {}}', False),
+        ("", False),
     ],
 )
-def test_workflows_are_told_from_logs(tmp_path, name, text, is_workflow):
-    path = tmp_path / name
-    if is_workflow is None:
-        path.write_bytes(text)
-    else:
-        written(tmp_path, name, text)
-    assert holds_workflow(path) == bool(is_workflow)
+def test_workflows_are_told_from_logs(text, is_workflow):
+    found = recognise(text.encode())
+    assert (found is not None and found.name == WORKFLOW) == is_workflow

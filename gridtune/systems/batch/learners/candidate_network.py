@@ -18,8 +18,6 @@ from gridtune.training.networks import ActorCritic, RowNetwork, load_policy, rea
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["ENVIRONMENT", "CandidateNetwork", "play_log", "play_windows"]
-
 
 class CandidateNetwork(RowNetwork):
     """Scores each candidate's row, given the machine's state; empty slots never win."""

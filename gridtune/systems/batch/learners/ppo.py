@@ -30,10 +30,6 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from gridtune.training.networks import ActorCritic
 
-__all__ = [
-    "BatchPPO",
-]
-
 #: At most so many windows are evaluated.
 _WINDOWS = 40
 

@@ -20,10 +20,6 @@ from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.classifiers.neighbours import entropy
 from gridtune.types import FloatArray
 
-__all__ = [
-    "GrownTree",
-]
-
 
 class _Examples(NamedTuple):
     """A tree's examples."""
@@ -102,6 +98,8 @@ def _share_classes(tree, out):
                 out[tree.child[node] + branch] = out[node]
 
 
+#: The weight of examples that two branches of a split have at least.
+_MINIMUM = 2.0
 #: Either side of a threshold has at least this share of a node's examples per class, but no more need be.
 _SHARE, _ENOUGH = 0.1, 25.0
 #: A column of many categories, this share of all examples, does not count in the average gain.
@@ -318,7 +316,7 @@ def _collapse(tree):
 
 
 @kernel()
-def _prune(node, rows, examples, tree, bound, raising):
+def _prune(node, rows, examples, tree, bound):
     """Prune a subtree by estimated errors, from its leaves up; return its estimated errors.
 
     A node becomes a leaf, or is replaced by its largest branch (subtree raising), where its
@@ -330,8 +328,6 @@ def _prune(node, rows, examples, tree, bound, raising):
         The subtree, and the examples that reach it, int64.
     examples, tree, bound
         See `_Examples`, `_Nodes`, `_Bound`.
-    raising
-        Whether subtrees may be raised.
     """
     as_leaf = _leaf_errors(tree.counts[node], bound)
     if tree.child[node] < 0:
@@ -340,14 +336,12 @@ def _prune(node, rows, examples, tree, bound, raising):
     sorted_rows, starts = _rows_by_branch(node, rows, examples, tree)
     for branch in range(tree.branches[node]):
         own = sorted_rows[starts[branch] : starts[branch + 1]]
-        errors += _prune(tree.child[node] + branch, own, examples, tree, bound, raising)
-    largest, as_branch = -1, np.inf
-    if raising:
-        most = -1.0
-        for child in range(tree.child[node], tree.child[node] + tree.branches[node]):
-            if tree.counts[child].sum() > most:
-                largest, most = child, tree.counts[child].sum()
-        as_branch = _branch_errors(largest, rows, examples, tree, bound, max(errors, as_leaf) + _TOLERANCE)
+        errors += _prune(tree.child[node] + branch, own, examples, tree, bound)
+    largest, most = -1, -1.0
+    for child in range(tree.child[node], tree.child[node] + tree.branches[node]):
+        if tree.counts[child].sum() > most:
+            largest, most = child, tree.counts[child].sum()
+    as_branch = _branch_errors(largest, rows, examples, tree, bound, max(errors, as_leaf) + _TOLERANCE)
     if as_leaf <= errors + _TOLERANCE and as_leaf <= as_branch + _TOLERANCE:
         tree.child[node] = -1
         return as_leaf
@@ -356,7 +350,7 @@ def _prune(node, rows, examples, tree, bound, raising):
         tree.child[node], tree.branches[node] = tree.child[largest], tree.branches[largest]
         tree.feature[node], tree.threshold[node] = tree.feature[largest], tree.threshold[largest]
         _recount(node, rows, examples, tree)
-        return _prune(node, rows, examples, tree, bound, raising)
+        return _prune(node, rows, examples, tree, bound)
     return errors
 
 
@@ -435,13 +429,9 @@ class GrownTree:
         Shape (d,): number of categories of a column; 0 for a quantity.
     classes
         Number of classes.
-    minimum
-        The weight of examples that two branches of a split have at least.
     """
 
-    def __init__(
-        self, table: Any, labels: Any, weights: Any, *, categories: Any, classes: int, minimum: float = 2
-    ) -> None:
+    def __init__(self, table: Any, labels: Any, weights: Any, *, categories: Any, classes: int) -> None:
         some = np.asarray(weights) > 0
         self.examples = examples = _Examples(
             np.ascontiguousarray(table, np.float64)[some],
@@ -455,7 +445,7 @@ class GrownTree:
         room = 1 + (count - 1) * max(2, int(examples.categories.max(initial=0)))
         child, branches, feature = np.zeros((3, room), np.int64)
         tree = _Nodes(child, branches, feature, np.full(room, np.nan), np.zeros((room, classes)))
-        nodes = _grow(examples, np.ascontiguousarray(orders), float(minimum), tree)
+        nodes = _grow(examples, np.ascontiguousarray(orders), _MINIMUM, tree)
         self.nodes = _Nodes(*(column[:nodes].copy() for column in tree))
         for column in range(columns):
             # A threshold is one of the values: the largest of all that is not above the middle.
@@ -464,11 +454,11 @@ class GrownTree:
             place = np.searchsorted(values, self.nodes.threshold[own], side="right")
             self.nodes.threshold[own] = values[place - 1]
 
-    def pruned(self, confidence: float, raising: bool) -> _Nodes:
+    def pruned(self, confidence: float) -> _Nodes:
         """Return the nodes of the pruned tree; those cut off stay in the arrays, but on no path."""
         nodes = _Nodes(*(column.copy() for column in self.nodes))
         _collapse(nodes)
         rows = np.arange(len(self.examples.table))
         bound = _Bound(float(confidence), float(ndtri(1.0 - confidence)))
-        _prune(0, rows, self.examples, nodes, bound, raising)
+        _prune(0, rows, self.examples, nodes, bound)
         return nodes

@@ -16,11 +16,6 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.types import BoolArray, FloatArray, IntArray, UInt64Array
 
-__all__ = [
-    "entropy",
-    "stump_shares",
-]
-
 #: Makes the farthest of the neighbours count a little.
 _FARTHEST = 1.0001
 _LN_2 = float(np.log(2.0))

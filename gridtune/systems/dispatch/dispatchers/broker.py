@@ -34,8 +34,6 @@ from gridtune.systems.dispatch.simulator.replay import (
 from gridtune.systems.dispatch.simulator.site import NOBODY, new_site
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Broker"]
-
 
 @dataclass
 class Broker:

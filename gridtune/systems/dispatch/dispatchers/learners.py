@@ -26,20 +26,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
 from gridtune.core.compiled import kernel
-from gridtune.errors import SimulationError
 from gridtune.statistics.chances import area_under_roc
 from gridtune.systems.dispatch.classifiers.c45 import GrownTree
 from gridtune.systems.dispatch.classifiers.neighbours import stump_shares
 from gridtune.systems.dispatch.simulator.replay import MACHINE
 from gridtune.types import BoolArray, FloatArray, IntArray
-
-__all__ = [
-    "LEARNERS",
-    "MACHINE",
-    "Examples",
-    "Learner",
-    "make_learner",
-]
 
 
 def _stump_predictor(
@@ -263,7 +254,7 @@ class _J48(Learner):
         return GrownTree(table, labels, weights, categories=categories, classes=2)
 
     def _prune(self, tree: GrownTree, confidence: float) -> None:
-        shares = tree.pruned(confidence, True).predictor()
+        shares = tree.pruned(confidence).predictor()
         self.answer = lambda rows: shares(rows)[:, 1]
 
 
@@ -301,30 +292,12 @@ class _LocallyWeighted(Learner):
         self.answer = lambda rows: shares(rows)[:, 1]
 
 
-_CLASSES: dict[str, type[Learner]] = {
+#: Learners by name; each takes the number of machines, and its attributes by name.
+LEARNERS: dict[str, type[Learner]] = {
     "j48": _J48,
     "naive_bayes": _NaiveBayes,
     "lwl": _LocallyWeighted,
 }
-#: The names of all learners.
-LEARNERS = tuple(_CLASSES)
-
-
-def make_learner(name: str, machines: int, **options: Any) -> Learner:
-    """Return a learner by its name.
-
-    Parameters
-    ----------
-    name
-        `j48`, `naive_bayes` or `lwl`.
-    machines
-        Number of machines.
-    options
-        Attributes of the learner, such as `limit`, `memory` and `attributes`; by default its own.
-    """
-    if name not in _CLASSES:
-        raise SimulationError(f"no learner is named {name!r}", hint=f"one of {', '.join(LEARNERS)}")
-    return _CLASSES[name](machines, **options)
 
 
 #: Weights of a positive example that are tried.

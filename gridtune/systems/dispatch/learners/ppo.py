@@ -34,12 +34,6 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     from gridtune.training.networks import ActorCritic
 
-__all__ = [
-    "BROKER",
-    "DispatchPPO",
-    "play_file",
-]
-
 #: Episodes that the agent is evaluated on, and the seed of the first; others follow one by one.
 _EPISODES, _HELD_OUT_SEED = 20, 100_000
 #: Rules it is judged beside, by their settings.

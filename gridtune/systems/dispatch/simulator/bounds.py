@@ -15,9 +15,6 @@ from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.site import FAILURE, SPEED
 from gridtune.types import IntArray
 
-__all__ = ["lower_bounds"]
-
-
 #: Of at most this many jobs the best schedule is computed.
 EXACT = 10
 #: Partial sequences of the same jobs that are kept; where more are needed, the bound of many jobs stands.

@@ -11,12 +11,6 @@ from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.site import SPEED
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Changes",
-    "DispatchJobs",
-    "Machines",
-]
-
 #: A factor beyond these would leave int64 seconds, or run jobs in no time.
 _FACTORS = (1e-3, 1e3)
 

@@ -16,13 +16,6 @@ from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.simulator.site import NOBODY, MachineQueues
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "learn",
-    "new_broker_state",
-    "predicted_finish",
-    "queue_tardiness",
-]
-
 #: Sources of speed factors: the machines themselves, ended jobs, or none (all are 1).
 KNOWN, LEARNED, NOMINAL = range(3)
 #: By how much the logarithms of machines' speed factors are expected to differ.

@@ -37,25 +37,6 @@ from gridtune.systems.dispatch.simulator.site import (
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "INSERTING",
-    "MACHINE",
-    "ORDERS",
-    "PROBABLE",
-    "RULES",
-    "SPEEDS",
-    "Buffers",
-    "DispatchReplay",
-    "DispatchRules",
-    "Order",
-    "Rule",
-    "Speeds",
-    "dispatch",
-    "next_decision",
-    "next_repair",
-]
-
-
 Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt", "atc", "shared_queue"]
 #: Orders of a queue: last come last; by deadline; by estimate; by apparent tardiness cost.
 Order = Literal["fifo", "due_date", "shortest", "atc"]

@@ -15,19 +15,6 @@ import numpy.typing as npt
 from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "ATC",
-    "DUE_DATE",
-    "RELEASE",
-    "SHORTEST",
-    "MachineQueues",
-    "advance",
-    "follower_of",
-    "new_site",
-    "place",
-    "take_out",
-]
-
 #: An instant that never comes, and the number of no job.
 NEVER = np.iinfo(np.int64).max
 NOBODY = -1

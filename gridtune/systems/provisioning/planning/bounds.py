@@ -26,8 +26,6 @@ from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
 
-__all__ = ["cost_bound", "free_processors", "makespan_bound"]
-
 Number = TypeVar("Number", np.int64, np.float64)
 
 #: Each choice of r, q and w is a bound: so many of each are tried, spread over those that differ.
@@ -43,22 +41,20 @@ def cost_bound(workflow: Workflow, slots: Slots) -> float:
     return float((workflow.processors * (run * price).min(axis=1)).sum())
 
 
-def makespan_bound(workflow: Workflow, slots: Slots, *, extend: bool = True, now: float = 0.0) -> float:
+def makespan_bound(workflow: Workflow, slots: Slots, *, now: float = 0.0) -> float:
     """Return a lower bound of the makespan of every plan; infinite if there cannot be one.
 
     Parameters
     ----------
     workflow, slots
         What to run, and what is on offer.
-    extend
-        Whether extensible slots may be extended.
     now
         Seconds: no task starts earlier, and the makespan counts from it.
     """
     sites = int(slots.site.max()) + 1
     run = workflow.run_time if workflow.run_time.ndim == 2 else np.tile(workflow.run_time, (sites, 1)).T
     run = np.array(run[:, :sites])
-    time, free = free_processors(slots, extend, now)
+    time, free = free_processors(slots, now)
     order, parents, children = workflow.order, workflow.parents, workflow.children
     width = np.array(workflow.processors)
     rows = (np.array(parents.offsets), np.array(parents.task))
@@ -77,10 +73,10 @@ def makespan_bound(workflow: Workflow, slots: Slots, *, extend: bool = True, now
     return last - now
 
 
-def free_processors(slots: Slots, extend: bool, now: float = 0.0) -> tuple[FloatArray, IntArray]:
+def free_processors(slots: Slots, now: float = 0.0) -> tuple[FloatArray, IntArray]:
     """Return instants (k,), the first of them now, and the free processors of each site from each on."""
     start = np.maximum(slots.start.astype(np.float64), now)
-    end = np.where(slots.extensible & extend, np.inf, np.maximum(slots.end.astype(np.float64), now))
+    end = np.where(slots.extensible, np.inf, np.maximum(slots.end.astype(np.float64), now))
     time = np.unique(np.concatenate([[now], start, end[np.isfinite(end)]]))
     free = np.zeros((int(slots.site.max(initial=-1)) + 1, len(time) + 1), np.int64)
     np.add.at(free, (slots.site, np.searchsorted(time, start)), slots.processors)

@@ -16,20 +16,6 @@ import numpy as np
 from gridtune.core.compiled import columns_at, handles_within, kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "CROSS_SLOT",
-    "INFINITE",
-    "TOGETHER",
-    "Graph",
-    "Instance",
-    "SlotColumns",
-    "columns_of",
-    "earliest_fit",
-    "new_workspace",
-    "place",
-    "take",
-]
-
 INFINITE = np.inf
 
 

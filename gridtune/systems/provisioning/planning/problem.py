@@ -25,14 +25,6 @@ from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
 
-__all__ = [
-    "CROSS_SLOT",
-    "SCHEDULERS",
-    "Plan",
-    "PlanProblem",
-    "most_at_once",
-]
-
 
 @kernel()
 def _evaluate_plans(problem, memory, population, release, costs, used):
@@ -215,8 +207,6 @@ class PlanProblem:
     cross_slot
         Whether a task may use several slots of a site: `never`; `narrow`, if no single slot can hold it;
         `always`, whenever it ends earlier.
-    extend
-        Whether tasks may run past the end of extensible slots.
     now
         Seconds: no task starts earlier, and the makespan counts from it.
 
@@ -240,12 +230,11 @@ class PlanProblem:
         latency: float = 0.0,
         bandwidth: float = np.inf,
         cross_slot: str = "always",
-        extend: bool = True,
         now: float = 0.0,
     ) -> None:
         self.workflow, self.slots, self.scheduler = workflow, slots, scheduler
         self.latency, self.bandwidth = latency, bandwidth
-        self.cross_slot, self.extend, self.now = cross_slot, extend, float(now)
+        self.cross_slot, self.now = cross_slot, float(now)
         for kind, name, names in (
             ("scheduler", scheduler, SCHEDULERS),
             ("cross_slot", cross_slot, CROSS_SLOT),
@@ -262,7 +251,7 @@ class PlanProblem:
         self.sites = _count_sites(workflow, slots)
         self._check_widths()
         #: The arrays of a `Graph` and of `SlotColumns`.
-        self._columns = (*self._graph(), *_slot_columns(slots, extend))
+        self._columns = (*self._graph(), *_slot_columns(slots))
         #: The problem as the kernels take it, memory of a plan, and its handles.
         self._compiled: tuple[Instance, IntArray, IntArray] | None = None
 
@@ -278,7 +267,7 @@ class PlanProblem:
 
     def _check_widths(self) -> None:
         """Refuse a task that no site could hold even if all its slots were taken."""
-        widths = most_at_once(self.slots, extend=self.extend, together=self.cross_slot != "never")
+        widths = most_at_once(self.slots, together=self.cross_slot != "never")
         if self.workflow.widest > widths.max():
             task, site = int(np.argmax(self.workflow.processors)), int(widths.argmax())
             wide = f"task {self.workflow.names[task]!r} needs {self.workflow.widest} processors"
@@ -392,9 +381,9 @@ def _count_sites(workflow: Workflow, slots: Slots) -> int:
     return columns
 
 
-def _slot_columns(slots: Slots, extend: bool) -> SlotColumns:
+def _slot_columns(slots: Slots) -> SlotColumns:
     offered = slots.end.astype(np.float64)
-    end = np.where(slots.extensible & extend, np.inf, offered)
+    end = np.where(slots.extensible, np.inf, offered)
     sequence = np.lexsort((np.arange(len(slots)), end)).astype(np.int64)
     return SlotColumns(
         slots.site.copy(),
@@ -409,10 +398,10 @@ def _slot_columns(slots: Slots, extend: bool) -> SlotColumns:
     )
 
 
-def most_at_once(slots: Slots, *, extend: bool, together: bool) -> IntArray:
+def most_at_once(slots: Slots, *, together: bool) -> IntArray:
     """Return the most processors of each site that a task could hold at some time: shape (sites,)."""
     if together:
-        return free_processors(slots, extend)[1].max(axis=1)
+        return free_processors(slots)[1].max(axis=1)
     most = np.zeros(int(slots.site.max(initial=-1)) + 1, np.int64)
     np.maximum.at(most, slots.site, slots.processors)
     return most

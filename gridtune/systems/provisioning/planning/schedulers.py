@@ -22,13 +22,6 @@ from gridtune.systems.provisioning.planning.placement import (
     take,
 )
 
-__all__ = [
-    "SCHEDULERS",
-    "make_plan",
-    "payment",
-    "upward_ranks",
-]
-
 HEFT, GREEDY, MIN_MIN, MAX_MIN = range(4)
 #: Schedulers by name.
 SCHEDULERS: Mapping[str, int] = {"heft": HEFT, "greedy": GREEDY, "min-min": MIN_MIN, "max-min": MAX_MIN}

@@ -19,14 +19,6 @@ from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Archive",
-    "enumerate_front",
-    "heuristic_plans",
-    "non_dominated",
-    "select_plan",
-]
-
 #: 2²⁰ plans take seconds; each further slot doubles the time.
 _MOST_SLOTS = 20
 #: Plans evaluated in one call.

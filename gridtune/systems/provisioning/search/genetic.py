@@ -35,15 +35,6 @@ from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.fronts import Archive, heuristic_plans, non_dominated
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "Memetic",
-    "Moga",
-    "Nsga2",
-    "Nsga3",
-    "RandomSearch",
-    "Search",
-]
-
 
 def _random_plans(plans: int, slots: int, rng: np.random.Generator) -> BoolArray:
     """Return plans whose bits are 1 with probability 1/2."""

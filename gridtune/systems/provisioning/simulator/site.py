@@ -42,14 +42,6 @@ from gridtune.types import IntArray
 from gridtune.workload.workflows import Workflow
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "DAY",
-    "NEVER",
-    "Execution",
-    "ReservationSite",
-    "SiteState",
-]
-
 #: A time after all others.
 NEVER = int(np.iinfo(np.int64).max)
 
@@ -455,7 +447,9 @@ class SiteState:
         The state advances to the end of the last task. A processor-second costs `price`.
         """
         workflow.check_fits([self.processors])
-        length = _whole_seconds(workflow)
+        if workflow.run_time.ndim != 1:
+            raise SimulationError("run times that differ by site make no sense on one site", field="run_time")
+        length = np.ceil(workflow.run_time).astype(np.int64)
         counts = np.diff(workflow.parents.offsets)
         tasks = _Tasks(
             length,
@@ -495,12 +489,6 @@ class SiteState:
         submit = np.full(len(start), self.now)
         makespan = float(finish.max() - self.now)
         return Execution(submit, start, finish, makespan, plan.allocation_cost)
-
-
-def _whole_seconds(workflow: Workflow) -> IntArray:
-    if workflow.run_time.ndim != 1:
-        raise SimulationError("run times that differ by site make no sense on one site", field="run_time")
-    return np.ceil(workflow.run_time).astype(np.int64)
 
 
 def _check_jobs(workload: Workload, processors: int) -> None:

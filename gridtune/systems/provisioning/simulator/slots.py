@@ -18,11 +18,6 @@ from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.fields import LARGEST_TIME
 
-__all__ = [
-    "Slots",
-    "poisson_slots",
-]
-
 _DTYPES: Mapping[str, type] = {
     "site": np.int64,
     "start": np.int64,

@@ -6,9 +6,7 @@ recurrent weights, so the same kernels run it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +16,6 @@ from gridtune.systems.responsive.learners.learning import Learner, RunSamples, S
 from gridtune.systems.responsive.learners.networks import ReservoirArrays
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import FloatArray
-
-__all__ = ["FeedForwardLearner", "fit"]
 
 #: Samples of a minibatch.
 BATCH = 64
@@ -33,7 +29,7 @@ class FeedForwardLearner(Learner):
 
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> None:
         super().__init__(arrays, settings)
-        self._seed, self._fits = seed, 0
+        self._seed = seed
         self._collected: list[tuple[FloatArray, FloatArray]] = []
 
     def _targets(self, part: SarsaSamples | RunSamples) -> FloatArray:
@@ -54,25 +50,12 @@ class FeedForwardLearner(Learner):
         self._collected.append((part.rows, target))
 
     def _fit(self) -> dict[str, float]:
-        self._fits += 1
+        self.fits += 1
         if not self._collected:
             return {"loss": float("nan")}
         rows, target = (np.concatenate(column) for column in zip(*self._collected, strict=True))
-        self.arrays, loss = fit(self.arrays, rows, target, self.settings, (self._seed, self._fits))
+        self.arrays, loss = fit(self.arrays, rows, target, self.settings, (self._seed, self.fits))
         return {"loss": loss}
-
-    def state(self) -> dict[str, Any]:
-        """Return the state to resume learning from at the end of a sweep, as arrays by name."""
-        learned = {"inputs": self.arrays.inputs.copy(), "bias": self.arrays.bias.copy()}
-        return {**super().state(), **learned, "fits": np.array(self._fits)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume learning from a state."""
-        super().restore(state)
-        self.arrays = self.arrays._replace(
-            inputs=np.ascontiguousarray(state["inputs"]), bias=np.ascontiguousarray(state["bias"])
-        )
-        self._fits, self._collected = int(state["fits"]), []
 
 
 def fit(
@@ -100,21 +83,23 @@ def fit(
     torch.set_num_threads(1)
     try:
         inputs, targets = torch.as_tensor(rows), torch.as_tensor(target)
-        weights = [tensor.clone().requires_grad_() for tensor in _tensors(arrays)]
-        optimiser = torch.optim.Adam(weights, lr=settings.step)
+        feeding, bias, readout = (tensor.clone().requires_grad_() for tensor in _tensors(arrays))
+        optimiser = torch.optim.Adam([feeding, bias, readout], lr=settings.step)
         order, loss = np.random.default_rng(seed), 0.0
         for _ in range(settings.epochs):
             loss = 0.0
             for part in torch.split(torch.as_tensor(order.permutation(len(rows))), BATCH):
                 optimiser.zero_grad()
-                error = (_value(inputs[part], *weights) - targets[part]).square().mean()
+                values = readout[0] + _hidden(inputs[part], feeding, bias) @ readout[1:]
+                error = (values - targets[part]).square().mean()
                 error.backward()
                 optimiser.step()
                 loss += float(error.detach()) * len(part) / len(rows)
     finally:
         torch.set_num_threads(threads)
-    feeding, bias, readout = (tensor.detach().numpy() for tensor in weights)
-    return arrays._replace(inputs=feeding[None], bias=bias[None]).with_readout(readout), loss
+    weights, biases = feeding.detach().numpy(), bias.detach().numpy()
+    learned = arrays._replace(inputs=weights[None], bias=biases[None])
+    return learned.with_readout(readout.detach().numpy()), loss
 
 
 def _tensors(arrays: ReservoirArrays) -> tuple[Tensor, Tensor, Tensor]:
@@ -124,7 +109,3 @@ def _tensors(arrays: ReservoirArrays) -> tuple[Tensor, Tensor, Tensor]:
 
 def _hidden(rows: Tensor, feeding: Tensor, bias: Tensor) -> Tensor:
     return torch.sigmoid(rows @ feeding + bias)
-
-
-def _value(rows: Tensor, feeding: Tensor, bias: Tensor, readout: Tensor) -> Tensor:
-    return readout[0] + _hidden(rows, feeding, bias) @ readout[1:]

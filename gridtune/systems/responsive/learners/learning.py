@@ -7,10 +7,8 @@ an uninterrupted one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +20,6 @@ from gridtune.systems.responsive.learners.runs import (
     best_values,
     list_candidates,
     new_learner_state,
-    observed_model,
-    run_and_weigh,
     run_site,
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
@@ -31,15 +27,6 @@ from gridtune.systems.responsive.simulator.replay import EDF
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
-
-__all__ = [
-    "Learner",
-    "RunSamples",
-    "Sampler",
-    "Samples",
-    "SarsaSamples",
-    "UrgencyLearner",
-]
 
 
 @kernel()
@@ -187,28 +174,7 @@ class RunSamples:
         return len(self.reward)
 
 
-@dataclass(frozen=True)
-class _Urgencies:
-    """The urgency of several candidates of the same decisions, in hindsight.
-
-    Attributes
-    ----------
-    first
-        Shape (n + 1,), int64: the candidates of decision i are those from first[i] to first[i + 1].
-    phi
-        Shape (c, m, p): the readouts' inputs for them.
-    value
-        Shape (c,): see `runs.urgency`.
-    """
-
-    first: IntArray
-    phi: FloatArray
-    value: FloatArray
-
-
-Samples = SarsaSamples | RunSamples | _Urgencies
-#: Candidates of a decision whose urgency is recorded.
-_WEIGHED = 4
+Samples = SarsaSamples | RunSamples
 
 
 class Sampler:
@@ -226,6 +192,13 @@ class Sampler:
         The seed of all random numbers.
     headroom
         Of learned values, see `run_site`.
+
+    Attributes
+    ----------
+    over
+        True if the sweep has ended.
+    site
+        The site of the sweep, as far as its run has come.
     """
 
     def __init__(
@@ -237,20 +210,10 @@ class Sampler:
         seed: int,
         headroom: float = 0.0,
     ) -> None:
-        self._jobs, self._model = jobs, observed_model(model, settings.inputs)
+        self._jobs, self._model = jobs, model
         self._settings, self._weight = settings, weight
         self._seed, self._headroom = seed, headroom
-        self._over = True
-
-    @property
-    def over(self) -> bool:
-        """True if the sweep has ended."""
-        return self._over
-
-    @property
-    def site(self) -> GridSite:
-        """The site of the sweep, as far as its run has come."""
-        return self._site
+        self.over = True
 
     def begin(self, sweep: int, arrays: ReservoirArrays) -> None:
         """Begin a sweep."""
@@ -258,9 +221,9 @@ class Sampler:
         self._epsilon = 0.0 if sweep == 0 else self._settings.epsilon
         self._asked = 0.0 if sweep == 0 else self._headroom
         self._rng = np.random.default_rng((self._seed, sweep, 0))
-        self._site, self._learner_state = self._new(arrays, len(self._jobs))
+        self.site, self._learner_state = self._new(arrays, len(self._jobs))
         self._pending, self._completed = np.zeros(0, np.int64), 0
-        self._over, self._begins = False, True
+        self.over, self._begins = False, True
 
     def sample(self, arrays: ReservoirArrays) -> Samples:
         """Continue the run with these networks; return the samples.
@@ -268,45 +231,42 @@ class Sampler:
         SARSA: for `relearn` decisions, in sweep 0 to its end. Otherwise to the end of the sweep.
         """
         self._learner_state = self._learner_state._replace(arrays=arrays)
-        if self._settings.method == "counterfactual":
-            return self._weigh()
         if self._settings.method == "fitted_q":
             self._run_until(len(self._jobs))
             return self._run_samples()
-        decided = int(self._site.state.memory["decided"][0])
+        decided = int(self.site.state.memory["decided"][0])
         self._run_until(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
         return self._sarsa_samples()
 
     def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[GridSite, LearnerState]:
-        learner = new_learner_state(arrays, self._settings.inputs, logged)
-        return new_site(self._jobs, self._model), learner
+        return new_site(self._jobs, self._model), new_learner_state(arrays, logged)
 
     def _run_until(self, stop: int) -> None:
-        run = (self._site, self._learner_state, self._rule)
+        run = (self.site, self._learner_state, self._rule)
         more = run_site(*run, self._epsilon, self._asked, stop, self._rng)
         # After the last decision, jobs are still running: let them complete.
-        if more and self._site.state.memory["decided"][0] == len(self._jobs):
+        if more and self.site.state.memory["decided"][0] == len(self._jobs):
             run_site(*run, 0.0, 0.0, stop + 1, self._rng)
             more = False
-        self._over = not more
+        self.over = not more
 
     def _rewards(self, decisions: IntArray) -> FloatArray:
         """Return λ W + (1 − λ) F of decisions, on an elastic site with U for F (Perez et al. 2009, § 3.2)."""
-        taken = self._site.state.decisions[decisions]
+        taken = self.site.state.decisions[decisions]
         job = taken["job"]
-        run, wait = self._jobs.run[job], self._site.state.start[job] - self._jobs.submit[job]
+        run, wait = self._jobs.run[job], self.site.state.start[job] - self._jobs.submit[job]
         other = taken["utilisation"] if self._model.elastic else taken["fairness"]
         rewards: FloatArray = self._weight * (run / (run + wait)) + (1.0 - self._weight) * other
         return rewards
 
     def _sarsa_samples(self) -> SarsaSamples:
         """Return the decisions whose job has completed and which another decision follows, in their order."""
-        state, log, decisions = self._site.state, self._learner_state.log, len(self._jobs)
+        state, log, decisions = self.site.state, self._learner_state.log, len(self._jobs)
         done = int(state.memory["done"][0])
         waiting = np.concatenate([self._pending, state.completed[self._completed : done]])
         self._completed = done
         followed = waiting + 1 < state.memory["decided"][0]
-        ready = followed | self._over
+        ready = followed | self.over
         self._pending, decided = waiting[~ready], np.sort(waiting[ready])
         last = decided == decisions - 1
         after = np.where(last, decided, decided + 1)
@@ -329,14 +289,6 @@ class Sampler:
         first = np.zeros(len(decisions) + 1, np.int64)
         own = list_candidates(*self._new(self._learner_state.arrays), log.candidate, first)
         return RunSamples(log.rows, log.phi, self._rewards(decisions), first, own)
-
-    def _weigh(self) -> _Urgencies:
-        arrays, jobs = self._learner_state.arrays, len(self._jobs)
-        first, room = np.zeros(jobs + 1, np.int64), jobs * _WEIGHED
-        out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room))
-        run_and_weigh(self._site, self._learner_state, self._rule, _WEIGHED, self._weight, self._rng, out)
-        self._over = True
-        return _Urgencies(first, out[1][: first[-1]], out[2][: first[-1]])
 
 
 class _NormalEquations:
@@ -406,16 +358,21 @@ class Learner:
         The networks, with the readouts to start from.
     settings
         The settings of the learner.
+
+    Attributes
+    ----------
+    fits
+        Number of fits so far, where each has random numbers of its own. With the networks it is all that a
+        training needs to resume at the end of a sweep: each sweep forgets the samples of the one before.
     """
 
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings) -> None:
-        self.arrays, self.settings = arrays, settings
+        self.arrays, self.settings, self.fits = arrays, settings, 0
         networks, outputs = arrays.readout.shape
         self._equations = _NormalEquations(networks, outputs, settings.ridge)
 
     def update(self, sweep: int, samples: Samples) -> dict[str, float]:
         """Learn from samples; return statistics of the update."""
-        assert not isinstance(samples, _Urgencies)
         settings, statistics = self.settings, {}
         fitted = isinstance(samples, RunSamples)
         times = settings.pretraining_sweeps if sweep == 0 else settings.iterations if fitted else 1
@@ -449,58 +406,9 @@ class Learner:
         self.arrays = self.arrays.with_readout(self._equations.solution())
         return {"change": float(np.abs(self.arrays.readout - before).max())}
 
-    def state(self) -> dict[str, Any]:
-        """Return the state to resume learning from, as arrays by name."""
-        equations = self._equations
-        return {
-            "readout": self.arrays.readout.copy(),
-            "gram": equations.gram.copy(),
-            "moment": equations.moment.copy(),
-            "prior": equations.prior.copy(),
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume learning from a state."""
-        self.arrays = self.arrays.with_readout(state["readout"])
-        equations = self._equations
-        for name in ("gram", "moment", "prior"):
-            getattr(equations, name)[:] = state[name]
-
 
 def _fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> FloatArray:
     """Return r + γ maxᵦ Q(s', b) of each decision of a run; r of its last one."""
     best = np.empty(len(run))
     best_values(arrays, run.rows, run.first, run.own, best)
     return run.reward + discount * np.append(best[1:], 0.0)
-
-
-class UrgencyLearner(Learner):
-    """Values fitted to the differences of urgency between the candidates of a decision, in one sweep.
-
-    Only differences within a decision matter for the choice, and everything else that happened cancels out in
-    them, so the regression uses inputs and values minus their means over the decision's candidates.
-    """
-
-    def update(self, sweep: int, samples: Samples) -> dict[str, float]:
-        """Learn from urgencies; return the share of their variance that the readout explains."""
-        assert isinstance(samples, _Urgencies)
-        phi, value = _centred(samples)
-        self._equations.add(phi, value)
-        self._fit()
-        predicted, total = np.empty(len(value)), float((value**2).sum())
-        _values_of(self.arrays.readout, phi, predicted)
-        left = float(((value - predicted) ** 2).sum())
-        return {"explained": 1 - left / total if total else float("nan")}
-
-
-def _centred(samples: _Urgencies) -> tuple[FloatArray, FloatArray]:
-    """Return inputs and values, minus their means over each decision's candidates."""
-    sizes = np.diff(samples.first)
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    safe = np.maximum(sizes, 1)
-    value = samples.value - (np.bincount(group, samples.value, len(sizes)) / safe)[group]
-    phi = samples.phi.copy()
-    for begin, end in zip(samples.first[:-1], samples.first[1:], strict=True):
-        if end > begin:
-            phi[begin:end] -= phi[begin:end].mean(axis=0)
-    return phi, value

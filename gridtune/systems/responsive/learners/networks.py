@@ -14,14 +14,6 @@ from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "ReservoirArrays",
-    "advance",
-    "describe",
-    "draw_network",
-    "score_candidates",
-]
-
 
 class ReservoirArrays(NamedTuple):
     """m networks of k neurons each over d inputs, and their readouts.
@@ -39,8 +31,7 @@ class ReservoirArrays(NamedTuple):
         Recurrent weights by receiving neuron: shape (m, k + 1) and (m, c), int64, and (m, c), float64.
         Neuron i of network a receives from source[a, j] for first[a, i] <= j < first[a, i + 1].
     readout
-        Shape (m, p), float64: weights of a constant, of the r neurons and, if the readout uses them, of the d
-        inputs: p = 1 + r or 1 + r + d.
+        Shape (m, p), float64: weights of a constant and of the r neurons, p = 1 + r.
     columns
         Shape (d,), int64: the inputs, first those that all candidates of a decision share.
     sizes
@@ -91,14 +82,13 @@ def draw_network(settings: LearnerSettings, shared: Sequence[bool] | BoolArray, 
     if inputs == 0:
         raise PolicyError("a network needs at least one input, but got none")
     if settings.regressor == "ffnn":
-        bound, leak, visible, outputs = 1 / np.sqrt(inputs), 1.0, neurons, 1 + neurons
+        bound, leak, visible = 1 / np.sqrt(inputs), 1.0, neurons
         feeding = rng.uniform(-bound, bound, (1, inputs, neurons))
         bias = rng.uniform(-bound, bound, (1, neurons))
         first, source = np.zeros((1, neurons + 1), np.int64), np.zeros((1, 1), np.int64)
         weight = np.zeros((1, 1))
     else:
         leak, visible = settings.leak, max(1, round(settings.readout_connectivity * neurons))
-        outputs = 1 + visible + (inputs if settings.direct else 0)
         drawn = [_draw_reservoir(settings, inputs, rng) for _ in range(settings.reservoirs)]
         feeding, bias, first, source, weight = (np.stack(column) for column in zip(*drawn, strict=True))
     return ReservoirArrays(
@@ -107,7 +97,7 @@ def draw_network(settings: LearnerSettings, shared: Sequence[bool] | BoolArray, 
         first=first,
         source=source,
         weight=weight,
-        readout=np.zeros((len(bias), outputs)),
+        readout=np.zeros((len(bias), 1 + visible)),
         columns=np.argsort(~common, kind="stable").astype(np.int64),
         sizes=np.array([visible, int(common.sum())], np.int64),
         leak=np.array([leak]),
@@ -118,12 +108,12 @@ def _draw_reservoir(
     settings: LearnerSettings, inputs: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[Any], ...]:
     """Return one reservoir's weights. Neurons are exchangeable, so the first ones are the visible ones."""
-    neurons, low = settings.neurons, -1.0 if settings.signed else 0.0
-    feeding = settings.input_scale * rng.uniform(low, 1.0, (inputs, neurons))
-    bias = settings.input_scale * rng.uniform(low, 1.0, neurons)
+    neurons = settings.neurons
+    feeding = settings.input_scale * rng.uniform(0.0, 1.0, (inputs, neurons))
+    bias = settings.input_scale * rng.uniform(0.0, 1.0, neurons)
     connections = max(1, round(settings.connectivity * neurons**2))
     places = np.sort(rng.choice(neurons**2, connections, replace=False))
-    weight = rng.uniform(low, 1.0, connections)
+    weight = rng.uniform(0.0, 1.0, connections)
     target, source = np.divmod(places, neurons)
     first = np.searchsorted(target, np.arange(neurons + 1)).astype(np.int64)
     dense = np.zeros((neurons, neurons))
@@ -193,7 +183,7 @@ def score_candidates(arrays, state, rows, scratch, out_q):
     """
     networks = arrays.bias.shape[0]
     visible, shared = arrays.sizes[0], arrays.sizes[1]
-    leak, inputs, outputs = arrays.leak[0], arrays.inputs.shape[1], arrays.readout.shape[1]
+    leak, inputs = arrays.leak[0], arrays.inputs.shape[1]
     part, drive_of = scratch[0], scratch[1]
     for c in range(rows.shape[0]):
         out_q[c] = 0.0
@@ -206,9 +196,6 @@ def score_candidates(arrays, state, rows, scratch, out_q):
             q = arrays.readout[a, 0]
             for i in range(visible):
                 q += arrays.readout[a, 1 + i] * ((1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i]))
-            if outputs > 1 + visible:
-                for f in range(inputs):
-                    q += arrays.readout[a, 1 + visible + f] * rows[c, f]
             out_q[c] += q / networks
 
 
@@ -222,22 +209,3 @@ def advance(arrays, state, row, scratch):
         _feed(arrays, a, row, arrays.sizes[1], arrays.columns.size, neurons, part)
         for i in range(neurons):
             state[a, i] = (1.0 - leak) * state[a, i] + leak * _logistic(part[i])
-
-
-@kernel()
-def describe(arrays, state, rows, scratch, out):
-    """Write the readouts' inputs for each candidate: `out`, shape (n, m, p); `state` is not changed."""
-    visible, inputs = arrays.sizes[0], arrays.inputs.shape[1]
-    leak, part, drive_of = arrays.leak[0], scratch[0], scratch[1]
-    for a in range(arrays.bias.shape[0]):
-        _shared_part(arrays, state, rows[0], a, visible, part)
-        for c in range(rows.shape[0]):
-            for i in range(visible):
-                drive_of[i] = part[i]
-            _feed(arrays, a, rows[c], arrays.sizes[1], inputs, visible, drive_of)
-            out[c, a, 0] = 1.0
-            for i in range(visible):
-                out[c, a, 1 + i] = (1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i])
-            if arrays.readout.shape[1] > 1 + visible:
-                for f in range(inputs):
-                    out[c, a, 1 + visible + f] = rows[c, f]

@@ -37,19 +37,11 @@ from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from gridtune.systems.responsive.learners.training import QPolicy, Trainer
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 
-__all__ = [
-    "ESNQConfig",
-    "policy_of",
-]
-
-
 #: Key of a module's configuration: what its networks are drawn from.
 _NETWORK = "network"
-_SWEEP, _STATE = "sweep", "reservoirs"
+_STATE = "reservoirs"
 #: Keys of the environment's observations.
 _ROWS, _MASK = "observations", "action_mask"
-#: Key of a learner's state: that of its regression.
-_REGRESSION = "regression"
 
 
 class _ESNQModule(TorchRLModule):
@@ -62,7 +54,8 @@ class _ESNQModule(TorchRLModule):
         shared = np.asarray(network["shared"], np.bool_)
         for name, array in draw_network(settings, shared, network["seed"])._asdict().items():
             self.register_buffer(name, torch.as_tensor(array))
-        self.register_buffer(_SWEEP, torch.tensor(settings.first_sweep))
+        self.register_buffer("sweep", torch.tensor(settings.first_sweep))
+        self.register_buffer("fits", torch.tensor(0))
 
     @property
     def arrays(self) -> ReservoirArrays:
@@ -101,8 +94,9 @@ class _ESNQModule(TorchRLModule):
         shown = seen if isinstance(seen, Mapping) else {_ROWS: seen}
         rows, arrays = shown[_ROWS].to(torch.float64).numpy(), self.arrays
         if rows.shape[-1] != len(arrays.columns):
-            message = f"the network reads {len(arrays.columns)} numbers of a candidate, not {rows.shape[-1]}"
-            raise PolicyError(message, hint="environments show inputs=paper")
+            raise PolicyError(
+                f"the network reads {len(arrays.columns)} numbers of a candidate, not {rows.shape[-1]}"
+            )
         state = earlier[_STATE].expand(len(rows), *self.bias.shape).numpy().copy()
         values, scratch = np.empty(rows.shape[:2]), np.empty((2, self.bias.shape[1]))
         for place, candidates in enumerate(rows):
@@ -161,24 +155,17 @@ class _ESNQLearner(TorchLearner):
         statistics, networks = self._trainer.step(), self._networks
         networks.take(self._trainer.learner.arrays)
         networks.sweep += 1
+        networks.fits.fill_(self._trainer.learner.fits)
         self._weights_seq_no += 1
         self.metrics.log_dict(statistics, key=DEFAULT_MODULE_ID, window=1)
         return self.metrics.reduce()
-
-    def get_state(self, components: Any = None, *, not_components: Any = None, **options: Any) -> Any:
-        """Return RLlib's state, and that of the regression."""
-        state = super().get_state(components, not_components=not_components, **options)
-        if self._check_component(_REGRESSION, components, not_components):
-            state[_REGRESSION] = self._trainer.learner.state()
-        return state
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restore a state."""
         super().set_state(state)
         self._trainer.sweep = int(self._networks.sweep)
         self._trainer.learner.arrays = self._networks.arrays
-        if _REGRESSION in state:
-            self._trainer.learner.restore(state[_REGRESSION])
+        self._trainer.learner.fits = int(self._networks.fits)
 
 
 class _ESNQ(Algorithm):
@@ -314,7 +301,7 @@ class ESNQConfig(AlgorithmConfig):
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """Return the specification of the module."""
         settings = self.settings
-        shared = shared_inputs(self._organisations, self.site_model.elastic, settings.inputs)
+        shared = shared_inputs(self._organisations, self.site_model.elastic)
         network = {"settings": settings.to_dict(), "shared": shared.tolist(), "seed": self.own_seed}
         observations = gym.spaces.Box(-np.inf, np.inf, (len(shared),), np.float64)
         return RLModuleSpec(

@@ -3,38 +3,17 @@
 One kernel advances from decision to decision, so a run never leaves compiled code. Settings and state are
 NamedTuples of arrays: a copy of the arrays is a copy of the simulation.
 
-The inputs of a network are the site's features (see `gridtune.systems.responsive.simulator.candidates`), and
-with `inputs="relative"` also comparisons of a candidate with the others:
-e' is the run time to expect from the completed jobs of the
-candidate's organisation and class (the run time itself where the site has an oracle), w its wait and D the
-number of jobs that run or wait:
-
-==  ==================================================================================================
-0   ln(1 + e')/12
-1   ln(1 + e' + w)/12: the candidate with the smallest gains most responsiveness for its run time
-2   e'/(e' + w)
-3   column 1 minus its least among the candidates
-4   column 1 minus its mean over the candidates
-5   1 where no organisation has a larger deficit of its target share than the candidate's
-6   elastic sites only: m = (requested pool − D)/cores
-7…  elastic sites only: m − h where it is above 0, else 0; for h = 0, 0.1, 0.25, 0.5 and 1
-==  ==================================================================================================
-
-See `gridtune.systems.responsive.simulator.state.fill_expected` for e'.
+The inputs of a network are the site's features, see `gridtune.systems.responsive.simulator.candidates`.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.networks import ReservoirArrays, advance, describe, score_candidates
-from gridtune.systems.responsive.learners.settings import Inputs
+from gridtune.systems.responsive.learners.networks import ReservoirArrays, advance, score_candidates
 from gridtune.systems.responsive.simulator.candidates import (
     count_candidates,
     feature_count,
@@ -43,8 +22,6 @@ from gridtune.systems.responsive.simulator.candidates import (
     start_candidate,
 )
 from gridtune.systems.responsive.simulator.replay import choose, demanded
-from gridtune.systems.responsive.simulator.site import SiteModel
-from gridtune.systems.responsive.simulator.state import fill_expected, service_of, total_service
 from gridtune.systems.responsive.simulator.stepping import (
     advance_until_decision,
     resize_pool,
@@ -52,116 +29,20 @@ from gridtune.systems.responsive.simulator.stepping import (
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "BY_VALUE",
-    "LearnerState",
-    "best_values",
-    "list_candidates",
-    "new_learner_state",
-    "observed_model",
-    "run_and_weigh",
-    "run_site",
-    "shared_inputs",
-]
-
-
-#: Additional columns of the extended set that describe the site, and the candidate.
-_EXTENDED_OF_SITE, _EXTENDED_OF_CANDIDATE = 5, 5
-
 
 @kernel()
-def _describe_chosen(arrays, state, row, out):
-    """Write the readouts' inputs right after `advance` with this row: `out`, shape (m, p)."""
-    visible, outputs = arrays.sizes[0], arrays.readout.shape[1]
+def _describe_chosen(arrays, state, out):
+    """Write the readouts' inputs right after `advance` with the chosen row: `out`, shape (m, p)."""
+    visible = arrays.sizes[0]
     for a in range(arrays.bias.shape[0]):
         out[a, 0] = 1.0
         for i in range(visible):
             out[a, 1 + i] = state[a, i]
-        if outputs > 1 + visible:
-            for f in range(arrays.inputs.shape[1]):
-                out[a, 1 + visible + f] = row[f]
 
 
-def observed_model(model: SiteModel, inputs: Inputs) -> SiteModel:
-    """Return the site with the set of features that a network with these inputs needs."""
-    if model.autoscaler is not None and model.autoscaler.rule == "agent":
-        raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")
-    return replace(model, features="paper" if inputs == "paper" else "extended")
-
-
-def shared_inputs(organisations: int, elastic: bool, inputs: Inputs) -> BoolArray:
+def shared_inputs(organisations: int, elastic: bool) -> BoolArray:
     """Return whether all candidates of a decision share an input, for each input: shape (d,)."""
-    shared = [True] * (4 + organisations) + [False] * (organisations + 1 + elastic)
-    if inputs == "relative":
-        own = _EXTENDED_OF_CANDIDATE + _relative_count(elastic)
-        shared += [True] * _EXTENDED_OF_SITE + [False] * own
-    return np.array(shared)
-
-
-TIME_SCALE = 12.0
-#: Hinges: the value of one more core falls as more of them are idle.
-SURPLUS = (0.0, 0.1, 0.25, 0.5, 1.0)
-OF_JOBS, OF_POOLS = 6, 1 + len(SURPLUS)
-
-
-def _relative_count(elastic: bool) -> int:
-    """Return the number of columns that `_fill_relative` writes."""
-    return OF_JOBS + OF_POOLS if elastic else OF_JOBS
-
-
-@kernel()
-def _neediest_of(site):
-    """Return the organisation with the largest deficit, also if none of its jobs waits; -1 without any."""
-    shares, total = site.shares, total_service(site)
-    neediest, most = -1, 0.0
-    for vo in range(shares.size):
-        deficit = shares[vo] - service_of(site, vo) / total if total > 0 else 0.0
-        if deficit > most:
-            neediest, most = vo, deficit
-    return neediest
-
-
-@kernel()
-def _fill_relative(site, rows, count, at):
-    """Write the columns from `at` on for the `count` candidates of the decision that is due."""
-    state, jobs, memory = site.state, site.jobs, site.state.memory[0]
-    options, oracle = memory.options, site.model[0].oracle
-    fill_expected(site)
-    least, total, waiting = math.inf, 0.0, memory.tail - memory.head
-    neediest = _neediest_of(site)
-    for place in range(waiting):
-        job = state.waiting[memory.head + place]
-        vo = jobs.vo[job]
-        expected = float(jobs.run[job]) if oracle else state.classes[vo, jobs.interactive[job]].expected
-        wait = memory.now - jobs.submit[job]
-        row = rows[place * options]
-        row[at] = math.log1p(expected) / TIME_SCALE
-        row[at + 1] = math.log1p(expected + wait) / TIME_SCALE
-        row[at + 2] = expected / (expected + wait)
-        row[at + 5] = 1.0 if vo == neediest else 0.0
-        least = min(least, row[at + 1])
-        total += row[at + 1]
-    for place in range(waiting):
-        row = rows[place * options]
-        row[at + 3] = row[at + 1] - least
-        row[at + 4] = row[at + 1] - total / waiting
-        for option in range(1, options):
-            for column in range(at, at + OF_JOBS):
-                rows[place * options + option, column] = row[column]
-    if site.model[0].elastic:
-        _fill_pools(site, rows, count, at + OF_JOBS)
-
-
-@kernel()
-def _fill_pools(site, rows, count, at):
-    memory, cores = site.state.memory[0], site.model[0].cores
-    demand = memory.running + memory.tail - memory.head
-    for candidate in range(count):
-        requested = site.state.options[candidate % memory.options]
-        margin = (requested - demand) / cores
-        rows[candidate, at] = margin
-        for place in range(len(SURPLUS)):
-            rows[candidate, at + 1 + place] = max(margin - SURPLUS[place], 0.0)
+    return np.array([True] * (4 + organisations) + [False] * (organisations + 1 + elastic))
 
 
 #: Instead of a rule's number: the candidate of the highest value.
@@ -197,8 +78,6 @@ class LearnerState(NamedTuple):
         Shape (m, k), float64: the state of the networks.
     scratch
         Shape (2, k), float64.
-    relative
-        Shape (1,), int64: 1 where the inputs include the columns of `_fill_relative`.
     log
         The decisions that `run_site` takes.
     """
@@ -206,27 +85,17 @@ class LearnerState(NamedTuple):
     arrays: ReservoirArrays
     state: FloatArray
     scratch: FloatArray
-    relative: IntArray
     log: _DecisionLog
 
 
-def new_learner_state(arrays: ReservoirArrays, inputs: Inputs, decisions: int = 0) -> LearnerState:
+def new_learner_state(arrays: ReservoirArrays, decisions: int = 0) -> LearnerState:
     """Return the state of a learner before its first decision, with an empty log of `decisions`."""
     log = _DecisionLog(
         candidate=np.zeros(decisions, np.int64),
         rows=np.zeros((decisions, arrays.columns.size)),
         phi=np.zeros((decisions, *arrays.readout.shape)),
     )
-    scratch, relative = np.zeros((2, arrays.bias.shape[1])), np.array([int(inputs == "relative")])
-    return LearnerState(arrays, np.zeros(arrays.bias.shape), scratch, relative, log)
-
-
-@kernel()
-def _fill_rows(site, learner, rows, count):
-    """Write a row for each of the candidates of the decision that is due."""
-    fill_features(site, rows[:count])
-    if learner.relative[0] == 1:
-        _fill_relative(site, rows, count, feature_count(site))
+    return LearnerState(arrays, np.zeros(arrays.bias.shape), np.zeros((2, arrays.bias.shape[1])), log)
 
 
 @kernel(inline="always")
@@ -245,13 +114,6 @@ def _with_room(rows, q, count):
     if count <= q.size:
         return rows, q
     return np.empty((2 * count, rows.shape[1])), np.empty(2 * count)
-
-
-@kernel()
-def _candidate_by_rule(site, rule, rng):
-    """Return the candidate of a simple rule; on an elastic site, with the pool size nearest to demand."""
-    place = choose(site, rule, rng)
-    return place * site.state.memory[0].options + _nearest_option(site, demanded(site, 1.0))
 
 
 @kernel()
@@ -300,9 +162,11 @@ def run_site(site, learner, rule, epsilon, headroom, stop, rng):
             continue
         count = count_candidates(site)
         rows, q = _with_room(rows, q, count)
-        _fill_rows(site, learner, rows, count)
+        fill_features(site, rows[:count])
         if rule != BY_VALUE:
-            candidate = _candidate_by_rule(site, rule, rng)
+            # On an elastic site with the pool size nearest to demand.
+            place = choose(site, rule, rng)
+            candidate = place * memory.options + _nearest_option(site, demanded(site, 1.0))
         else:
             score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
             first, step = 0, 1
@@ -317,7 +181,7 @@ def run_site(site, learner, rule, epsilon, headroom, stop, rng):
             decision = memory.decided
             log.candidate[decision] = candidate
             log.rows[decision] = rows[candidate]
-            _describe_chosen(learner.arrays, learner.state, rows[candidate], log.phi[decision])
+            _describe_chosen(learner.arrays, learner.state, log.phi[decision])
         if headroom > 0.0:
             start_job(site, candidate // memory.options, demanded(site, headroom))
         else:
@@ -381,7 +245,7 @@ def list_candidates(site, learner, candidates, first):
             larger = np.empty((2 * (filled + count), width), np.float32)
             larger[:filled] = own[:filled]
             own = larger
-        _fill_rows(site, learner, rows, count)
+        fill_features(site, rows[:count])
         begin = filled
         for candidate in range(count):
             for place in range(width):
@@ -435,86 +299,3 @@ def best_values(arrays, rows, first, own, out):
         score_candidates(arrays, state, room[:count], scratch, q)
         out[t] = q[_best_of(q, 0, count, 1)]
         advance(arrays, state, rows[t], scratch)
-
-
-@kernel()
-def _urgency(site, job, weight, neediest, served):
-    """Return half the logarithm of the value of starting a job now instead of a little later.
-
-    The value is per second of delay and per core-second of the job. Its W = run/(run + wait) falls by
-    run/(run + wait)² a second: λ/(run + wait)² for each of its core-seconds. Service to the organisation
-    with the largest deficit raises F of all decisions until the job would have started anyway: ν of them a
-    second, each by 1/(served · max w) for a core-second, weighted by (1 − λ).
-
-    Parameters
-    ----------
-    site, job
-        A waiting job; its real run time is known in hindsight.
-    weight
-        λ.
-    neediest, served
-        The organisation with the largest deficit, and the core-seconds of all so far.
-    """
-    memory, jobs = site.state.memory[0], site.jobs
-    span = jobs.run[job] + memory.now - jobs.submit[job]
-    value = weight / (float(span) * span)
-    elapsed = memory.now - jobs.submit[0]
-    if not site.model[0].elastic and jobs.vo[job] == neediest and served > 0 and elapsed > 0:
-        rate = memory.decided / elapsed
-        value += (1.0 - weight) * rate / (served * site.model[0].largest_share)
-    # A wait of thirty years stands for no urgency, so that the logarithm is finite.
-    return 0.5 * math.log(value + 1e-18)
-
-
-@kernel()
-def run_and_weigh(site, learner, rule, branches, weight, rng, out):
-    """Run to the end under a rule, and record the urgency of some candidates of each decision.
-
-    Parameters
-    ----------
-    site, learner
-        Before their first decision; both are changed.
-    rule, rng
-        See `run_site`.
-    branches, weight
-        Number of candidates to record, drawn uniformly, and λ.
-    out
-        The arrays of `_Urgencies`, with room for as many candidates of each decision: filled in.
-    """
-    first, phi, value = out
-    memory = site.state.memory[0]
-    rows, q = np.empty((64, learner.arrays.columns.size)), np.empty(64)
-    filled = 0
-    first[0] = 0
-    while advance_until_decision(site):
-        count, decision = count_candidates(site), memory.decided
-        rows, q = _with_room(rows, q, count)
-        _fill_rows(site, learner, rows, count)
-        candidate = _candidate_by_rule(site, rule, rng)
-        if count > 1:
-            drawn = _draw_others(candidate, min(branches, count), count, rng)
-            describe(learner.arrays, learner.state, rows[drawn], learner.scratch, phi[filled:])
-            neediest, served = _neediest_of(site), total_service(site)
-            for other in drawn:
-                job = site.state.waiting[memory.head + other // memory.options]
-                value[filled] = _urgency(site, job, weight, neediest, served)
-                filled += 1
-        first[decision + 1] = filled
-        advance(learner.arrays, learner.state, rows[candidate], learner.scratch)
-        start_candidate(site, candidate)
-
-
-@kernel()
-def _draw_others(candidate, number, count, rng):
-    """Return the chosen candidate and others, drawn at random."""
-    drawn = np.empty(number, np.int64)
-    drawn[0], filled = candidate, 1
-    while filled < number:
-        other = min(int(rng.random() * count), count - 1)
-        rng.random()  # as when the better of two was taken
-        # If it has been drawn before, the next one that has not.
-        while (drawn[:filled] == other).any():
-            other = (other + 1) % count
-        drawn[filled] = other
-        filled += 1
-    return drawn

@@ -1,43 +1,35 @@
-"""The settings of learners of candidate values: the papers' and the improved ones."""
+"""The settings of learners of candidate values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any, Literal, get_args
 
 from gridtune.arguments import require_fields
 from gridtune.errors import PolicyError
 
-__all__ = ["IMPROVED", "PAPER", "Inputs", "LearnerSettings", "Method", "Regressor"]
-
-Method = Literal["sarsa", "fitted_q", "counterfactual"]
+Method = Literal["sarsa", "fitted_q"]
 Regressor = Literal["esn", "ffnn"]
-Inputs = Literal["paper", "relative"]
 
 
-#: Settings in the files of older policies.
-_OF_THE_PAST = ("probes", "branches", "horizon")
+#: Settings in the files of older policies, without those of the learner that was removed.
+_OF_THE_PAST = ("probes", "branches", "horizon", "inputs", "signed", "direct")
 
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """All settings of a learner; start from `PAPER` or `IMPROVED`.
+    """All settings of a learner; the defaults are those of Perez et al. 2009, `PAPER`.
 
     Attributes
     ----------
     method
         `sarsa`: on-policy targets during a run (Perez et al. 2009, § 3.1 and § 3.3); `fitted_q`: targets
-        from the best candidate of the next decision, over whole runs (Perez et al. 2010, algorithm 1);
-        `counterfactual`: the urgency of candidates in hindsight, in one sweep under earliest deadline first.
+        from the best candidate of the next decision, over whole runs (Perez et al. 2010, algorithm 1).
     regressor
         `esn`: an echo state network, its readout by ridge regression. `ffnn`: a feed-forward network of
-        one hidden layer of sigmoid neurons, trained by back-propagation; for `sarsa` and `fitted_q`.
-    inputs
-        `paper`: state and candidate as in the papers. `relative`: the site's larger set, with the candidate's
-        wait and its organisation's deficit, and comparisons with the other waiting jobs, see
-        `gridtune.systems.responsive.learners.runs`.
+        one hidden layer of sigmoid neurons, trained by back-propagation.
     neurons
         Neurons of each reservoir, or of the hidden layer.
     connectivity
@@ -50,10 +42,6 @@ class LearnerSettings:
         Share of a neuron's state that is replaced at a decision, in (0, 1].
     input_scale
         Factor on the uniform input weights.
-    signed
-        False: weights are drawn from [0, 1], as in the papers. True: from [-1, 1].
-    direct
-        Whether the readout also uses the inputs.
     reservoirs
         Number of networks whose values are averaged; each has its own readout.
     ridge
@@ -78,15 +66,12 @@ class LearnerSettings:
 
     method: Method = "sarsa"
     regressor: Regressor = "esn"
-    inputs: Inputs = "paper"
     neurons: int = 100
     connectivity: float = 0.10
     readout_connectivity: float = 0.15
     spectral_radius: float = 0.9
     leak: float = 1.0
     input_scale: float = 1.0
-    signed: bool = False
-    direct: bool = False
     reservoirs: int = 1
     ridge: float = 1e-3
     epsilon: float = 0.05
@@ -101,7 +86,7 @@ class LearnerSettings:
 
     def __post_init__(self) -> None:
         require = partial(require_fields, self, error=PolicyError)
-        for name, choices in {"method": Method, "regressor": Regressor, "inputs": Inputs}.items():
+        for name, choices in {"method": Method, "regressor": Regressor}.items():
             allowed = get_args(choices)
             require(f"one of {', '.join(allowed)}", allowed.__contains__, name)
         counts = ("neurons", "reservoirs", "relearn", "epochs", "iterations")
@@ -114,16 +99,6 @@ class LearnerSettings:
         require("in (0, 1]", lambda value: 0 < value <= 1, *shares)
         require("in [0, 1]", lambda value: 0 <= value <= 1, "epsilon", "discount")
         require("above 0", lambda value: value > 0, "ridge", "input_scale", "step")
-        if self.method == "counterfactual" and (self.sweeps or not self.pretraining_sweeps):
-            raise PolicyError(
-                "a counterfactual learner learns in one sweep: sweeps=0 and pretraining_sweeps above 0",
-                field="sweeps",
-            )
-        if self.regressor == "ffnn" and self.method == "counterfactual":
-            raise PolicyError(
-                "must be 'sarsa' or 'fitted_q' with regressor='ffnn', but got 'counterfactual'",
-                field="method",
-            )
 
     @property
     def first_sweep(self) -> int:
@@ -136,8 +111,19 @@ class LearnerSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LearnerSettings:
-        """Return settings from parameters by name; an unknown name is an error, one of the past is not."""
+        """Return settings from parameters by name; an unknown name is an error, one of the past is not.
+
+        Raises
+        ------
+        PolicyError
+            If a name is unknown, or the policy is of the learner that was removed (`esn-counterfactual`).
+        """
         names = [field.name for field in fields(cls)]
+        if values.get("inputs", "paper") != "paper" or values.get("direct"):
+            raise PolicyError(
+                "the learner esn-counterfactual and its inputs were removed",
+                hint="the rule fair_index is as good; of the learners there are esn-sarsa and esn-fq",
+            )
         values = {name: value for name, value in values.items() if name not in _OF_THE_PAST}
         for name in values:
             if name not in names:
@@ -147,13 +133,3 @@ class LearnerSettings:
 
 #: The settings of Perez et al. 2009; `method="fitted_q"` gives those of 2010.
 PAPER = LearnerSettings()
-#: The improved settings; docs/studies/echo_state.md has a comparison.
-IMPROVED = replace(
-    PAPER,
-    method="counterfactual",
-    inputs="relative",
-    signed=True,
-    direct=True,
-    ridge=10.0,
-    sweeps=0,
-)

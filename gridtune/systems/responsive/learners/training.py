@@ -9,21 +9,17 @@ import numpy as np
 
 from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.learning import Learner, Sampler, UrgencyLearner
+from gridtune.systems.responsive.learners.learning import Learner, Sampler
 from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_network
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     new_learner_state,
-    observed_model,
     run_site,
     shared_inputs,
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import NEVER, GridSite
-
-__all__ = ["QPolicy", "Trainer", "learn_online", "load_policy", "play", "train"]
-
 
 #: What the file of a policy holds, for messages.
 WHAT = "policy of candidate values"
@@ -106,20 +102,16 @@ def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float =
             for organisations, elastic in (expected, actual)
         ]
         raise PolicyError(f"the policy was learned for {kinds[0]}, but got {kinds[1]}")
-    inputs = policy.settings.inputs
-    site = new_site(jobs, observed_model(model, inputs))
-    learner = new_learner_state(policy.arrays, inputs)
+    _require_rule(model)
+    site, learner = new_site(jobs, model), new_learner_state(policy.arrays)
     run_site(site, learner, BY_VALUE, 0.0, float(headroom), NEVER, np.random.default_rng(0))
     return site
 
 
-def _new_learner(arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> Learner:
-    """Return the learner that the settings ask for; `seed` is for the fits of a feed-forward network."""
-    if settings.regressor == "ffnn":
-        from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner  # noqa: PLC0415 (torch)
-
-        return FeedForwardLearner(arrays, settings, seed)
-    return (UrgencyLearner if settings.method == "counterfactual" else Learner)(arrays, settings)
+def _require_rule(model: SiteModel) -> None:
+    """Refuse a pool that an agent sizes: a learner of candidate values chooses jobs only."""
+    if model.autoscaler is not None and model.autoscaler.rule == "agent":
+        raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")
 
 
 class Trainer:
@@ -152,12 +144,19 @@ class Trainer:
     ) -> None:
         if not 0 <= weight <= 1:
             raise PolicyError(f"must be in [0, 1], but got {weight}", field="weight")
+        _require_rule(model)
         self._model, self._settings = model, settings
         self._weight, self._seed = weight, seed
         self._organisations = len(jobs.shares)
         self._sampler = Sampler(jobs, model, settings, weight, seed)
-        shared = shared_inputs(self._organisations, model.elastic, settings.inputs)
-        self.learner: Learner = _new_learner(draw_network(settings, shared, seed), settings, seed)
+        shared = shared_inputs(self._organisations, model.elastic)
+        arrays = draw_network(settings, shared, seed)
+        if settings.regressor == "ffnn":
+            from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner  # noqa: PLC0415 (torch)
+
+            self.learner: Learner = FeedForwardLearner(arrays, settings, seed)
+        else:
+            self.learner = Learner(arrays, settings)
         self.sweep = settings.first_sweep
 
     @property
@@ -208,7 +207,7 @@ def train(
     Parameters
     ----------
     jobs, model
-        The jobs to learn on, and the site; `settings.inputs` sets its features.
+        The jobs to learn on, and the site.
     settings
         The settings of the learner.
     weight

@@ -7,7 +7,7 @@ one candidate.
 The inputs are one row of numbers of order 1 for each candidate.
 
 Work and times t are scaled as ln(1 + t/s)/16 and ln(1 + t/s)/12 (e¹⁶ s are 100 cores for a day, e¹² s are
-two days), cores by the site's own number, numbers of jobs n as ln(1 + n)/8. With V VOs, by column:
+two days), cores by the site's own number. With V VOs, by column:
 
 ==================  =====================================================================================
 0                   expected remaining work of the running jobs
@@ -19,19 +19,6 @@ two days), cores by the site's own number, numbers of jobs n as ln(1 + n)/8. Wit
 5 + V … 3 + 2V      its VO, one-hot; the last VO is all zeros
 4 + 2V              its expected run time e
 5 + 2V              elastic sites only: the size of the pool that the candidate requests
-==================  =====================================================================================
-
-The extended set adds (w: the wait of the candidate so far)
-
-==================  =====================================================================================
-+0, +1              F and U at this instant
-+2, +3              numbers of interactive and batch jobs waiting
-+4                  the pool's size now
-+5                  w
-+6                  e/(e + w): the candidate's W if it starts now
-+7                  e + w
-+8                  (wₖ − Sₖ)/max w of its VO: the VO's deficit
-+9                  ln(e/least e of any candidate)/12
 ==================  =====================================================================================
 
 At a tick, which an agent uses to size the pool, there is one row: columns of candidates are 0, except for the
@@ -46,16 +33,8 @@ from __future__ import annotations
 import math
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.state import (
-    class_estimate,
-    fairness_now,
-    service_of,
-    total_service,
-    utilisation_now,
-)
+from gridtune.systems.responsive.simulator.state import class_estimate
 from gridtune.systems.responsive.simulator.stepping import start_job
-
-__all__ = ["count_candidates", "feature_count", "fill_features", "fill_tick", "start_candidate"]
 
 
 @kernel()
@@ -91,17 +70,13 @@ def start_candidate(site, candidate):
     return start_job(site, candidate // count, site.state.options[candidate % count])
 
 
-#: Additional columns of the extended set.
-EXTRA_FEATURES = 10
-WORK_SCALE, TIME_SCALE, COUNT_SCALE = 16.0, 12.0, 8.0
+WORK_SCALE, TIME_SCALE = 16.0, 12.0
 
 
 @kernel()
 def feature_count(site):
     """Return the length of a row."""
-    model = site.model[0]
-    extra = EXTRA_FEATURES if model.extended else 0
-    return 4 + 2 * site.shares.size + 1 + model.elastic + extra
+    return 4 + 2 * site.shares.size + 1 + site.model[0].elastic
 
 
 @kernel()
@@ -123,17 +98,12 @@ def fill_features(site, rows):
     state, jobs = site.state, site.jobs
     memory, vos = state.memory[0], site.shares.size
     options, waiting = _list_options(site), memory.tail - memory.head
-    model = site.model[0]
-    extended, elastic = model.extended, model.elastic
+    elastic = site.model[0].elastic
     # Read once for all candidates: every access to the site costs more than the arithmetic.
     oracle, batch, interactive = site.model[0].oracle, class_estimate(site, 0), class_estimate(site, 1)
     run, kind, of_vo, queue = jobs.run, jobs.interactive, jobs.vo, state.waiting[memory.head : memory.tail]
-    least = _fill_state(site, rows[0], oracle, batch, interactive)
-    served = total_service(site) if extended else 0
+    _fill_state(site, rows[0], oracle, batch, interactive)
     common = 4 + vos
-    tail = common + vos + 1 + elastic
-    if extended:
-        _fill_extended_state(site, rows[0], tail)
     for place in range(waiting):
         job = queue[place]
         first = place * options
@@ -146,11 +116,6 @@ def fill_features(site, rows):
         for vo in range(vos - 1):
             row[common + 1 + vo] = 1.0 if of_vo[job] == vo else 0.0
         row[common + vos] = math.log1p(expected) / TIME_SCALE
-        if extended:
-            if first > 0:
-                for column in range(tail, tail + 5):
-                    row[column] = rows[0, column]
-            _fill_extended_candidate(site, row, tail + 5, job, expected, least, served)
         for option in range(options):
             same = rows[first + option]
             if option > 0:
@@ -168,24 +133,20 @@ def fill_tick(site, row, pool):
     row[:] = 0.0
     oracle, batch, interactive = site.model[0].oracle, class_estimate(site, 0), class_estimate(site, 1)
     _fill_state(site, row, oracle, batch, interactive)
-    size = common + site.shares.size + 1
-    row[size] = pool / site.model[0].cores
-    if site.model[0].extended:
-        _fill_extended_state(site, row, size + 1)
+    row[common + site.shares.size + 1] = pool / site.model[0].cores
 
 
 @kernel()
 def _fill_state(site, row, oracle, of_batch, of_interactive):
-    """Write the columns of the site's state; return the least expected run time of a waiting job."""
+    """Write the columns of the site's state."""
     state = site.state
     memory, run, kind, queue = state.memory[0], site.jobs.run, site.jobs.interactive, state.waiting
     waiting = memory.tail - memory.head
     work, soonest = _expected_of_running(site)
-    least, backlog = math.inf, 0.0
+    backlog = 0.0
     for place in range(memory.head, memory.tail):
         job = queue[place]
         expected = float(run[job]) if oracle else of_interactive if kind[job] == 1 else of_batch
-        least = min(least, expected)
         backlog += expected
     row[0] = math.log1p(work) / WORK_SCALE
     row[1] = math.log1p(soonest) / TIME_SCALE
@@ -193,7 +154,6 @@ def _fill_state(site, row, oracle, of_batch, of_interactive):
     row[3] = (memory.up - memory.running) / site.model[0].cores
     for vo in range(site.shares.size):
         row[4 + vo] = state.vos[vo].queued / max(waiting, 1)
-    return least
 
 
 @kernel()
@@ -211,26 +171,3 @@ def _expected_of_running(site):
         work += left
         soonest = min(soonest, left)
     return work, soonest if memory.running > 0 else 0.0
-
-
-@kernel()
-def _fill_extended_state(site, row, at):
-    memory = site.state.memory[0]
-    waiting = memory.tail - memory.head
-    row[at] = fairness_now(site)
-    row[at + 1] = utilisation_now(site)
-    row[at + 2] = math.log1p(memory.waiting_interactive) / COUNT_SCALE
-    row[at + 3] = math.log1p(waiting - memory.waiting_interactive) / COUNT_SCALE
-    row[at + 4] = memory.pool / site.model[0].cores
-
-
-@kernel()
-def _fill_extended_candidate(site, row, at, job, expected, least, total):
-    now, shares = site.state.memory[0].now, site.shares
-    wait, vo = now - site.jobs.submit[job], site.jobs.vo[job]
-    received = service_of(site, vo) / total if total > 0 else shares[vo]
-    row[at] = math.log1p(wait) / TIME_SCALE
-    row[at + 1] = expected / (expected + wait)
-    row[at + 2] = math.log1p(expected + wait) / TIME_SCALE
-    row[at + 3] = (shares[vo] - received) / site.model[0].largest_share
-    row[at + 4] = math.log(expected / least) / TIME_SCALE

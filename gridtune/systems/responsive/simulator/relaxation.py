@@ -23,8 +23,6 @@ import numpy as np
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.site import SiteJobs
 
-__all__ = ["responsiveness_bound"]
-
 #: Width of a bin of constant price, seconds; at most so many bins; steps of the search.
 BIN, MOST_BINS, STEPS = 300, 40_000, 300
 

@@ -18,7 +18,6 @@ from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_
 from gridtune.systems.responsive.simulator.state import (
     GridSite,
     class_estimate,
-    fill_expected,
     service_of,
     total_service,
 )
@@ -29,8 +28,6 @@ from gridtune.systems.responsive.simulator.stepping import (
     start_job,
 )
 from gridtune.types import FloatArray, IntArray
-
-__all__ = ["EDF", "Rule", "SiteReplay", "choose", "demanded", "replay"]
 
 
 class SiteReplay(NamedTuple):
@@ -238,6 +235,8 @@ def _score(rule, expected, interactive, submit, now):
 
 #: Scores are compared in steps of 1e-9.
 SCORE_STEPS = 1e9
+#: Weight of the median of the class in the run time to expect of a VO's jobs, in jobs.
+_PRIOR_WEIGHT = 3.0
 
 
 @kernel()
@@ -245,7 +244,7 @@ def _by_organisation(site):
     """Return the waiting job with the least sum of wait and run time to expect of its VO and class."""
     state, jobs, memory = site.state, site.jobs, site.state.memory[0]
     oracle = site.model[0].oracle
-    fill_expected(site)
+    _fill_expected(site)
     best, least = 0, math.inf
     for place in range(memory.tail - memory.head):
         job = state.waiting[memory.head + place]
@@ -256,6 +255,17 @@ def _by_organisation(site):
         if score < least:
             best, least = place, score
     return best
+
+
+@kernel()
+def _fill_expected(site):
+    """Write the run time to expect of each VO's jobs of each class to `State.classes`."""
+    state = site.state
+    for kind in range(2):
+        prior = _PRIOR_WEIGHT * math.log(class_estimate(site, kind))
+        for vo in range(state.vos.size):
+            past = state.classes[vo, kind]
+            past.expected = math.exp((prior + past.log) / (_PRIOR_WEIGHT + past.weight))
 
 
 @kernel()

@@ -22,22 +22,9 @@ from gridtune.systems.responsive.simulator.state import (
     SiteArrays,
     SiteJobArrays,
 )
-from gridtune.systems.responsive.simulator.stepping import FORECAST_INPUTS, reset_site
+from gridtune.systems.responsive.simulator.stepping import reset_site
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
-
-__all__ = [
-    "Autoscaler",
-    "SiteJobs",
-    "SiteModel",
-    "build_jobs",
-    "check_run_times",
-    "check_sequential",
-    "group_vos",
-    "new_site",
-    "vo_of",
-]
-
 
 #: Jobs that run for less are interactive, seconds (Perez et al. 2009, section 4.2).
 INTERACTIVE_BELOW = 900
@@ -120,7 +107,14 @@ class SiteJobs:
         return self.submit, self.run, self.vo, self.interactive, self.user
 
 
-def group_vos(groups: IntArray, most: int = VOS) -> IntArray:
+def work_by_vo(workload: Workload) -> tuple[IntArray, FloatArray]:
+    """Return the groups of a log that are VOs of their own, and the seconds of work of each VO."""
+    vos = _group_vos(workload.group)
+    work = np.bincount(_vo_of(workload.group, vos), workload.run_time, minlength=len(vos) + 1)
+    return vos, np.asarray(work, np.float64)
+
+
+def _group_vos(groups: IntArray, most: int = VOS) -> IntArray:
     """Return the groups that are VOs of their own, ascending: the `most` − 1 with most jobs.
 
     All others form the last VO. With no more than `most` groups, the group with the largest number is the
@@ -133,7 +127,7 @@ def group_vos(groups: IntArray, most: int = VOS) -> IntArray:
     return np.asarray(np.sort(largest), np.int64)
 
 
-def vo_of(groups: IntArray, vos: IntArray) -> IntArray:
+def _vo_of(groups: IntArray, vos: IntArray) -> IntArray:
     """Return the VO of each group number: its place among `vos`; `len(vos)` for all others."""
     order = np.argsort(vos, kind="stable")
     if len(vos) == 0:
@@ -187,19 +181,16 @@ def build_jobs(
             f"{len(vos)} VOs and the rest need {len(vos) + 1} shares, but got {len(shares)}", field="shares"
         )
     interactive = (workload.run_time < INTERACTIVE_BELOW).astype(np.int64)
-    vo = vo_of(workload.group, vos)
+    vo = _vo_of(workload.group, vos)
     return SiteJobs(
         workload.submit_time, workload.run_time, vo, interactive, np.asarray(shares), workload.user
     )
 
 
 #: The rules that size an event-driven pool, in the order of their numbers in `pool`.
-_ScalerRule = Literal["demand", "work", "queue", "forecast", "agent"]
+_ScalerRule = Literal["demand", "queue", "agent"]
 #: Rows of `State.track` at most.
 _TRACKED = 4097
-
-#: `paper`: the papers' own; `extended`: more about each candidate. See `candidates`.
-FeatureSet = Literal["paper", "extended"]
 
 
 _require = partial(require_fields, error=SimulationError)
@@ -222,10 +213,8 @@ class Autoscaler:
         Whether the rule is also asked at each submission, completion and boot.
     cooldown
         The pool keeps the largest size asked for in this many seconds; 0: the one asked for last.
-    headroom, drain, jobs_per_core
+    headroom, jobs_per_core
         What the rules take.
-    forecast
-        The weights of `forecast`.
     """
 
     rule: _ScalerRule = "demand"
@@ -235,20 +224,14 @@ class Autoscaler:
     at_events: bool = True
     cooldown: int = 0
     headroom: float = 1.0
-    drain: float = 600.0
     jobs_per_core: float = 1.0
-    forecast: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         rules = get_args(_ScalerRule)
         _require(self, f"one of {', '.join(rules)}", rules.__contains__, "rule")
         _require(self, *_AT_LEAST_0, "boot", "idle", "cooldown", "headroom")
-        _require(self, *_ABOVE_0, "drain", "jobs_per_core")
+        _require(self, *_ABOVE_0, "jobs_per_core")
         _require(self, *_AT_LEAST_1, "timer")
-        if self.rule == "forecast" and len(self.forecast) != FORECAST_INPUTS:
-            raise SimulationError(
-                f"must be {FORECAST_INPUTS} weights, but got {len(self.forecast)}", field="forecast"
-            )
 
 
 @dataclass(frozen=True)
@@ -272,8 +255,6 @@ class SiteModel:
         See `oracle`.
     prior_interactive, prior_batch
         Expected run time of a class before one of its jobs is completed, seconds.
-    features
-        See `gridtune.systems.responsive.simulator.candidates`.
     charged_after
         Elastic, without an autoscaler: U of a decision counts the pool up to the next decision, with the size
         that it chose (Perez et al. 2009, eq. 3), and not up to itself.
@@ -298,7 +279,6 @@ class SiteModel:
     median_of: int = 1000
     prior_interactive: float = 450.0
     prior_batch: float = 3600.0
-    features: FeatureSet = "paper"
     charged_after: bool = False
     resized_at_ends: bool = False
     start_latency: int = 0
@@ -306,11 +286,9 @@ class SiteModel:
     autoscaler: Autoscaler | None = None
 
     def __post_init__(self) -> None:
-        sets = get_args(FeatureSet)
         _require(self, *_AT_LEAST_1, "cores", "floor", "step", "median_of", "user_cap")
         _require(self, *_ABOVE_0, "prior_interactive", "prior_batch")
         _require(self, *_AT_LEAST_0, "period", "start_latency")
-        _require(self, f"one of {', '.join(sets)}", sets.__contains__, "features")
         if self.elastic and not self.floor <= self.cores <= self.largest:
             raise SimulationError(
                 f"`floor <= cores <= largest` must hold, but got {self.floor}, {self.cores}, {self.largest}",
@@ -356,8 +334,7 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> GridSite:
     )
     # Writable copies: kernels are compiled for one type of array.
     columns = [np.array(column) for column in jobs.columns]
-    forecast = np.array(model.autoscaler.forecast if model.autoscaler else (), np.float64)
-    site = GridSite(SiteJobArrays(*columns), numbers, jobs.shares.copy(), sizes, forecast, state)
+    site = GridSite(SiteJobArrays(*columns), numbers, jobs.shares.copy(), sizes, state)
     reset_site(site)
     return site
 
@@ -365,7 +342,7 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> GridSite:
 def _numbers_of(jobs: SiteJobs, model: SiteModel, span: int) -> Records:
     """Return the parameters of a site as kernels take them; `span`: seconds from first to last submission."""
     numbers, scaler = np.zeros(1, MODEL), model.autoscaler
-    values = {**vars(model), "extended": model.features == "extended", "largest_share": jobs.shares.max()}
+    values = {**vars(model), "largest_share": jobs.shares.max()}
     if scaler is not None:
         values |= vars(scaler)
         values["scaler"] = get_args(_ScalerRule).index(scaler.rule) + 1

@@ -15,7 +15,6 @@ before the VO's first job is done.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,22 +22,6 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
-
-__all__ = [
-    "GridSite",
-    "SiteArrays",
-    "SiteJobArrays",
-    "class_estimate",
-    "fairness_now",
-    "fill_expected",
-    "pool_area",
-    "remember_run_time",
-    "service_of",
-    "total_service",
-    "utilisation_now",
-    "utilisation_of",
-]
-
 
 #: An instant that never comes.
 NEVER = np.iinfo(np.int64).max
@@ -51,27 +34,26 @@ def _record(**fields: Sequence[str]) -> np.dtype[np.void]:
     return np.dtype([(name, kind) for kind, names in fields.items() for name in names], align=True)
 
 
-#: The parameters of a site, see `SiteModel` and `Autoscaler`. `extended` is whether rows have the extended
-#: features; `scaler` the number of the rule that sizes an event-driven pool (see `pool`; 0 on other
-#: sites); `window` the ticks whose largest wish counts; `spacing` is
-#: the seconds between two rows of `State.track`; `prior_batch` … the run time to expect of a class without
-#: a completed job.
+#: The parameters of a site, see `SiteModel` and `Autoscaler`. `scaler`: the number of the rule that sizes
+#: an event-driven pool (see `stepping`; 0 on other sites); `window`: the ticks whose largest wish counts;
+#: `spacing`: the seconds between two rows of `SiteArrays.track`; `prior_batch` …: the run time to expect of a
+#: class without a completed job.
 MODEL = _record(
-    bool=("elastic", "oracle", "extended", "at_events", "charged_after", "resized_at_ends"),
+    bool=("elastic", "oracle", "at_events", "charged_after", "resized_at_ends"),
     int64=(
         *("cores", "floor", "largest", "period", "median_of", "start_latency", "user_cap"),
         *("scaler", "boot", "idle", "timer", "window", "spacing"),
     ),
     float64=(
         *("prior_batch", "prior_interactive", "largest_share"),
-        *("headroom", "jobs_per_core", "drain"),
+        *("headroom", "jobs_per_core"),
     ),
 )
 #: The single numbers of a site that change.
 #:
 #: `now`: the present second; `arrived`: jobs that have arrived; `head` and `tail`: first and last of the
 #: waiting ones in `State.waiting`; `running`, `done`, `decided`: running jobs, completed ones, decisions;
-#: `waiting_interactive`, `present_interactive`: interactive jobs that wait, and that wait or run;
+#: `waiting_interactive`: interactive jobs that wait;
 #: `finished`: run time of the completed jobs; `options`: pool sizes to choose from now.
 #:
 #: `pool`: the pool's size, with booting cores; `up`: cores that are up; `changed`: when its size last
@@ -85,7 +67,7 @@ MODEL = _record(
 MEMORY = _record(
     int64=(
         *("now", "arrived", "head", "tail", "running", "done", "decided"),
-        *("waiting_interactive", "present_interactive", "finished", "options"),
+        *("waiting_interactive", "finished", "options"),
         *("pool", "up", "changed", "area", "booked", "area_at_last"),
         *("target", "booting", "boot_head", "idle_head", "next_tick", "ticks", "boots"),
         "tracked",
@@ -195,8 +177,6 @@ class GridSite(NamedTuple):
         Shape (V,): the target share of each VO.
     sizes
         Shape (m,), int64, ascending: pool sizes to choose from.
-    forecast
-        Shape (k,), float64: weights of a learned pool, see `pool.learn_forecast`; otherwise empty.
     state
         All that changes.
     """
@@ -205,7 +185,6 @@ class GridSite(NamedTuple):
     model: Records
     shares: FloatArray
     sizes: IntArray
-    forecast: FloatArray
     state: SiteArrays
 
 
@@ -226,77 +205,6 @@ def total_service(site):
 
 
 @kernel()
-def fairness_now(site):
-    """Return F of a decision taken now: 1 − maxₖ (wₖ − Sₖ)₊ / maxₖ wₖ; 1 before any service."""
-    shares, total = site.shares, total_service(site)
-    if total == 0:
-        return 1.0
-    worst = 0.0
-    for vo in range(shares.size):
-        worst = max(worst, shares[vo] - service_of(site, vo) / total)
-    return 1.0 - worst / site.model[0].largest_share
-
-
-@kernel()
-def pool_area(site):
-    """Return the core-seconds of the pool since the first submission."""
-    memory = site.state.memory[0]
-    return memory.area + memory.pool * (memory.now - memory.booked)
-
-
-@kernel()
-def utilisation_now(site):
-    """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
-    return utilisation_of(site, site.state.memory[0].finished)
-
-
-@kernel()
-def utilisation_of(site, finished):
-    """Return run time of completed jobs / core-seconds of the pool so far; 0 at first."""
-    area = pool_area(site)
-    return finished / area if area > 0 else 0.0
-
-
-FORGETTING, PRIOR_WEIGHT = 0.98, 3.0
-
-
-@kernel()
-def remember_run_time(site, job):
-    """Add a completed job's run time to those of its class and VO; the oldest one of a full list leaves."""
-    state, vo = site.state, site.jobs.vo[job]
-    kind, value = site.jobs.interactive[job], site.jobs.run[job]
-    past = state.classes[vo, kind]
-    past.log = FORGETTING * past.log + math.log(value)
-    past.weight = FORGETTING * past.weight + 1.0
-    _insert(site, kind, value)
-
-
-@kernel()
-def _insert(site, kind, value):
-    """Add a run time to the sorted ones of a class."""
-    state, size = site.state, site.model[0].median_of
-    recent, ordered = state.recent[kind], state.ordered[kind]
-    completed = state.completed_of[kind]
-    stored = min(completed, size)
-    slot = completed % size
-    if completed >= size:
-        # Close the gap of the oldest one: larger ones move down.
-        oldest, place = recent[slot], 0
-        while ordered[place] != oldest:
-            place += 1
-        for later in range(place, stored - 1):
-            ordered[later] = ordered[later + 1]
-        stored -= 1
-    place = stored
-    while place > 0 and ordered[place - 1] > value:
-        ordered[place] = ordered[place - 1]
-        place -= 1
-    ordered[place] = value
-    recent[slot] = value
-    state.completed_of[kind] = completed + 1
-
-
-@kernel()
 def class_estimate(site, kind):
     """Return the median run time of the last completed jobs of a class (1 interactive, 0 batch), seconds.
 
@@ -310,14 +218,3 @@ def class_estimate(site, kind):
     if stored % 2 == 1:
         return float(ordered[half])
     return (ordered[half - 1] + ordered[half]) / 2.0
-
-
-@kernel()
-def fill_expected(site):
-    """Write the run time to expect of each VO's jobs of each class to `State.classes`."""
-    state = site.state
-    for kind in range(2):
-        prior = PRIOR_WEIGHT * math.log(class_estimate(site, kind))
-        for vo in range(state.vos.size):
-            past = state.classes[vo, kind]
-            past.expected = math.exp((prior + past.log) / (PRIOR_WEIGHT + past.weight))

@@ -17,26 +17,9 @@ preempted, and no core is released that a waiting job is about to take.
 
 At one instant: completions, then submissions, boots, the rule, orders, releases, and at last the decisions.
 
-With r running and q waiting jobs, and e the expected run time (the median of the class):
-
-===========  ========================================================================================
-`DEMAND`     headroom · (r + q)
-`WORK`       headroom · Σ min(1, e/drain) over running and waiting jobs: a core can serve several short jobs
-             within `drain` seconds, so a queue of them does not get a core for each
-`QUEUE`      (r + q) / jobs per core
-`FORECAST`   that of `WORK`, and by how much the number of jobs is expected to grow while a core boots:
-             weights · `_forecast_inputs`, where that is above 0
-`AGENT`      none: an agent asks for sizes
-===========  ========================================================================================
-
-All are rounded up. `QUEUE` is KEDA's rule for a queue of messages, of which those in work count.
-
-The forecast is learned from a log. The log is replayed on a site with a core for each job. At each tick of
-the timer, the growth of the number of jobs until a core that is ordered now is in use is known in hindsight.
-A quantile of it is fitted to what the site knows at the tick (`_forecast_inputs`), by linear quantile
-regression (Koenker & Bassett 1978, doi 10.2307/1913643): the weights minimise Σ ρ(y − x·w), with ρ(r) = q·r
-where r is positive and (q − 1)·r elsewhere. The quantile q is the newsvendor's: with a cost a of a missing
-core and b of an idle one, q = a/(a + b).
+With r running and q waiting jobs, `DEMAND` asks for headroom · (r + q) cores and `QUEUE` for (r + q) / jobs
+per core, both rounded up; under `AGENT` an agent asks for sizes. `QUEUE` is KEDA's rule for a queue of
+messages, of which those in work count.
 """
 
 from __future__ import annotations
@@ -51,102 +34,62 @@ from gridtune.systems.responsive.simulator.state import (
     NEVER,
     VO,
     VO_CLASS,
-    class_estimate,
-    fairness_now,
-    pool_area,
-    remember_run_time,
-    utilisation_now,
-    utilisation_of,
+    service_of,
+    total_service,
 )
-from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "AGENT",
-    "FORECAST_INPUTS",
-    "advance_instant",
-    "advance_until_decision",
-    "learn_forecast",
-    "request_size",
-    "reset_site",
-    "resize_pool",
-    "start_job",
-]
+DEMAND, QUEUE, AGENT = range(1, 4)
+#: Weight of the jobs of a VO and class before the last one, relative to its own.
+_FORGETTING = 0.98
 
 
-DEMAND, WORK, QUEUE, FORECAST, AGENT = range(1, 6)
-#: Inputs of `_forecast_inputs`, and the spans over which it counts events, seconds.
-FORECAST_INPUTS, SHORT_SPAN, LONG_SPAN, DAY = 9, 600, 3600, 86_400
+@kernel()
+def _fairness_now(site):
+    """Return F of a decision taken now: 1 − maxₖ (wₖ − Sₖ)₊ / maxₖ wₖ; 1 before any service."""
+    shares, total = site.shares, total_service(site)
+    if total == 0:
+        return 1.0
+    worst = 0.0
+    for vo in range(shares.size):
+        worst = max(worst, shares[vo] - service_of(site, vo) / total)
+    return 1.0 - worst / site.model[0].largest_share
+
+
+@kernel()
+def _pool_area(site):
+    """Return the core-seconds of the pool since the first submission."""
+    memory = site.state.memory[0]
+    return memory.area + memory.pool * (memory.now - memory.booked)
+
+
+@kernel()
+def _utilisation_now(site):
+    """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
+    return _utilisation_of(site, site.state.memory[0].finished)
+
+
+@kernel()
+def _utilisation_of(site, finished):
+    """Return run time of completed jobs / core-seconds of the pool so far; 0 at first."""
+    area = _pool_area(site)
+    return finished / area if area > 0 else 0.0
 
 
 @kernel()
 def _book_pool(site):
     """Count the pool's core-seconds up to now; due before each change of its size."""
     memory = site.state.memory[0]
-    memory.area, memory.booked = pool_area(site), memory.now
+    memory.area, memory.booked = _pool_area(site), memory.now
 
 
 @kernel()
 def _desired_size(site):
     """Return the size that the site's rule asks for now, before any limit."""
     memory, model = site.state.memory[0], site.model[0]
-    rule, present = model.scaler, memory.running + memory.tail - memory.head
-    if rule == DEMAND:
-        return math.ceil(model.headroom * present)
-    if rule == WORK:
-        return math.ceil(model.headroom * _cores_for_work(site))
-    if rule == QUEUE:
-        return math.ceil(present / model.jobs_per_core)
-    growth, inputs = 0.0, _forecast_inputs(site)
-    for place in range(FORECAST_INPUTS):
-        growth += site.forecast[place] * inputs[place]
-    return math.ceil(model.headroom * _cores_for_work(site) + max(growth, 0.0) * model.cores)
-
-
-@kernel()
-def _cores_for_work(site):
-    """Return Σ min(1, e/drain) over running and waiting jobs."""
-    memory, drain = site.state.memory[0], site.model[0].drain
-    interactive = memory.present_interactive
-    batch = memory.running + memory.tail - memory.head - interactive
-    cores = interactive * min(1.0, class_estimate(site, 1) / drain)
-    return cores + batch * min(1.0, class_estimate(site, 0) / drain)
-
-
-@kernel()
-def _forecast_inputs(site):
-    """Return what a learned pool knows of the site, shape (`FORECAST_INPUTS`,).
-
-    A constant; jobs present, and its root; jobs that arrived and jobs that completed in the last 10 minutes
-    and in the last hour, in cores of the site; sine and cosine of the time of day.
-    """
-    memory, submit = site.state.memory[0], site.jobs.submit
-    now, cores = memory.now, float(site.model[0].cores)
     present = memory.running + memory.tail - memory.head
-    out = np.empty(FORECAST_INPUTS)
-    out[0], out[1], out[2] = 1.0, present / cores, math.sqrt(present / cores)
-    arrived = submit[: memory.arrived]
-    out[3] = (arrived.size - np.searchsorted(arrived, now - SHORT_SPAN, "right")) / cores
-    out[4] = (arrived.size - np.searchsorted(arrived, now - LONG_SPAN, "right")) / cores
-    out[5] = (memory.done - _completed_by(site, now - SHORT_SPAN)) / cores
-    out[6] = (memory.done - _completed_by(site, now - LONG_SPAN)) / cores
-    angle = 2.0 * math.pi * (now % DAY) / DAY
-    out[7], out[8] = math.sin(angle), math.cos(angle)
-    return out
-
-
-@kernel()
-def _completed_by(site, moment):
-    """Return the number of jobs that had completed at an instant; they are listed by their ends."""
-    state, run = site.state, site.jobs.run
-    low, high = 0, state.memory[0].done
-    while low < high:
-        middle = (low + high) // 2
-        job = state.decisions[state.completed[middle]].job
-        if state.start[job] + run[job] <= moment:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    if model.scaler == DEMAND:
+        return math.ceil(model.headroom * present)
+    return math.ceil(present / model.jobs_per_core)
 
 
 @kernel()
@@ -268,71 +211,6 @@ def _track(site):
         memory.tracked += 1
 
 
-#: Ticks to learn from at most, iterations of the regression, and the residual below which it is quadratic.
-_MOST_TICKS, _ITERATIONS, _SMOOTH, _RIDGE = 20_000, 60, 1e-3, 1e-4
-
-
-def learn_forecast(
-    submit: IntArray, run: IntArray, cores: int, *, boot: int, timer: int, quantile: float
-) -> tuple[float, ...]:
-    """Return the weights of a forecast, one for each input.
-
-    Parameters
-    ----------
-    submit, run
-        Shape (n,): submission and run time of the jobs to learn on, in order of submission.
-    cores
-        The site's cores, the unit of the inputs.
-    boot, timer
-        Seconds of a boot and between ticks.
-    quantile
-        Share of the ticks at which the forecast should be enough.
-    """
-    if len(submit) == 0:
-        return (0.0,) * FORECAST_INPUTS
-    end = np.sort(submit + run)
-    last = int(submit[-1]) - boot - timer
-    stride = timer * max(1, (last - int(submit[0])) // (timer * _MOST_TICKS))
-    ticks = np.arange(int(submit[0]), last + 1, stride)
-
-    def count(moments: IntArray, until: IntArray) -> IntArray:
-        return np.searchsorted(moments, until, side="right")
-
-    def present(at: IntArray) -> IntArray:
-        return count(submit, at) - count(end, at)
-
-    now = present(ticks) / cores
-    spans = [
-        (count(moments, ticks) - count(moments, ticks - span)) / cores
-        for moments in (submit, end)
-        for span in (SHORT_SPAN, LONG_SPAN)
-    ]
-    angle = 2 * np.pi * (ticks % DAY) / DAY
-    inputs = np.column_stack([np.ones(len(ticks)), now, np.sqrt(now), *spans, np.sin(angle), np.cos(angle)])
-    later = np.maximum(present(ticks + boot), present(ticks + boot + timer)) / cores
-    return tuple(_quantile_weights(inputs, later - now, quantile).tolist())
-
-
-def _quantile_weights(inputs: FloatArray, values: FloatArray, quantile: float) -> FloatArray:
-    """Return the weights of a quantile regression, shape (k,), by iterated weighted least squares.
-
-    Parameters
-    ----------
-    inputs, values
-        Shapes (n, k) and (n,).
-    quantile
-        In (0, 1).
-    """
-    ridge = _RIDGE * np.eye(inputs.shape[1])
-    weights: FloatArray = np.zeros(inputs.shape[1])
-    for _ in range(_ITERATIONS):
-        residual = values - inputs @ weights
-        importance = np.where(residual > 0, quantile, 1 - quantile) / np.maximum(np.abs(residual), _SMOOTH)
-        weighted = inputs * importance[:, None]
-        weights = np.asarray(np.linalg.solve(weighted.T @ inputs + ridge, weighted.T @ values), np.float64)
-    return weights
-
-
 #: Records of zeros, as constants of the compiled code.
 _NO_MEMORY, _NO_VO, _NO_CLASS = np.zeros(1, MEMORY), np.zeros(1, VO), np.zeros(1, VO_CLASS)
 
@@ -430,11 +308,11 @@ def start_job(site, place, size):
     job, decision = state.waiting[memory.head + place], memory.decided
     if site.model[0].charged_after and decision > 0:
         before = state.decisions[decision - 1]
-        before.utilisation = utilisation_of(site, before.finished)
+        before.utilisation = _utilisation_of(site, before.finished)
     state.number[job] = decision
     taken = state.decisions[decision]
     taken.job, taken.time, taken.finished = job, memory.now, memory.finished
-    taken.fairness, taken.utilisation = fairness_now(site), utilisation_now(site)
+    taken.fairness, taken.utilisation = _fairness_now(site), _utilisation_now(site)
     _leave_queue(site, place)
     state.start[job] = memory.now + site.model[0].start_latency
     mine = state.vos[site.jobs.vo[job]]
@@ -479,11 +357,10 @@ def _arrive(site):
     site.state.waiting[memory.tail] = job
     site.state.vos[site.jobs.vo[job]].queued += 1
     memory.waiting_interactive += site.jobs.interactive[job]
-    memory.present_interactive += site.jobs.interactive[job]
     memory.tail += 1
     memory.arrived += 1
     if memory.arrived == site.jobs.submit.size:
-        memory.area_at_last = pool_area(site)
+        memory.area_at_last = _pool_area(site)
 
 
 @kernel()
@@ -515,10 +392,45 @@ def _complete(site):
     state.busy[jobs.user[job]] -= 1
     mine.service += run
     memory.finished += run
-    memory.present_interactive -= jobs.interactive[job]
     state.completed[memory.done] = state.number[job]
     memory.done += 1
-    remember_run_time(site, job)
+    _remember_run_time(site, job)
+
+
+@kernel()
+def _remember_run_time(site, job):
+    """Add a completed job's run time to those of its class and VO; the oldest one of a full list leaves."""
+    state, vo = site.state, site.jobs.vo[job]
+    kind, value = site.jobs.interactive[job], site.jobs.run[job]
+    past = state.classes[vo, kind]
+    past.log = _FORGETTING * past.log + math.log(value)
+    past.weight = _FORGETTING * past.weight + 1.0
+    _insert(site, kind, value)
+
+
+@kernel()
+def _insert(site, kind, value):
+    """Add a run time to the sorted ones of a class."""
+    state, size = site.state, site.model[0].median_of
+    recent, ordered = state.recent[kind], state.ordered[kind]
+    completed = state.completed_of[kind]
+    stored = min(completed, size)
+    slot = completed % size
+    if completed >= size:
+        # Close the gap of the oldest one: larger ones move down.
+        oldest, place = recent[slot], 0
+        while ordered[place] != oldest:
+            place += 1
+        for later in range(place, stored - 1):
+            ordered[later] = ordered[later + 1]
+        stored -= 1
+    place = stored
+    while place > 0 and ordered[place - 1] > value:
+        ordered[place] = ordered[place - 1]
+        place -= 1
+    ordered[place] = value
+    recent[slot] = value
+    state.completed_of[kind] = completed + 1
 
 
 @kernel(inline="always")

@@ -28,10 +28,6 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "waste_bounds",
-]
-
 
 def waste_bounds(
     days: Days, results: DayResults, platform: Platform, tau: float = 0.5

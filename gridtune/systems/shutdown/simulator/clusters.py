@@ -38,8 +38,6 @@ from gridtune.systems.shutdown.simulator.state import (
 from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
 from gridtune.types import BoolArray, Float32Array, IntArray
 
-__all__ = ["ClusterBatch", "observation_bounds"]
-
 #: The queue length, minutes and jobs of a user that the authors scale to 1.
 LONGEST_QUEUE, LONGEST_MINUTES, MOST_JOBS = 1500, 4400, 50
 

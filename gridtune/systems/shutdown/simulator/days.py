@@ -14,8 +14,6 @@ from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
-__all__ = ["MINUTES_A_DAY", "SEQUENTIAL_GAP", "Cut", "Days", "build_days"]
-
 Cut = Literal["auto", "days", "whole"]
 
 MINUTE = 60

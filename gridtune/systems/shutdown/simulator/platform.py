@@ -17,8 +17,6 @@ from gridtune.arguments import require_fields
 from gridtune.core.usage import NodePower
 from gridtune.errors import SimulationError
 
-__all__ = ["TRACES", "Platform", "Trace", "read_platform"]
-
 #: Platform files beyond this many bytes are refused.
 _LARGEST_FILE = 64 * 2**20
 #: Clusters with more hosts are refused.

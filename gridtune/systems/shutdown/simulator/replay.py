@@ -74,18 +74,6 @@ from gridtune.systems.shutdown.simulator.stepping import (
 )
 from gridtune.types import FloatArray, Int8Array, IntArray
 
-__all__ = [
-    "ADAPTIVE",
-    "LOOKAHEAD",
-    "RECORDED",
-    "RULE",
-    "RULES",
-    "TIMEOUT",
-    "DayResults",
-    "Rule",
-    "replay",
-]
-
 #: Rules by name; `recorded` takes its actions from an array.
 RULES = ("always_on", "timeout", "oracle", "adaptive", "lookahead", "recorded")
 ALWAYS_ON, TIMEOUT, ORACLE, ADAPTIVE, LOOKAHEAD, RECORDED = range(len(RULES))
@@ -560,7 +548,10 @@ def _replay_days(model, arena, rules, actions, results, record):
             pass_minute(cluster, jobs, horizon)
             if recording:
                 _record_minute(cluster, action, record.minutes[day, now])
-        _write_results(cluster, jobs, model.first[day], results, day)
+        results.totals[day] = cluster.totals
+        results.score[day], results.minutes[day] = state.score, state.now
+        for job in range(jobs.number):
+            results.start[model.first[day] + job] = cluster.start[job]
 
 
 @kernel()
@@ -574,12 +565,3 @@ def _record_minute(cluster, action, minute):
     minute.switching_on, minute.sleeping = in_state[SWITCHING_ON], in_state[SLEEPING]
     minute.switching_off = in_state[SWITCHING_OFF]
     minute.waiting, minute.promise = state.waiting, state.promise
-
-
-@kernel()
-def _write_results(cluster, jobs, first, results, day):
-    results.totals[day] = cluster.totals
-    results.score[day] = cluster.state.score
-    results.minutes[day] = cluster.state.now
-    for job in range(jobs.number):
-        results.start[first + job] = cluster.start[job]

@@ -17,19 +17,6 @@ from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.types import FloatArray, IntArray
 
-__all__ = [
-    "FEATURES",
-    "MAX_CANDIDATES",
-    "Arena",
-    "DayJobs",
-    "Model",
-    "Variant",
-    "build_model",
-    "cluster_at",
-    "jobs_of",
-    "new_arena",
-]
-
 Records = np.ndarray[Any, np.dtype[np.void]]
 #: Late jobs that the reward counts: `paper`, as the authors' code, those that the reservation holds back;
 #: `exact`, as their equation 5, all in the queue.

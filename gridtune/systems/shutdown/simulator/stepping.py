@@ -18,21 +18,6 @@ from gridtune.systems.shutdown.simulator.state import (
     SWITCHING_ON,
 )
 
-__all__ = [
-    "act",
-    "add_minutes",
-    "apply",
-    "candidate_index",
-    "insert_release",
-    "is_over",
-    "most_reserved",
-    "pass_minute",
-    "quiet_until",
-    "reset_cluster",
-    "select_jobs",
-    "unheld_nodes",
-]
-
 
 @kernel()
 def _enqueue(cluster, jobs, job):
@@ -459,8 +444,11 @@ def act(cluster, jobs, action):
 @kernel()
 def apply(cluster, jobs, action):
     """Reserve, schedule and start, without the reward."""
-    state = cluster.state
-    _reserve(cluster, jobs, action)
+    state, vacant = cluster.state, cluster.vacant
+    state.reserved = action
+    if action > 0:
+        state.reserved = min(action, most_reserved(cluster, jobs))
+        _switch_off_first(cluster, state.reserved - vacant[SLEEPING] - vacant[SWITCHING_OFF])
     if state.candidates > 0:
         select_jobs(cluster, jobs, state.reserved)
         if state.selected > 0:
@@ -480,15 +468,6 @@ def pass_minute(cluster, jobs, horizon):
     if state.ready > 0 and state.now < horizon:
         _start_ready(cluster, jobs)
     _refresh_promise(cluster, jobs)
-
-
-@kernel()
-def _reserve(cluster, jobs, action):
-    state, vacant = cluster.state, cluster.vacant
-    state.reserved = action
-    if action > 0:
-        state.reserved = min(action, most_reserved(cluster, jobs))
-        _switch_off_first(cluster, state.reserved - vacant[SLEEPING] - vacant[SWITCHING_OFF])
 
 
 @kernel()

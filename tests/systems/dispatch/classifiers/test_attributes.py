@@ -7,12 +7,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 from gridtune.systems.dispatch.dispatchers.learners import (
+    LEARNERS,
     MACHINE,
     Examples,
     _cut_points,
     _select_attributes,
     _symmetrical_uncertainty,
-    make_learner,
 )
 
 
@@ -55,7 +55,7 @@ def test_what_is_not_selected_decides_nothing(name):
     rng = np.random.default_rng(1)
     rows = np.column_stack([rng.random((600, 3)) * 100, rng.integers(0, 4, 600)])
     labels = (rows[:, 0] > 70).astype(np.int64)
-    learner = make_learner(name, 4, selects_attributes=True)
+    learner = LEARNERS[name](4, selects_attributes=True)
     learner.refresh(Examples(rows, labels), reselect=True, rng=rng)
     assert learner.kept.tolist() == [True, False, False, False]
     other = rows[:, 0][:, None] * [1.0, 0.0, 0.0, 0.0] + [0.0, 55.0, 99.0, 3.0]
@@ -69,7 +69,7 @@ def test_the_machine_alone_may_be_selected(name):
     rng = np.random.default_rng(2)
     rows = np.column_stack([rng.random((600, 3)) * 100, rng.integers(0, 4, 600)])
     labels = (rows[:, MACHINE] == 2).astype(np.int64)
-    learner = make_learner(name, 4, selects_attributes=True)
+    learner = LEARNERS[name](4, selects_attributes=True)
     learner.refresh(Examples(rows, labels), reselect=True, rng=rng)
     assert learner.kept.tolist() == [False, False, False, True]
     chances = learner.chances(np.array([[0.0, 0, 0, machine] for machine in range(4)]))

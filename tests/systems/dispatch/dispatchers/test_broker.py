@@ -7,7 +7,7 @@ import pytest
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.dispatchers.broker import Broker
-from gridtune.systems.dispatch.dispatchers.learners import LEARNERS, Examples, make_learner
+from gridtune.systems.dispatch.dispatchers.learners import LEARNERS, Examples
 from gridtune.systems.dispatch.jobs import make_jobs
 from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
@@ -213,7 +213,7 @@ def test_locally_weighted_learning_keeps_to_as_many_jobs_as_it_may():
     jobs = some_jobs(1.0, learning=700, jobs=100)
     seen = {}
     for memory in (500, None):
-        learner = make_learner("lwl", 4, memory=memory)
+        learner = LEARNERS["lwl"](4, memory=memory)
         counts = seen.setdefault(memory, [])
         fit = learner.fit
 
@@ -250,18 +250,18 @@ def test_every_learner_learns_and_helps(name):
     """On machines that differ, under little load: more in time than at random, from seed to same seed."""
     jobs = some_jobs(0.5, learning=300, jobs=200)
     measured = jobs.batch >= 0
-    broker = Broker(make_learner(name, 4), rule="random", speeds="learned")
+    broker = Broker(LEARNERS[name](4), rule="random", speeds="learned")
     outcome = run(broker, jobs)
     good, before = outcome.finish <= jobs.deadline, alone(jobs, "random").finish <= jobs.deadline
     assert good[measured].sum() > 1.05 * before[measured].sum()
     assert ((outcome.chance[measured] >= 0) & (outcome.chance[measured] <= 1)).all()
-    again = run(Broker(make_learner(name, 4), rule="random", speeds="learned"), jobs)
+    again = run(Broker(LEARNERS[name](4), rule="random", speeds="learned"), jobs)
     np.testing.assert_array_equal(outcome.machine, again.machine)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_one_outcome_or_few_examples_are_no_trouble(name):
-    learner, rng = make_learner(name, 4), np.random.default_rng(0)
+    learner, rng = LEARNERS[name](4), np.random.default_rng(0)
     rows = np.abs(rng.random((40, 4))) + 1.0
     rows[:, MACHINE], rows[:, LEFT] = rng.integers(0, 4, 40), 10.0
     ones = np.ones(40, np.int64)
@@ -273,7 +273,5 @@ def test_one_outcome_or_few_examples_are_no_trouble(name):
 
 
 def test_what_is_unknown_is_told():
-    with pytest.raises(SimulationError, match="no learner is named 'c45'"):
-        make_learner("c45", 3)
     with pytest.raises(SimulationError, match="unknown rule"):
-        run(Broker(make_learner("j48", 4), rule="fifo"), some_jobs(1.0))
+        run(Broker(LEARNERS["j48"](4), rule="fifo"), some_jobs(1.0))

@@ -78,7 +78,6 @@ def test_nothing_starts_before_now_and_nothing_ends_after_the_last_slot():
     assert makespan_bound(tasks([6, 6, 6, 6], [1] * 4), slots) == math.inf
     extensible = Slots.of(0, 10, 2, extensible=True)
     assert makespan_bound(tasks([6, 6, 6, 6, 6], [1] * 5), extensible) == 15
-    assert makespan_bound(tasks([6, 6, 6, 6, 6], [1] * 5), extensible, extend=False) == math.inf
 
 
 def test_the_cheapest_processors_bound_the_cost():
@@ -116,7 +115,7 @@ def test_no_schedule_is_shorter_and_most_bounds_are_reached():
 def test_no_plan_is_below_the_bounds(case):
     """Of any scheduler, on several sites, with transfers, and with slots that can be extended."""
     problem, plans = case
-    bound = makespan_bound(problem.workflow, problem.slots, extend=problem.extend, now=problem.now)
+    bound = makespan_bound(problem.workflow, problem.slots, now=problem.now)
     costs = problem.evaluate(plans)
     assert bound <= costs[:, 1].min() + 1e-9
     assert cost_bound(problem.workflow, problem.slots) <= costs[:, 0].min() + 1e-9

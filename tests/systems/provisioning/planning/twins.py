@@ -70,7 +70,6 @@ def problems(draw: st.DrawFn) -> tuple[PlanProblem, npt.NDArray[np.bool_]]:
         latency=draw(TIMES),
         bandwidth=draw(st.sampled_from([0.3, 1.0, np.inf])),
         cross_slot=cross_slot,
-        extend=draw(st.booleans()),
         now=draw(st.sampled_from([0.0, 4.0, 5.5])),
     )
     bits = draw(st.lists(st.lists(st.booleans(), min_size=len(slots), max_size=len(slots)), max_size=3))
@@ -131,7 +130,7 @@ def plain_plan(problem: PlanProblem, taken: npt.NDArray[np.bool_]) -> ReferenceP
             int(slots.site[i]),
             float(slots.start[i]),
             end,
-            float("inf") if slots.extensible[i] and problem.extend else end,
+            float("inf") if slots.extensible[i] else end,
             int(slots.processors[i]),
             float(slots.price[i]),
             float(slots.fixed[i]),

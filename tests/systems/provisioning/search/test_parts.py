@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
-from gridtune.statistics.pareto import Scale
+from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.fronts import (
     Archive,
@@ -28,7 +28,7 @@ from gridtune.systems.provisioning.search.genetic import (
     _shared_fitness,
 )
 from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.systems.provisioning.system import _front_hypervolume, _plan_scale
+from gridtune.systems.provisioning.system import _plan_scale
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
 
@@ -173,11 +173,10 @@ def test_the_rectangle_of_the_hypervolume_by_hand() -> None:
     scale = _plan_scale(problem)
     assert scale == Scale((20.0, 10.0), (100.0, 30.0))
     # Half of what is between the bounds in either cost: a quarter is left beyond.
-    assert _front_hypervolume([[60.0, 20.0]], scale) == pytest.approx(0.25)
-    assert _front_hypervolume(np.empty((0, 2)), scale) == 0
+    assert hypervolume([[60.0, 20.0]], scale, reference=1.0) == pytest.approx(0.25)
+    assert hypervolume(np.empty((0, 2)), scale, reference=1.0) == 0
     divisible = PlanProblem(workflow, Slots.of([0], 30, 2, divisible=True))
     assert _plan_scale(divisible) is None
-    assert np.isnan(_front_hypervolume([[60.0, 20.0]], None))
 
 
 def test_expensive_slots_are_dropped_more_often() -> None:

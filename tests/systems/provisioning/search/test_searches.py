@@ -14,7 +14,7 @@ from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.fronts import enumerate_front, heuristic_plans
 from gridtune.systems.provisioning.search.genetic import _random_plans
 from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.systems.provisioning.submission import run_search
+from gridtune.systems.provisioning.system import _run_search
 from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -112,7 +112,7 @@ def test_a_cells_parameters_are_those_of_its_search(
     parameters = ProvisioningParameters.model_validate(
         {"offers": "poisson", "population": 12, "iterations": 5, **settings}
     )
-    front = run_search(parameters, problem, np.random.default_rng(3))
+    front = _run_search(parameters, problem, np.random.default_rng(3))
     rng = np.random.default_rng(3)
     expected = ALGORITHMS[settings["search"]](problem, rng, population=12, **arguments).run(60)
     assert front.evaluations == expected.evaluations == 60

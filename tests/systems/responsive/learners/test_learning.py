@@ -1,4 +1,4 @@
-"""What is learned from: samples, targets and urgencies, each computed again by hand; and whole trainings."""
+"""What is learned from: samples and targets, each computed again by hand; and whole trainings."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ from gridtune.core.array_files import write_arrays
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.learning import (
     Sampler,
-    _centred,
     _fitted_targets,
     _sarsa_targets,
-    _Urgencies,
 )
 from gridtune.systems.responsive.learners.networks import draw_network, score_candidates
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
-    _fill_rows,
     _size_at_end,
     new_learner_state,
-    observed_model,
     run_site,
     shared_inputs,
 )
-from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER
+from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from gridtune.systems.responsive.learners.training import (
     Trainer,
     learn_online,
@@ -38,6 +34,7 @@ from gridtune.systems.responsive.learners.training import (
 from gridtune.systems.responsive.simulator.candidates import (
     count_candidates,
     feature_count,
+    fill_features,
     fill_tick,
     start_candidate,
 )
@@ -48,14 +45,13 @@ from tests.systems.responsive.learners import twin
 from tests.systems.responsive.learners.jobs import ELASTIC, RIGID, some_jobs
 
 SMALL = replace(PAPER, neurons=10, readout_connectivity=0.3, relearn=7, sweeps=2, pretraining_sweeps=2)
-URGENCY = replace(IMPROVED, neurons=10, readout_connectivity=0.3, reservoirs=2)
 WEIGHT = 0.4
 
 
 def sampled(settings, model=RIGID, sweep=1, jobs=None):
     """Return a sampler after a sweep, its networks, and all its samples."""
     jobs = some_jobs() if jobs is None else jobs
-    arrays = draw_network(settings, shared_inputs(3, model.elastic, settings.inputs), 5)
+    arrays = draw_network(settings, shared_inputs(3, model.elastic), 5)
     arrays = arrays.with_readout(np.random.default_rng(1).normal(size=arrays.readout.shape))
     sampler, samples = Sampler(jobs, model, settings, WEIGHT, seed=9), []
     sampler.begin(sweep, arrays)
@@ -74,7 +70,7 @@ def rewards_by_hand(site, jobs, elastic):
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
 def test_every_decision_is_learned_from_once_and_knows_its_successor(model) -> None:
     sampler, _, parts = sampled(SMALL, model)
-    site, log = sampler._site, sampler._learner_state.log
+    site, log = sampler.site, sampler._learner_state.log
     assert [part.begins for part in parts] == [True] + [False] * (len(parts) - 1)
     rows = np.concatenate([part.rows for part in parts])
     assert len(rows) == len(some_jobs())
@@ -96,12 +92,12 @@ def test_every_decision_is_learned_from_once_and_knows_its_successor(model) -> N
 
 def test_a_reward_is_not_learned_from_before_the_job_is_done() -> None:
     settings, jobs = replace(SMALL, relearn=1), some_jobs()
-    arrays = draw_network(settings, shared_inputs(3, False, "paper"), 5)
+    arrays = draw_network(settings, shared_inputs(3, False), 5)
     sampler, count = Sampler(jobs, RIGID, settings, WEIGHT, seed=9), 0
     sampler.begin(1, arrays)
     while not sampler.over:
         count += len(sampler.sample(arrays))
-        state = sampler._site.state
+        state = sampler.site.state
         done = (state.start >= 0) & (state.start + jobs.run <= state.memory["now"][0])
         assert count <= done.sum()
 
@@ -111,7 +107,7 @@ def test_what_readouts_see_is_what_the_twin_computes() -> None:
     state = np.zeros(arrays.bias.shape)
     for row, phi in zip(sampler._learner_state.log.rows, sampler._learner_state.log.phi, strict=True):
         state = twin.next_state(arrays, state, row)
-        assert_allclose(phi, twin.phi_of(arrays, state, row), rtol=1e-11)
+        assert_allclose(phi, twin.phi_of(arrays, state), rtol=1e-11)
 
 
 def test_sarsa_targets() -> None:
@@ -130,12 +126,12 @@ def test_sarsa_targets() -> None:
 def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
     settings, jobs = replace(SMALL, method="fitted_q"), some_jobs(50)
     sampler, arrays, (run,) = sampled(settings, model, jobs=jobs)
-    site, learner = new_site(jobs, model), new_learner_state(arrays, "paper")
+    site = new_site(jobs, model)
     best, state = [], np.zeros(arrays.bias.shape)
     for decision in range(len(jobs)):
         assert advance_until_decision(site)
         rows = np.empty((count_candidates(site), arrays.columns.size))
-        _fill_rows(site, learner, rows, len(rows))
+        fill_features(site, rows)
         best.append(max(twin.value(arrays, state, row) for row in rows))
         state = twin.next_state(arrays, state, run.rows[decision])
         start_candidate(site, sampler._learner_state.log.candidate[decision])
@@ -143,18 +139,9 @@ def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
     assert_allclose(_fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
 
 
-def test_centring_leaves_differences_within_a_decision() -> None:
-    first, value = np.array([0, 2, 2, 5]), np.array([1.0, 3.0, 5.0, 6.0, 10.0])
-    phi = np.arange(10.0).reshape(5, 1, 2)
-    moved, centre = _centred(_Urgencies(first, phi, value))
-    assert_allclose(centre, [-1, 1, -2, -1, 3])
-    assert_allclose(moved[:2, 0], [[-1, -1], [1, 1]])
-    assert_allclose(moved[2:, 0], [[-2, -2], [0, 0], [2, 2]])
-
-
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
-@pytest.mark.parametrize("settings", [SMALL, replace(SMALL, method="fitted_q", iterations=2), URGENCY])
-def test_a_learner_restored_from_its_state_comes_to_the_same(settings, model, tmp_path) -> None:
+@pytest.mark.parametrize("settings", [SMALL, replace(SMALL, method="fitted_q", iterations=2)])
+def test_a_learner_resumed_from_its_networks_comes_to_the_same(settings, model, tmp_path) -> None:
     jobs = some_jobs()
     whole = train(jobs, model, settings, weight=WEIGHT, rng=np.random.default_rng(3))
     seed = int(np.random.default_rng(3).integers(2**62))
@@ -162,7 +149,7 @@ def test_a_learner_restored_from_its_state_comes_to_the_same(settings, model, tm
     begun.step()
     resumed = Trainer(jobs, model, settings, WEIGHT, seed)
     resumed.sweep = begun.sweep
-    resumed.learner.restore(begun.learner.state())
+    resumed.learner.arrays = begun.learner.arrays
     while not resumed.over:
         resumed.step()
     assert np.abs(whole.arrays.readout).max() > 0
@@ -205,7 +192,7 @@ def test_the_run_that_is_measured_is_the_one_that_learns(model, monkeypatch) -> 
     assert_array_equal(taken[0].readout, before.arrays.readout)
     # The same decisions again, each by the readout that was the present one.
     again, rng = new_site(jobs, model), np.random.default_rng(0)
-    learner = new_learner_state(taken[0], "paper")
+    learner = new_learner_state(taken[0])
     for decision, arrays in enumerate(taken):
         run_site(again, learner._replace(arrays=arrays), BY_VALUE, 0.0, 0.0, decision + 1, rng)
     for name in ("job", "time", "pool"):
@@ -265,7 +252,7 @@ def test_a_file_without_a_policy_is_refused(tmp_path) -> None:
 def test_a_termination_with_an_empty_queue_takes_the_size_of_the_highest_value() -> None:
     jobs, model = some_jobs(), replace(ELASTIC, resized_at_ends=True)
     policy = train(jobs, ELASTIC, replace(SMALL, sweeps=0), rng=np.random.default_rng(0))
-    site, learner = new_site(jobs, model), new_learner_state(policy.arrays, "paper")
+    site, learner = new_site(jobs, model), new_learner_state(policy.arrays)
     memory, chosen = site.state.memory, []
     while advance_until_decision(site):
         if not memory["tick_due"][0]:
@@ -294,9 +281,6 @@ def test_a_pool_may_follow_demand_while_values_choose_the_job() -> None:
         )
         assert_array_equal(site.state.start, ruled.start)
         assert_array_equal(SiteReplay.of(site).pool, ruled.pool)
-    trained = train(jobs, ELASTIC, URGENCY, weight=1.0, rng=np.random.default_rng(0))
-    first, ours = (play(learned, jobs, ELASTIC, headroom=0.8) for learned in (policy, trained))
-    assert (first.state.start - jobs.submit).mean() > (ours.state.start - jobs.submit).mean()
     for model, headroom in ((RIGID, 1.0), (ELASTIC, -1.0), (ELASTIC, float("nan"))):
         with pytest.raises(PolicyError, match="headroom"):
             play(policy, jobs, model, headroom=headroom)
@@ -310,47 +294,18 @@ def test_a_policy_is_for_its_own_kind_of_site() -> None:
 
 def test_shared_inputs_are_the_same_for_all_candidates() -> None:
     for model in (RIGID, ELASTIC):
-        for inputs in ("paper", "relative"):
-            shared = shared_inputs(3, model.elastic, inputs)
-            arrays = draw_network(replace(SMALL, inputs=inputs), shared, 5)
-            jobs = some_jobs()
-            site, learner = (
-                new_site(jobs, observed_model(model, inputs)),
-                new_learner_state(arrays, inputs),
-            )
-            rng = np.random.default_rng(0)
-            run_site(site, learner, BY_VALUE, 1.0, 0.0, 40, rng)
-            assert advance_until_decision(site)
-            rows = np.full((count_candidates(site), len(shared)), np.nan)
-            _fill_rows(site, learner, rows, len(rows))
-            assert np.isfinite(rows).all()
-            assert (rows[:, shared] == rows[0, shared]).all()
+        shared = shared_inputs(3, model.elastic)
+        site, learner = new_site(some_jobs(), model), new_learner_state(draw_network(SMALL, shared, 5))
+        run_site(site, learner, BY_VALUE, 1.0, 0.0, 40, np.random.default_rng(0))
+        assert advance_until_decision(site)
+        rows = np.full((count_candidates(site), len(shared)), np.nan)
+        fill_features(site, rows)
+        assert np.isfinite(rows).all()
+        assert (rows[:, shared] == rows[0, shared]).all()
 
 
-def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
-    settings, jobs = URGENCY, some_jobs()
-    sampler, _, (recorded,) = sampled(settings, sweep=0, jobs=jobs)
-    site = sampler._site
-    assert len(recorded.first) == len(jobs) + 1
-    of_neediest = 0
-    for decision in np.flatnonzero(np.diff(recorded.first)):
-        # The chosen candidate is recorded first.
-        job, now = site.state.decisions["job"][decision], site.state.decisions["time"][decision]
-        end = np.minimum(site.state.start + jobs.run, now)
-        received = np.where(site.state.number < decision, end - site.state.start, 0)
-        served = np.bincount(jobs.vo, received, 3)
-        value = WEIGHT / (jobs.run[job] + now - jobs.submit[job]) ** 2
-        if served.sum() > 0 and jobs.vo[job] == (jobs.shares - served / served.sum()).argmax():
-            rate = decision / (now - jobs.submit[0])
-            value += (1 - WEIGHT) * rate / (served.sum() * jobs.shares.max())
-            of_neediest += 1
-        assert recorded.value[recorded.first[decision]] == pytest.approx(0.5 * np.log(value + 1e-18))
-    assert of_neediest > 5
-
-
-def test_a_learner_of_each_kind_is_made() -> None:
-    names = [
-        type(Trainer(some_jobs(), RIGID, settings, WEIGHT, 0).learner).__name__
-        for settings in (SMALL, replace(SMALL, method="fitted_q"), URGENCY)
-    ]
-    assert names == ["Learner", "Learner", "UrgencyLearner"]
+def test_a_policy_of_the_removed_learner_is_refused() -> None:
+    old = {**SMALL.to_dict(), "signed": False, "direct": False, "probes": 2}
+    assert LearnerSettings.from_dict({**old, "inputs": "paper"}) == SMALL
+    with pytest.raises(PolicyError, match="removed"):
+        LearnerSettings.from_dict({**old, "inputs": "relative"})

@@ -72,7 +72,7 @@ def test_tune_chooses_among_settings(cluster, tmp_path) -> None:
 
 
 def test_the_module_values_candidates_as_the_twin_does() -> None:
-    settings = replace(SETTINGS, reservoirs=2, direct=True, signed=True, leak=0.4)
+    settings = replace(SETTINGS, reservoirs=2, leak=0.4)
     network = {"settings": settings.to_dict(), "shared": [True, False, False], "seed": 1}
     module = _ESNQModule(model_config={"network": network})
     readout = np.random.default_rng(0).normal(size=tuple(module.readout.shape))

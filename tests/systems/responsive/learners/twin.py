@@ -1,8 +1,6 @@
-"""Networks and relative inputs in plain Python, by definition; nothing is shared with the kernels."""
+"""Networks in plain Python, by definition; nothing is shared with the kernels."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -25,18 +23,14 @@ def next_state(arrays, state, row):
     return after
 
 
-def phi_of(arrays, state, row):
-    """The readouts' inputs: a constant, the first r neurons and, with `direct`, the inputs."""
-    networks, outputs = arrays.readout.shape
+def phi_of(arrays, state):
+    """The readouts' inputs: a constant and the first r neurons."""
     visible = arrays.sizes[0]
-    columns = [np.ones((networks, 1)), state[:, :visible]]
-    if outputs > 1 + visible:
-        columns.append(np.tile(row, (networks, 1)))
-    return np.concatenate(columns, axis=1)
+    return np.concatenate([np.ones((len(state), 1)), state[:, :visible]], axis=1)
 
 
 def value(arrays, state, row):
-    return float((phi_of(arrays, next_state(arrays, state, row), row) * arrays.readout).sum(1).mean())
+    return float((phi_of(arrays, next_state(arrays, state, row)) * arrays.readout).sum(1).mean())
 
 
 def ridge(phi, target, weight, prior):
@@ -45,38 +39,3 @@ def ridge(phi, target, weight, prior):
     rows = np.concatenate([phi, np.sqrt(weight) * np.eye(outputs)])
     targets = np.concatenate([target, np.sqrt(weight) * prior])
     return np.linalg.lstsq(rows, targets, rcond=None)[0]
-
-
-def expected_run_time(site, job):
-    """The geometric mean of run times of the organisation and class, the latest weighted most."""
-    if site.oracle:
-        return job.run
-    same = [other for other in site.done if (other.vo, other.interactive) == (job.vo, job.interactive)]
-    weights = [0.98**age for age in reversed(range(len(same)))]
-    total = 3 * math.log(site.expected(job))
-    total += sum(weight * math.log(other.run) for weight, other in zip(weights, same, strict=True))
-    return math.exp(total / (3 + sum(weights)))
-
-
-def relative_rows(site):
-    """The further inputs of every candidate of a `ReferenceSite`."""
-    anything = any(site.service(vo) for vo in range(len(site.shares)))
-    deficits = [site.deficit(vo) if anything else 0.0 for vo in range(len(site.shares))]
-    neediest = int(np.argmax(deficits)) if max(deficits) > 0 else None
-    spans = [math.log1p(expected_run_time(site, job) + site.now - job.submit) / 12 for job in site.waiting]
-    rows = []
-    for job, span in zip(site.waiting, spans, strict=True):
-        expected = expected_run_time(site, job)
-        row = [
-            math.log1p(expected) / 12,
-            span,
-            expected / (expected + site.now - job.submit),
-            span - min(spans),
-            span - sum(spans) / len(spans),
-            float(job.vo == neediest),
-        ]
-        for size in site.options():
-            margin = (size - len(site.running) - len(site.waiting)) / site.cores
-            hinges = [max(margin - hinge, 0.0) for hinge in (0, 0.1, 0.25, 0.5, 1)]
-            rows.append(row + ([margin, *hinges] if site.elastic else []))
-    return rows

@@ -195,11 +195,11 @@ class ReferenceSite:
             total, weights = 0.98 * total + math.log(run), 0.98 * weights + 1.0
         return math.exp((3.0 * math.log(self.expected(job)) + total) / (3.0 + weights))
 
-    def rows(self, extended: bool) -> list[list[float]]:
+    def rows(self) -> list[list[float]]:
         """Return the features of every candidate."""
-        return [self.row(job, size, extended) for job in self.waiting for size in self.options()]
+        return [self.row(job, size) for job in self.waiting for size in self.options()]
 
-    def row(self, job: ReferenceJob, size: int, extended: bool) -> list[float]:
+    def row(self, job: ReferenceJob, size: int) -> list[float]:
         """Return the features of a job with a pool size."""
         left = [max(0.0, self.expected(other) - (self.now - (other.start or 0))) for other in self.running]
         vos = range(len(self.shares))
@@ -214,23 +214,7 @@ class ReferenceSite:
         row.append(math.log1p(self.expected(job)) / 12)
         if self.elastic:
             row.append(size / self.cores)
-        return row + self._more_about(job) if extended else row
-
-    def _more_about(self, job: ReferenceJob) -> list[float]:
-        interactive = sum(other.interactive for other in self.waiting)
-        expected, wait = self.expected(job), self.now - job.submit
-        return [
-            self.fairness(),
-            self.utilisation(),
-            math.log1p(interactive) / 8,
-            math.log1p(len(self.waiting) - interactive) / 8,
-            self.pool / self.cores,
-            math.log1p(wait) / 12,
-            expected / (expected + wait),
-            math.log1p(expected + wait) / 12,
-            self.deficit(job.vo) / max(self.shares),
-            math.log(expected / min(map(self.expected, self.waiting))) / 12,
-        ]
+        return row
 
     def deficit(self, vo: int) -> float:
         """Return the deficit of a VO: its target share minus its share of the service."""

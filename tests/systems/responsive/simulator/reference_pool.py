@@ -29,9 +29,7 @@ class ReferencePool(ReferenceSite):
     at_events: bool = True
     cooldown: int = 0
     headroom: float = 1.0
-    drain: float = 600.0
     jobs_per_core: float = 1.0
-    forecast: tuple[float, ...] = ()
     all_cores: list[ReferenceCore] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -102,44 +100,11 @@ class ReferencePool(ReferenceSite):
 
     def rules(self) -> dict[str, Callable[[], int]]:
         """Return the rules by name."""
-        running, waiting = len(self.running), len(self.waiting)
-
-        def work() -> float:
-            present = [job.interactive for job in [*self.running, *self.waiting]]
-            shares = {kind: min(1.0, self.median(kind) / self.drain) for kind in (True, False)}
-            cores = sum(present) * shares[True] + (len(present) - sum(present)) * shares[False]
-            return self.headroom * cores
-
+        present = len(self.running) + len(self.waiting)
         return {
-            "demand": lambda: math.ceil(self.headroom * (running + waiting)),
-            "work": lambda: math.ceil(work()),
-            "queue": lambda: math.ceil((running + waiting) / self.jobs_per_core),
-            "forecast": lambda: math.ceil(work() + max(self.growth(), 0.0) * self.cores),
+            "demand": lambda: math.ceil(self.headroom * present),
+            "queue": lambda: math.ceil(present / self.jobs_per_core),
         }
-
-    def median(self, interactive: bool) -> float:
-        """Return the run time to expect of a class, also on a site with an oracle."""
-        self.oracle, oracle = False, self.oracle
-        expected = self.expected(ReferenceJob(-1, 0, 1, 0, interactive))
-        self.oracle = oracle
-        return expected
-
-    def growth(self) -> float:
-        """Return by how many jobs a learned pool expects the site to fill while a core boots."""
-        present = (len(self.running) + len(self.waiting)) / self.cores
-        arrivals = [job.submit for job in self.jobs if job.submit <= self.now and job not in self.coming]
-        ends = [job.end for job in self.done]
-        counts = [
-            sum(moment > self.now - span for moment in moments) / self.cores
-            for moments in (arrivals, ends)
-            for span in (600, 3600)
-        ]
-        angle = 2 * math.pi * (self.now % 86_400) / 86_400
-        inputs = [1.0, present, math.sqrt(present), *counts, math.sin(angle), math.cos(angle)]
-        growth = 0.0
-        for weight, value in zip(self.forecast, inputs, strict=True):
-            growth += weight * value
-        return growth
 
     def order_and_release(self) -> bool:
         """Order the cores that are missing, release those that are idle; return whether there were any."""

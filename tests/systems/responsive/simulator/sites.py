@@ -44,7 +44,6 @@ def site_models(draw):
         median_of=draw(st.integers(1, 6)),
         prior_interactive=5.0,
         prior_batch=50.0,
-        features=draw(st.sampled_from(["paper", "extended"])),
         start_latency=draw(st.sampled_from([0, 0, 3])),
         user_cap=draw(st.integers(1, 3)),
     )

@@ -63,13 +63,6 @@ def test_a_full_pool_grows():
     assert (replay(jobs, papers, "fcfs", headroom=1.0).start[30:] == 86_400).all()
 
 
-def test_a_queue_of_short_jobs_gets_few_cores():
-    """60 jobs of 60 s, to be served within 600 s: 6 cores, not 60."""
-    jobs = jobs_of((0, 60), *[(100, 60)] * 60)
-    model = site_model("work", largest=100, floor=1, drain=600.0, boot=0)
-    assert replay(jobs, model, "fcfs").boots == 5
-
-
 def test_the_queue_rule_polls_and_cools_down():
     """Ticks at 0, 30, …: four jobs of 10 s at 5 s are seen at 30 s; the four cores stay up to 330 s."""
     jobs = jobs_of((0, 1), *[(5, 100)] * 4, (1000, 1))
@@ -102,22 +95,19 @@ def test_an_agent_asks_at_ticks():
 
 
 @st.composite
-def scaled_models(draw, rules=("demand", "work", "queue", "forecast")):
+def scaled_models(draw, rules=("demand", "queue")):
     """Small event-driven sites of every kind."""
     floor = draw(st.integers(1, 3))
     cores = draw(st.integers(floor, 4))
-    rule = draw(st.sampled_from(rules))
     scaler = Autoscaler(
-        rule,
+        draw(st.sampled_from(rules)),
         boot=draw(st.sampled_from([0, 1, 7, 20])),
         idle=draw(st.sampled_from([0, 1, 5, 30])),
         timer=draw(st.sampled_from([1, 4, 25, 60])),
         at_events=draw(st.booleans()),
         cooldown=draw(st.sampled_from([0, 10, 50])),
         headroom=draw(st.sampled_from([0.5, 1.0, 1.7])),
-        drain=draw(st.sampled_from([5.0, 60.0])),
         jobs_per_core=draw(st.sampled_from([1.0, 2.5])),
-        forecast=(0.1, 0.2, -0.1, 0.3, 0.05, -0.2, 0.0, 0.1, 0.1) if rule == "forecast" else (),
     )
     return SiteModel(
         cores=cores,
@@ -190,10 +180,8 @@ def test_an_agent_sizes_the_pool_as_the_plain_one(jobs, model, sizes):
 def test_what_is_refused():
     with pytest.raises(SimulationError, match="rule"):
         Autoscaler("magic")  # type: ignore[arg-type]
-    with pytest.raises(SimulationError, match="drain"):
-        Autoscaler(drain=0.0)
-    with pytest.raises(SimulationError, match="9 weights"):
-        Autoscaler("forecast")
+    with pytest.raises(SimulationError, match="jobs_per_core"):
+        Autoscaler(jobs_per_core=0.0)
     with pytest.raises(SimulationError, match="rigid site has no autoscaler"):
         SiteModel(autoscaler=Autoscaler())
     with pytest.raises(SimulationError, match="agent sizes"):

@@ -11,10 +11,10 @@ from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import (
     SiteJobs,
     SiteModel,
+    _group_vos,
+    _vo_of,
     build_jobs,
-    group_vos,
     new_site,
-    vo_of,
 )
 from gridtune.workload import Workload
 from gridtune.workload.generators import generate_workload
@@ -148,11 +148,11 @@ def test_the_random_rule_takes_its_numbers_from_the_generator():
 
 def test_vos_of_a_log():
     groups = np.array([5, 5, 5, 2, 2, 9, 1])
-    assert group_vos(groups, 3).tolist() == [2, 5]
-    assert vo_of(groups, group_vos(groups, 3)).tolist() == [1, 1, 1, 0, 0, 2, 2]
+    assert _group_vos(groups, 3).tolist() == [2, 5]
+    assert _vo_of(groups, _group_vos(groups, 3)).tolist() == [1, 1, 1, 0, 0, 2, 2]
     # No more groups than VOs: each is one, and the last one is everybody else.
-    assert group_vos(groups, 4).tolist() == [1, 2, 5]
-    assert vo_of(groups, group_vos(groups, 1)).tolist() == [0] * 7
+    assert _group_vos(groups, 4).tolist() == [1, 2, 5]
+    assert _vo_of(groups, _group_vos(groups, 1)).tolist() == [0] * 7
 
 
 def test_what_is_refused():

@@ -38,7 +38,6 @@ RULES = [rule for rule in get_args(Rule) if rule != "random"]
 @given(site_jobs(), site_models(), st.randoms(use_true_random=False))
 def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
     site, reference = new_site(jobs, model), reference_site(jobs, model)
-    extended = model.features == "extended"
     rows = np.full((300, feature_count(site)), np.nan)
     while reference.until_decision():
         assert advance_until_decision(site)
@@ -48,7 +47,7 @@ def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
             reference.resize(size)
             resize_pool(site, size)
             continue
-        expected = np.array(reference.rows(extended))
+        expected = np.array(reference.rows())
         assert count_candidates(site) == len(expected)
         assert fill_features(site, rows) == len(expected)
         np.testing.assert_allclose(rows[: len(expected)], expected, rtol=1e-12, atol=1e-12)

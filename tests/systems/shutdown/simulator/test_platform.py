@@ -68,13 +68,22 @@ def test_clusters_cabinets_and_hosts_make_one_cluster(tmp_path):
     file = tmp_path / "p.xml"
     file.write_text(f"<platform><AS>{''.join(parts)}</AS></platform>")
     assert read_platform(file, time_unit=60, step=60) == Platform(10, 8)
+    cabinet = parts[1] + f'<cabinet id="c" prefix="b" suffix="" radical="0-9" {attributes}/>'
+    with pytest.raises(SimulationError, match="hosts differ") as fault:
+        read_platform(_written(tmp_path, cabinet))
+    assert fault.value.hint == "they differ in watts, sleep"
     file.write_text(file.read_text().replace('core="8">', 'core="4">', 1))
     with pytest.raises(SimulationError, match=r"hosts differ \(2 kinds\)") as fault:
         read_platform(file)
     assert fault.value.hint == "they differ in cores"
 
 
-@pytest.mark.parametrize("radical", ["", "a", "3-1", "0-3,2", "1;2", "-4", "0-999999999"])
+def _written(folder, hosts):
+    (folder / "c.xml").write_text(f"<platform><zone>{hosts}</zone></platform>")
+    return folder / "c.xml"
+
+
+@pytest.mark.parametrize("radical", ["", "a", "3-1", "0-3,3", "0-3,2", "1;2", "-4", "0-999999999"])
 def test_a_radical_numbers_each_host_once(tmp_path, radical):
     file = tmp_path / "p.xml"
     cluster = CLUSTER.format(id="n", radical=radical, attributes=f'speed="{SPEED}"', props=WATTS + SLEEP)

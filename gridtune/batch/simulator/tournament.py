@@ -29,29 +29,6 @@ from gridtune.batch.simulator.scores import ScoreInputs, score_job, used
 from gridtune.core.compiled import dereference, kernel, record_at
 from gridtune.types import AnyArray, FloatArray, Int32Array, IntArray
 
-__all__ = [
-    "GROUPS",
-    "USERS",
-    "WAIT",
-    "Classes",
-    "Columns",
-    "Shapes",
-    "Tournament",
-    "add_shape",
-    "best_fit",
-    "can_start",
-    "drop_shape",
-    "foremost",
-    "new_classes",
-    "new_columns",
-    "number_rows",
-    "refresh",
-    "replay_account",
-    "replay_class",
-    "something_fits",
-    "within_bounds",
-]
-
 
 class Shapes(NamedTuple):
     """The number of waiting jobs of each shape; `wider[s]` is the first shape with more processors than s."""
@@ -63,16 +40,9 @@ class Shapes(NamedTuple):
     marked: Marks
 
 
-def _new_shapes(processors: IntArray, walltime: IntArray) -> Shapes:
-    """Return the shapes, none of them waiting; both columns are sorted by processors, then walltime."""
-    wider = np.searchsorted(processors, processors, side="right").astype(np.int32)
-    shapes = len(wider)
-    return Shapes(processors, walltime, wider, np.zeros(shapes, np.int32), new_marks(shapes))
-
-
 @kernel()
 def add_shape(shapes, shape):
-    """Let one more job of a shape wait."""
+    """Count one more waiting job of a shape."""
     shapes.waiting[shape] += 1
     if shapes.waiting[shape] == 1:
         mark(shapes.marked, shape)
@@ -80,7 +50,7 @@ def add_shape(shapes, shape):
 
 @kernel()
 def drop_shape(shapes, shape):
-    """Let one job less of a shape wait."""
+    """Count one waiting job less of a shape."""
     shapes.waiting[shape] -= 1
     if shapes.waiting[shape] == 0:
         unmark(shapes.marked, shape)
@@ -122,7 +92,7 @@ class Classes(NamedTuple):
 
 @kernel()
 def _number(table, numbers, firsts, slots):
-    """Give equal rows of a table the same number, by hashing; return how many numbers there are."""
+    """Assign equal rows of a table the same number, by hashing; return how many numbers there are."""
     count, mask = 0, slots.size - 1
     for row in range(table.shape[0]):
         mixed = np.uint64(0)
@@ -194,11 +164,17 @@ def new_classes(
     behind = np.full(len(numbers), -1, np.int32)
     ends = (empty, empty.copy())
     classes = Classes(place[numbers], behind, *ends, spread(width), spread(length), spread(shape))
-    return classes, places, _new_shapes(width[by_shape][opens], length[by_shape][opens])
+    wide, long = width[by_shape][opens], length[by_shape][opens]
+    wider = np.searchsorted(wide, wide, side="right").astype(np.int32)
+    waiting = np.zeros(len(wide), np.int32)
+    return classes, places, Shapes(wide, long, wider, waiting, new_marks(len(wide)))
 
 
 def _places(first: Int32Array, account: Int32Array) -> _Places:
-    """Give each account a subtree that is large enough, the largest first; classes are sorted by account."""
+    """Assign each account a subtree that is large enough, the largest first.
+
+    Classes are sorted by account.
+    """
     counts = np.bincount(account)
     blocks = np.array([1 << max(0, int(count) - 1).bit_length() for count in counts], np.int64)
     order = np.argsort(-blocks, kind="stable")

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.expression import CHANGING_FIELDS, OPERATIONS, Expression, JobView
 from gridtune.batch.policies.queue_order import formula_of
-from gridtune.batch.simulator.queues.tournament import (
+from gridtune.batch.simulator.scores import ScoreInputs
+from gridtune.batch.simulator.tournament import (
     GROUPS,
     USERS,
     WAIT,
@@ -30,11 +31,7 @@ from gridtune.batch.simulator.queues.tournament import (
     new_columns,
     number_rows,
 )
-from gridtune.batch.simulator.scores import ScoreInputs
 from gridtune.types import FloatArray
-
-__all__ = ["group_jobs", "nobody", "score_bounds"]
-
 
 #: Half the distance of the lines, as a share of the largest number that occurs in computing the score:
 #: millions of times the rounding error of one operation.
