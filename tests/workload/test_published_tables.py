@@ -261,7 +261,11 @@ PAI = """job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_me
 def test_alibaba_2020(tmp_path):
     log = read_workload(written(tmp_path, PAI, "pai_task_table.csv"))
     assert columns_of(log, "requested_processors", "requested_gpus") == [[6, 140, 8], [1, 20, -1]]
-    assert columns_of(log, "submit_time", "run_time", "wait_time") == [[0, 10, 20], [38, 100, 8], [0, 0, 0]]
+    assert columns_of(log, "submit_time", "run_time", "wait_time") == [
+        [1739162, 1739172, 1739182],
+        [38, 100, 8],
+        [0, 0, 0],
+    ]
     assert states_of(log) == ["COMPLETED", "FAILED", "COMPLETED"]
 
 
@@ -299,7 +303,7 @@ def test_opendc_and_wta(tmp_path):
     assert columns_of(
         log, "submit_time", "run_time", "wait_time", "requested_processors", "user", "group"
     ) == [
-        [0, 2],
+        [1, 3],
         [60, 90],
         [4, 2],
         [2, 2],

@@ -219,7 +219,7 @@ class _AccountedJobs:
         if unit is not None and "elapsed" not in self.options.units:
             self._check_kind(unit)
         if unit is None and numbers is not None and are_turnarounds(numbers, instants):
-            column = self.chosen.pop("elapsed")
+            column = self.read.chosen.pop("elapsed")
             self.notes[f"jobs of which {column} is the time since submission: they ran end - start"] += len(
                 numbers
             )
