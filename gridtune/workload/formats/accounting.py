@@ -210,9 +210,13 @@ class _AccountedJobs:
         numbers = self.read.plain("elapsed")
         if unit is not None and "elapsed" not in self.options.units:
             self._check_kind(unit)
-        if unit is None:
-            unit = "s" if numbers is None else judge_elapsed(numbers, instants, self.read.fault)
-        return self.read.durations("elapsed", unit)
+        if unit is not None or numbers is None:
+            return self.read.durations("elapsed", unit or "s")
+        unit = judge_elapsed(numbers, instants, self.read.fault)
+        run = self.read.durations("elapsed", unit)
+        # Instants are finer than minutes and hours, which may have been rounded.
+        known = (instants.start != UNKNOWN) & (instants.end != UNKNOWN)
+        return np.where(known & (unit in ("min", "h", "d")), UNKNOWN, run)
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
