@@ -49,6 +49,13 @@ def test_run_times_in_another_unit_are_converted_and_said(tmp_path, factor, word
     assert f"{len(RUNS)} run times are in {word}" in log.header["Import"][0]
 
 
+def test_whole_minutes_give_way_to_start_and_end(tmp_path):
+    log = read_workload(table(tmp_path, NAMES, rows_of(lambda run: run // 60)))
+    np.testing.assert_array_equal(log.run_time, RUNS)
+    (note,) = log.header["Import"]
+    assert "run times are in minutes" in note
+
+
 def test_run_times_that_no_unit_explains_are_refused_with_the_option(tmp_path):
     path = table(tmp_path, NAMES, rows_of(lambda run: run * 1000 if run > 100 else run * 77))
     with pytest.raises(WorkloadError, match="times end - start") as refused:

@@ -218,15 +218,17 @@ class _AccountedJobs:
         numbers = self.read.plain("elapsed")
         if unit is not None and "elapsed" not in self.options.units:
             self._check_kind(unit)
-        if unit is None and numbers is not None and are_turnarounds(numbers, instants):
-            column = self.read.chosen.pop("elapsed")
-            self.notes[f"jobs of which {column} is the time since submission: they ran end - start"] += len(
-                numbers
-            )
-            return np.full(len(numbers), UNKNOWN)
-        if unit is None:
-            unit = "s" if numbers is None else judge_elapsed(numbers, instants, self.read.fault)
-        return self.read.durations("elapsed", unit)
+        if unit is not None or numbers is None:
+            return self.read.durations("elapsed", unit or "s")
+        if are_turnarounds(numbers, instants):
+            column, count = self.read.chosen.pop("elapsed"), len(numbers)
+            self.notes[f"jobs of which {column} is the time since submission: they ran end - start"] += count
+            return np.full(count, UNKNOWN)
+        unit = judge_elapsed(numbers, instants, self.read.fault)
+        run = self.read.durations("elapsed", unit)
+        # Instants are finer than minutes and hours, which may have been rounded.
+        known = (instants.start != UNKNOWN) & (instants.end != UNKNOWN)
+        return np.where(known & (unit in ("min", "h", "d")), UNKNOWN, run)
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
