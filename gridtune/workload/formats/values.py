@@ -25,8 +25,8 @@ _UNKNOWN_TEXTS = frozenset(
     {"", "unknown", "none", "n/a", "na", "nan", "nat", "null", "(null)", "-", "invalid"}
 )
 
-#: Limits that are none.
-_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
+#: Limits that are none: also Slurm's numbers for infinite and for no value.
+_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit", "4294967295", "4294967294"})
 
 #: Digits of a count that is believed.
 _DIGITS = 9
@@ -193,9 +193,9 @@ def count_in(resources: dict[str, str], name: str) -> int:
 
 
 def gpus_in(resources: dict[str, str]) -> int:
-    """Return the GPUs among trackable resources; `UNKNOWN` where there are none of any kind."""
+    """Return the GPUs among trackable resources; `UNKNOWN` where there are none, or one lacks a name."""
     total = count_in(resources, "gres/gpu")
-    if total != UNKNOWN or not resources:
+    if total != UNKNOWN or not resources or any(name.isdecimal() for name in resources):
         return total
     return sum(max(count_in(resources, name), 0) for name in resources if name.startswith(GPU))
 
