@@ -141,7 +141,7 @@ def _settle_starts(instants: Instants, elapsed: IntArray, zone: tzinfo, settled:
     settled |= moved
 
 
-def unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
+def _unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
     """Return the unit in which numbers are the seconds beside them, and how many rows say so.
 
     Parameters
@@ -202,7 +202,7 @@ def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
     between = np.where(
         (instants.start != UNKNOWN) & (instants.end != UNKNOWN), instants.end - instants.start, UNKNOWN
     )
-    unit, compared = unit_of(numbers, between)
+    unit, compared = _unit_of(numbers, between)
     if unit not in ("s", None):
         instants.notes[
             f"run times are in {_WORDS[unit or '']}: end - start says so; they were converted"

@@ -387,7 +387,7 @@ def units_of(chosen: Mapping[str, str], kind: TableKind) -> dict[str, str]:
     return {**{quantity: unit for quantity, unit in named.items() if quantity in _TIMES}, **kind.units}
 
 
-def quantity_named(name: str) -> str | None:
+def _quantity_named(name: str) -> str | None:
     """Return the quantity that a name of it, or of a column that holds it, means."""
     return next((q for q, names in _NAMES.items() if name == q or spelt(name) in names), None)
 
@@ -414,7 +414,7 @@ def _chosen(text: str, columns: Sequence[str]) -> dict[str, str]:
             hint = "such as submit=Submitted,processors=Cores"
             raise WorkloadError(f"{part!r} does not name a column", field="columns", hint=hint)
         # A quantity may also have the name of a field, such as `submit_time`.
-        quantity = quantity_named(name)
+        quantity = _quantity_named(name)
         if quantity is None:
             near = nearest_name(name, _NAMES) if len(name) > _SHORTEST else None
             hint = f"did you mean {near!r}?" if near else f"one of {', '.join(_NAMES)}"
@@ -475,7 +475,7 @@ class TableOptions:
         pairs = {}
         for part in (self.unit or "").split(",") if self.unit else ():
             name, _, unit = (piece.strip() for piece in part.partition("="))
-            quantity = quantity_named(name)
+            quantity = _quantity_named(name)
             if quantity not in _TIMES or unit not in UNITS:
                 hint = f"such as elapsed=ms,limit=h; of {', '.join(_TIMES)}; units are {', '.join(UNITS)}"
                 raise WorkloadError(f"{part!r} is no unit of a quantity", field="unit", hint=hint)

@@ -49,7 +49,7 @@ GPU = "gres/gpu:"
 _KILO = {"": 0, "K": 0, "M": 1, "G": 2, "T": 3, "P": 4}
 
 
-def whole_number(text: str) -> int:
+def _whole_number(text: str) -> int:
     """Return a whole number; a fraction, such as a share of a processor, is rounded up."""
     if re.fullmatch(r"[+-]?\d{1,18}", text):
         return int(text)
@@ -62,7 +62,7 @@ def whole_number(text: str) -> int:
     return -int(-float(text) // 1)
 
 
-def duration_seconds(text: str, unit: float = 1) -> int | None:
+def _duration_seconds(text: str, unit: float = 1) -> int | None:
     """Return a duration in seconds, rounded to whole ones; None for no limit.
 
     Parameters
@@ -96,7 +96,7 @@ def duration_seconds(text: str, unit: float = 1) -> int | None:
     return whole + round(float(f"0.{fraction or 0}"))
 
 
-def moment_seconds(text: str, zone: tzinfo) -> int:
+def _moment_seconds(text: str, zone: tzinfo) -> int:
     """Return an instant in seconds since 1970, rounded down.
 
     Parameters
@@ -126,8 +126,8 @@ def moment_seconds(text: str, zone: tzinfo) -> int:
     return int(moment.timestamp() // 1)
 
 
-def clock_seconds(values: Any, zone: tzinfo) -> IntArray:
-    """Return the instants of texts that are all of the form `2024-05-01T13:00:00`, as `moment_seconds` does.
+def _clock_seconds(values: Any, zone: tzinfo) -> IntArray:
+    """Return the instants of texts that are all of the form `2024-05-01T13:00:00`, as `_moment_seconds` does.
 
     Raises
     ------
@@ -254,7 +254,7 @@ class Columns:
     def numbers(
         self,
         quantity: str,
-        read: Callable[[str], int | None] = whole_number,
+        read: Callable[[str], int | None] = _whole_number,
         shape: str = r"^\d{1,10}$",
         many: Callable[[Any], IntArray] | None = None,
     ) -> IntArray:
@@ -291,12 +291,12 @@ class Columns:
         """Return a column of instants, seconds since 1970 or on the log's own clock."""
         unit = self.units.get(quantity)
         if unit is not None and self.plain(quantity) is not None:
-            return self.numbers(quantity, lambda text: duration_seconds(text, UNITS[unit]), shape="^$")
+            return self.numbers(quantity, lambda text: _duration_seconds(text, UNITS[unit]), shape="^$")
         return self.numbers(
             quantity,
-            lambda text: moment_seconds(text, self.zone),
+            lambda text: _moment_seconds(text, self.zone),
             r"^(19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d$",
-            lambda values: clock_seconds(values, self.zone),
+            lambda values: _clock_seconds(values, self.zone),
         )
 
     def plain(self, quantity: str) -> FloatArray | None:
@@ -315,7 +315,7 @@ class Columns:
         unit = self.units.get(quantity, "s") if unit is None else unit
         # Seconds are read all at once; with another unit no text is of a shape for that.
         factor, shape = UNITS[unit], r"^\d{1,10}$" if unit == "s" else "^$"
-        return self.numbers(quantity, lambda text: duration_seconds(text, factor), shape=shape)
+        return self.numbers(quantity, lambda text: _duration_seconds(text, factor), shape=shape)
 
     def fault(self, row: int, quantity: str, message: str, hint: str | None = None) -> WorkloadError:
         """Return the error that names file, line and column of a row's quantity."""
