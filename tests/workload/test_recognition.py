@@ -77,6 +77,12 @@ def test_a_dump_of_sacct_is_one_whatever_it_is_called_and_kept_in(tmp_path, name
     assert "1 records of jobs that are there already" in notes
 
 
+def test_one_job_in_a_line_of_json(tmp_path):
+    first = "\n".join(SACCT.splitlines()[:2])
+    log = read_workload(written(tmp_path, "dump.jsonl", as_lines_of_json(first)))
+    np.testing.assert_array_equal(log.run_time, [3600])
+
+
 def test_a_log_of_another_suffix_is_read_as_what_it_is(tmp_path):
     assert (
         read_workload(written(tmp_path, "log.txt", GOOD)).checksum
