@@ -53,6 +53,8 @@ from gridtune.workload.formats.records import Records, TableOptions
 from gridtune.workload.formats.tables import arrow_log, arrow_table
 from gridtune.workload.workload import Workload
 
+#: A file that begins with so many blanks may have content behind them.
+_PEEKED = 1 << 16
 #: The path in errors about a table in memory.
 _IN_MEMORY = Path("table")
 
@@ -304,7 +306,7 @@ def _format_of(
         form = FORMATS.find(name) if name is not None else match[0]  # type: ignore[index]
         return form, match[1] if match else split_compression(file.name)[0]
     start = b"" if stream is None else stream.peek()
-    if stream is not None and not start:
+    if stream is not None and not start.strip() and len(start) < _PEEKED:
         raise WorkloadError("is empty", path=file)
     found = None if stream is None else recognise(start, file.name)
     own = match[1] if match else split_compression(file.name)[0].partition(".")[0]

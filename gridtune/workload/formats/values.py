@@ -28,6 +28,9 @@ _UNKNOWN_TEXTS = frozenset(
 #: Limits that are none: also Slurm's numbers for infinite and for no value.
 _UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit", "4294967295", "4294967294"})
 
+#: What slurmdbd stores for "not set" and "infinite".
+_NO_VALUE = frozenset({"4294967294", "4294967295"})
+
 #: Digits of a count that is believed.
 _DIGITS = 9
 
@@ -73,7 +76,7 @@ def _duration_seconds(text: str, unit: float = 1) -> int | None:
     unit
         Seconds in the unit of a plain number: 60 for minutes.
     """
-    if text.lower() in _UNLIMITED:
+    if text.lower() in _UNLIMITED or text in _NO_VALUE:
         return None
     if _NUMBER.fullmatch(text):
         if abs(float(text)) > 2**53:
@@ -96,8 +99,8 @@ def _duration_seconds(text: str, unit: float = 1) -> int | None:
     return whole + round(float(f"0.{fraction or 0}"))
 
 
-def _moment_seconds(text: str, zone: tzinfo) -> int:
-    """Return an instant in seconds since 1970, rounded down.
+def _moment_seconds(text: str, zone: tzinfo) -> int | None:
+    """Return an instant in seconds since 1970, rounded down; None for a database's date of zeros.
 
     Parameters
     ----------
@@ -115,6 +118,9 @@ def _moment_seconds(text: str, zone: tzinfo) -> int:
         if abs(seconds) > _LAST_MOMENT:
             raise ValueError("is no time: it is beyond the year 9999")
         return int(seconds // 1)
+    if text.startswith("0000-00-00"):
+        # A database's word for none.
+        return None
     dotted = _DOTTED.fullmatch(text)
     text = f"{dotted[3]}-{dotted[2]}-{dotted[1]}{dotted[4]}" if dotted else _SLASHES.sub(r"\1-\2-\3", text)
     try:
@@ -314,7 +320,7 @@ class Columns:
         """Return a column of durations, seconds; plain numbers are in a unit, by default the column's."""
         unit = self.units.get(quantity, "s") if unit is None else unit
         # Seconds are read all at once; with another unit no text is of a shape for that.
-        factor, shape = UNITS[unit], r"^\d{1,10}$" if unit == "s" else "^$"
+        factor, shape = UNITS[unit], r"^\d{1,9}$" if unit == "s" else "^$"
         return self.numbers(quantity, lambda text: _duration_seconds(text, factor), shape=shape)
 
     def fault(self, row: int, quantity: str, message: str, hint: str | None = None) -> WorkloadError:
