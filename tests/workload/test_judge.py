@@ -49,6 +49,13 @@ def test_run_times_in_another_unit_are_converted_and_said(tmp_path, factor, word
     assert f"{len(RUNS)} run times are in {word}" in log.header["Import"][0]
 
 
+def test_whole_minutes_give_way_to_start_and_end(tmp_path):
+    log = read_workload(table(tmp_path, NAMES, rows_of(lambda run: run // 60)))
+    np.testing.assert_array_equal(log.run_time, RUNS)
+    (note,) = log.header["Import"]
+    assert "run times are in minutes" in note
+
+
 def test_run_times_that_no_unit_explains_are_refused_with_the_option(tmp_path):
     path = table(tmp_path, NAMES, rows_of(lambda run: run * 1000 if run > 100 else run * 77))
     with pytest.raises(WorkloadError, match="times end - start") as refused:
@@ -82,6 +89,16 @@ def test_instants_of_1970_stand_for_none(tmp_path, none):
     assert (log.run_time[4], log.wait_time[4]) == (-1, 30 + RUNS[4])
     assert log.run_time[3] == RUNS[3]
     assert "1 times of start in 1970, which stand for none" in log.header["Import"]
+
+
+def test_what_databases_store_for_none(tmp_path):
+    rows = [
+        (1, START, "0000-00-00 00:00:00", START + 90, 4294967295, 8),
+        (2, START, START + 9, START + 69, 10, 8),
+    ]
+    log = read_workload(table(tmp_path, "id_job,time_submit,time_start,time_end,timelimit,cpus_req", rows))
+    assert log.run_time.tolist() == [-1, 60]
+    assert log.requested_time.tolist() == [-1, 600]
 
 
 def test_instants_long_before_the_others_are_refused(tmp_path):

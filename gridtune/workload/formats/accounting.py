@@ -16,7 +16,13 @@ from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
-from gridtune.workload.formats.judge import Instants, drop_epochs, judge_elapsed, settle_clocks
+from gridtune.workload.formats.judge import (
+    Instants,
+    are_turnarounds,
+    drop_epochs,
+    judge_elapsed,
+    settle_clocks,
+)
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.records import (
     ATTEMPTS,
@@ -69,8 +75,10 @@ _BESIDE = (
     ("licences", "reqtres", r"license/"),
     ("preemption", "state", r"(?i)^(PREEMPTED|REQUEUED)"),
     ("dependencies", "submitline", r" (--dependency|-d)[ =]"),
+    ("dependencies", "parents", r"\d"),
     ("node_wishes", "submitline", r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
     ("nice", "submitline", r" --nice"),
+    ("deadlines", "deadline", r"^\s*[1-9]"),
     ("deadlines", "submitline", r" --(begin|deadline)[ =]"),
 )
 _NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
@@ -210,9 +218,17 @@ class _AccountedJobs:
         numbers = self.read.plain("elapsed")
         if unit is not None and "elapsed" not in self.options.units:
             self._check_kind(unit)
-        if unit is None:
-            unit = "s" if numbers is None else judge_elapsed(numbers, instants, self.read.fault)
-        return self.read.durations("elapsed", unit)
+        if unit is not None or numbers is None:
+            return self.read.durations("elapsed", unit or "s")
+        if are_turnarounds(numbers, instants):
+            column, count = self.read.chosen.pop("elapsed"), len(numbers)
+            self.notes[f"jobs of which {column} is the time since submission: they ran end - start"] += count
+            return np.full(count, UNKNOWN)
+        unit = judge_elapsed(numbers, instants, self.read.fault)
+        run = self.read.durations("elapsed", unit)
+        # Instants are finer than minutes and hours, which may have been rounded.
+        known = (instants.start != UNKNOWN) & (instants.end != UNKNOWN)
+        return np.where(known & (unit in ("min", "h", "d")), UNKNOWN, run)
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
@@ -356,9 +372,9 @@ class _AccountedJobs:
 
     def _counted(self, quantity: str) -> IntArray:
         """Return a count, times the number of workers that each have so many."""
-        counts = self.read.numbers(quantity)
-        many = self.read.numbers(f"workers of {quantity}")
-        return np.where((counts > 0) & (many > 0), counts * many, counts)
+        counts, many = self.read.numbers(quantity), self.read.numbers(f"workers of {quantity}")
+        whole = -(-counts // self.records.kind.parts.get(quantity, 1))
+        return np.where(counts > 0, whole * np.where(many > 0, many, 1), counts)
 
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
         """Return the sizes of a table without processors: what the user says, else nodes, else GPUs."""
@@ -407,10 +423,13 @@ class _AccountedJobs:
         return self._resources("resources")
 
     def _resources(self, quantity: str) -> _Resources:
-        texts = self.read.texts(quantity)
-        return _Resources(
-            texts.codes, [found or {} for found in self.read.read(quantity, resources_in, texts)]
-        )
+        texts, named = self.read.texts(quantity), self.records.kind.resources
+        found = [resources or {} for resources in self.read.read(quantity, resources_in, texts)]
+        values = [{named.get(key, key): many for key, many in own.items()} for own in found]
+        nameless = np.array([any(key.isdecimal() for key in own) for own in values], np.bool_)[texts.codes]
+        note = "jobs have resources that only the site's database names: their GPUs are not known"
+        self.notes[note] = max(self.notes[note], int(nameless.sum()))
+        return _Resources(texts.codes, values)
 
     def _memory(self, processors: IntArray, nodes: IntArray) -> IntArray:
         """Return the memory asked for, kilobytes for each processor."""

@@ -96,6 +96,19 @@ Resource_List.ncpus=3 Exit_status=271 exec_host=n3/0*3
 """
 
 
+def test_names_of_qacct_have_slots_and_cpu_seconds(tmp_path):
+    path = tmp_path / "qacct.csv"
+    path.write_text(
+        "job_number,owner,qsub_time,start_time,end_time,ru_wallclock,slots,cpu,mem\n"
+        "7,ann,1700000000,1700000100,1700000160,60,4,239.5,1.5\n"
+        "8,bob,1700000050,1700000100,1700000200,100,2,199.1,1.5\n"
+    )
+    log = read_workload(path)
+    np.testing.assert_array_equal(log.processors, [4, 2])
+    np.testing.assert_array_equal(log.run_time, [60, 100])
+    np.testing.assert_array_equal(log.wait_time, [100, 50])
+
+
 def test_accounting_of_pbs(tmp_path):
     log = read_workload(written(tmp_path, "20240401", PBS))
     np.testing.assert_array_equal(log.job_id, [17, 20])
