@@ -67,7 +67,7 @@ class _ConfEntry(NamedTuple):
 class SlurmMachine:
     """Nodes and partitions.
 
-    Nodes of `State=FUTURE`, and of `State=CLOUD` without a `ResumeProgram`, are left out: nothing starts them.
+    Nodes that are FUTURE, or CLOUD without a `ResumeProgram`, are left out: nothing starts them.
 
     Attributes
     ----------
@@ -178,11 +178,8 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
     absent = _ABSENT if resumes else _ABSENT | {"CLOUD"}
     nodes = {name: entry for name, entry in every.items() if _state(entry) not in absent}
     if not nodes:
-        hint = (
-            "a line such as NodeName=n[1-4] CPUs=32" if not every else "take State= out of the lines of nodes"
-        )
-        message = "names no nodes" if not every else "has no node in service: all are FUTURE or CLOUD"
-        raise WorkloadError(message, path=path, hint=hint)
+        message = "has no node in service: all are FUTURE or CLOUD" if every else "names no nodes"
+        raise WorkloadError(message, path=path, hint="a line such as NodeName=n[1-4] CPUs=32")
     idled |= {name for name, entry in nodes.items() if _state(entry) in _IDLED}
     sets = {name: _nodes_of(entry, every) for name, entry in entries["nodeset"].items()}
     inside = {name: _nodes_of(entry, every, sets) for name, entry in partitions.items()}

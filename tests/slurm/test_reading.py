@@ -90,7 +90,7 @@ def test_nodes_out_of_service_have_no_jobs(tmp_path, state):
     assert {cluster.nodes[number].name for number in cluster.partitions["normal"].nodes} == {"n1", "n2"}
     # Slurm counts nodes that are down, and not those that it does not know yet.
     assert cluster.cpus == 32 + (0 if state in {"FUTURE", "CLOUD"} else 7 * 16)
-    with pytest.raises(WorkloadError, match="no node in service|no nodes"):
+    with pytest.raises(WorkloadError, match=r"no node in service|no nodes"):
         read_cluster(site(tmp_path, text.replace(NODES, "")))
 
 
