@@ -1,17 +1,18 @@
 """Reading and writing workloads: files, folders and archives of logs, and references to them.
 
-The suffix of a file says its format. The logs of a folder can be joined into one workload, which is passed
-around and has a checksum like a single log: jobs follow one another log by log, the times of each log on its
-own clock, and the partition says which log a job belongs to. The number of a partition is derived from the
-name of its log, so that the checksum covers the names.
+The content of a file says its format, and its suffix where several fit. The logs of a folder can be joined
+into one workload, which is passed around and has a checksum like a single log: jobs follow one another log by
+log, the times of each log on its own clock, and the partition says which log a job belongs to. The number of
+a partition is derived from the name of its log, so that the checksum covers the names.
 
 A reference is one line of text that says which file to read, by which rules:
 
-    NAME[?clean=RULE,RULE][?days[=SECONDS,FLOPS]]
+    NAME[?OPTION=VALUE…][?clean=RULE,RULE][?days[=SECONDS,FLOPS]]
 
-`NAME` is a path or a name of the catalogue. `?clean=` names the cleaning rules to apply while reading: only
-then can a lenient rule fix a faulty line. `?days` reads a folder or archive of logs, each a day, or one log
-that will be cut into days; the numbers are the units of Batsim files.
+`NAME` is a path or a name of the catalogue. The options are those of tables (`TableOptions`). `?clean=` names
+the cleaning rules to apply while reading: only then can a lenient rule fix a faulty line. `?days` reads a
+folder or archive of logs, each a day, or one log that will be cut into days; the numbers are the units of
+Batsim files.
 """
 
 from __future__ import annotations

@@ -108,6 +108,8 @@ class TableKind(NamedTuple):
         Quantities of which no two jobs have all the same.
     steps
         True if some rows are steps of the job before the point in their id.
+    note
+        A sentence on the table for its users.
     source
         Its page.
     """
@@ -124,6 +126,7 @@ class TableKind(NamedTuple):
     states: Mapping[str, str] = {}
     key: tuple[str, ...] = ()
     steps: bool = False
+    note: str = ""
     source: str = ""
 
 
