@@ -397,6 +397,11 @@ def test_attempts_without_gpus_are_refused(tmp_path):
         read_workload(written(tmp_path, json.dumps(faulty), "log.json"))
 
 
+def test_halves_of_characters_are_no_reason_to_stop(tmp_path):
+    log = read_workload(written(tmp_path, json.dumps([{**PHILLY[0], "user": "\ud800x"}]), "log.json"))
+    assert log.names["user"] == {1: "?x"}
+
+
 def without(text, *columns):
     names, *rows = [line.split(",") for line in text.splitlines()]
     kept = [position for position, name in enumerate(names) if name not in columns]
