@@ -532,14 +532,21 @@ def _accounts_of(folder: Path) -> SlurmAccounts:
     for name, shares in (("sacctmgr_assoc.txt", "Share"), ("sshare.txt", "RawShares")):
         if (folder / name).is_file():
             accounts = SlurmAccounts()
+            #: Accounts from root down to the last one: sacctmgr's tree has one blank more at each level.
+            above: list[tuple[int, str]] = []
             for _, row in read_table(folder / name, "Account", "User", shares):
                 account, user = row["Account"].strip(), row["User"].strip()
                 number = int(row[shares]) if row[shares].isdecimal() else 1
                 if user:
                     accounts.users[account, user] = number
-                elif account != "root":
-                    accounts.parent_of[account] = row.get("ParentName", "") or "root"
+                    continue
+                depth = len(row["Account"]) - len(row["Account"].lstrip())
+                above = [one for one in above if one[0] < depth]
+                if account != "root":
+                    parent = above[-1][1] if above else "root"
+                    accounts.parent_of[account] = row.get("ParentName", "") or parent
                     accounts.shares_of[account] = number
+                above.append((depth, account))
             return accounts
     script = folder / "sacctmgr.script"
     return read_slurm_accounts(script) if script.is_file() else SlurmAccounts()

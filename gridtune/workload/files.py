@@ -1,17 +1,18 @@
 """Reading and writing workloads: files, folders and archives of logs, and references to them.
 
-The suffix of a file says its format. The logs of a folder can be joined into one workload, which is passed
-around and has a checksum like a single log: jobs follow one another log by log, the times of each log on its
-own clock, and the partition says which log a job belongs to. The number of a partition is derived from the
-name of its log, so that the checksum covers the names.
+The content of a file says its format, and its suffix where several fit. The logs of a folder can be joined
+into one workload, which is passed around and has a checksum like a single log: jobs follow one another log by
+log, the times of each log on its own clock, and the partition says which log a job belongs to. The number of
+a partition is derived from the name of its log, so that the checksum covers the names.
 
 A reference is one line of text that says which file to read, by which rules:
 
-    NAME[?clean=RULE,RULE][?days[=SECONDS,FLOPS]]
+    NAME[?OPTION=VALUE…][?clean=RULE,RULE][?days[=SECONDS,FLOPS]]
 
-`NAME` is a path or a name of the catalogue. `?clean=` names the cleaning rules to apply while reading: only
-then can a lenient rule fix a faulty line. `?days` reads a folder or archive of logs, each a day, or one log
-that will be cut into days; the numbers are the units of Batsim files.
+`NAME` is a path or a name of the catalogue. The options are those of tables (`TableOptions`). `?clean=` names
+the cleaning rules to apply while reading: only then can a lenient rule fix a faulty line. `?days` reads a
+folder or archive of logs, each a day, or one log that will be cut into days; the numbers are the units of
+Batsim files.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ from gridtune.workload.formats.records import Records, TableOptions
 from gridtune.workload.formats.tables import arrow_log, arrow_table
 from gridtune.workload.workload import Workload
 
+#: A file that begins with so many blanks may have content behind them.
+_PEEKED = 1 << 16
 #: The path in errors about a table in memory.
 _IN_MEMORY = Path("table")
 
@@ -303,7 +306,7 @@ def _format_of(
         form = FORMATS.find(name) if name is not None else match[0]  # type: ignore[index]
         return form, match[1] if match else split_compression(file.name)[0]
     start = b"" if stream is None else stream.peek()
-    if stream is not None and not start:
+    if stream is not None and not start.strip() and len(start) < _PEEKED:
         raise WorkloadError("is empty", path=file)
     found = None if stream is None else recognise(start, file.name)
     own = match[1] if match else split_compression(file.name)[0].partition(".")[0]

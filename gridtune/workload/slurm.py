@@ -24,7 +24,11 @@ Unit = Literal["processors", "nodes", "GPUs"]
 _MOST_NODES = 1_000_000
 _RANGES = re.compile(r"([^\[\],]*)\[([^\]]*)\]([^,]*)|([^,]+)")
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_SETTING = re.compile(r"(?<!\w)(\w+)=(\S+)")
+#: States of nodes that Slurm does not know yet, and of those that it starts no job on.
+_ABSENT, _IDLED = {"FUTURE", "DYNAMIC_FUTURE"}, {"DOWN", "DRAIN", "FAIL", "FAILING"}
+_SETTING = re.compile(r"(?<![^\s])(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
+#: A name whose value is left empty at the end of a line.
+_EMPTY = re.compile(r"\s*\w+\s*=\s*")
 
 
 class ConfLine(NamedTuple):
@@ -43,7 +47,7 @@ class ConfLine(NamedTuple):
     @property
     def items(self) -> list[tuple[str, str]]:
         """The names and values of its settings."""
-        return _SETTING.findall(self.text)
+        return [(name, value.strip('"')) for name, value in _SETTING.findall(self.text)]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -63,6 +67,8 @@ class _ConfEntry(NamedTuple):
 class SlurmMachine:
     """Nodes and partitions.
 
+    Nodes that are FUTURE, or CLOUD without a `ResumeProgram`, are left out: nothing starts them.
+
     Attributes
     ----------
     nodes_by_name, partitions
@@ -70,7 +76,7 @@ class SlurmMachine:
     processors_of_node
         Processors of each node, by its name.
     nodes_of_partition
-        Names of the nodes of each partition, by its name.
+        Names of the nodes of each partition that are in service, by its name.
     gpus_of_node
         GPUs of each node that has some, by their type; 0 where the node does not say their number.
     """
@@ -138,39 +144,56 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
     WorkloadError
         As of `read_slurm_conf`.
     """
-    defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
-    nodes: dict[str, _ConfEntry] = {}
+    lines = list(lines)
+    defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}, "nodeset": {}}
+    entries: dict[str, dict[str, _ConfEntry]] = {kind: {} for kind in defaults}
     processors: dict[str, int] = {}
     gpus: dict[str, dict[str, int]] = {}
-    partitions: dict[str, _ConfEntry] = {}
+    idled: set[str] = set()
     for line in lines:
         given = line.settings
         kind = next((kind for kind in defaults if kind in given), None)
+        file, number = line.place
+        if "downnodes" in given and given.get("state", "DOWN").upper() in _IDLED:
+            idled |= {*host_list(given["downnodes"], file, number, "DownNodes")}
         if kind is None:
             continue
         name = given.pop(kind)
-        file, number = line.place
         entry = _ConfEntry(file, number, {**defaults[kind], **given})
         if name.upper() == "DEFAULT":
             defaults[kind] |= given
-        elif kind == "partitionname":
-            partitions[name] = entry
+        elif kind != "nodename":
+            entries[kind][name] = entry
         else:
             named = host_list(name, file, number)
             try:
                 own = gpus_in(entry.settings.get("gres", ""))
             except ValueError as error:
                 raise WorkloadError(str(error), path=file, line=number, field="Gres") from None
-            nodes |= dict.fromkeys(named, entry)
+            entries[kind] |= dict.fromkeys(named, entry)
             processors |= dict.fromkeys(named, _processors_of(entry))
             gpus |= dict.fromkeys(named, own)
+    every, partitions = entries["nodename"], entries["partitionname"]
+    resumes = any("resumeprogram" in line.settings for line in lines)
+    absent = _ABSENT if resumes else _ABSENT | {"CLOUD"}
+    nodes = {name: entry for name, entry in every.items() if _state(entry) not in absent}
     if not nodes:
-        hint = "a line such as NodeName=n[1-4] CPUs=32"
-        raise WorkloadError("names no nodes", path=path, hint=hint)
-    inside = {name: _nodes_of(entry, nodes) for name, entry in partitions.items()}
+        message = "has no node in service: all are FUTURE or CLOUD" if every else "names no nodes"
+        raise WorkloadError(message, path=path, hint="a line such as NodeName=n[1-4] CPUs=32")
+    idled |= {name for name, entry in nodes.items() if _state(entry) in _IDLED}
+    sets = {name: _nodes_of(entry, every) for name, entry in entries["nodeset"].items()}
+    inside = {name: _nodes_of(entry, every, sets) for name, entry in partitions.items()}
     return SlurmMachine(
-        nodes, partitions, processors, inside, {node: own for node, own in gpus.items() if own}
+        nodes,
+        partitions,
+        {name: processors[name] for name in nodes},
+        {name: (some & nodes.keys()) - idled for name, some in inside.items()},
+        {name: gpus[name] for name in nodes if gpus[name]},
     )
+
+
+def _state(entry: _ConfEntry) -> str:
+    return entry.settings.get("state", "UNKNOWN").upper()
 
 
 def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
@@ -220,7 +243,11 @@ def conf_lines(path: Path, including: tuple[Path, ...] = ()) -> Iterator[ConfLin
             continue
         included = re.fullmatch(r"\s*include\s+(\S+)", joined, re.IGNORECASE)
         if included:
-            target = path.parent / included[1]
+            named = Path(included[1].strip('"'))
+            target = path.parent / named
+            if named.is_absolute() and not target.is_file():
+                # A copy of /etc/slurm has the files that its lines name by their old place.
+                target = path.parent / named.name
             if target.resolve() in {file.resolve() for file in (*including, path)}:
                 raise WorkloadError(
                     f"includes {included[1]}, which includes it",
@@ -231,10 +258,15 @@ def conf_lines(path: Path, including: tuple[Path, ...] = ()) -> Iterator[ConfLin
             if not target.is_file():
                 hint = "put the file there, or take the line out"
                 raise WorkloadError(
-                    f"includes {target}, which is not there", path=path, line=begins, hint=hint
+                    f"includes {included[1]}, which is not there", path=path, line=begins, hint=hint
                 )
             yield from conf_lines(target, (*including, path))
         elif joined.strip():
+            rest = _SETTING.sub("", joined)
+            if rest.strip() and not _EMPTY.fullmatch(rest):
+                message = f"{rest.strip()[:40]!r} is no setting"
+                hint = "settings are NAME=VALUE; fill in a template first"
+                raise WorkloadError(message, path=path, line=begins, hint=hint)
             yield ConfLine(path, begins, joined)
         joined = ""
 
@@ -257,22 +289,31 @@ def _processors_of(entry: _ConfEntry) -> int:
     return number("cpus", number("procs", made))
 
 
-def _nodes_of(entry: _ConfEntry, nodes: Mapping[str, object]) -> frozenset[str]:
-    """Return the names of a partition's nodes."""
-    text = entry.settings.get("nodes", "").strip('"')
+def _nodes_of(
+    entry: _ConfEntry, nodes: Mapping[str, _ConfEntry], sets: Mapping[str, Iterable[str]] | None = None
+) -> frozenset[str]:
+    """Return the names of the nodes of a partition or a set: those named, of sets named, with its feature."""
+    text = entry.settings.get("nodes", "")
+    feature = entry.settings.get("feature")
+    featured = {name for name, node in nodes.items() if feature is not None and feature in _features(node)}
     if text.upper() == "ALL":
         return frozenset(nodes)
     named = [] if text in ("", "(null)") else host_list(text, entry.path, entry.line)
-    unknown = next((name for name in named if name not in nodes), None)
+    kind, sets = ("set", {}) if sets is None else ("partition", sets)
+    unknown = next((name for name in named if name not in nodes and name not in sets), None)
     if unknown is not None:
         raise WorkloadError(
-            f"the partition has a node {unknown!r}, which no line describes",
+            f"the {kind} has a node {unknown!r}, which no line describes",
             path=entry.path,
             line=entry.line,
             field="Nodes",
-            hint="add a line NodeName=…, or take it out of the list",
+            hint="add a line NodeName=… or NodeSet=…, or take it out of the list",
         )
-    return frozenset(named)
+    return frozenset(featured).union(*(sets.get(name, [name]) for name in named))
+
+
+def _features(node: _ConfEntry) -> list[str]:
+    return node.settings.get("feature", node.settings.get("features", "")).split(",")
 
 
 def host_list(text: str, path: Path | str, line: int, field: str = "NodeName") -> list[str]:

@@ -34,6 +34,26 @@ LOG = f"""; Version: 2.2
 """
 
 
+def swf_line(job, submit, run, status):
+    return f"{job} {submit} 0 {run} 4 -1 -1 4 900 -1 {status} 1 1 -1 -1 -1 -1 -1\n"
+
+
+def test_segments_that_a_line_sums_up_are_no_jobs(write_file):
+    text = swf_line(1, 0, 300, 1) + swf_line(1, 0, 100, 2) + swf_line(1, 150, 200, 3) + swf_line(2, 10, 60, 0)
+    log = read_workload(write_file("log.swf", "; Preemption: Double\n" + text))
+    np.testing.assert_array_equal(log.job_id, [1, 2])
+    np.testing.assert_array_equal(log.run_time, [300, 60])
+    assert log.header["Import"][0].startswith("2 segments of preempted jobs left out")
+
+
+def test_segments_that_no_line_sums_up_are_jobs_with_a_note(write_file):
+    log = read_workload(write_file("log.swf", swf_line(1, 0, 100, 2) + swf_line(1, 150, 200, 4)))
+    np.testing.assert_array_equal(log.run_time, [100, 200])
+    assert log.header["Import"] == (
+        "2 segments of preempted jobs that no line sums up: each counts as a job",
+    )
+
+
 def test_swf_fields_and_header(write_file):
     values = range(1, 19)
     workload = read_workload(write_file("log.swf", LOG + " ".join(map(str, values))))

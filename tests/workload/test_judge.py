@@ -91,6 +91,16 @@ def test_instants_of_1970_stand_for_none(tmp_path, none):
     assert "1 times of start in 1970, which stand for none" in log.header["Import"]
 
 
+def test_what_databases_store_for_none(tmp_path):
+    rows = [
+        (1, START, "0000-00-00 00:00:00", START + 90, 4294967295, 8),
+        (2, START, START + 9, START + 69, 10, 8),
+    ]
+    log = read_workload(table(tmp_path, "id_job,time_submit,time_start,time_end,timelimit,cpus_req", rows))
+    assert log.run_time.tolist() == [-1, 60]
+    assert log.requested_time.tolist() == [-1, 600]
+
+
 def test_instants_long_before_the_others_are_refused(tmp_path):
     rows = [(*row[:2], "1999-11-30 00:00:00", row[3], 8) if i == 2 else (*row[:4], 8)
             for i, row in enumerate(rows_of(lambda run: run))]  # fmt: skip

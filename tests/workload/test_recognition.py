@@ -77,6 +77,12 @@ def test_a_dump_of_sacct_is_one_whatever_it_is_called_and_kept_in(tmp_path, name
     assert "1 records of jobs that are there already" in notes
 
 
+def test_one_job_in_a_line_of_json(tmp_path):
+    first = "\n".join(SACCT.splitlines()[:2])
+    log = read_workload(written(tmp_path, "dump.jsonl", as_lines_of_json(first)))
+    np.testing.assert_array_equal(log.run_time, [3600])
+
+
 def test_a_log_of_another_suffix_is_read_as_what_it_is(tmp_path):
     assert (
         read_workload(written(tmp_path, "log.txt", GOOD)).checksum
@@ -124,6 +130,11 @@ def test_formats_by_their_beginning(content, name):
          "Submit,Start,End"),
         ("             JOBID PARTITION     NAME     USER ST\n 17 cpu a ann R\n", "squeue"),
         ('{"jobs": [{"job_state": "PENDING", "job_id": 3}]}', "squeue --json"),
+        ("1001   train  cpu  acc1 40 COMPLETED  0:0\n1001.ba+ batch acc1 40 COMPLETED 0:0\n", "--parsable2"),
+        ("Job ID    Name     User  Time Use S\n------- ---- ----\n17.head a ann 0 R q\n", "server_priv"),
+        ("JOBID   USER    STAT  QUEUE\n501 ann RUN normal\n", "lsb.acct"),
+        (" ID     OWNER     SUBMITTED   RUN_TIME ST\n 17.0 ann 1/2 10:00 0+00:01:00 C\n", "HTCondor"),
+        (" \n\n", "is empty"),
         (GRID_ENGINE, "Grid Engine"),
         ("==============================================================\nqname        all.q\nhostname n1\n",
          "qacct"),

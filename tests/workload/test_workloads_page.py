@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import re
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
 from gridtune.workload import DEFAULT_RULES, LENIENT_RULES, Workload, cleaning_rules
 from gridtune.workload.formats import FORMATS, format_names
+from gridtune.workload.formats.accounting import TableOptions
+from gridtune.workload.formats.records import quantities_of
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts" / "site"))
+import tables_page
 
 
 @pytest.fixture
@@ -49,3 +57,18 @@ def test_every_method_and_name_exists(page):
     assert len(names) > 15
     fields = set(Workload.__dataclass_fields__)
     assert [name for name in names if not hasattr(Workload, name) and name not in fields] == []
+
+
+def test_options_of_tables_and_their_quantities_are_listed(page):
+    table = page.split("| option | meaning |")[1].split("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert listed == [field.name for field in dataclasses.fields(TableOptions)]
+    quantities = re.findall(r"`(\w+)`", table.split("Quantities: ")[1].split(" |")[0])
+    assert len(quantities) > 25
+    # Each is a choice of columns that is accepted.
+    assert set(quantities) == set(quantities_of(["a"], ",".join(f"{name}=a" for name in quantities)))
+
+
+def test_known_tables_and_files_are_listed(repository, page):
+    hint = "write it again: python scripts/site/tables_page.py docs/workloads.md"
+    assert page == tables_page.fill_page(repository / "docs" / "workloads.md"), hint

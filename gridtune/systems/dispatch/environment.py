@@ -291,8 +291,15 @@ class DispatchEnv(CompiledEnv):
     `reset(options={"jobs": jobs})` begins an episode with as many `DispatchJobs`, and `reset()` draws them.
     """
 
-    def __init__(self, **options: Any) -> None:
-        vector = DispatchVectorEnv(**options)
+    def __init__(
+        self,
+        *,
+        reward: Reward = "tardiness",
+        split: float = 0.5,
+        log: Workload | None = None,
+        **parameters: Any,
+    ) -> None:
+        vector = DispatchVectorEnv(reward=reward, split=split, log=log, **parameters)
         self.brokers = vector.brokers
         super().__init__(vector)
 

@@ -286,8 +286,18 @@ class ProvisioningEnv(CompiledEnv):
     `reset(options={"instance": 3})` begins with the problem of that number, and `reset()` with a random one.
     """
 
-    def __init__(self, problems: Sequence[PlanProblem] | None = None, **options: Any) -> None:
-        self._choices = ProvisioningVectorEnv(1, problems, **options)
+    def __init__(
+        self,
+        problems: Sequence[PlanProblem] | None = None,
+        *,
+        instances: int = 64,
+        instances_seed: int = 0,
+        alpha: float = 0.5,
+        release: bool = True,
+        **options: Any,
+    ) -> None:
+        draws: dict[str, Any] = {"instances": instances, "instances_seed": instances_seed}
+        self._choices = ProvisioningVectorEnv(1, problems, **draws, alpha=alpha, release=release, **options)
         super().__init__(self._choices)
 
     def plan(self) -> Plan:

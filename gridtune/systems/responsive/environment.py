@@ -203,10 +203,13 @@ class ResponsiveEnv(CompiledEnv):
         Jobs, or a trace, of which the first half is used.
     model
         The site; by default 81 cores, rigid, run times estimated.
-    options
-        `episode` and `slots`: number of consecutive jobs of an episode (500), and of candidates shown (32);
-        `weight`: λ (0.5); `reward`: `completion` (the default), a step returns the rewards of the jobs that
-        have completed since, or `start`, that of its own job.
+    episode, slots
+        Number of consecutive jobs of an episode, and of candidates shown.
+    weight
+        λ.
+    reward
+        `completion`: a step returns the rewards of the jobs that have completed since; `start`: that of its
+        own job.
 
     Examples
     --------
@@ -217,8 +220,13 @@ class ResponsiveEnv(CompiledEnv):
         self,
         jobs: SiteJobs | str | Path = "egee",
         model: SiteModel | None = None,
-        **options: Any,
+        *,
+        episode: int = 500,
+        slots: int = 32,
+        weight: float = 0.5,
+        reward: _RewardTime = "completion",
     ) -> None:
+        options: dict[str, Any] = {"episode": episode, "slots": slots, "weight": weight, "reward": reward}
         super().__init__(ResponsiveVectorEnv(1, jobs, model, **options))
 
 
@@ -229,10 +237,8 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of sites.
-    jobs, model
+    jobs, model, episode, slots, weight, reward
         See `ResponsiveEnv`.
-    episode, slots, weight, reward
-        See the options of `ResponsiveEnv`.
     """
 
     episode = "first"

@@ -51,8 +51,8 @@ class ShutdownEnv(CompiledEnv):
         The days, or a trace whose training days are read.
     platform
         The cluster; by default the paper's Taurus.
-    options
-        `tau` and `variant`, see `gridtune.systems.shutdown.simulator.state.build_model`.
+    tau, variant
+        See `gridtune.systems.shutdown.simulator.state.build_model`.
 
     Attributes
     ----------
@@ -68,9 +68,11 @@ class ShutdownEnv(CompiledEnv):
         self,
         days: Days | str | Path = "taurus_days",
         platform: Platform | None = None,
-        **options: Any,
+        *,
+        tau: float = 0.5,
+        variant: Variant = "paper",
     ) -> None:
-        vector = ShutdownVectorEnv(1, days, platform, **options)
+        vector = ShutdownVectorEnv(1, days, platform, tau=tau, variant=variant)
         self.cluster = vector.clusters
         super().__init__(vector)
 

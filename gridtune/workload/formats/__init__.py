@@ -1,4 +1,4 @@
-"""Trace formats: one file each, found by suffix.
+"""Trace formats, found by the content of a file.
 
 To add one, write a module with a reader and a writer. Name its `Format` in `log` or, from a package of your
 own, announce it by an entry point of the group `gridtune.formats`.

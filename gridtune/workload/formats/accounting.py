@@ -16,7 +16,13 @@ from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
-from gridtune.workload.formats.judge import Instants, drop_epochs, judge_elapsed, settle_clocks
+from gridtune.workload.formats.judge import (
+    Instants,
+    are_turnarounds,
+    drop_epochs,
+    judge_elapsed,
+    settle_clocks,
+)
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.records import (
     ATTEMPTS,
@@ -69,8 +75,10 @@ _BESIDE = (
     ("licences", "reqtres", r"license/"),
     ("preemption", "state", r"(?i)^(PREEMPTED|REQUEUED)"),
     ("dependencies", "submitline", r" (--dependency|-d)[ =]"),
+    ("dependencies", "parents", r"\d"),
     ("node_wishes", "submitline", r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
     ("nice", "submitline", r" --nice"),
+    ("deadlines", "deadline", r"^\s*[1-9]"),
     ("deadlines", "submitline", r" --(begin|deadline)[ =]"),
 )
 _NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
@@ -95,7 +103,17 @@ def log_of_records(records: Records, options: TableOptions | None = None) -> Raw
     records = _of_one_cluster(records.without_steps(), options.cluster)
     chosen = quantities_of(list(records.columns), options.columns or "", records.kind)
     _check_quantities(records, chosen)
-    return _AccountedJobs(records.once(chosen), chosen, options).log()
+    records = _begun(records.once(chosen), chosen)
+    return _AccountedJobs(records, chosen, options).log()
+
+
+def _begun(records: Records, chosen: Mapping[str, str]) -> Records:
+    """Return the rows that have a start, where the start stands for the submission."""
+    if chosen["submit"] != chosen.get("start"):
+        return records
+    begun = records.columns[chosen["start"]].matching(r"\d")
+    notes = {**records.notes, "rows without a start, which stands for the submission": int((~begun).sum())}
+    return replace(records.take(np.flatnonzero(begun)), notes=notes)
 
 
 def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
@@ -212,6 +230,10 @@ class _AccountedJobs:
             self._check_kind(unit)
         if unit is not None or numbers is None:
             return self.read.durations("elapsed", unit or "s")
+        if are_turnarounds(numbers, instants):
+            column, count = self.read.chosen.pop("elapsed"), len(numbers)
+            self.notes[f"jobs of which {column} is the time since submission: they ran end - start"] += count
+            return np.full(count, UNKNOWN)
         unit = judge_elapsed(numbers, instants, self.read.fault)
         run = self.read.durations("elapsed", unit)
         # Instants are finer than minutes and hours, which may have been rounded.
@@ -360,9 +382,9 @@ class _AccountedJobs:
 
     def _counted(self, quantity: str) -> IntArray:
         """Return a count, times the number of workers that each have so many."""
-        counts = self.read.numbers(quantity)
-        many = self.read.numbers(f"workers of {quantity}")
-        return np.where((counts > 0) & (many > 0), counts * many, counts)
+        counts, many = self.read.numbers(quantity), self.read.numbers(f"workers of {quantity}")
+        whole = -(-counts // self.records.kind.parts.get(quantity, 1))
+        return np.where(counts > 0, whole * np.where(many > 0, many, 1), counts)
 
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
         """Return the sizes of a table without processors: what the user says, else nodes, else GPUs."""
@@ -411,10 +433,13 @@ class _AccountedJobs:
         return self._resources("resources")
 
     def _resources(self, quantity: str) -> _Resources:
-        texts = self.read.texts(quantity)
-        return _Resources(
-            texts.codes, [found or {} for found in self.read.read(quantity, resources_in, texts)]
-        )
+        texts, named = self.read.texts(quantity), self.records.kind.resources
+        found = [resources or {} for resources in self.read.read(quantity, resources_in, texts)]
+        values = [{named.get(key, key): many for key, many in own.items()} for own in found]
+        nameless = np.array([any(key.isdecimal() for key in own) for own in values], np.bool_)[texts.codes]
+        note = "jobs have resources that only the site's database names: their GPUs are not known"
+        self.notes[note] = max(self.notes[note], int(nameless.sum()))
+        return _Resources(texts.codes, values)
 
     def _memory(self, processors: IntArray, nodes: IntArray) -> IntArray:
         """Return the memory asked for, kilobytes for each processor."""

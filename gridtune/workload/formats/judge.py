@@ -141,7 +141,7 @@ def _settle_starts(instants: Instants, elapsed: IntArray, zone: tzinfo, settled:
     settled |= moved
 
 
-def unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
+def _unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
     """Return the unit in which numbers are the seconds beside them, and how many rows say so.
 
     Parameters
@@ -170,6 +170,18 @@ def unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
     return None, many
 
 
+def are_turnarounds(numbers: FloatArray, instants: Instants) -> bool:
+    """Return whether all durations are end - submission, and not all end - start."""
+    known = np.isfinite(numbers) & (instants.start != UNKNOWN) & (instants.end != UNKNOWN)
+    given, end = numbers[known], instants.end[known]
+    since, ran = end - instants.submit[known], end - instants.start[known]
+    if len(given) < 2 or (np.abs(given - since) > 1).any():
+        return False
+    # An hour alone may be that of a zone.
+    longer = np.abs(given - ran)
+    return bool(((longer > 1) & (np.abs(longer - 3600) > 1)).any())
+
+
 def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
     """Return the unit of recorded run times, by the starts and ends beside them.
 
@@ -190,7 +202,7 @@ def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
     between = np.where(
         (instants.start != UNKNOWN) & (instants.end != UNKNOWN), instants.end - instants.start, UNKNOWN
     )
-    unit, compared = unit_of(numbers, between)
+    unit, compared = _unit_of(numbers, between)
     if unit not in ("s", None):
         instants.notes[
             f"run times are in {_WORDS[unit or '']}: end - start says so; they were converted"

@@ -166,7 +166,10 @@ def _announced(start: bytes) -> Iterator[Recognition]:
 
 def _json(head: _Head) -> Recognition | None:
     """Recognise JSON that may have an object a job."""
-    objects = head.json.startswith("[") or (len(head.lines) > 1 and head.lines[1].lstrip().startswith("{"))
+    # Objects a line, or one alone that holds neither objects nor lists.
+    alone = len(head.lines) == 1 and not set("[{") & set(head.json[1:])
+    lines = alone or (len(head.lines) > 1 and head.lines[1].lstrip().startswith("{"))
+    objects = lines or head.json.startswith("[")
     if objects and re.search(r"[{,]\s*\"\w*submi\w*\"\s*:", head.json, re.IGNORECASE):
         return Recognition("csv", 0.8, "it is JSON with an object a job")
     return None

@@ -90,18 +90,26 @@ class TableKind(NamedTuple):
         Its name, and words for people.
     has
         Columns that all such tables have, spelt as `spelt` does.
+    several
+        Columns of which such tables have some, in small letters.
     columns
         The column of each quantity that its name does not say; "" for one that the table does not have.
     units
         The unit of plain numbers, by quantity.
     times
         The column that multiplies a quantity, such as the number of workers.
+    parts
+        How many units of the table make one of a quantity: 100 for per cent of a processor.
+    resources
+        Names of the trackable resources that the table numbers.
     states
         Names of the states that the table numbers.
     key
         Quantities of which no two jobs have all the same.
     steps
         True if some rows are steps of the job before the point in their id.
+    note
+        A sentence on the table for its users.
     source
         Its page.
     """
@@ -109,12 +117,16 @@ class TableKind(NamedTuple):
     name: str = "table"
     title: str = "a table with a job a row"
     has: frozenset[str] = frozenset()
+    several: frozenset[str] = frozenset()
     columns: Mapping[str, str] = {}
     units: Mapping[str, str] = {}
     times: Mapping[str, str] = {}
+    parts: Mapping[str, int] = {}
+    resources: Mapping[str, str] = {}
     states: Mapping[str, str] = {}
     key: tuple[str, ...] = ()
     steps: bool = False
+    note: str = ""
     source: str = ""
 
 
@@ -197,7 +209,7 @@ class Records:
         ended = np.zeros(len(self), np.bool_)
         if "state" in chosen:
             texts = self.columns[chosen["state"]]
-            states = texts.values.to_pylist()
+            states = [self.kind.states.get(text, text) for text in texts.values.to_pylist()]
             # An attempt is no older record of the one that followed.
             attempt = np.array([state.startswith(ATTEMPTS) for state in states], np.bool_)[texts.codes]
             _, job = np.unique(2 * job + attempt, return_inverse=True)
@@ -294,17 +306,11 @@ _NO_SIZE = re.compile(
 def table_kinds() -> dict[str, TableKind]:
     """Return the kinds of tables that are known by their columns, by name, those with most columns first."""
     entries = tomllib.loads((_HERE / "kinds.toml").read_text(encoding="utf-8"))
-    kinds = [
-        TableKind(
-            **{
-                **entry,
-                "name": name,
-                "has": frozenset(map(spelt, entry["has"])),
-                "key": tuple(entry.get("key", ())),
-            }
-        )
-        for name, entry in entries.items()
-    ]
+    kinds = []
+    for name, own in entries.items():
+        entry = {**entries.get(own.pop("like", ""), {}), **own, "name": name}
+        sets = {"has": frozenset(map(spelt, entry["has"])), "several": frozenset(entry.get("several", ()))}
+        kinds.append(TableKind(**{**entry, **sets, "key": tuple(entry.get("key", ()))}))
     return {kind.name: kind for kind in sorted(kinds, key=lambda kind: -len(kind.has))}
 
 
@@ -312,51 +318,14 @@ def kind_of(columns: Sequence[str]) -> TableKind:
     """Return the kind of table that has these columns."""
     there = {spelt(name) for name in columns}
     names = {name.strip().lower() for name in columns}
-    if names & SACCT_IDS and len(names & _SACCT_COLUMNS) >= _SACCT_LEAST:
-        return table_kinds()["sacct"]
-    return next((kind for kind in table_kinds().values() if kind.has and kind.has <= there), _PLAIN)
+    kinds, sacct = table_kinds().values(), table_kinds()["sacct"]
+    dumped = bool(names & SACCT_IDS) and len(names & sacct.several) >= _SACCT_LEAST
+    return next((kind for kind in kinds if kind.has and kind.has <= there), sacct if dumped else _PLAIN)
 
 
-#: Names of sacct's columns, in small letters: those of ids, and so many of the others that tell a dump of it.
+#: The columns of sacct's ids, in small letters, and the least number of its others that tells a dump of it.
 SACCT_IDS = frozenset({"jobid", "jobidraw"})
 _SACCT_LEAST = 3
-_SACCT_COLUMNS = frozenset(
-    {
-        "account",
-        "alloccpus",
-        "allocnodes",
-        "alloctres",
-        "associd",
-        "cluster",
-        "cputimeraw",
-        "elapsed",
-        "elapsedraw",
-    }
-    | {
-        "eligible",
-        "end",
-        "exitcode",
-        "jobname",
-        "ncpus",
-        "nnodes",
-        "nodelist",
-        "partition",
-        "priority",
-        "qos",
-    }
-    | {
-        "reqcpus",
-        "reqmem",
-        "reqnodes",
-        "reqtres",
-        "start",
-        "state",
-        "submit",
-        "timelimit",
-        "timelimitraw",
-        "user",
-    }
-)
 
 
 def looks_like_size(column: str) -> bool:
@@ -418,7 +387,7 @@ def units_of(chosen: Mapping[str, str], kind: TableKind) -> dict[str, str]:
     return {**{quantity: unit for quantity, unit in named.items() if quantity in _TIMES}, **kind.units}
 
 
-def quantity_named(name: str) -> str | None:
+def _quantity_named(name: str) -> str | None:
     """Return the quantity that a name of it, or of a column that holds it, means."""
     return next((q for q, names in _NAMES.items() if name == q or spelt(name) in names), None)
 
@@ -445,7 +414,7 @@ def _chosen(text: str, columns: Sequence[str]) -> dict[str, str]:
             hint = "such as submit=Submitted,processors=Cores"
             raise WorkloadError(f"{part!r} does not name a column", field="columns", hint=hint)
         # A quantity may also have the name of a field, such as `submit_time`.
-        quantity = quantity_named(name)
+        quantity = _quantity_named(name)
         if quantity is None:
             near = nearest_name(name, _NAMES) if len(name) > _SHORTEST else None
             hint = f"did you mean {near!r}?" if near else f"one of {', '.join(_NAMES)}"
@@ -506,7 +475,7 @@ class TableOptions:
         pairs = {}
         for part in (self.unit or "").split(",") if self.unit else ():
             name, _, unit = (piece.strip() for piece in part.partition("="))
-            quantity = quantity_named(name)
+            quantity = _quantity_named(name)
             if quantity not in _TIMES or unit not in UNITS:
                 hint = f"such as elapsed=ms,limit=h; of {', '.join(_TIMES)}; units are {', '.join(UNITS)}"
                 raise WorkloadError(f"{part!r} is no unit of a quantity", field="unit", hint=hint)

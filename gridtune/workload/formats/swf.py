@@ -32,6 +32,8 @@ from gridtune.workload.workload import Workload
 _HEAD = 1 << 18
 #: What starts a comment.
 _COMMENT = b";"
+#: The status of lines that are a segment of a job.
+_PARTS = (2, 3, 4)
 
 
 def _read_swf(stream: LogStream) -> RawLog:
@@ -51,13 +53,15 @@ def _read_swf(stream: LogStream) -> RawLog:
         notes.append(
             f"{int(segment.sum())} segments of preempted jobs left out, which a line of the job sums up"
         )
+    if lone := int(np.isin(table.columns["status"], _PARTS).sum()):
+        notes.append(f"{lone} segments of preempted jobs that no line sums up: each counts as a job")
     return table.log(stream.path, {"Import": tuple(notes)} if notes else {})
 
 
 def _summed_segments(columns: Mapping[str, AnyArray]) -> BoolArray:
     """Return which lines are a part of a job (status 2, 3, 4) that another line (0, 1, 5) sums up."""
     status, job = columns["status"], columns["job_id"]
-    part = np.isin(status, (2, 3, 4))
+    part = np.isin(status, _PARTS)
     return part & np.isin(job, job[np.isin(status, (0, 1, 5))]) if part.any() else part
 
 

@@ -110,13 +110,37 @@ def _records_of_json(stream: LogStream) -> Records:
         raise WorkloadError(f"is no JSON, or it is cut off ({error})", path=path) from None
     if not objects or not all(isinstance(item, dict) for item in objects):
         raise WorkloadError("holds no jobs: it needs objects, one each", path=path)
+    try:
+        objects = [
+            _job_of_attempts(item) if isinstance(item.get("attempts"), list) else item for item in objects
+        ]
+    except (KeyError, TypeError) as error:
+        raise WorkloadError("has attempts without a list of GPUs", path=path, field="attempts") from error
     names = dict.fromkeys(name for item in objects for name in item)
 
     def written(value: Any) -> str:
-        return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+        text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+        # JSON may escape halves of characters, which no text has.
+        return text.encode("utf-8", "replace").decode()
 
     columns = {name: Texts.of([written(item.get(name)) for item in objects]) for name in names}
-    return Records(path, columns, lines, kind=kind_of([*names]))
+    several = sum(isinstance(item.get("attempts"), int) and item["attempts"] > 1 for item in objects)
+    notes = {"jobs of several attempts: they ran from the start of the first to the end of the last": several}
+    return Records(path, columns, lines, notes, kind_of([*names]))
+
+
+def _job_of_attempts(job: dict[str, Any]) -> dict[str, Any]:
+    """Return a job of Philly's log with its attempts' number, first start, last end and most GPUs."""
+    attempts = [attempt for attempt in job["attempts"] if isinstance(attempt, dict)]
+    starts = [attempt["start_time"] for attempt in attempts if attempt.get("start_time")]
+    parts = [attempt["detail"] for attempt in attempts if attempt.get("detail")]
+    return {
+        **job,
+        "attempts": len(attempts),
+        "start_time": starts[0] if starts else None,
+        "end_time": attempts[-1].get("end_time") if attempts else None,
+        "gpus": max((sum(len(part["gpus"]) for part in detail) for detail in parts), default=None),
+    }
 
 
 def _read_own(stream: LogStream) -> RawLog:
@@ -211,11 +235,16 @@ def _names_fields(names: Sequence[str]) -> bool:
 def _texts(column: Any) -> list[str]:
     """Return the values of a column as text; durations become seconds."""
     import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import compute  # noqa: PLC0415
 
     if pa.types.is_duration(column.type):
         per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
         column = column.cast(pa.int64()).to_pylist()
         return ["" if value is None else repr(value / per_second) for value in column]
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        # Such as a trace of power, whose values would be long texts.
+        lengths = compute.list_value_length(column).to_pylist()
+        return [f"[{length} values]" if length else "" for length in lengths]
     if pa.types.is_timestamp(column.type):
         # An instant with a zone is written in UTC; one without is local, as texts are.
         column = column.cast(pa.timestamp("s", column.type.tz), safe=False)

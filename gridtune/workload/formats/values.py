@@ -25,8 +25,11 @@ _UNKNOWN_TEXTS = frozenset(
     {"", "unknown", "none", "n/a", "na", "nan", "nat", "null", "(null)", "-", "invalid"}
 )
 
-#: Limits that are none.
-_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
+#: Limits that are none: also Slurm's numbers for infinite and for no value.
+_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit", "4294967295", "4294967294"})
+
+#: What slurmdbd stores for "not set" and "infinite".
+_NO_VALUE = frozenset({"4294967294", "4294967295"})
 
 #: Digits of a count that is believed.
 _DIGITS = 9
@@ -49,7 +52,7 @@ GPU = "gres/gpu:"
 _KILO = {"": 0, "K": 0, "M": 1, "G": 2, "T": 3, "P": 4}
 
 
-def whole_number(text: str) -> int:
+def _whole_number(text: str) -> int:
     """Return a whole number; a fraction, such as a share of a processor, is rounded up."""
     if re.fullmatch(r"[+-]?\d{1,18}", text):
         return int(text)
@@ -62,7 +65,7 @@ def whole_number(text: str) -> int:
     return -int(-float(text) // 1)
 
 
-def duration_seconds(text: str, unit: float = 1) -> int | None:
+def _duration_seconds(text: str, unit: float = 1) -> int | None:
     """Return a duration in seconds, rounded to whole ones; None for no limit.
 
     Parameters
@@ -73,7 +76,7 @@ def duration_seconds(text: str, unit: float = 1) -> int | None:
     unit
         Seconds in the unit of a plain number: 60 for minutes.
     """
-    if text.lower() in _UNLIMITED:
+    if text.lower() in _UNLIMITED or text in _NO_VALUE:
         return None
     if _NUMBER.fullmatch(text):
         if abs(float(text)) > 2**53:
@@ -96,8 +99,8 @@ def duration_seconds(text: str, unit: float = 1) -> int | None:
     return whole + round(float(f"0.{fraction or 0}"))
 
 
-def moment_seconds(text: str, zone: tzinfo) -> int:
-    """Return an instant in seconds since 1970, rounded down.
+def _moment_seconds(text: str, zone: tzinfo) -> int | None:
+    """Return an instant in seconds since 1970, rounded down; None for a database's date of zeros.
 
     Parameters
     ----------
@@ -115,6 +118,9 @@ def moment_seconds(text: str, zone: tzinfo) -> int:
         if abs(seconds) > _LAST_MOMENT:
             raise ValueError("is no time: it is beyond the year 9999")
         return int(seconds // 1)
+    if text.startswith("0000-00-00"):
+        # A database's word for none.
+        return None
     dotted = _DOTTED.fullmatch(text)
     text = f"{dotted[3]}-{dotted[2]}-{dotted[1]}{dotted[4]}" if dotted else _SLASHES.sub(r"\1-\2-\3", text)
     try:
@@ -126,8 +132,8 @@ def moment_seconds(text: str, zone: tzinfo) -> int:
     return int(moment.timestamp() // 1)
 
 
-def clock_seconds(values: Any, zone: tzinfo) -> IntArray:
-    """Return the instants of texts that are all of the form `2024-05-01T13:00:00`, as `moment_seconds` does.
+def _clock_seconds(values: Any, zone: tzinfo) -> IntArray:
+    """Return the instants of texts that are all of the form `2024-05-01T13:00:00`, as `_moment_seconds` does.
 
     Raises
     ------
@@ -193,9 +199,9 @@ def count_in(resources: dict[str, str], name: str) -> int:
 
 
 def gpus_in(resources: dict[str, str]) -> int:
-    """Return the GPUs among trackable resources; `UNKNOWN` where there are none of any kind."""
+    """Return the GPUs among trackable resources; `UNKNOWN` where there are none, or one lacks a name."""
     total = count_in(resources, "gres/gpu")
-    if total != UNKNOWN or not resources:
+    if total != UNKNOWN or not resources or any(name.isdecimal() for name in resources):
         return total
     return sum(max(count_in(resources, name), 0) for name in resources if name.startswith(GPU))
 
@@ -254,7 +260,7 @@ class Columns:
     def numbers(
         self,
         quantity: str,
-        read: Callable[[str], int | None] = whole_number,
+        read: Callable[[str], int | None] = _whole_number,
         shape: str = r"^\d{1,10}$",
         many: Callable[[Any], IntArray] | None = None,
     ) -> IntArray:
@@ -291,12 +297,12 @@ class Columns:
         """Return a column of instants, seconds since 1970 or on the log's own clock."""
         unit = self.units.get(quantity)
         if unit is not None and self.plain(quantity) is not None:
-            return self.numbers(quantity, lambda text: duration_seconds(text, UNITS[unit]), shape="^$")
+            return self.numbers(quantity, lambda text: _duration_seconds(text, UNITS[unit]), shape="^$")
         return self.numbers(
             quantity,
-            lambda text: moment_seconds(text, self.zone),
+            lambda text: _moment_seconds(text, self.zone),
             r"^(19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d$",
-            lambda values: clock_seconds(values, self.zone),
+            lambda values: _clock_seconds(values, self.zone),
         )
 
     def plain(self, quantity: str) -> FloatArray | None:
@@ -314,8 +320,8 @@ class Columns:
         """Return a column of durations, seconds; plain numbers are in a unit, by default the column's."""
         unit = self.units.get(quantity, "s") if unit is None else unit
         # Seconds are read all at once; with another unit no text is of a shape for that.
-        factor, shape = UNITS[unit], r"^\d{1,10}$" if unit == "s" else "^$"
-        return self.numbers(quantity, lambda text: duration_seconds(text, factor), shape=shape)
+        factor, shape = UNITS[unit], r"^\d{1,9}$" if unit == "s" else "^$"
+        return self.numbers(quantity, lambda text: _duration_seconds(text, factor), shape=shape)
 
     def fault(self, row: int, quantity: str, message: str, hint: str | None = None) -> WorkloadError:
         """Return the error that names file, line and column of a row's quantity."""

@@ -132,8 +132,10 @@ def test_a_long_word_takes_no_longer_than_as_many_letters(tmp_path):
     word = "A" * 1_000_000
     log = read_workload(written(tmp_path, "a.pbs", PBS.replace("jobname=a=b", f"jobname=a=b {word}")))
     np.testing.assert_array_equal(log.job_id, [17, 20])
-    machine = read_slurm_conf(written(tmp_path, "slurm.conf", f"NodeName=n[1-2] CPUs=4 {word}\n"))
+    machine = read_slurm_conf(written(tmp_path, "slurm.conf", f"NodeName=n[1-2] CPUs=4 Feature={word}\n"))
     assert machine.size(machine.nodes, "processors") == 8
+    with pytest.raises(WorkloadError, match=r"slurm.conf:1: 'A{40}' is no setting"):
+        read_slurm_conf(written(tmp_path, "slurm.conf", f"NodeName=n[1-2] CPUs=4 {word}\n"))
 
 
 def test_swf_with_more_fields(tmp_path):
