@@ -21,7 +21,6 @@ from gridtune.registry import nearest_name
 from gridtune.slurm.cluster import (
     MODES,
     UNLIMITED,
-    VERSIONS,
     Clocks,
     Node,
     Partition,
@@ -32,6 +31,7 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit, limits_of_row
+from gridtune.slurm.versions import VERIFIED, release_of
 from gridtune.workload.slurm import (
     ConfLine,
     SlurmAccounts,
@@ -89,7 +89,7 @@ def _matters(name: str) -> bool:
     return not _NO_MATTER.match(name) and name not in {"port", "nodeaddr", "nodehostname"}
 
 
-def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERSIONS[0]) -> SlurmCluster:
+def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERIFIED[0]) -> SlurmCluster:
     """Read `slurm.conf`, and `topology.conf` and sacctmgr's lists that lie beside it.
 
     Parameters
@@ -100,15 +100,14 @@ def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERSI
         Settings to put in place of those read: "bf_interval=120", "PriorityWeightAge=0",
         "PartitionName=debug PriorityTier=2".
     version
-        The release whose rules hold, one of `VERSIONS`.
+        The release whose rules hold, from 22.05 to 26.05.
 
     Raises
     ------
     WorkloadError
         Naming file and line: an unreadable file, an invalid number, an unknown node.
     """
-    if version not in VERSIONS:
-        raise WorkloadError(f"no rules for Slurm {version!r}", hint=f"one of {', '.join(VERSIONS)}")
+    release_of(version)
     path = _conf_file(folder)
     return _ClusterReader(path, version).read(_changed(conf_lines(path), changes))
 
