@@ -13,7 +13,7 @@ def record(element=0, end=1700001000, later="0 0 3600 0 0", hosts=("n1", "n1")):
     """Return a record; `later` begins with the number of pairs."""
     listed = " ".join([str(len(hosts)), *(f'"{host}"' for host in hosts)])
     return (
-        f'"JOB_FINISH" "10.108" {end} 501 1001 33554435 {len(hosts)} 1700000000 0 0 1700000100 "ann" "normal" '
+        f'"JOB_FINISH" "10.108" {end} 501 1001 33554435 {len(hosts)} 1700000000 0 0 1700000100 "ann" "q" '
         f'"" "" "" "host0" "/home" "" "" "" "1700000000.501" 0 {listed} 64 1.0 "sweep[1-4]" "sleep 900" '
         f'{USAGE} "" "default" 0 2 "" "" {element} {BEFORE_PAIRS} {later} "select[type == any]" "" -1\n'
     )
