@@ -480,7 +480,9 @@ class _AccountedJobs:
                 f"jobs have those they {taken}"
             ] = differ
         if self.records.unread:
-            header["Import"] = (f"{len(self.records.unread)} columns are not read (traces import --unread lists them)",)
+            header["Import"] = (
+                f"{len(self.records.unread)} columns are not read (traces import --unread lists them)",
+            )
             header[UNREAD] = self.records.unread
         if facts := self._facts():
             header[FACTS_KEY] = tuple(f"{name} {count}" for name, count in facts.items())
