@@ -68,7 +68,8 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> Reque
     gres = row["gres"].split(":") if row["gres"] else []
     partitions = row.get("part_asked") or row["partition"]
     array, most = arrays[row["wid"]] if row.get("array_task") else (0, 0)
-    text = row.get("dependency", "")
+    text, extra = row.get("dependency", ""), row.get("extra", "")
+    nice = re.search(r"--nice=(-?\d+)", extra)
     after = [
         (item.partition(":")[0], arrays[number[1:]][0])
         for item in text.replace("?", ",").split(",")
@@ -93,7 +94,8 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> Reque
         array_most=most,
         after=tuple(after),
         after_any="?" in text,
-        requeue=False if "--no-requeue" in row.get("extra", "") else None,
+        requeue=False if "--no-requeue" in extra else None,
+        nice=int(nice[1]) if nice else 0,
     )
 
 
@@ -120,9 +122,9 @@ def outages(folder: Path, cluster: SlurmCluster, zero: int) -> tuple[Outage, ...
             start = calendar.timegm(time.strptime(words["starttime"], "%Y-%m-%dT%H:%M:%S")) - zero
             nodes = tuple(number_of[name] for name in host_list(words["nodes"], folder / "control.csv", 1))
             made.append(Outage(start, start + 60 * int(words["duration"]), nodes, planned=True))
-        elif words.get("state") == "drain":
+        elif words.get("state") in {"drain", "down"}:
             drained[words["nodename"]] = int(row["dt"])
-        elif words.get("state") == "resume":
+        elif words.get("state") == "resume" and words["nodename"] in drained:
             node = words["nodename"]
             made.append(Outage(drained.pop(node), int(row["dt"]), (number_of[node],)))
     return tuple(made)
@@ -137,7 +139,7 @@ def read_run(folder: Path) -> Run:
     if not cluster.qos:
         # The first runs wrote no list: supporters alone had a priority.
         cluster = replace(cluster, qos={"supporters": Qos("supporters", 1)})
-    cluster = replace(cluster, outages=outages(folder, cluster, int(meta["T0"])))
+    cluster = replace(cluster, outages=outages(folder, cluster, int(meta["T0"])), zero=int(meta["T0"]))
     rows = table(folder, "golden.csv")
     events = table(folder, "events.csv")
     factor, zero = float(meta["factor"]), int(meta["T0"])
@@ -329,16 +331,18 @@ class Replay:
             job = self.index.get(int(number)) if number.isdecimal() else None
             if job is None or job not in self.waiting:
                 continue
-            recorded = [float(part) for part in parts]
+            recorded, request = [float(part) for part in parts], self.run.requests[job]
             per_second = self.run.cluster.priorities.age / self.run.cluster.priorities.max_age
             # There is a row for each of a job's partitions, without its name.
             own = [
                 self.priority.parts(job, name, self.age_from[job], self.eligible[job], self.sizes[job])
-                for name in self.run.requests[job].partitions
+                for name in request.partitions
             ]
             equal = any(
                 abs(mine[0] - recorded[0]) <= 3 * per_second + 1
                 and all(round(a) == b for a, b in zip(mine[1:5], recorded[1:], strict=True))
+                # What is left is that of TRES and the job's nice value; all parts are rounded.
+                and abs(mine[5] - request.nice - (float(total) - sum(recorded))) <= len(recorded)
                 for mine in own
             )
             self.counts["samples"] += 1

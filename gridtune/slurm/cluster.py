@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gridtune.slurm.limits import Limit
+from gridtune.slurm.versions import VERIFIED
 from gridtune.workload.slurm import SlurmAccounts
-
-#: Releases of Slurm that rules are known of, oldest first.
-VERSIONS = ("22.05", "25.11")
 
 #: Seconds of a limit that is infinite: a year, as Slurm takes it.
 UNLIMITED = 365 * 86400
@@ -200,6 +198,10 @@ class SlurmCluster:
         True if jobs start again where they had to make room, unless they say otherwise.
     memory_counts
         True if jobs on a node share its memory; else each may ask for as much as the node has.
+    version
+        The release of Slurm whose rules hold: see `gridtune.slurm.versions`.
+    zero
+        The Unix time of second 0 of the log: plans begin at multiples of `bf_resolution` since 1970.
     not_modelled
         Settings in the files that are not simulated: "FILE:LINE: setting".
     """
@@ -218,8 +220,9 @@ class SlurmCluster:
     preemption: Preemption = field(default_factory=Preemption)
     outages: tuple[Outage, ...] = ()
     limits: tuple[Limit, ...] = ()
-    version: str = VERSIONS[0]
     memory_counts: bool = True
+    version: str = VERIFIED[0]
+    zero: int = 0
     not_modelled: tuple[str, ...] = ()
 
     @property

@@ -22,6 +22,7 @@ from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.types import FloatArray, IntArray
+from gridtune.workload.describe import start_instant
 from gridtune.workload.workload import Workload
 
 #: Classes by processors and by run time in seconds: the most of each, and its name.
@@ -173,6 +174,12 @@ def _eligible(
         for one, wait in zip(requests, held.tolist(), strict=True)
     ]
     return moved, recorded - held
+
+
+def anchored(cluster: SlurmCluster, workload: Workload) -> SlurmCluster:
+    """Return the cluster with the Unix time of a log's second 0, where the log has it."""
+    instant = start_instant(workload)
+    return cluster if instant is None else replace(cluster, zero=int(instant.timestamp()))
 
 
 def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: int, seed: int) -> FloatArray:

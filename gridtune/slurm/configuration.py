@@ -20,7 +20,6 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import (
     MODES,
     UNLIMITED,
-    VERSIONS,
     Admission,
     Clocks,
     Node,
@@ -33,6 +32,7 @@ from gridtune.slurm.cluster import (
 )
 from gridtune.slurm.limits import Limit, limits_of_row
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
+from gridtune.slurm.versions import SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
 from gridtune.workload.slurm import (
     ConfLine,
     SlurmAccounts,
@@ -48,7 +48,7 @@ from gridtune.workload.slurm import (
 _CLOCKS = frozenset(clock.name for clock in fields(Clocks))
 
 
-def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERSIONS[0]) -> SlurmCluster:
+def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERIFIED[0]) -> SlurmCluster:
     """Read `slurm.conf`, and `topology.conf` and sacctmgr's lists that lie beside it.
 
     Parameters
@@ -59,15 +59,13 @@ def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERSI
         Settings to put in place of those read: "bf_interval=120", "PriorityWeightAge=0",
         "PartitionName=debug PriorityTier=2".
     version
-        The release whose rules hold, one of `VERSIONS`.
+        The release whose rules hold, from 22.05 to 26.05.
 
     Raises
     ------
     WorkloadError
         Naming file and line: an unreadable file, an invalid number, an unknown node.
     """
-    if version not in VERSIONS:
-        raise WorkloadError(f"no rules for Slurm {version!r}", hint=f"one of {', '.join(VERSIONS)}")
     path = _conf_file(folder)
     return _ClusterReader(path, version).read(changed_lines(conf_lines(path), changes))
 
@@ -134,7 +132,7 @@ class PlacedReader:
 class _ClusterReader(PlacedReader):
     def __init__(self, path: Path, version: str) -> None:
         super().__init__(path)
-        self.version = version
+        self.version, self.release = version, release_of(version)
         self.settings: dict[str, str] = {}
         self.places: dict[str, tuple[Path | str, int]] = {}
         self.ignored: list[str] = []
@@ -226,8 +224,7 @@ class _ClusterReader(PlacedReader):
 
     def _select(self) -> None:
         """Read which resources of a node jobs share: none, processors, or memory too."""
-        # Until 23.11 the default was whole nodes.
-        default = "select/linear" if self.version < "23.11" else "select/cons_tres"
+        default = "select/cons_tres" if self.release >= SHARED_NODES else "select/linear"
         self.linear = "select/linear" in self._items("SelectType", default)
         words = self._items("SelectTypeParameters", "CR_Core_Memory").keys()
         alone = words & {"cr_cpu", "cr_core", "cr_socket", "cr_board"}
@@ -314,10 +311,10 @@ class _ClusterReader(PlacedReader):
         return 0 if text.upper() in {"UNLIMITED", "INFINITE"} else self.whole(text, field)
 
     def _admission(self, settings: Mapping[str, str], of: str) -> Admission:
-        """Read which accounts or QOS a partition takes; since 23.02 those below an account count with it."""
+        """Read which accounts or QOS a partition takes."""
         allowed, denied = settings.get(f"allow{of}", "ALL"), settings.get(f"deny{of}", "")
         names = {*(denied if allowed.upper() == "ALL" else allowed).lower().split(",")} - {""}
-        if of == "accounts" and self.version >= "23.02":
+        if of == "accounts" and self.release >= SUBACCOUNTS:
             parents = self.accounts.parent_of
             names |= {name for name in parents if names & {*parents_of(parents, name)}}
         return Admission(frozenset(names), allowed.upper() != "ALL")

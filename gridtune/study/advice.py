@@ -18,7 +18,7 @@ from gridtune.report.card import Card, Change, compare_rows
 from gridtune.report.labels import count_text, interval_text, percent_text
 from gridtune.report.rankings.ranking import Verdict, plain
 from gridtune.report.tables import plain_table
-from gridtune.slurm.comparison import Comparison, LoggedJobs, logged_jobs, replayed_waits
+from gridtune.slurm.comparison import Comparison, LoggedJobs, anchored, logged_jobs, replayed_waits
 from gridtune.slurm.configuration import configuration_difference, read_cluster
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
@@ -244,7 +244,8 @@ def whatif(
     folder, other = Path(slurm), Path(slurm if to is None else to)
     effective = Effective() if fit is None else Effective.read(Path(fit))
     workload = workload_of(log)
-    cluster, changed = read_cluster(folder), read_cluster(other, change)
+    both = read_cluster(folder), read_cluster(other, change)
+    cluster, changed = (anchored(one, workload) for one in both)
     jobs = logged_jobs(workload, cluster).able_in(changed)
     before, after = (
         replayed_waits(*effective.applied(one, jobs.requests), draws, seed) for one in (cluster, changed)

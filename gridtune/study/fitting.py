@@ -22,6 +22,7 @@ from gridtune.slurm.comparison import (
     JobClass,
     LoggedJobs,
     Trust,
+    anchored,
     diagnoses,
     known_at,
     logged_jobs,
@@ -338,7 +339,7 @@ class _Machine:
     """The simulated cluster that is fitted."""
 
     def __init__(self, folder: Path, log: Workload) -> None:
-        self.cluster = read_cluster(folder)
+        self.cluster = anchored(read_cluster(folder), log)
         self.jobs = logged_jobs(log, self.cluster)
         self.fixed = {FOLDER: str(folder.resolve())}
         self.dimensions: dict[str, Any] = {

@@ -23,7 +23,7 @@ END = "<!-- end of {} -->\n"
 def _tables() -> list[str]:
     """Return a row for each table that is known by its columns."""
     order = tomllib.loads(Path(recognition.__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
-    kinds = [table_kinds()[name] for name in order if name != "sacct"]
+    kinds = [table_kinds()[name] for name in order if name != "sacct" and table_kinds()[name].source]
     rows = [f"|[{kind.title}]({kind.source})|{kind.note}|" for kind in kinds]
     return ["|table|read as|", "|---|---|", *rows]
 

@@ -124,6 +124,7 @@ def readers(folder: Path) -> dict[str, Reader]:
             for kind, text in samples.WORKFLOWS.items()
         ),
         _values("batsim values", json.loads(batsim), "v.json", read_workload),
+        _values("philly values", samples.PHILLY, "p.json", read_workload),
         _values("workflow values", json.loads(samples.WORKFLOWS["json"]), "vw.json", _workflow),
         _values("old workflow values", json.loads(samples.WORKFLOWS["old.json"]), "vo.json", _workflow),
         Reader(

@@ -95,6 +95,27 @@ PLATFORM = """<?xml version='1.0'?>
  <prop id="sleep_pstates" value="1:2:3"/></cluster>
 </zone></platform>
 """
+
+#: Jobs of Philly's log, with two attempts and with none.
+PHILLY = [
+    {
+        "status": "Pass",
+        "vc": "ee9e8c",
+        "jobid": "application_1_14",
+        "attempts": [
+            {"start_time": "2017-10-07 01:12:09", "end_time": "2017-10-07 01:13:23", "detail": []},
+            {
+                "start_time": "2017-10-07 01:13:30",
+                "end_time": "2017-10-09 06:53:12",
+                "detail": [{"ip": "m412", "gpus": ["gpu0", "gpu1"]}],
+            },
+        ],
+        "submitted_time": "2017-10-07 01:11:39",
+        "user": "ce2f4c",
+    },
+    {"status": "Killed", "vc": "a", "jobid": "b_2", "attempts": [], "submitted_time": "2017-10-07 01:12:00"},
+]
+
 WORKFLOWS = {
     "dax": DAX,
     "json": json.dumps(new_wfformat(), indent=1),

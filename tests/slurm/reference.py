@@ -10,6 +10,7 @@ those of the batch kernel's twin.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -144,8 +145,8 @@ class Reference:
             + ([(("array", r.array), "jobs", r.array_most)] if r.array_most else [])
             for job, r in enumerate(requests)
         ]
-        # The last tick of the decay thread, up to which minutes have passed.
-        self.used, self.ticked = {}, -math.inf
+        # The last tick of the decay thread, up to which minutes have passed; `on` are the nodes of jobs under a limit.
+        self.used, self.on, self.ticked = {}, {}, -math.inf
         self.part_nodes = {name: mask_of(p.nodes) for name, p in cluster.partitions.items()}
         self.fitting = {}
         self.leaves = [mask_of(leaf) for leaf in cluster.leaves]
@@ -154,6 +155,11 @@ class Reference:
         # Processors of a node that a job has of one that is suspended: (job, job below it, node, how many); the
         # jobs suspended or resumed of late; and all suspensions that are over: (job, from, until).
         self.links, self.changed, self.pauses = [], [], []
+
+    def holds_since(self, release):
+        """Tell whether the rules that a release brought hold, 24_11_00 for those of 24.11.0."""
+        year, month, *patch = self.cluster.version.split(".")
+        return 10_000 * int(year) + 100 * int(month) + int(patch[0] if patch else 99) >= release
 
     def go_to(self, now):
         """Take nodes that are out of service now out of those available."""
@@ -536,7 +542,12 @@ class Reference:
     def count(self, part, sign):
         """Add a job's resources to what its limits count, or take them away."""
         for key, of, _ in self.limits[part.job]:
-            if "minutes" not in of:
+            if of == "node":
+                on = self.on.setdefault(key, Counter())
+                for node in part.nodes:
+                    on[node] += sign
+                self.used[key, of] = sum(count > 0 for count in on.values())
+            elif "minutes" not in of:
                 self.used[key, of] = self.used.get((key, of), 0) + sign * amounts_of(part)[of]
 
     def minutes(self, key, of):
@@ -555,8 +566,11 @@ class Reference:
             of == "jobs" and self.used.get((key, of), 0) + 1 > most for key, of, most in self.limits[job]
         )
 
-    def too_much(self, job, partition, amounts=None):
-        """Tell whether a job would take too much of a resource, by what it asks for or by what it got."""
+    def too_much(self, job, partition, part=None):
+        """Tell whether a job would take too much of a resource, by what it asks for or by what it got.
+
+        A node that others under a limit have already counts once.
+        """
         r, p = self.requests[job], self.cluster.partitions[partition]
         asked = {
             "cpu": self.sizes[job],
@@ -564,9 +578,11 @@ class Reference:
             "node": r.least_nodes,
             "gres/gpu": r.gpus * r.least_nodes,
         }
-        amounts = amounts or with_minutes(asked, r.limit_in(p))
+        amounts = amounts_of(part) if part else with_minutes(asked, r.limit_in(p))
         for key, of, most in self.limits[job]:
             used = self.minutes(key, of) if "minutes" in of else self.used.get((key, of), 0)
+            if of == "node" and part:
+                used -= sum(self.on.get(key, {}).get(node, 0) > 0 for node in part.nodes)
             if of != "jobs" and used + amounts[of] > most + 1e-9:
                 return True
         return False
@@ -591,15 +607,16 @@ class Reference:
                 avail &= ~nodes
                 continue
             usable = avail & nodes
-            chosen, held = None, self.too_many(job)
+            chosen, held, tested = None, self.too_many(job), False
             if not held and usable.bit_count() >= request.nodes:
+                tested = True
                 usable &= self.unreserved(now, request.limit_in(self.cluster.partitions[partition]))
                 free, chosen = self.place_now(job, partition, usable & ~self.completing, now)
                 # Its nodes may be drained, reserved or taken out: it blocks nobody.
                 held = chosen is None and not self._could_run(job, partition, usable)
             if chosen is not None:
                 part = self.share(free, job, partition, chosen, now)
-                held = self.too_much(job, partition, amounts_of(part))
+                held = self.too_much(job, partition, part)
             elif not held:
                 held = self.too_much(job, partition)
             if chosen is not None and not held:
@@ -611,10 +628,18 @@ class Reference:
                 self.make_room(job, partition, usable & ~self.completing, now)
             if request.array:
                 rejected.add((request.array, partition))
-            if not held:
+            if not held and not (tested and self.reserves_nothing(record, now)):
                 failed.add(partition)
                 avail &= ~nodes
         return begun
+
+    def reserves_nothing(self, record, now):
+        """Tell whether a job has waited for too short a time, or has too low a priority, to keep nodes free."""
+        clocks = self.cluster.clocks
+        return (
+            record.priority < clocks.bf_min_prio_reserve
+            or now - self.eligible[record.job] < clocks.bf_min_age_reserve
+        )
 
     def _could_run(self, job, partition, avail):
         """Tell whether a job could start on some nodes, were they empty."""
@@ -624,13 +649,17 @@ class Reference:
 
     # The backfill pass
 
+    def grid_before(self, instant):
+        """Return the last multiple of `bf_resolution`, counted from 1970, until an instant."""
+        return instant - (instant + self.cluster.zero) % self.cluster.clocks.bf_resolution
+
     def backfill_pass(self, queue, now):
         """Start or plan each job in order; return the parts begun and the plans."""
         clocks = self.cluster.clocks
-        resolution, window = clocks.bf_resolution, 60 * clocks.bf_window
-        later_rules = self.cluster.version != "22.05"
-        first = now // resolution * resolution if later_rules else now
-        last = (now + window) // resolution * resolution if later_rules else now + window
+        window = 60 * clocks.bf_window
+        later_rules = self.holds_since(24_11_00)
+        first = self.grid_before(now) if later_rules else now
+        last = self.grid_before(now + window) if later_rules else now + window
         slots = [[first, last, self.available]]
         self.slots_made = 1
         self.preempted, self.warned = [], []
@@ -673,14 +702,11 @@ class Reference:
     def _plan(self, record, slots, now, plans):
         clocks = self.cluster.clocks
         resolution, window = clocks.bf_resolution, 60 * clocks.bf_window
-        later_rules = self.cluster.version != "22.05"
+        later_rules = self.holds_since(24_11_00)
         job, partition = record.job, record.partition
         request = self.requests[job]
         limit = request.limit_in(self.cluster.partitions[partition])
-        now_only = (
-            record.priority < clocks.bf_min_prio_reserve
-            or now - self.eligible[job] < clocks.bf_min_age_reserve
-        )
+        now_only = self.reserves_nothing(record, now)
         counted, begin = 0, now
         while True:
             if begin > slots[0][0] + window:
@@ -698,7 +724,9 @@ class Reference:
                     break
                 avail &= nodes
             avail &= self.unreserved(max(begin, now), limit)
-            edges = [-(-end // resolution) * resolution + 1 for _, end, _ in self.reserved if begin <= end]
+            edges = [
+                self.grid_before(end + resolution - 1) + 1 for _, end, _ in self.reserved if begin <= end
+            ]
             if edges and min(edges) < now + window and (not later or min(edges) < later):
                 later = min(edges)
             usable = avail & self.candidates(job, partition)
@@ -717,7 +745,7 @@ class Reference:
             if start <= now:
                 free, nodes = self.place_now(job, partition, usable & ~self.completing, now)
                 part = nodes and self.share(free, job, partition, nodes, now)
-                if self.too_much(job, partition, amounts_of(part) if part else None):
+                if self.too_much(job, partition, part):
                     return counted, None
                 if part:
                     self.begin(part)
@@ -730,8 +758,8 @@ class Reference:
             if later and start > later:
                 begin = later
                 continue
-            low = start // resolution * resolution
-            high = (start + limit + (resolution - 1 if later_rules else 0)) // resolution * resolution
+            low = self.grid_before(start)
+            high = self.grid_before(start + limit + (resolution - 1 if later_rules else 0))
             if later_rules:
                 high = max(high, low + resolution)
             mask = mask_of(chosen)
@@ -791,7 +819,7 @@ class Reference:
                 if not part.mask & avail:
                     continue
                 if not horizon:
-                    horizon = part.end + FIRST_WINDOW - part.end % FIRST_WINDOW
+                    horizon = part.end + FIRST_WINDOW - (part.end + self.cluster.zero) % FIRST_WINDOW
                 last = part
                 self.let_go(free, part, gone, ended)
                 ended.add(part.job)
@@ -807,7 +835,7 @@ class Reference:
             chosen = self.place(free, job, partition, avail)
             if chosen is not None:
                 self.tell_size(free, job, partition, chosen)
-                if self.cluster.version != "22.05":
+                if self.holds_since(25_05_01):
                     mask = mask_of(chosen)
                     last = [p for p in ending[:i] if p.mask & mask and p.mask & avail][-1]
                 if last.end > now:
@@ -942,13 +970,22 @@ class Priority:
         most = max(p.factor for p in cluster.partitions.values()) or 1
         best = max((q.priority for q in cluster.qos.values()), default=0) or 1
         qos = cluster.qos[request.qos].priority if request.qos in cluster.qos else 0
-        per_cpu = cluster.partitions[partition].memory_per_cpu
+        p = cluster.partitions[partition]
         amounts = {
             "cpu": request.cpus,
-            "mem": request.memory * request.least_nodes or request.cpus * per_cpu,
-            "node": request.least_nodes,
-            "gres/gpu": request.gpus * request.least_nodes,
+            "mem": request.memory * request.nodes or request.cpus * p.memory_per_cpu,
+            "node": request.nodes,
+            "gres/gpu": request.gpus * request.nodes,
         }
+        if rules.normal_tres:
+            nodes = [cluster.nodes[n] for n in p.nodes]
+            whole = {
+                "cpu": sum(n.cpus for n in nodes),
+                "mem": sum(n.memory for n in nodes),
+                "node": len(nodes),
+                "gres/gpu": sum(sum(n.gpus.values()) for n in nodes),
+            }
+            amounts = {name: amount / whole[name] if whole[name] else 0 for name, amount in amounts.items()}
         tres = sum(weight * amounts[name] for name, weight in rules.tres.items())
         return (
             rules.age * age,

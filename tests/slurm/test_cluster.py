@@ -191,7 +191,7 @@ def test_switches_that_no_file_describes_are_refused(folder):
 
 
 def test_a_release_without_rules_is_refused(folder):
-    with pytest.raises(WorkloadError, match=r"22\.05, 25\.11"):
+    with pytest.raises(WorkloadError, match="no rules for Slurm"):
         read_cluster(folder, version="1.0")
 
 

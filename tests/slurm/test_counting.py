@@ -22,6 +22,7 @@ from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import Phases, _ClusterReplay
 from gridtune.slurm.requests import Request, RequestCheck
 from tests.slurm.reference import reference_replay
+from tests.slurm.test_replay import VERSIONS
 
 SIZE = 70
 #: Jobs of one partition make those of the other go; in half of the clusters none, so that nodes are counted.
@@ -87,7 +88,8 @@ def clusters(draw):
         priorities=draw(st.sampled_from([Priorities(), Priorities(True, age=50, size=300, max_age=900)])),
         limits=draw(st.sampled_from([(), (Limit("cpu", 200, account="root"),)])),
         outages=draw(st.sampled_from([(), (Outage(100, 500, tuple(range(12, 30)), planned=False),)])),
-        version=draw(st.sampled_from(["22.05", "22.05", "25.11"])),
+        version=draw(VERSIONS),
+        zero=draw(st.sampled_from([0, 1767571537])),
         preemption=draw(PREEMPTIONS),
         overtime=draw(st.sampled_from([0, 0, 60])),
     )

@@ -46,6 +46,7 @@ RULES = Priorities(
 )
 
 
+TRES = replace(RULES, favor_small=True, tres={"cpu": 200.0, "mem": 300.0, "node": 70.0, "gres/gpu": 90.0})
 LIMITS = (
     Limit("jobs", 1, qos="hot"),
     Limit("cpu", 12, account="p"),
@@ -53,6 +54,8 @@ LIMITS = (
     Limit("jobs", 2, account="q", each="user"),
     Limit("mem", 900, account="root"),
     Limit("node", 3, account="p", user="u"),
+    Limit("node", 2, qos="hot"),
+    Limit("node", 2, account="root", each="user"),
     Limit("cpu", 9, qos="hot", each="job"),
     Limit("node", 2, account="root", each="job"),
     Limit("cpu minutes", 30, qos="hot"),
@@ -94,6 +97,7 @@ PREEMPTIONS = st.one_of(
         st.sampled_from([0, 35]),
     ),
 )
+VERSIONS = st.sampled_from(["22.05", "22.05", "24.11.5", "25.11", "26.05"])
 OUTAGES = st.builds(
     lambda start, length, nodes, planned: Outage(start, start + length, tuple(nodes), planned),
     st.integers(-50, 500),
@@ -125,6 +129,7 @@ def clusters(draw):
         bf_max_job_array_resv=draw(st.sampled_from([1, 20])),
         bf_max_job_start=draw(st.sampled_from([0, 1])),
         bf_min_age_reserve=draw(st.sampled_from([0, 60])),
+        bf_min_prio_reserve=draw(st.sampled_from([0, 0, 350])),
         bf_window_linear=draw(st.sampled_from([0, 40])),
         default_queue_depth=draw(st.sampled_from([1, 100])),
     )
@@ -134,16 +139,17 @@ def clusters(draw):
         draw(st.sampled_from([(), ((0, 1), (2, 3, 4)), ((0, 2), (1, 3), (4,))])),
         draw(st.booleans()),
         clocks,
-        draw(st.sampled_from([RULES, replace(RULES, favor_small=True, tres={"cpu": 2.0}), Priorities()])),
+        draw(st.sampled_from([RULES, TRES, replace(TRES, normal_tres=False), Priorities()])),
         {"hot": Qos("hot", 7)},
         ACCOUNTS,
         limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=3, unique=True))),
         outages=tuple(draw(st.lists(OUTAGES, max_size=2))),
-        version=draw(st.sampled_from(["22.05", "25.11"])),
+        version=draw(VERSIONS),
         preemption=draw(PREEMPTIONS),
         requeue=draw(st.booleans()),
         kill_wait=draw(st.sampled_from([30, 0, 90])),
         overtime=draw(st.sampled_from([0, 0, 60])),
+        zero=draw(st.sampled_from([0, 1767571537])),
     )
 
 
@@ -461,6 +467,43 @@ def test_a_job_that_no_node_can_hold_is_refused():
 def test_a_job_fits_on_the_largest_nodes_that_suit_it(job, fits):
     cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))})
     assert RequestCheck(cluster).can_run(Request(1, 0, 10, 60, partitions=("all",), **job)) == fits
+
+
+def test_a_node_counts_once_towards_a_limit_on_nodes() -> None:
+    cluster = replace(cluster_of(), limits=(Limit("node", 1, account="a"),))
+    # The first three share node n1; the fourth would need the other one.
+    jobs = [request(k, 0, 100, 120, 1) for k in (1, 2, 3)] + [request(4, 1, 10, 60, 4)]
+    result = replay(cluster, jobs)
+    assert result.start[:3].tolist() == [0, 0, 0]
+    assert result.start[3] >= 100
+
+
+def test_weights_of_tres_are_those_of_the_whole_partition() -> None:
+    # Job 2 asks for all processors: 300, or 2,400 unless normal. Job 3 asks for all memory and a quarter of
+    # the processors: 275, or 40,600.
+    rules = Priorities(True, tres={"cpu": 300.0, "mem": 200.0})
+    wide, large = request(2, 1, 9, 60, 8), replace(request(3, 1, 9, 60, 2), memory=100, nodes=2)
+    for normal in (True, False):
+        cluster = replace(cluster_of(), priorities=replace(rules, normal_tres=normal), backfill=False)
+        _, second, third = replay(cluster, [request(1, 0, 9, 60, 8), wide, large]).start
+        assert (second < third) == normal
+
+
+@pytest.mark.parametrize("clocks", [{"bf_min_age_reserve": 500}, {"bf_min_prio_reserve": 1 << 33}, {}])
+def test_a_job_too_young_or_too_low_for_a_plan_does_not_block_its_partition(clocks) -> None:
+    # Job 2 does not fit beside job 1; job 3 does.
+    jobs = [request(1, 0, 60, 60, 6), request(2, 1, 9, 60, 6), request(3, 1, 9, 60, 2)]
+    start = replay(replace(cluster_of(**clocks), backfill=False), jobs).start
+    assert (start[2] < 10) == bool(clocks)
+
+
+@pytest.mark.parametrize(("zero", "end"), [(0, 660), (1767571550, 670)])
+def test_plans_end_on_a_grid_that_begins_in_1970(zero, end) -> None:
+    cluster = replace(cluster_of(), nodes=(Node("n1", 4, 100, {}, frozenset(), 1),), zero=zero)
+    cluster = replace(cluster, partitions={"all": Partition("all", (0,))})
+    twin = Reference(cluster, [request(1, 0, 600, 630, 4), request(2, 1, 60, 60, 4)])
+    twin.begin(twin.share(twin.free, 0, "all", [0], 0))
+    assert twin.backfill_pass([Record(1, "all", 9)], 30)[1][0].end == end
 
 
 def test_a_singleton_waits_for_all_jobs_of_its_user_and_name():

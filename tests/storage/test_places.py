@@ -17,7 +17,7 @@ from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.study.status import sweep_status
 from gridtune.sweep.journal.journal import Journal, read_journal
-from gridtune.sweep.remote import results as storage_lock
+from gridtune.sweep.remote import lock as storage_lock
 from gridtune.sweep.remote.results import RemoteResults, has_sweep, sweeps_in, view_sweep
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
@@ -164,7 +164,7 @@ def test_a_running_sweep_is_followed(
         assert (starting.state, starting.process) == ("running", os.getpid())
         driver.start()
         remote.started(driver.plan)
-        while not (seen := storage_lock._LockSign.latest(storage)) or '"busy": 2' not in seen[0].status:
+        while not (seen := storage_lock.LockSign.latest(storage)) or '"busy": 2' not in seen[0].status:
             pass
         size = (remote.folder / "journal.jsonl").stat().st_size
         driver.journal.append(driver.results[:3])

@@ -21,8 +21,9 @@ from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.sweep.execution.status import machine_id
 from gridtune.sweep.journal.journal import _record_line, _result_line, read_journal
-from gridtune.sweep.remote import results as storage_lock
-from gridtune.sweep.remote.results import RemoteResults, _StorageLock
+from gridtune.sweep.remote import lock as storage_lock
+from gridtune.sweep.remote.lock import StorageLock
+from gridtune.sweep.remote.results import RemoteResults
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
 from tests.sweep.spaces import content
@@ -164,7 +165,7 @@ def test_a_driver_of_another_host_that_gives_signs_is_refused(
 
     monkeypatch.setattr(storage_lock.time, "sleep", other_beats)
     with pytest.raises(SweepError, match="process 1 on elsewhere is writing"):
-        _StorageLock(storage, said.append)
+        StorageLock(storage, said.append)
     assert "waiting for process 1 on elsewhere to give a sign" in said[0]
     assert list(storage.files("drivers")) == ["other.json"]
 
@@ -174,7 +175,7 @@ def test_a_driver_of_another_host_that_was_silent_for_long_is_followed(
 ) -> None:
     storage.write("drivers/other.json", b'{"process": 1, "host": "elsewhere"}')
     monkeypatch.setattr(storage_lock, "_SILENCE_SECONDS", -1.0)
-    lock = _StorageLock(storage, _say)
+    lock = StorageLock(storage, _say)
     assert len(storage.files("drivers")) == 1
     lock.close()
     assert storage.files("drivers") == {}
@@ -213,11 +214,11 @@ def test_a_driver_on_another_machine_of_this_ones_name_is_not_taken_for_dead(
     sign = {"process": 2**22 + 1, "host": socket.gethostname(), "clock": 1, "machine": "another"}
     storage.write("drivers/other.json", json.dumps(sign).encode())
     with pytest.raises(KeyboardInterrupt):
-        _StorageLock(storage, _interrupt)
+        StorageLock(storage, _interrupt)
     assert list(storage.files("drivers")) == ["other.json"]
     # A process that has ended on this very machine is.
     storage.write("drivers/other.json", json.dumps({**sign, "machine": machine_id()}).encode())
-    _StorageLock(storage, _say).close()
+    StorageLock(storage, _say).close()
     assert storage.files("drivers") == {}
 
 

@@ -267,6 +267,30 @@ def test_alibaba_2020(tmp_path):
         [0, 0, 0],
     ]
     assert states_of(log) == ["COMPLETED", "FAILED", "COMPLETED"]
+    waiting = "4f057009a5d481acec67b08b,worker,1.0,Waiting,,,600.0,29.296875,100.0,T4\n"
+    log = read_workload(written(tmp_path, PAI + waiting, "pai_task_table.csv"))
+    assert log.processors.tolist() == [6, 140, 8]
+    assert "1 rows without a start, which stands for the submission" in log.header["Import"]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (PAI.splitlines()[1], "cat pai_task_table.header pai_task_table.csv"),
+        (
+            "4f057009a5d481acec67b088,af724763f4f5d0beef4458494f057009a5d481,d2d3b77d342e,Terminated,1.0,2.0",
+            "pai_task_table",
+        ),
+        (
+            "4f057009a5d481acec67b088,worker,0d39aa867a79c16eff67daa8f6248f09,54dbcd2db28784,e387,Failed,1.0,2.0,471d",
+            "pai_task_table",
+        ),
+    ],
+)
+def test_tables_of_2020_without_their_header_are_refused_by_name(tmp_path, row, words):
+    with pytest.raises(WorkloadError) as refused:
+        read_workload(written(tmp_path, f"{row}\n{row}\n"))
+    assert words in refused.value.hint
 
 
 def test_opendc_and_wta(tmp_path):
@@ -373,6 +397,11 @@ def test_attempts_without_gpus_are_refused(tmp_path):
         read_workload(written(tmp_path, json.dumps(faulty), "log.json"))
 
 
+def test_halves_of_characters_are_no_reason_to_stop(tmp_path):
+    log = read_workload(written(tmp_path, json.dumps([{**PHILLY[0], "user": "\ud800x"}]), "log.json"))
+    assert log.names["user"] == {1: "?x"}
+
+
 def without(text, *columns):
     names, *rows = [line.split(",") for line in text.splitlines()]
     kept = [position for position, name in enumerate(names) if name not in columns]
@@ -385,6 +414,12 @@ def without(text, *columns):
         (SEREN, ("gpu_time", "type", "state"), [128, 256, 4]),
         (SEREN, ("queue", "user"), [128, 256, 4]),
         (SEREN, ("start_time", "end_time"), [128, 256, 4]),
+        (HELIOS, ("start_time", "state"), [1, 16, 48]),
+        (
+            SPOT.replace("duration", "run_time").replace("submit_time", "arrival"),
+            ("gpu_model",),
+            [20, 240, 1410],
+        ),
         (SEREN, ("cpu_num", "gpu_time"), [8, 16, 1]),
         (HELIOS, ("vc", "cpu_num", "gpu_num"), [1, 1, 2]),
         (SPOT, ("organization", "job_type"), [20, 240, 1410]),
@@ -396,6 +431,8 @@ def test_tables_with_fewer_columns_have_their_sizes(tmp_path, text, columns, pro
     if columns[0] == "cpu_num":
         processors = [max(each, 1) for each in log.column("requested_nodes").tolist()]
     assert log.processors.tolist() == processors
+    # A column called queue that is the wait becomes no queue.
+    assert "queue" not in log.columns
 
 
 @pytest.mark.parametrize(

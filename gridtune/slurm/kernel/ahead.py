@@ -198,6 +198,12 @@ def has_some(world, usable, job):
 
 
 @kernel(forceinline=True)
+def first_horizon(world, end):
+    """Return the next half minute of the clock after the first end."""
+    return end + FIRST_WINDOW - (end + world.rules.zero) % FIRST_WINDOW
+
+
+@kernel(forceinline=True)
 def widened(world, window):
     """Return the next window of ends, seconds."""
     linear = world.rules.bf_window_linear
@@ -228,7 +234,7 @@ def _last_of_group(world, usable, place):
     """
     running, ends = world.running, world.state.running
     end = running.limit_end[running.by_limit[_next_with_some(world, usable, 0)]]
-    horizon = end + FIRST_WINDOW - end % FIRST_WINDOW
+    horizon = first_horizon(world, end)
     before, window = 0, FIRST_WINDOW
     while running.limit_end[running.by_limit[place]] > horizon + window:
         before = window

@@ -112,7 +112,8 @@ class Outages(NamedTuple):
 class LimitColumns(NamedTuple):
     """Limits on each job and what counts towards them: entries, those of a job from `begin` on.
 
-    `of` is the place in `AMOUNTS`, `counter` that in `used`. Minutes are counted in seconds.
+    `of` is the place in `AMOUNTS`, `counter` that in `used`. Minutes are in seconds. A counter of nodes
+    that several jobs share has a `row` in `on`, (rows * n,): how many of them each node has. Others have -1.
     """
 
     begin: IntArray
@@ -120,6 +121,8 @@ class LimitColumns(NamedTuple):
     of: IntArray
     most: IntArray
     used: IntArray
+    row: IntArray
+    on: IntArray
 
 
 class JobArrays(NamedTuple):

@@ -12,6 +12,7 @@ from gridtune.slurm.kernel.ahead import (
     FIRST_WINDOW,
     ended_by,
     find_start,
+    first_horizon,
     form_of,
     has_some,
     may_start,
@@ -29,7 +30,15 @@ from gridtune.slurm.kernel.preempting import (
     is_candidate,
 )
 from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
-from gridtune.slurm.kernel.table import common_nodes, first_slot, next_later, open_table, overlaps, reserve
+from gridtune.slurm.kernel.table import (
+    common_nodes,
+    first_slot,
+    grid_before,
+    next_later,
+    open_table,
+    overlaps,
+    reserve,
+)
 
 #: What the number of slots made is set to once a plan finds no room in the table: the pass ends.
 _FULL = 1 << 40
@@ -108,6 +117,14 @@ def _make_room(world, record, now):
     return victims > 0
 
 
+@kernel(forceinline=True)
+def _reserves_nothing(world, record, now):
+    """Tell whether a job has waited for too short a time, or has too low a priority, to keep nodes free."""
+    rules = world.rules
+    waited = now - world.eligible[world.records.job[record]]
+    return world.priority[record] < rules.bf_min_prio_reserve or waited < rules.bf_min_age_reserve
+
+
 @kernel()
 def main_pass(world, now, depth):
     """Start what can start, in order, until a partition is blocked."""
@@ -145,7 +162,7 @@ def main_pass(world, now, depth):
             if tested and not held:
                 _make_room(world, record, now)
             _reject(world, record)
-            if held:
+            if held or (tested and _reserves_nothing(world, record, now)):
                 continue
             world.failed[partition] = 1
             for w in range(words):
@@ -165,10 +182,10 @@ def _drop_reserved(world, nodes, start, limit):
 @kernel()
 def _reservation_end(world, start):
     """Return when a later start is tried since a reservation has ended, 0 if never."""
-    first, outages, resolution = 0, world.outages, world.rules.bf_resolution
+    first, outages = 0, world.outages
     for i in range(world.rules.outages):
         if outages.planned[i] and start <= outages.end[i]:
-            end = -(-outages.end[i] // resolution) * resolution + 1
+            end = grid_before(world, outages.end[i] + world.rules.bf_resolution - 1) + 1
             first = end if first == 0 else min(first, end)
     return first
 
@@ -229,7 +246,7 @@ def _start_after_ends(world, record, avail, now, going):
                 continue
             if horizon == 0:
                 end = running.limit_end[other]
-                horizon = end + FIRST_WINDOW - end % FIRST_WINDOW
+                horizon = first_horizon(world, end)
             last = other
             _take_away(world, record, avail, other, now)
             following = _following(world, record, place, now, going)
@@ -359,9 +376,7 @@ def _plan(world, record, now):
     It is tested from now on, and then from each instant at which nodes come that have no plan.
     """
     state, rules, records = world.state, world.rules, world.records
-    now_only = world.priority[record] < rules.bf_min_prio_reserve or (
-        now - world.eligible[records.job[record]] < rules.bf_min_age_reserve
-    )
+    now_only = _reserves_nothing(world, record, now)
     form = -1 if now_only else form_of(world, record)
     counted, begin, reach = 0, now, now + rules.bf_window
     while begin <= world.slots.begin[0] + rules.bf_window:
@@ -431,14 +446,10 @@ def _start_planned(world, record, count, now):
 @kernel(forceinline=True)
 def _slice_ends(world, start, limit):
     """Return the begin and end of the slices that a plan takes: multiples of `bf_resolution`."""
-    resolution, low = (
-        world.rules.bf_resolution,
-        start // world.rules.bf_resolution * world.rules.bf_resolution,
-    )
+    resolution, low = world.rules.bf_resolution, grid_before(world, start)
     if world.rules.later_rules:
-        high = (start + limit + resolution - 1) // resolution * resolution
-        return low, max(high, low + resolution)
-    return low, (start + limit) // resolution * resolution
+        return low, max(grid_before(world, start + limit + resolution - 1), low + resolution)
+    return low, grid_before(world, start + limit)
 
 
 @kernel(forceinline=True)

@@ -11,6 +11,8 @@ from gridtune.slurm.kernel.preempting import cpus_of, find_candidates, stays
 
 #: The first of `AMOUNTS` that are minutes.
 MINUTES = 5
+#: The place of nodes there.
+NODES = 3
 #: An instant after all others.
 NEVER = 1 << 60
 
@@ -74,10 +76,16 @@ def _count(world, job, sign, seconds, first):
         cpus += running.cpus[i]
         memory += running.memory[i]
     for entry in range(limits.begin[job], limits.begin[job + 1]):
-        of = limits.of[entry]
-        if of >= first:
+        of, counter = limits.of[entry], limits.counter[entry]
+        if of >= first and limits.row[counter] >= 0:
+            row = limits.row[counter] * world.rules.nodes
+            for i in range(running.begin[job], running.begin[job] + running.parts[job]):
+                node = row + running.node[i]
+                limits.used[counter] += sign * (limits.on[node] == (sign < 0))
+                limits.on[node] += sign
+        elif of >= first:
             amount = _amount(world, job, of, cpus, memory, running.parts[job], seconds)
-            limits.used[limits.counter[entry]] += sign * amount
+            limits.used[counter] += sign * amount
 
 
 @kernel()
@@ -111,10 +119,14 @@ def too_much(world, record, count):
     if jobs.memory[job] == 0:
         memory = cpus * world.records.per_cpu[record]
     for entry in range(limits.begin[job], limits.begin[job + 1]):
-        of = limits.of[entry]
+        of, counter = limits.of[entry], limits.counter[entry]
         if of > 0:
-            used = limits.used[limits.counter[entry]]
+            used = limits.used[counter]
             amount = _amount(world, job, of, cpus, memory, nodes, world.records.limit[record])
+            if limits.row[counter] >= 0:
+                # Nodes that others under the limit have already count once.
+                for i in range(count):
+                    amount -= limits.on[limits.row[counter] * world.rules.nodes + scratch.chosen[i]] > 0
             if used + amount > limits.most[entry]:
                 return True
     return False

@@ -10,13 +10,19 @@ from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import ones
 
 
+@kernel(forceinline=True)
+def grid_before(world, instant):
+    """Return the last multiple of `bf_resolution`, counted from 1970, until an instant."""
+    return instant - (instant + world.rules.zero) % world.rules.bf_resolution
+
+
 @kernel()
 def open_table(world, now):
     """Begin a pass: one slice, of all nodes in service."""
     slots, state, rules = world.slots, world.state, world.rules
-    slots.begin[0] = now // rules.bf_resolution * rules.bf_resolution if rules.later_rules else now
     end = now + rules.bf_window
-    slots.end[0] = end // rules.bf_resolution * rules.bf_resolution if rules.later_rules else end
+    slots.begin[0] = grid_before(world, now) if rules.later_rules else now
+    slots.end[0] = grid_before(world, end) if rules.later_rules else end
     row = slots.row[0] * rules.words
     for w in range(rules.words):
         slots.nodes[row + w] = world.pool[w]

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from gridtune.slurm.cluster import MODES, VERSIONS, Node, Partition, SlurmCluster
+from gridtune.slurm.cluster import MODES, Node, Partition, SlurmCluster
 from gridtune.slurm.kernel.ahead import STRIDE
 from gridtune.slurm.kernel.arrays import (
     STATE,
@@ -30,10 +30,11 @@ from gridtune.slurm.kernel.arrays import (
     TimeSlices,
     World,
 )
-from gridtune.slurm.kernel.running import MINUTES, NEVER
+from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
+from gridtune.slurm.versions import DATED_TESTS, release_of
 from gridtune.types import AnyArray, IntArray
 
 _Table = TypeVar("_Table", bound=NamedTuple)
@@ -206,7 +207,7 @@ def _state(cluster: SlurmCluster, phases: Phases, begin: int) -> AnyArray:
 
 def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitColumns, JobArrays]:
     begin, entries = [0], []
-    counters: dict[Hashable, int] = {}
+    counters: dict[tuple[Hashable, str], int] = {}
     numbers: dict[int, int] = {}
     most: list[int] = []
     array_counters: list[int] = []
@@ -228,7 +229,14 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitCo
             most.append(request.array_most)
             array_counters.append(entries[-1][0] if request.array_most else -1)
     columns = dict(zip(("counter", "of", "most"), _columns(entries, 3), strict=True))
-    table = LimitColumns(begin=_column(begin), used=_full(len(counters)), **columns)
+    shared = np.array([of == AMOUNTS[NODES] and not isinstance(key, int) for key, of in counters], np.bool_)
+    table = LimitColumns(
+        begin=_column(begin),
+        used=_full(len(counters)),
+        row=np.where(shared, np.cumsum(shared) - 1, -1),
+        on=_full(int(shared.sum()) * len(cluster.nodes)),
+        **columns,
+    )
     return table, _table(
         JobArrays,
         len(numbers) * len(cluster.partitions),
@@ -394,6 +402,7 @@ def _records(
     nodes = {name: kinds_in(cluster, partition) for name, partition in cluster.partitions.items()}
     most_factor = max((partition.factor for partition in cluster.partitions.values()), default=0) or 1
     best_qos = max((qos.priority for qos in cluster.qos.values()), default=0) or 1
+    whole_of = {name: _resources(cluster, partition) for name, partition in cluster.partitions.items()}
     for k, (job, name) in enumerate(pairs):
         request, partition = requests[job], cluster.partitions[name]
         whole = request.is_whole_in(partition)
@@ -419,7 +428,7 @@ def _records(
         limit = request.limit_in(partition)
         row = (job, numbers[name], partition.tier, limit, per_cpu, whole, kinds[kind], group)
         rows.append((*row, form if form < most_forms else -1, *counted))
-        fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos)
+        fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos, whole_of[name])
     names = ("job", "partition", "tier", "limit", "per_cpu", "whole", "kind", "group", "form")
     columns = dict(zip((*names, *_Counting._fields), _columns(rows, 12), strict=True))
     return Records(fixed=fixed, suits=np.concatenate(suits), able=np.concatenate(able), **columns)
@@ -430,25 +439,46 @@ def _preempts(cluster: SlurmCluster) -> bool:
 
 
 def _fixed_priority(
-    cluster: SlurmCluster, request: Request, partition: Partition, most_factor: int, best_qos: int
+    cluster: SlurmCluster,
+    request: Request,
+    partition: Partition,
+    most_factor: int,
+    best_qos: int,
+    whole: Mapping[str, int],
 ) -> float:
-    """Return the parts of a priority that never change: partition, QOS, TRES, nice."""
+    """Return the parts of a priority that never change: partition, QOS, TRES, nice.
+
+    `whole` has the resources of the partition.
+    """
     rules = cluster.priorities
     if not rules.multifactor:
         return 0.0
     qos = cluster.qos[request.qos].priority if request.qos in cluster.qos else 0
-    amounts = {
+    amounts: dict[str, float] = {
         "cpu": request.cpus,
-        "mem": request.memory * request.least_nodes or request.cpus * partition.memory_per_cpu,
-        "node": request.least_nodes,
-        "gres/gpu": request.gpus * request.least_nodes,
+        "mem": request.memory * request.nodes or request.cpus * partition.memory_per_cpu,
+        "node": request.nodes,
+        "gres/gpu": request.gpus * request.nodes,
     }
+    if rules.normal_tres:
+        amounts = {name: amount / whole[name] if whole[name] else 0 for name, amount in amounts.items()}
     return (
         rules.partition * partition.factor / most_factor
         + rules.qos * qos / best_qos
         + sum(weight * amounts[name] for name, weight in rules.tres.items())
         - request.nice
     )
+
+
+def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
+    """Return what a partition has of each resource that `PriorityWeightTRES` weighs."""
+    nodes = [cluster.nodes[number] for number in partition.nodes]
+    return {
+        "cpu": sum(node.cpus for node in nodes),
+        "mem": sum(node.memory for node in nodes),
+        "node": len(nodes),
+        "gres/gpu": sum(sum(node.gpus.values()) for node in nodes),
+    }
 
 
 def _most_parts(request: Request, nodes: int) -> int:
@@ -475,11 +505,12 @@ def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> 
         "favor_small": priorities.favor_small,
         "kill_wait": cluster.kill_wait,
         "overtime": cluster.overtime,
-        "later_rules": cluster.version != VERSIONS[0],
+        "later_rules": release_of(cluster.version) >= DATED_TESTS,
         "leaves": len(cluster.leaves),
         "partitions": len(cluster.partitions),
         "outages": len(cluster.outages),
         "cpus": cluster.cpus,
+        "zero": cluster.zero,
         "levels": len({node.weight for node in cluster.nodes}),
         "groups": len(preemption.classes),
         "preempting": _preempts(cluster),

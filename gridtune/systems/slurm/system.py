@@ -26,15 +26,16 @@ from gridtune.core.system import (
     Window,
     WorkloadLoader,
 )
-from gridtune.errors import PolicyError
+from gridtune.errors import PolicyError, WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.comparison import LoggedJobs, logged_jobs
+from gridtune.slurm.comparison import LoggedJobs, anchored, logged_jobs
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import SETTINGS, Effective
+from gridtune.slurm.versions import VERIFIED, release_of
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -108,8 +109,11 @@ class SlurmParameters(LogParameters):
         description="further settings in place of those of the slurm.conf, with semicolons between them",
         examples=["PartitionName=debug PriorityTier=2; PriorityMaxAge=14-0"],
     )
-    slurm_version: Literal["22.05", "25.11"] = Field(
-        "22.05", description="the release whose rules hold, where releases differ"
+    slurm_version: str = Field(
+        VERIFIED[0],
+        description="the release whose rules hold, from 22.05 to 26.05; "
+        f"runs of a real Slurm confirm those of {', '.join(VERIFIED)}",
+        examples=["24.11.5"],
     )
     nodes_in_service: Share = Field(1.0, description="share of the nodes, of each kind, that jobs get")
     release_delay: Annotated[int, Field(ge=0)] = Field(
@@ -140,6 +144,15 @@ class SlurmParameters(LogParameters):
         except PolicyError as error:
             raise ValueError(error.in_one_line) from None
 
+    @field_validator("slurm_version")
+    @classmethod
+    def _check_version(cls, value: str) -> str:
+        try:
+            release_of(value)
+        except WorkloadError as error:
+            raise ValueError(error.in_one_line) from None
+        return value
+
     @model_validator(mode="after")
     def _check_guard(self) -> SlurmParameters:
         if self.order is None:
@@ -165,7 +178,7 @@ class SlurmSystem(System):
     """
 
     name: ClassVar[str] = "slurm"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = SlurmParameters
     metrics = METRICS
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
@@ -220,7 +233,8 @@ class SlurmSystem(System):
         """Replay the jobs of a window on the empty cluster; `tables` adds the schedule as a table."""
         workload, jobs = self._selected(parameters, load)
         effective = Effective.of(dict(parameters))
-        cluster, requests = effective.applied(self._cluster(parameters), jobs.requests)
+        cluster = anchored(self._cluster(parameters), workload)
+        cluster, requests = effective.applied(cluster, jobs.requests)
         phases = Phases.draw(cluster, streams("phases"))
         result = replay(cluster, requests, phases, order=parameters.order, guard=parameters.guard)
         result.check_all_start(requests)

@@ -103,7 +103,17 @@ def log_of_records(records: Records, options: TableOptions | None = None) -> Raw
     records = _of_one_cluster(records.without_steps(), options.cluster)
     chosen = quantities_of(list(records.columns), options.columns or "", records.kind)
     _check_quantities(records, chosen)
-    return _AccountedJobs(records.once(chosen), chosen, options).log()
+    records = _begun(records.once(chosen), chosen)
+    return _AccountedJobs(records, chosen, options).log()
+
+
+def _begun(records: Records, chosen: Mapping[str, str]) -> Records:
+    """Return the rows that have a start, where the start stands for the submission."""
+    if chosen["submit"] != chosen.get("start"):
+        return records
+    begun = records.columns[chosen["start"]].matching(r"\d")
+    notes = {**records.notes, "rows without a start, which stands for the submission": int((~begun).sum())}
+    return replace(records.take(np.flatnonzero(begun)), notes=notes)
 
 
 def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
@@ -478,7 +488,9 @@ class _AccountedJobs:
                 f"jobs have those they {taken}"
             ] = differ
         if self.records.unread:
-            header["Import"] = (f"{len(self.records.unread)} columns are not read (--unread lists them)",)
+            header["Import"] = (
+                f"{len(self.records.unread)} columns are not read (traces import --unread lists them)",
+            )
             header[UNREAD] = self.records.unread
         if facts := self._facts():
             header[FACTS_KEY] = tuple(f"{name} {count}" for name, count in facts.items())

@@ -94,9 +94,12 @@ def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()
 
     Rules are applied first, so values that they correct are no fault.
     """
-    jobs = len(raw.columns["submit_time"])
+    jobs = len(next(iter(raw.columns.values()), ()))
     if jobs == 0:
         raise WorkloadError("holds no jobs", path=path)
+    missing = next((name for name in ("submit_time", "run_time") if name not in raw.columns), None)
+    if missing is not None:
+        raise WorkloadError("there is no such column, which every log has", path=path, field=missing)
     columns = {**raw.columns, _ROW: np.arange(jobs)}
     try:
         cleaned, report = apply_rules(Jobs(columns, raw.machine_processors), rules)

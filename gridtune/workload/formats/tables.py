@@ -119,7 +119,9 @@ def _records_of_json(stream: LogStream) -> Records:
     names = dict.fromkeys(name for item in objects for name in item)
 
     def written(value: Any) -> str:
-        return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+        text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+        # JSON may escape halves of characters, which no text has.
+        return text.encode("utf-8", "replace").decode()
 
     columns = {name: Texts.of([written(item.get(name)) for item in objects]) for name in names}
     several = sum(isinstance(item.get("attempts"), int) and item["attempts"] > 1 for item in objects)

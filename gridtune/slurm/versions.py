@@ -1,0 +1,55 @@
+"""Releases of Slurm, and the rules of scheduling that each one brought.
+
+Source: the tags of https://github.com/SchedMD/slurm from 22.05 to 26.05. A rule holds from its release on.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gridtune.errors import WorkloadError
+
+#: Releases whose rules recorded runs confirm; rules of those between are from the source alone.
+VERIFIED = ("22.05", "24.11", "26.05")
+
+#: The processors of a node that a job is shown are at most those of its tasks there, unless it asks for GPUs
+#: or the whole node. A plan takes one slice of backfill's table at least.
+SHOWN_CPUS = 23_02_00
+#: A partition that takes an account takes those below it.
+SUBACCOUNTS = 23_02_00
+#: Jobs share nodes where no `SelectType` is set; before, each had whole nodes.
+SHARED_NODES = 23_11_00
+#: Each test of backfill weighs the nodes afresh, and takes those that are completing last.
+FRESH_WEIGHTS = 23_11_00
+#: sbatch sends as many nodes as the tasks need.
+NEEDED_NODES = 23_11_02
+#: Backfill's table and its plans end on its grid. A test for a later instant looks at that instant only, and
+#: only at jobs that end before others come; overlaps with plans are looked at first.
+DATED_TESTS = 24_11_00
+#: Jobs that end at the instant of a test have ended.
+ENDED_AT = 25_05_00
+#: A predicted start is the end of a job on the nodes chosen, not that of the last one looked at.
+OWN_ENDS = 25_05_01
+#: A job that can use one node only takes the first by weight and name, wherever its switch is.
+FIRST_NODE = 26_05_00
+
+
+def release_of(version: str) -> int:
+    """Return a release as a number, 24_11_05 for "24.11.5"; its latest where the text is "24.11".
+
+    Raises
+    ------
+    WorkloadError
+        If it is no release from 22.05 to 26.05.
+    """
+    match = re.fullmatch(r"(\d\d)\.(\d\d)(?:\.(\d{1,2})(?:[-.~]\S*)?)?", version)
+    number = 100 * int(match[1] + match[2]) + int(match[3] or 99) if match else 0
+    if not 22_05_00 <= number <= 26_05_99:
+        hint = f"a release from 22.05 to 26.05, such as 24.11.5; {', '.join(VERIFIED)} are verified"
+        raise WorkloadError(f"no rules for Slurm {version!r}", hint=hint)
+    return number
+
+
+def is_verified(version: str) -> bool:
+    """Tell whether recorded runs confirm the rules of a release."""
+    return version[:5] in VERIFIED
