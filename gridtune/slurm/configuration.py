@@ -94,7 +94,8 @@ def _deciding(line: ConfLine) -> str:
     """Return the settings of a line that may decide about schedules."""
     given = line.settings
     kind = next((kind for kind in LINES if kind in given), GENERAL)
-    return " ".join(f"{name}={value}" for name, value in line.items if matters(kind, name))
+    shown = ((name, value) for name, value in line.items if kind == "partitionname" or matters(kind, name))
+    return " ".join(f"{name}={value}" for name, value in shown)
 
 
 class PlacedReader:
