@@ -31,7 +31,7 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit, limits_of_row
-from gridtune.slurm.versions import VERIFIED, release_of
+from gridtune.slurm.versions import VERIFIED, is_verified, release_of
 from gridtune.workload.slurm import (
     ConfLine,
     SlurmAccounts,
@@ -251,6 +251,10 @@ class _ClusterReader(PlacedReader):
             hint = "put topology.conf beside slurm.conf, or take the line out"
             raise self.fault("the switches are in topology.conf, which is not there", "TopologyPlugin", hint)
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
+        if not is_verified(self.version):
+            self.ignored.append(
+                f"Slurm {self.version}: rules from its source, which no recorded run confirms"
+            )
         return SlurmCluster(
             nodes=nodes,
             partitions=partitions,
