@@ -252,9 +252,7 @@ class _ClusterReader(PlacedReader):
             raise self.fault("the switches are in topology.conf, which is not there", "TopologyPlugin", hint)
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
         if not is_verified(self.version):
-            self.ignored.append(
-                f"Slurm {self.version}: rules from its source, which no recorded run confirms"
-            )
+            self.ignored.append(f"Slurm {self.version}: rules of its source, not confirmed by recorded runs")
         return SlurmCluster(
             nodes=nodes,
             partitions=partitions,
