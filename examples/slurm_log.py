@@ -22,6 +22,8 @@ from gridtune.slurm.study import Effective
 CONF = """\
 ClusterName=example
 SchedulerType=sched/builtin
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
 PriorityType=priority/multifactor
 PriorityWeightAge=1000
 PriorityWeightFairshare=5000

@@ -41,6 +41,13 @@ class StepFunction:
         """Return the time average over [start, end); NaN when that is empty."""
         return self.integral(start, end) / (end - start) if end > start else float("nan")
 
+    def at(self, times: npt.ArrayLike) -> IntArray:
+        """Return the values at the given times."""
+        index = np.searchsorted(self.times, np.asarray(times, dtype=np.int64), side="right") - 1
+        if len(self.times) == 0:
+            return np.zeros_like(index)
+        return np.where(index >= 0, self.values[np.maximum(index, 0)], 0)
+
 
 def step_function(up: IntArray, down: IntArray, weight: IntArray) -> StepFunction:
     """Return the sum of `weight[i]` over the intervals [up[i], down[i])."""

@@ -33,11 +33,24 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Admission:
+    """The accounts or QOS whose jobs a partition takes, or those that it does not take if not `allowed`."""
+
+    names: frozenset[str] = frozenset()
+    allowed: bool = False
+
+    def admits(self, name: str) -> bool:
+        """Tell whether jobs of an account or a QOS are taken; those without one are."""
+        return not name or (name.lower() in self.names) == self.allowed
+
+
+@dataclass(frozen=True)
 class Partition:
     """A partition: the numbers of its nodes, times in seconds, memory per processor in MB (0: none said).
 
-    `preempt_mode` and `grace` are what becomes of its jobs where others take their place, "" for what the
-    cluster says, and the seconds that they have before.
+    One that starts no jobs has no nodes. `preempt_mode` and `grace` are what becomes of its jobs where others
+    take their place, "" for what the cluster says, and the seconds that they have before. Jobs need so many
+    nodes, at least and at most (0: no limit), and an account and a QOS that it admits.
     """
 
     name: str
@@ -50,6 +63,10 @@ class Partition:
     exclusive: bool = False
     preempt_mode: str = ""
     grace: int = 0
+    min_nodes: int = 0
+    max_nodes: int = 0
+    accounts: Admission = Admission()
+    qos: Admission = Admission()
 
 
 @dataclass(frozen=True)
@@ -179,6 +196,8 @@ class SlurmCluster:
         By name; a QOS that no file describes has priority 0.
     requeue
         True if jobs start again where they had to make room, unless they say otherwise.
+    memory_counts
+        True if jobs on a node share its memory; else each may ask for as much as the node has.
     version
         The release of Slurm whose rules hold: see `gridtune.slurm.versions`.
     zero
@@ -201,6 +220,7 @@ class SlurmCluster:
     preemption: Preemption = field(default_factory=Preemption)
     outages: tuple[Outage, ...] = ()
     limits: tuple[Limit, ...] = ()
+    memory_counts: bool = True
     version: str = VERIFIED[0]
     zero: int = 0
     not_modelled: tuple[str, ...] = ()

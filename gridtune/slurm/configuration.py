@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.errors import WorkloadError
-from gridtune.registry import nearest_name
 from gridtune.slurm.cluster import (
     MODES,
     UNLIMITED,
+    Admission,
     Clocks,
     Node,
     Partition,
@@ -31,7 +31,8 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit, limits_of_row
-from gridtune.slurm.versions import VERIFIED, is_verified, release_of
+from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
+from gridtune.slurm.versions import SHARED_NODES, SUBACCOUNTS, VERIFIED, is_verified, release_of
 from gridtune.workload.slurm import (
     ConfLine,
     SlurmAccounts,
@@ -40,53 +41,11 @@ from gridtune.workload.slurm import (
     machine_of,
     read_slurm_accounts,
     text_of,
+    with_counted_gpus,
 )
 
-#: Settings that are read here.
-_READ = frozenset(
-    """
-    schedulertype schedulerparameters prioritytype prioritydecayhalflife priorityfavorsmall priorityweightage
-    priorityweightfairshare priorityweightjobsize priorityweightpartition priorityweightqos priorityweighttres
-    prioritymaxage prioritycalcperiod priorityflags fairsharedampeningfactor topologyplugin selecttype
-    selecttypeparameters defmempercpu killwait overtimelimit accountingstorageenforce preempttype preemptmode
-    preemptparameters preemptexempttime jobrequeue messagetimeout
-    """.split()  # noqa: SIM905
-)
-#: Settings without a part in which job starts when: names, ports, logs, timeouts of daemons, accounting.
-_NO_MATTER = re.compile(
-    r"(accounting|acct|auth|batchstart|clustername|communication|control|core?spec|cred|debug|epilog|first|"
-    r"frontend|gpufreq|grestypes|group|hash|health|inactive|jobacct|jobcomp|jobcontainer|jobcred|jobfile|"
-    r"jobrequeue|killon|launch|logtime|mail|max(array|dbd|jobcount|jobid|step|tasks)|mcs|messagetimeout|"
-    r"minjobage|mpi|plugindir|plugstack|private|proctrack|prolog|propagate|reboot|resume|returnto|route|sbcast|"
-    r"schedulertimeslice|slurm|srun|statesave|switch|task|tcp|tmpfs|track|tree|unkillable|usepam|vsize|wait|"
-    r"x11|enforcepart|requeueexit)\w*",
-)
-_NODE_KEYS = frozenset(
-    """
-    nodename nodehostname nodeaddr port cpus boards sockets socketsperboard corespersocket threadspercore
-    realmemory gres feature features weight state tmpdisk procs reason
-    """.split()  # noqa: SIM905
-)
-_PARTITION_KEYS = frozenset(
-    """
-    partitionname nodes default defmempercpu maxtime defaulttime state prioritytier priorityjobfactor priority
-    oversubscribe shared allowqos allowaccounts allowgroups hidden rootonly preemptmode gracetime
-    """.split()  # noqa: SIM905
-)
-#: Parameters of the scheduler that change nothing here, since a pass takes no time.
-_FREE_PARAMETERS = frozenset(
-    {"bf_continue", "bf_max_time", "bf_yield_interval", "bf_yield_sleep", "max_script_size"}
-)
-_KEYS = {"nodename": _NODE_KEYS, "partitionname": _PARTITION_KEYS}
-
-
-#: Settings in which the scheduler's parameters stand, and their names.
-_PARAMETERS, _CLOCKS = "schedulerparameters", frozenset(clock.name for clock in fields(Clocks))
-
-
-def _matters(name: str) -> bool:
-    """Tell whether a setting of slurm.conf, in small letters, may decide which job starts when."""
-    return not _NO_MATTER.match(name) and name not in {"port", "nodeaddr", "nodehostname"}
+#: The clocks of both passes, by their names among the scheduler's parameters.
+_CLOCKS = frozenset(clock.name for clock in fields(Clocks))
 
 
 def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERIFIED[0]) -> SlurmCluster:
@@ -107,9 +66,8 @@ def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERIF
     WorkloadError
         Naming file and line: an unreadable file, an invalid number, an unknown node.
     """
-    release_of(version)
     path = _conf_file(folder)
-    return _ClusterReader(path, version).read(_changed(conf_lines(path), changes))
+    return _ClusterReader(path, version).read(changed_lines(conf_lines(path), changes))
 
 
 def configuration_difference(before: Path, after: Path, changes: Iterable[str] = ()) -> list[str]:
@@ -122,7 +80,7 @@ def configuration_difference(before: Path, after: Path, changes: Iterable[str] =
     changes
         Settings put in place of those after, as `read_cluster` takes them.
     """
-    both = conf_lines(_conf_file(before)), _changed(conf_lines(_conf_file(after)), changes)
+    both = conf_lines(_conf_file(before)), changed_lines(conf_lines(_conf_file(after)), changes)
     first, second = (list(filter(None, map(_deciding, lines))) for lines in both)
     lines = difflib.unified_diff(first, second, n=0, lineterm="")
     return [line for line in list(lines)[2:] if not line.startswith("@@")]
@@ -134,56 +92,10 @@ def _conf_file(folder: Path) -> Path:
 
 def _deciding(line: ConfLine) -> str:
     """Return the settings of a line that may decide about schedules."""
-    return " ".join(f"{name}={value}" for name, value in line.items if _matters(name.lower()))
-
-
-def _changed(lines: Iterable[ConfLine], changes: Iterable[str]) -> list[ConfLine]:
-    """Return the lines with settings changed: in place of the last such setting, else after all lines."""
-    lines = list(lines)
-    for change in changes:
-        place = f"--change {change}"
-        words = {word.partition("=")[0].lower(): word for word in change.split() if "=" in word}
-        if not words:
-            raise WorkloadError(f"{change!r} is no setting", field="--change", hint="such as bf_interval=120")
-        partition = words.pop("partitionname", "=").partition("=")[2]
-        if partition:
-            names = [line.settings.get("partitionname", "DEFAULT") for line in lines]
-            rows = {name: row for row, name in enumerate(names) if name.upper() != "DEFAULT"}
-            if partition not in rows:
-                raise WorkloadError(f"no partition {partition!r}", field="--change", hint=", ".join(rows))
-            line = lines[rows[partition]]
-            for word in words.values():
-                line = line._replace(text=_with_setting(line.text, word), change=place)
-            lines[rows[partition]] = line
-            continue
-        for name, word in words.items():
-            if name not in _CLOCKS | _READ:
-                hint = f"did you mean {nearest_name(name, [*_CLOCKS, *_READ])!r}?"
-                raise WorkloadError(f"{name!r} is not simulated", field="--change", hint=hint)
-            key = _PARAMETERS if name in _CLOCKS else name
-            general = [row for row, line in enumerate(lines) if not line.settings.keys() & _KEYS.keys()]
-            row = max((row for row in general if key in lines[row].settings), default=len(lines))
-            line = lines[row] if row < len(lines) else ConfLine(place, 1, "")
-            setting = word
-            if name in _CLOCKS:
-                unset = "SchedulerParameters", ""
-                head, items = next((item for item in line.items if item[0].lower() == key), unset)
-                setting = f"{head}={_with_setting(items, word, ',')}"
-            lines[row:] = [
-                line._replace(text=_with_setting(line.text, setting), change=place),
-                *lines[row + 1 :],
-            ]
-    return lines
-
-
-def _with_setting(text: str, word: str, between: str | None = None) -> str:
-    """Return a text of settings, with spaces or another sign between them, with one of them set."""
-    name = word.partition("=")[0].lower()
-    items = [item for item in text.split(between) if item]
-    places = [k for k, item in enumerate(items) if item.partition("=")[0].lower() == name]
-    if places:
-        items[places[-1]] = word
-    return (between or " ").join(items if places else [*items, word])
+    given = line.settings
+    kind = next((kind for kind in LINES if kind in given), GENERAL)
+    shown = ((name, value) for name, value in line.items if kind == "partitionname" or matters(kind, name))
+    return " ".join(f"{name}={value}" for name, value in shown)
 
 
 class PlacedReader:
@@ -221,7 +133,7 @@ class PlacedReader:
 class _ClusterReader(PlacedReader):
     def __init__(self, path: Path, version: str) -> None:
         super().__init__(path)
-        self.version = version
+        self.version, self.release = version, release_of(version)
         self.settings: dict[str, str] = {}
         self.places: dict[str, tuple[Path | str, int]] = {}
         self.ignored: list[str] = []
@@ -230,56 +142,97 @@ class _ClusterReader(PlacedReader):
     def read(self, lines: Sequence[ConfLine]) -> SlurmCluster:
         for line in lines:
             given = line.settings
-            kind = next((kind for kind in _KEYS if kind in given), None)
-            self.place = line.place if kind is None else (line.path, line.number)
+            kind = next((kind for kind in LINES if kind in given), GENERAL)
+            self.place = line.place if kind == GENERAL else (line.path, line.number)
             for name, value in given.items():
-                if kind is None:
-                    self._setting(name, value)
-                elif name not in _KEYS[kind]:
-                    self._ignore(f"{name}={value}")
-        self.machine = machine_of(self.path, lines)
+                self._remark(kind, name, f"{name}={value}", value)
+                if kind == GENERAL:
+                    self.settings[name], self.places[name] = value, self.place
+        self._read_beside("gres.conf")
+        self.machine = with_counted_gpus(machine_of(self.path, lines), self.path.parent / "gres.conf")
+        self._select()
         nodes = tuple(self._node(name) for name in sorted(self.machine.processors_of_node, key=_natural))
         number_of = {node.name: number for number, node in enumerate(nodes)}
-        enforced = set(self.settings.get("accountingstorageenforce", "").lower().split(","))
-        if enforced & {"limits", "safe", "all"}:
+        if self._items("AccountingStorageEnforce").keys() & {"limits", "safe", "all"}:
             for name in ("sacctmgr_qos.txt", "sacctmgr_assoc.txt"):
                 self._read_limits(self.path.parent / name)
-        tree = "tree" in self.settings.get("topologyplugin", "")
+        tree = "topology/tree" in self._items("TopologyPlugin")
         topology = self.path.parent / "topology.conf"
         if tree and not topology.is_file():
             self.place = self.places["topologyplugin"]
             hint = "put topology.conf beside slurm.conf, or take the line out"
             raise self.fault("the switches are in topology.conf, which is not there", "TopologyPlugin", hint)
+        if tree:
+            self._read_beside("topology.conf")
+        self.parameters = self._items(PARAMETERS)
+        clocks = self._clocks()
+        self.accounts = _accounts_of(self.path.parent)
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
         if not is_verified(self.version):
             self.ignored.append(f"Slurm {self.version}: rules of its source, not confirmed by recorded runs")
+        if partitions and not any(partition.nodes for partition in partitions.values()):
+            hint = "compare State= of nodes and partitions with `sinfo`"
+            raise WorkloadError("has no node in service in a partition that is UP", path=self.path, hint=hint)
         return SlurmCluster(
             nodes=nodes,
             partitions=partitions,
             leaves=_leaves(topology, number_of) if tree else (),
             backfill=self.settings.get("schedulertype", "sched/backfill") == "sched/backfill",
-            clocks=self._clocks(),
+            clocks=clocks,
             priorities=self._priorities(),
             qos={name: Qos(name, priority) for name, priority in _qos_priorities(self.path.parent).items()},
-            accounts=_accounts_of(self.path.parent),
+            accounts=self.accounts,
             kill_wait=self._number("killwait", 30),
             overtime=60 * self._number("overtimelimit", 0),
             requeue=bool(self._number("jobrequeue", 1)),
             preemption=self._preemption(partitions),
             limits=tuple(self.limits),
             version=self.version,
+            memory_counts=self.memory_counts,
             not_modelled=tuple(self.ignored),
         )
 
-    def _setting(self, name: str, value: str) -> None:
-        if name in _READ:
-            self.settings[name], self.places[name] = value, self.place
-        elif _matters(name) and value.lower() not in {"none", "no", "0", "(null)", "off"}:
-            self._ignore(f"{name}={value}")
+    def _remark(self, kind: str, name: str, text: str, value: str = "set") -> None:
+        remark = remark_on(kind, name, value)
+        if remark is not None:
+            self._ignore(text + remark)
 
-    def _ignore(self, text: str) -> None:
+    def _ignore(self, text: str, partly: bool = False) -> None:
+        """Note a setting that is not modelled, once for each line; refuse it as a change, if not `partly`."""
         path, line = self.place
-        self.ignored.append(f"{path if isinstance(path, str) else path.name}:{line}: {text}")
+        name = text.partition("=")[0].lower()
+        if isinstance(path, str) and f" {name}=" in path.lower() and not partly:
+            raise WorkloadError(f"{text} is not modelled, so nothing would change", field="--change")
+        note = f"{path if isinstance(path, str) else path.name}:{line}: {text}"
+        if note not in self.ignored:
+            self.ignored.append(note)
+
+    def _items(self, key: str, default: str = "") -> dict[str, str]:
+        """Return the values of a list by their names in small letters, and note those not modelled."""
+        self.place = self.places.get(key.lower(), self.place)
+        items: dict[str, str] = {}
+        for item in filter(None, self.settings.get(key.lower(), default).split(",")):
+            name, _, value = item.partition("=")
+            self._remark(key, name, f"{key}={item}")
+            items[name.lower()] = value
+        return items
+
+    def _read_beside(self, name: str) -> None:
+        """Note settings that are not modelled in a file beside slurm.conf."""
+        path = self.path.parent / name
+        for line in conf_lines(path) if path.is_file() else []:
+            self.place = line.place
+            for key, value in line.items:
+                self._remark(name, key, f"{key}={value}", value)
+
+    def _select(self) -> None:
+        """Read which resources of a node jobs share: none, processors, or memory too."""
+        default = "select/cons_tres" if self.release >= SHARED_NODES else "select/linear"
+        self.linear = "select/linear" in self._items("SelectType", default)
+        words = self._items("SelectTypeParameters", "CR_Core_Memory").keys()
+        alone = words & {"cr_cpu", "cr_core", "cr_socket", "cr_board"}
+        self.memory_counts = not alone and not (self.linear and "cr_memory" not in words)
+        self.by_core = not self.linear and not any(word.startswith("cr_cpu") for word in words)
 
     def _read_limits(self, path: Path) -> None:
         """Read the limits in a table of sacctmgr, and note what is not modelled there."""
@@ -310,9 +263,12 @@ class _ClusterReader(PlacedReader):
         path, line, settings = self.machine.nodes_by_name[name]
         self.place = (path, line)
         features = settings.get("feature", settings.get("features", ""))
+        threads, cpus = settings.get("threadspercore", "1"), self.machine.processors_of_node[name]
+        if self.by_core and threads != "1":
+            self._ignore(f"ThreadsPerCore={threads} (jobs get whole cores of as many processors)")
         return Node(
             name,
-            self.machine.processors_of_node[name],
+            cpus,
             self.whole(settings.get("realmemory", "1"), "RealMemory"),
             {kind: count or 1 for kind, count in self.machine.gpus_of_node.get(name, {}).items()},
             frozenset(filter(None, features.split(","))),
@@ -329,35 +285,57 @@ class _ClusterReader(PlacedReader):
         if shared.startswith(("FORCE", "YES")) and not shared.endswith(":1"):
             self._ignore(f"OverSubscribe={shared}")
         longest = self.seconds(settings.get("maxtime", "UNLIMITED"), "MaxTime")
-        if not nodes:
+        if settings.get("nodes", "") in {"", "(null)"}:
             message = f"the partition {name!r} has no nodes, so that no job could run in it"
             raise self.fault(message, "Nodes", "name its nodes, or take the line out")
+        state = settings.get("state", "UP").upper()
+        if state == "DRAIN":
+            self._ignore(f"State={state}")
         return Partition(
             name,
-            nodes,
+            # Its jobs do not start, and keep no others from starting.
+            () if state in {"DOWN", "INACTIVE"} else nodes,
             self.whole(settings.get("prioritytier", priority), "PriorityTier"),
             self.whole(settings.get("priorityjobfactor", priority), "PriorityJobFactor"),
             longest,
             self.seconds(settings["defaulttime"], "DefaultTime") if "defaulttime" in settings else longest,
             self.whole(settings.get("defmempercpu", self.settings.get("defmempercpu", "0")), "DefMemPerCPU"),
-            shared == "EXCLUSIVE",
+            shared == "EXCLUSIVE" or self.linear,
             settings.get("preemptmode", ""),
             self.whole(settings.get("gracetime", "0"), "GraceTime"),
+            self._count(settings.get("minnodes", "0"), "MinNodes"),
+            self._count(settings.get("maxnodes", "0"), "MaxNodes"),
+            self._admission(settings, "accounts"),
+            self._admission(settings, "qos"),
         )
+
+    def _count(self, text: str, field: str) -> int:
+        """Return a number of nodes, 0 for no limit."""
+        return 0 if text.upper() in {"UNLIMITED", "INFINITE"} else self.whole(text, field)
+
+    def _admission(self, settings: Mapping[str, str], of: str) -> Admission:
+        """Read which accounts or QOS a partition takes."""
+        allowed, denied = settings.get(f"allow{of}", "ALL"), settings.get(f"deny{of}", "")
+        names = {*(denied if allowed.upper() == "ALL" else allowed).lower().split(",")} - {""}
+        if of == "accounts" and self.release >= SUBACCOUNTS:
+            parents = self.accounts.parent_of
+            names |= {name for name in parents if names & {*parents_of(parents, name)}}
+        return Admission(frozenset(names), allowed.upper() != "ALL")
 
     def _preemption(self, partitions: Mapping[str, Partition]) -> Preemption:
         """Read who may take the place of whom."""
+        words, parameters = self._items("PreemptParameters"), self.parameters
         kind = self.settings.get("preempttype", "preempt/none").lower()
         by = {"preempt/qos": "qos", "preempt/partition_prio": "partition"}.get(kind, "")
-        words = set(self.settings.get("preemptparameters", "").lower().split(","))
-        parameters = self.settings.get("schedulerparameters", "").lower()
-        count = re.search(r"reorder_count=(\d+)", ",".join(words) + parameters)
+        count = words.get("reorder_count", parameters.get("preempt_reorder_count", "1"))
         if not by:
             return Preemption()
         mode = self._preempt_mode(self.settings.get("preemptmode", "off"), "off", "preemptmode")
         exempt = self._time_or_none(self.settings.get("preemptexempttime", "-1"), "PreemptExemptTime")
         if by == "partition":
             modes = {p.name: self._preempt_mode(p.preempt_mode, mode, p.name) for p in partitions.values()}
+            if self.linear and "suspend" in modes.values():
+                self._ignore("PreemptMode=SUSPEND under select/linear", partly=True)
             classes = {
                 p.name: PreemptClass(
                     p.tier,
@@ -397,13 +375,13 @@ class _ClusterReader(PlacedReader):
                 )
             if any(one.mode == "suspend" for one in classes.values()):
                 self.place = self.places.get("preemptmode", self.place)
-                self._ignore("PreemptMode=SUSPEND within a partition, where Slurm slices time")
+                self._ignore("PreemptMode=SUSPEND within a partition, where Slurm slices time", partly=True)
         return Preemption(
             by,
             classes,
             "youngest_first" in words or "preempt_youngest_first" in parameters,
             "strict_order" in words or "preempt_strict_order" in parameters,
-            int(count[1]) if count else 1,
+            self.whole(count, "reorder_count"),
             self._number("killwait", 30) + self._number("messagetimeout", 10),
         )
 
@@ -432,28 +410,20 @@ class _ClusterReader(PlacedReader):
         return 0 if text == "-1" else self.seconds(text, name)
 
     def _clocks(self) -> Clocks:
-        self.place = self.places.get("schedulerparameters", self.place)
         known = {name: name for name in _CLOCKS} | {"max_job_bf": "bf_max_job_test"}
+        self.place = self.places.get(PARAMETERS.lower(), self.place)
         read: dict[str, int] = {}
-        for item in filter(None, self.settings.get("schedulerparameters", "").split(",")):
-            name, _, value = item.partition("=")
-            name = name.lower()
+        for name, value in self.parameters.items():
             if name in known:
                 read[known[name]] = self.whole(value, name)
                 if name in {"bf_interval", "bf_resolution", "sched_interval"} and not read[name]:
                     raise self.fault("0 is no interval", name)
-            elif name not in _FREE_PARAMETERS:
-                self._ignore(f"SchedulerParameters={item}")
         return Clocks(**read)
 
     def _priorities(self) -> Priorities:
         if self.settings.get("prioritytype", "priority/basic") != "priority/multifactor":
             return Priorities()
-        flags = {flag for flag in self.settings.get("priorityflags", "").upper().split(",") if flag}
-        modelled = {"NO_FAIR_TREE", "NO_NORMAL_TRES", "FAIR_TREE"}
-        self.place = self.places.get("priorityflags", self.place)
-        for flag in sorted(flags - modelled):
-            self._ignore(f"PriorityFlags={flag}")
+        flags = self._items("PriorityFlags")
         weights = {
             name: self._number("priorityweight" + key, 0)
             for name, key in {
@@ -474,9 +444,9 @@ class _ClusterReader(PlacedReader):
             ),
             period=self.seconds(self.settings.get("prioritycalcperiod", "5"), "PriorityCalcPeriod"),
             favor_small=self.settings.get("priorityfavorsmall", "NO").upper() in {"YES", "1"},
-            fair_tree="NO_FAIR_TREE" not in flags,
+            fair_tree="no_fair_tree" not in flags,
             dampening=self._number("fairsharedampeningfactor", 1),
-            normal_tres="NO_NORMAL_TRES" not in flags,
+            normal_tres="no_normal_tres" not in flags,
         )
 
     def _tres(self) -> dict[str, float]:
@@ -529,12 +499,21 @@ def _qos_priorities(folder: Path) -> dict[str, int]:
     return {name: int(match[1]) if match else 0 for name, match in matches.items()}
 
 
+def parents_of(parents: Mapping[str, str], account: str) -> list[str]:
+    """Return the accounts above one, the nearest first."""
+    above: list[str] = []
+    while account in parents and parents[account] not in above:
+        account = parents[account]
+        above.append(account)
+    return above
+
+
 def _accounts_of(folder: Path) -> SlurmAccounts:
     """Read accounts from a table of sacctmgr or sshare, or from sacctmgr's commands; none without a file."""
     for name, shares in (("sacctmgr_assoc.txt", "Share"), ("sshare.txt", "RawShares")):
         if (folder / name).is_file():
             accounts = SlurmAccounts()
-            #: Accounts from root down to the last one: sacctmgr's tree has one blank more at each level.
+            # From root down to the last account: sacctmgr's tree has one blank more at each level.
             above: list[tuple[int, str]] = []
             for _, row in read_table(folder / name, "Account", "User", shares):
                 account, user = row["Account"].strip(), row["User"].strip()
@@ -549,6 +528,10 @@ def _accounts_of(folder: Path) -> SlurmAccounts:
                     accounts.parent_of[account] = row.get("ParentName", "") or parent
                     accounts.shares_of[account] = number
                 above.append((depth, account))
+            for account in accounts.parent_of:
+                if account in parents_of(accounts.parent_of, account):
+                    message = f"account {account!r} is below itself"
+                    raise WorkloadError(message, path=folder / name, field="ParentName")
             return accounts
     script = folder / "sacctmgr.script"
     return read_slurm_accounts(script) if script.is_file() else SlurmAccounts()

@@ -17,7 +17,7 @@ import numpy as np
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.configuration import PlacedReader, read_table
-from gridtune.slurm.requests import Request, RequestCheck
+from gridtune.slurm.requests import Request, RequestCheck, features_of
 from gridtune.workload.slurm import gpus_in, host_list
 
 #: The command whose output is read.
@@ -158,7 +158,7 @@ class _QueueReader(PlacedReader):
             memory=self._memory(row.get("MIN_MEMORY", ""), -(-cpus // max(1, nodes))),
             gpus=sum(count or 1 for count in gpus.values()),
             gpu_type=kind,
-            features=() if features in {"", "(null)"} else tuple(features.split("&")),
+            features=() if features in {"", "(null)"} else features_of(features),
         )
         try:
             self.check.check(request)

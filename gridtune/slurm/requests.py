@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from gridtune.workload.workload import Workload
 DEPENDENCIES = ("afterany", "afterok", "afternotok")
 
 #: Fields of a log that requests are made of: names, and numbers.
-_NAMES = ("user", "account", "partition", "qos", "features", "state")
+_NAMES = ("user", "account", "partition", "qos", "features", "gpu_type", "state")
 _COLUMNS = (
     "job_id",
     "submit_time",
@@ -52,6 +54,8 @@ class Request:
         `-N`: at least 1, and 0 where no most is given.
     memory
         MB per node, 0 for what the partition gives per processor.
+    features
+        Each a name, or names with `&` and `|` between them, in brackets perhaps.
     gpus, gpu_type
         GPUs per node, of a type or, "", of any.
     array, task, array_most
@@ -130,6 +134,12 @@ class Request:
         own = self.time_limit if 0 < self.time_limit < UNLIMITED else partition.default_time
         return min(own, partition.max_time)
 
+    def may_run_in(self, partition: Partition) -> bool:
+        """Tell whether a partition admits its account and QOS, and so many nodes."""
+        most = self.most_nodes or max(self.least_nodes, partition.min_nodes)
+        fits = self.least_nodes <= (partition.max_nodes or self.least_nodes) and most >= partition.min_nodes
+        return fits and partition.accounts.admits(self.account) and partition.qos.admits(self.qos)
+
     def is_whole_in(self, partition: Partition) -> bool:
         """Tell whether it has its nodes to itself in a partition."""
         return self.exclusive or partition.exclusive
@@ -140,13 +150,42 @@ class Request:
         return (
             node.cpus >= self.cpus_per_node
             and node.memory >= max(self.memory, self.cpus_per_node * per_cpu)
-            and node.features.issuperset(self.features)
+            and all(has_feature(feature, node.features) for feature in self.features)
         )
 
     def has_gpus(self, node: Node) -> bool:
         """Tell whether a node has the GPUs, of the type asked for."""
         gpus = node.gpus.get(self.gpu_type, 0) if self.gpu_type else sum(node.gpus.values())
         return gpus >= self.gpus
+
+
+@lru_cache(4096)
+def has_feature(wish: str, features: frozenset[str]) -> bool:
+    """Tell whether features fulfil a wish: a name, or `&` and `|` from left to right, in brackets perhaps."""
+    words = re.findall(r"[&|()\[\]]|[^&|()\[\]]+", wish)
+
+    def value() -> bool:
+        held, sign = True, "&"
+        while words:
+            word = words.pop(0)
+            if word in "&|":
+                sign = word
+            elif word in ")]":
+                break
+            else:
+                one = value() if word in "([" else word in features
+                held = held and one if sign == "&" else held or one
+        return held
+
+    return value()
+
+
+def features_of(text: str) -> tuple[str, ...]:
+    """Return the wishes in a text such as `a&b|c`: one, or several with `&` alone between them."""
+    # Of counts such as `a*2&b` each node has one or the other.
+    if re.search(r"[|()\[\]*]", text):
+        return (re.sub(r"\*\d+", "", text.replace("&", "|") if "*" in text else text),)
+    return tuple(filter(None, text.split("&")))
 
 
 class RequestCheck:
@@ -193,8 +232,9 @@ class RequestCheck:
                 )
         if not any(self._can_hold(request, partitions[name]) for name in request.partitions):
             text = f"{request.least_nodes} nodes, {request.cpus} processors, {request.memory} MB a node"
+            where = f"no partition of {', '.join(request.partitions)} can hold it ({text})"
             raise WorkloadError(
-                f"job {request.number}: no partition of {', '.join(request.partitions)} can hold it ({text})",
+                f"job {request.number}: {where}: {self.reason_of(request)}",
                 hint="compare it with slurm.conf, or leave such jobs out",
             )
 
@@ -214,7 +254,18 @@ class RequestCheck:
             self._limits[whose] = [(of, most) for _, of, most in groups]
         return self._limits[whose]
 
+    def reason_of(self, request: Request) -> str:
+        """Return, for a job that is refused, the reason in short."""
+        there = [self.cluster.partitions[name] for name in request.partitions]
+        if not any(partition.nodes for partition in there):
+            return "in partitions that are down, or without nodes in service"
+        if not any(request.may_run_in(partition) for partition in there):
+            return "that their partitions do not admit: AllowAccounts, AllowQos, MinNodes or MaxNodes"
+        return "more than the cluster could ever hold"
+
     def _can_hold(self, request: Request, partition: Partition) -> bool:
+        if not request.may_run_in(partition):
+            return False
         if partition.name not in self._kinds:
             kinds = ((node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition))
             self._kinds[partition.name] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
@@ -252,6 +303,7 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
     columns = {name: workload.column(name).tolist() for name in _COLUMNS}
     names = {name: workload.names.get(name, {}) for name in _NAMES}
     default, check = next(iter(cluster.partitions), ""), RequestCheck(cluster)
+    types = {"", *(kind for node in cluster.nodes for kind in node.gpus)}
     requests: list[Request] = []
     rows: list[int] = []
     counts: Counter[str] = Counter()
@@ -267,6 +319,7 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
         if job["run_time"] < 0 or cpus < 1:
             counts["never ran, or without processors"] += 1
             continue
+        gpus = job["requested_gpus"] if job["requested_gpus"] >= 0 else max(0, job["allocated_gpus"])
         if not partitions:
             counts[f"without a partition of the cluster: taken as {default}"] += 1
         request = Request(
@@ -285,11 +338,18 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             nodes=min(nodes, job["requested_nodes"]) if job["requested_nodes"] > 0 else nodes,
             most_nodes=nodes,
             memory=max(0, job["requested_memory"]) * cpus // nodes // 1024,
-            gpus=max(0, job["allocated_gpus"], job["requested_gpus"]) // nodes,
-            features=tuple(filter(None, text["features"].split("&"))),
+            gpus=gpus // nodes,
+            gpu_type=text["gpu_type"] if text["gpu_type"] in types else "",
+            features=features_of(text["features"]),
+            # Nobody but a job that has its nodes to itself gets GPUs that it did not ask for.
+            exclusive=job["requested_gpus"] == 0 < job["allocated_gpus"],
         )
+        if nodes > 1 and re.search(r"[\[*]", text["features"]):
+            counts["with features of all nodes alike, or counted ([a|b], a*2): taken node by node"] += 1
+        if gpus and text["gpu_type"] not in types:
+            counts[f"with GPUs of a type that no node has, taken as any: {text['gpu_type']}"] += 1
         if not check.can_run(request):
-            counts["more than the cluster could ever hold"] += 1
+            counts[check.reason_of(request)] += 1
             continue
         requests.append(request)
         rows.append(row)

@@ -15,6 +15,10 @@ VERIFIED = ("22.05", "24.11", "26.05")
 #: The processors of a node that a job is shown are at most those of its tasks there, unless it asks for GPUs
 #: or the whole node. A plan takes one slice of backfill's table at least.
 SHOWN_CPUS = 23_02_00
+#: A partition that takes an account takes those below it.
+SUBACCOUNTS = 23_02_00
+#: Jobs share nodes where no `SelectType` is set; before, each had whole nodes.
+SHARED_NODES = 23_11_00
 #: Each test of backfill weighs the nodes afresh, and takes those that are completing last.
 FRESH_WEIGHTS = 23_11_00
 #: sbatch sends as many nodes as the tasks need.

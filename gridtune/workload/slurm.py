@@ -124,10 +124,16 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
     WorkloadError
         Naming file and line: an unreadable file, a node without a name, a partition of unknown nodes.
     """
-    machine = machine_of(path, conf_lines(path))
-    beside = path.parent / "gres.conf"
-    gres = gres_conf or (beside if beside.is_file() else None)
-    counted = {} if gres is None else _gpus_of_gres(gres, machine.gpus_of_node)
+    return with_counted_gpus(
+        machine_of(path, conf_lines(path)),
+        gres_conf or path.parent / "gres.conf",
+        needed=gres_conf is not None,
+    )
+
+
+def with_counted_gpus(machine: SlurmMachine, gres: Path, needed: bool = False) -> SlurmMachine:
+    """Return a machine with the GPUs whose number its nodes do not say: those of a `gres.conf`, if any."""
+    counted = _gpus_of_gres(gres, machine.gpus_of_node) if needed or gres.is_file() else {}
     gpus = {
         # Where a node says no number, gres.conf does, and else there is one.
         node: own if all(own.values()) else counted.get(node) or {kind: n or 1 for kind, n in own.items()}

@@ -16,6 +16,7 @@ JobID|User|Account|Partition|QOS|Submit|Start|End|State|AllocCPUS|ReqCPUS|AllocN
 3|v|b|all|high|2026-01-05T00:01:00|2026-01-05T00:20:00|2026-01-05T00:25:00|COMPLETED|64|64|1|1|10|10M
 """
 CONF = """\
+SelectType=select/cons_tres
 PriorityType=priority/multifactor
 PriorityWeightQOS=5
 SuspendTime=300
@@ -48,7 +49,7 @@ def test_a_change_without_effect_changes_nothing(paths):
     assert 540 / 2 <= everything["simulated"] <= (540 + 60) / 2
     assert everything["relative"] == 0
     assert report["verdict"] == "not sure"
-    assert report["not_modelled"] == ["slurm.conf:3: suspendtime=300"]
+    assert report["not_modelled"] == ["slurm.conf:4: suspendtime=300"]
     assert report["slurm_conf"] == ["+PriorityWeightAge=9"]
     # That of the whole log, with the job that is left out.
     assert report["processors_allocated_to_requested"] == 1.014

@@ -137,9 +137,9 @@ class Reference(Release):
     def __init__(self, cluster: SlurmCluster, requests: list[Request]):
         self.cluster, self.requests = cluster, requests
         nodes = cluster.nodes
-        self.free = Free(
-            [n.cpus for n in nodes], [n.memory for n in nodes], [sum(n.gpus.values()) for n in nodes]
-        )
+        # Memory that does not count never runs out.
+        self.memory = [n.memory if cluster.memory_counts else 10**12 for n in nodes]
+        self.free = Free([n.cpus for n in nodes], list(self.memory), [sum(n.gpus.values()) for n in nodes])
         self.running = {}
         self.completing = 0
         # GPUs near the processors of each node, as the last test of a GPU job left them: such a node counts as
@@ -663,9 +663,7 @@ class Reference(Release):
     def _could_run(self, job, partition, avail):
         """Tell whether a job could start on some nodes, were they empty."""
         nodes = self.cluster.nodes
-        empty = Free(
-            [n.cpus for n in nodes], [n.memory for n in nodes], [sum(n.gpus.values()) for n in nodes]
-        )
+        empty = Free([n.cpus for n in nodes], list(self.memory), [sum(n.gpus.values()) for n in nodes])
         return self.place(empty, job, partition, avail) is not None
 
     # The backfill pass
@@ -1139,6 +1137,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             Record(j, name, stored[j, name], places[j] if looks else rank(j, name))
             for j in waiting
             for name in requests[j].partitions
+            if requests[j].may_run_in(cluster.partitions[name])
         ]
         tiers = {name: p.tier for name, p in cluster.partitions.items()}
         return sorted(records, key=lambda r: (-tiers[r.partition], r.rank, order.index(r.job)))

@@ -11,6 +11,7 @@ from gridtune.slurm.limits import Limit
 
 CONF = """\
 SchedulerType=sched/backfill
+SelectType=select/cons_tres
 SchedulerParameters=bf_interval=60,bf_busy_nodes,max_script_size=9
 PriorityType=priority/multifactor
 PriorityWeightAge=1000
@@ -64,7 +65,7 @@ def test_a_cluster_is_read(folder):
 def test_what_is_not_simulated_is_listed_with_its_line(folder):
     assert read_cluster(folder).not_modelled == (
         "sacctmgr_qos.txt:3: MaxWall=1-0",
-        "slurm.conf:2: SchedulerParameters=bf_busy_nodes",
+        "slurm.conf:3: SchedulerParameters=bf_busy_nodes",
     )
 
 
@@ -91,8 +92,9 @@ def test_jobs_are_suspended_by_partition(folder):
     assert cluster.preemption.classes["few"] == PreemptClass(3, "suspend", 9, 0, frozenset({"all"}))
     # One job at a time shares nothing; four do.
     assert cluster.not_modelled == read_cluster(folder).not_modelled
-    some = read_cluster(folder, [*changes, "PartitionName=few OverSubscribe=FORCE:4"]).not_modelled
-    assert any("OverSubscribe=FORCE:4" in line for line in some)
+    (folder / "slurm.conf").write_text(CONF.replace("OverSubscribe=EXCLUSIVE", "OverSubscribe=FORCE:4"))
+    assert "slurm.conf:17: OverSubscribe=FORCE:4" in read_cluster(folder, changes).not_modelled
+    (folder / "slurm.conf").write_text(CONF)
     # A job of an exclusive partition has its nodes for itself.
     assert read_cluster(folder, changes).preemption.classes["few"].preempts == frozenset()
 
@@ -163,13 +165,13 @@ def test_a_change_that_cannot_be_made_is_refused(folder, change, message):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("PartitionName=x Nodes=n[1-11]", "slurm.conf:17.*'n11', which no line describes"),
-        ("PartitionName=x", r"slurm.conf:17.*'x' has no nodes(.|\n)*name its nodes"),
+        ("PartitionName=x Nodes=n[1-11]", "slurm.conf:18.*'n11', which no line describes"),
+        ("PartitionName=x", r"slurm.conf:18.*'x' has no nodes(.|\n)*name its nodes"),
         ("PriorityMaxAge=soon", "'soon' is no time"),
-        ("KillWait=-1", "slurm.conf:17.*no whole number"),
+        ("KillWait=-1", "slurm.conf:18.*no whole number"),
         ("NodeName=z RealMemory=much", "RealMemory"),
-        ("Include gone.conf", r"slurm.conf:17.*gone.conf, which is not there(.|\n)*take the line out"),
-        ("Include slurm.conf", r"slurm.conf:17.*which includes it(.|\n)*Include lines out"),
+        ("Include gone.conf", r"slurm.conf:18.*gone.conf, which is not there(.|\n)*take the line out"),
+        ("Include slurm.conf", r"slurm.conf:18.*which includes it(.|\n)*Include lines out"),
         ("Include parts.conf", r"parts.conf:2.*which includes it"),
     ],
 )
@@ -183,7 +185,7 @@ def test_a_fault_names_its_line(folder, line, message):
 def test_switches_that_no_file_describes_are_refused(folder):
     (folder / "topology.conf").unlink()
     with pytest.raises(
-        WorkloadError, match=r"slurm.conf:8, field TopologyPlugin.*topology.conf(.|\n)*beside"
+        WorkloadError, match=r"slurm.conf:9, field TopologyPlugin.*topology.conf(.|\n)*beside"
     ):
         read_cluster(folder)
 

@@ -21,6 +21,7 @@ from gridtune.slurm.study import Effective
 from gridtune.workload import Workload, write_workload
 
 CONF = """\
+SelectType=select/cons_tres
 NodeName=n[01-10] CPUs=4 RealMemory=1000
 PartitionName=all Nodes=ALL Default=YES
 """

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections import Counter
+from dataclasses import fields, replace
+from pathlib import Path
+
 import pytest
 
 from gridtune.errors import WorkloadError
+from gridtune.slurm import settings
+from gridtune.slurm.cluster import Clocks
 from gridtune.slurm.configuration import read_cluster
+from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.replay import replay
+from gridtune.slurm.requests import Request, requests_of
+from gridtune.slurm.settings import settings_of
+from gridtune.workload.files import WorkloadReference
+from tests.slurm.reference import reference_replay
 
 NODES = "NodeName=n[1-2] CPUs=16 RealMemory=64000\n"
 HEAD = "ClusterName=x\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\n"
@@ -102,3 +115,226 @@ def test_nodes_of_a_cloud_are_in_service_where_something_starts_them(tmp_path):
 def test_nodes_that_a_line_declares_down_have_no_jobs(tmp_path):
     text = HEAD + NODES + "DownNodes=n2 State=DOWN Reason=broken\n" + PARTITION
     assert read_cluster(site(tmp_path, text)).partitions["normal"].nodes == (0,)
+
+
+def same_as_twin(folder, jobs):
+    """Return the starts of jobs, which the rules in plain Python give as well."""
+    cluster = read_cluster(folder)
+    starts = replay(cluster, jobs).start.tolist()
+    twin = reference_replay(cluster, jobs, Phases())
+    assert starts == [twin[k][0] for k in range(len(jobs))]
+    return starts
+
+
+SELECTION = {
+    ("select/cons_tres", "CR_Core_Memory"): 2,
+    ("select/cons_tres", "CR_Core"): 4,
+    ("select/cons_res", "CR_CPU,CR_CORE_DEFAULT_DIST_BLOCK"): 4,
+    ("select/cons_tres", "CR_CPU_Memory"): 2,
+    ("select/linear", "CR_Memory"): 2,
+    ("select/linear", "CR_ONE_TASK_PER_CORE"): 2,
+}
+
+
+@pytest.mark.parametrize(("select", "at_once"), SELECTION.items())
+def test_jobs_share_what_the_selection_of_nodes_counts(tmp_path, select, at_once):
+    text = f"SelectType={select[0]}\nSelectTypeParameters={select[1]}\n{NODES}{PARTITION}"
+    jobs = [Request(k, 0, 600, 1200, partitions=("normal",), memory=40000) for k in range(4)]
+    starts = same_as_twin(site(tmp_path, text), jobs)
+    assert starts.count(min(starts)) == at_once
+    # Of two small jobs on a node only whole nodes make one wait.
+    small = [Request(k, 0, 600, 1200, partitions=("normal",), memory=10) for k in range(4)]
+    starts = same_as_twin(tmp_path, small)
+    assert starts.count(min(starts)) == (2 if "linear" in select[0] else 4)
+
+
+def test_whole_nodes_are_the_default_until_23_11(tmp_path):
+    site(tmp_path, NODES + PARTITION)
+    assert read_cluster(tmp_path, version="22.05").partitions["normal"].exclusive
+    assert not read_cluster(tmp_path, version="25.11").partitions["normal"].exclusive
+
+
+def test_selections_that_are_not_modelled_are_named(tmp_path):
+    text = HEAD.replace("CR_Core_Memory", "CR_Socket_Memory,CR_LLN,CR_Pack_Nodes,cr_one_task_per_core,CR_LNL")
+    cluster = read_cluster(site(tmp_path, text + NODES + PARTITION))
+    assert cluster.memory_counts
+    assert [line.partition("SelectTypeParameters=")[2] for line in cluster.not_modelled] == [
+        *("CR_Socket_Memory", "CR_LLN", "CR_Pack_Nodes", "cr_one_task_per_core"),
+        "CR_LNL (unknown; CR_LLN was meant?)",
+    ]
+    hyperthreads = NODES.replace("CPUs=16", "Sockets=1 CoresPerSocket=8 ThreadsPerCore=2")
+    (line,) = read_cluster(site(tmp_path, HEAD + hyperthreads + PARTITION)).not_modelled
+    assert line.startswith("slurm.conf:4: ThreadsPerCore=2")
+
+
+@pytest.mark.parametrize(
+    ("setting", "job", "admitted"),
+    [
+        ("State=DOWN", {}, False),
+        ("State=INACTIVE", {}, False),
+        ("State=UP", {}, True),
+        ("MaxNodes=1", {}, True),
+        ("MaxNodes=1", {"nodes": 2}, False),
+        ("MaxNodes=UNLIMITED", {"nodes": 2}, True),
+        ("MinNodes=2", {"most_nodes": 1}, False),
+        ("MinNodes=2", {"nodes": 2}, True),
+        ("AllowAccounts=A,b", {}, True),
+        ("AllowAccounts=b", {}, False),
+        ("AllowAccounts=ALL", {}, True),
+        ("DenyAccounts=a", {}, False),
+        ("DenyAccounts=b", {}, True),
+        ("AllowAccounts=a DenyAccounts=a", {}, True),
+        ("AllowQos=q,r", {}, True),
+        ("AllowQos=r", {}, False),
+        ("DenyQos=q", {}, False),
+    ],
+)
+def test_partitions_take_the_jobs_that_they_admit(tmp_path, setting, job, admitted):
+    text = HEAD + NODES + PARTITION.replace("\n", f" {setting}\n") + "PartitionName=other Nodes=n1\n"
+    cluster = read_cluster(site(tmp_path, text))
+    one = Request(1, 0, 60, 600, account="a", qos="q", partitions=("normal",), **job)
+    if admitted:
+        assert replay(cluster, [one]).start.tolist() == [0]
+        return
+    with pytest.raises(WorkloadError, match=r"job 1: no partition of normal.*(AllowQos|are down)"):
+        replay(cluster, [one])
+    both = replace(one, nodes=1, most_nodes=1, partitions=("normal", "other"))
+    if one.most_nodes or one.nodes == 1:
+        assert replay(cluster, [both]).partition == ("other",)
+        same_as_twin(tmp_path, [both, replace(both, number=2)])
+
+
+def test_accounts_below_an_allowed_one_are_allowed_since_23_02(tmp_path):
+    text = HEAD + NODES + PARTITION.replace("\n", " AllowAccounts=divx\n")
+    table = "Account|User|Share\nroot||1\n divx||60\n  labx||20\n   labx|u|1\n divy||5\n"
+    site(tmp_path, text, sacctmgr_assoc__txt=table)
+    for version, admitted in (("22.05", {"divx"}), ("25.11", {"divx", "labx"})):
+        accounts = read_cluster(tmp_path, version=version).partitions["normal"].accounts
+        assert {name for name in ("divx", "labx", "divy") if accounts.admits(name)} == admitted
+
+
+def test_groups_and_drained_partitions_are_named(tmp_path):
+    text = HEAD + NODES + PARTITION.replace("\n", " AllowGroups=staff State=DRAIN PriorityTeir=2\n")
+    assert set(read_cluster(site(tmp_path, text)).not_modelled) == {
+        "slurm.conf:5: allowgroups=staff",
+        "slurm.conf:5: State=DRAIN",
+        "slurm.conf:5: priorityteir=2 (unknown; PriorityTier was meant?)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("PartitionName=normal PriorityTeir=2", r"'priorityteir' is no setting(.|\n)*mean 'PriorityTier'"),
+        ("PriorityWieghtAge=2", r"is no setting(.|\n)*did you mean 'PriorityWeightAge'"),
+        ("PartitionName=normal LLN=YES", r"LLN is not modelled, so nothing would change"),
+        ("PartitionName=normal Hidden=YES", r"Hidden has no effect on starts: a log has the partition"),
+        ("SelectTypeParameters=CR_LLN", r"SelectTypeParameters=CR_LLN is not modelled"),
+        ("PriorityFlags=MAX_TRES", r"PriorityFlags=MAX_TRES is not modelled"),
+        ("PartitionName=normal State=DRAIN", r"State=DRAIN is not modelled"),
+        ("bf_busy_nodes", r"bf_busy_nodes is not modelled"),
+        ("bf_max_time=9", r"bf_max_time has no effect on starts: a pass takes no time"),
+        ("SlurmctldPort=9", r"SlurmctldPort has no effect on starts: names, addresses"),
+        ("NodeName=n1 State=DOWN", r"lines of nodename cannot be changed(.|\n)*--to"),
+    ],
+)
+def test_a_change_of_nothing_is_refused(tmp_path, change, message):
+    text = HEAD + "PriorityType=priority/multifactor\n"
+    with pytest.raises(WorkloadError, match=message):
+        read_cluster(site(tmp_path, text + NODES + PARTITION), [change])
+
+
+def test_changes_of_what_is_modelled_change_the_cluster(tmp_path):
+    site(tmp_path, HEAD + NODES + PARTITION)
+    down = read_cluster(tmp_path, ["PartitionName=normal MaxNodes=2", "SelectType=select/linear"])
+    assert (down.partitions["normal"].max_nodes, down.partitions["normal"].exclusive) == (2, True)
+    with pytest.raises(WorkloadError, match="no node in service"):
+        read_cluster(tmp_path, ["PartitionName=normal State=DOWN"])
+
+
+def test_the_table_has_every_clock_and_each_setting_once():
+    names = {name for name, one in settings_of("SchedulerParameters").items() if one.part == "modelled"}
+    preempt = {"preempt_reorder_count", "preempt_strict_order", "preempt_youngest_first"}
+    assert names - preempt - {"max_job_bf"} == {one.name for one in fields(Clocks)}
+    text = (Path(settings.__file__).parent / "settings.toml").read_text()
+    for kind, content in tomllib.loads(text).items():
+        parts = [part if isinstance(part, str) else " ".join(part.values()) for part in content.values()]
+        twice = [name for name, count in Counter(" ".join(parts).lower().split()).items() if count > 1]
+        assert not twice, kind
+
+
+SACCT = (
+    "JobIDRaw|JobID|User|Account|Partition|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|AllocCPUS|ReqCPUS|"
+)
+SACCT += "ReqMem|ReqTRES|AllocTRES|State|Constraints\n"
+GPUS = (
+    HEAD
+    + NODES.replace("\n", " Feature=knl,new\n")
+    + (
+        "NodeName=g1 CPUs=16 RealMemory=64000 Gres=gpu:a100:2 Feature=haswell\n"
+        "NodeName=g2 CPUs=16 RealMemory=256000 Gres=gpu:t4:4 Feature=knl\n"
+    )
+)
+
+
+def requested(folder, asked, got, memory="1000M", constraints="", nodes=1):
+    """Return the request of a job of a dump, and what is said of it."""
+    times = "2026-01-05T00:00:00|2026-01-05T00:00:01|2026-01-05T00:30:01|1800|60"
+    row = f"1|1|u|a|normal|{times}|{nodes}|4|4|{memory}|{asked}|{got}|COMPLETED|{constraints}\n"
+    (folder / "sacct.txt").write_text(SACCT + row)
+    workload = WorkloadReference.parse(str(folder / "sacct.txt")).read()
+    requests, _, counts = requests_of(workload, read_cluster(site(folder, GPUS + PARTITION)))
+    return (requests[0] if requests else None), counts, " ".join(workload.header.get("Import", ()))
+
+
+def test_a_job_that_got_gpus_unasked_has_its_nodes_to_itself(tmp_path):
+    one, _, _ = requested(tmp_path, "cpu=4,mem=8000M,node=1", "cpu=4,gres/gpu=2,mem=8000M,node=1")
+    assert (one.exclusive, one.gpus) == (True, 0)
+    one, _, _ = requested(tmp_path, "cpu=4,gres/gpu=2,node=1", "cpu=4,gres/gpu=2,node=1")
+    assert (one.exclusive, one.gpus) == (False, 2)
+    # Where no column says what was asked for, it is what was given.
+    one, _, _ = requested(tmp_path, "", "cpu=4,gres/gpu=2,node=1")
+    assert (one.exclusive, one.gpus) == (False, 2)
+
+
+def test_all_memory_of_a_node_is_that_of_the_node_given(tmp_path):
+    asked, got = "cpu=4,mem=256000M,node=1", "cpu=4,mem=64000M,node=1"
+    one, _, notes = requested(tmp_path, asked, got, "256000M")
+    assert one.memory == 64000
+    assert "1 jobs got less memory than they asked for (all of a node, --mem=0)" in notes
+
+
+def test_types_of_gpus_are_asked_for(tmp_path):
+    tres = "cpu=4,gres/gpu=1,gres/gpu:{}=1,mem=4000M,node=1"
+    one, counts, _ = requested(tmp_path, tres.format("t4"), tres.format("t4"))
+    assert (one.gpu_type, one.gpus, counts) == ("t4", 1, {})
+    one, counts, _ = requested(tmp_path, tres.format("h100"), tres.format("h100"))
+    assert (one.gpu_type, counts) == ("", {"with GPUs of a type that no node has, taken as any: h100": 1})
+
+
+@pytest.mark.parametrize(
+    ("wish", "nodes", "there"),
+    [
+        ("knl", 1, "n1 n2 g2"),
+        ("haswell|new", 1, "n1 n2 g1"),
+        ("knl&new", 1, "n1 n2"),
+        ("[haswell|new]", 1, "n1 n2 g1"),
+        ("(haswell|knl)&gone", 1, ""),
+        ("knl&new|haswell", 1, "n1 n2 g1"),
+        ("gone|knl&new", 1, "n1 n2"),
+        ("knl&(haswell|new)", 1, "n1 n2"),
+        ("[haswell|new]", 2, "n1 n2 g1"),
+        ("new*1&haswell*1", 2, "n1 n2 g1"),
+    ],
+)
+def test_wishes_for_features_are_understood(tmp_path, wish, nodes, there):
+    tres = f"cpu=4,mem=1000M,node={nodes}"
+    one, counts, _ = requested(tmp_path, tres, tres, constraints=wish, nodes=nodes)
+    cluster = read_cluster(tmp_path)
+    if not there:
+        assert counts == {"more than the cluster could ever hold": 1}
+        return
+    suiting = [node.name for node in cluster.nodes if one.suits(node, cluster.partitions["normal"])]
+    assert sorted(suiting) == sorted(there.split())
+    # A multi-node wish for nodes alike, or for so many of a kind, is not all that it says.
+    assert any("taken node by node" in reason for reason in counts) == (nodes > 1)

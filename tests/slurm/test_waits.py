@@ -19,6 +19,7 @@ from gridtune.slurm.queue import read_queue
 from gridtune.slurm.requests import Request
 
 CONF = """\
+SelectType=select/cons_tres
 NodeName=n[1-2] CPUs=4 RealMemory=1000
 PartitionName=all Nodes=ALL Default=YES
 """

@@ -54,6 +54,14 @@ def test_segments_that_no_line_sums_up_are_jobs_with_a_note(write_file):
     )
 
 
+def test_a_header_without_a_blank_and_a_comment_behind_a_job(write_file):
+    lines = ";MaxProcs:8\n;StartTime: Mon 08:00:00\n" + swf_line(1, 0, 60, 1).rstrip() + " ; the first\n"
+    log = read_workload(write_file("log.swf", lines + swf_line(2, 5, 30, 1)))
+    assert (log.machine_processors, log.run_time.tolist()) == (8, [60, 30])
+    assert log.header["StartTime"] == ("Mon 08:00:00",)
+    assert "Import" not in log.header
+
+
 def test_swf_fields_and_header(write_file):
     values = range(1, 19)
     workload = read_workload(write_file("log.swf", LOG + " ".join(map(str, values))))

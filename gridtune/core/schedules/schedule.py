@@ -176,6 +176,12 @@ class Schedule:
             processors = np.concatenate([processors, processors[rows]])
         return step_function(start, end, processors)
 
+    @cached_property
+    def queue_length(self) -> StepFunction:
+        """Jobs waiting over time."""
+        ones = np.ones(len(self), dtype=np.int64)
+        return step_function(self.workload.submit_time, self.start_time, ones)
+
 
 def validate_schedule(schedule: Schedule) -> None:
     """Check that a schedule is valid.

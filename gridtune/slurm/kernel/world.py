@@ -40,6 +40,8 @@ from gridtune.types import AnyArray, IntArray
 _Table = TypeVar("_Table", bound=NamedTuple)
 #: Nodes in all lists of forms; where there are more forms, those of later jobs have no list.
 _MOST_LISTED = 1_000_000
+#: MB of a node whose memory jobs need not share; all of a cluster's fit 64 bits.
+_NEVER_FULL = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,12 @@ def new_world(
     bits = _Bits(count)
     number_of = {name: number for number, name in enumerate(tree.users)}
     users = {name: number for number, name in enumerate(dict.fromkeys(request.user for request in requests))}
-    pairs = [(job, name) for job, request in enumerate(requests) for name in request.partitions]
+    pairs = [
+        (job, name)
+        for job, request in enumerate(requests)
+        for name in request.partitions
+        if request.may_run_in(cluster.partitions[name])
+    ]
     leaf = _full(count, -1)
     for number, members in enumerate(cluster.leaves):
         leaf[list(members)] = number
@@ -113,7 +120,7 @@ def new_world(
     rules = _rules(cluster, phases, sizes)
     of_node = {
         "cpus": _column(node.cpus for node in cluster.nodes),
-        "memory": _column(node.memory for node in cluster.nodes),
+        "memory": _column(node.memory if cluster.memory_counts else _NEVER_FULL for node in cluster.nodes),
         "gpus": _column(sum(node.gpus.values()) for node in cluster.nodes),
     }
     of_job = {name: _column(getattr(one, name) for one in requests) for name in _REQUESTED}

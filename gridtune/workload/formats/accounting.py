@@ -449,7 +449,15 @@ class _AccountedJobs:
         of, kilobytes = np.where(kilobytes < 0, other_of, of), np.where(kilobytes < 0, other, kilobytes)
         width = np.maximum(processors, 1)
         share = np.where(of == "c", 1.0, np.where(of == "n", np.maximum(nodes, 1) / width, 1 / width))
-        return np.where(kilobytes < 0, UNKNOWN, np.rint(kilobytes * share)).astype(np.int64)
+        asked = np.where(kilobytes < 0, UNKNOWN, np.rint(kilobytes * share)).astype(np.int64)
+        given = self._resources("allocated_resources")
+        got, _ = self._amounts(Texts(given.codes, _strings(found.get("mem", "") for found in given.values)))
+        got = np.where(got > 0, np.rint(got / width), UNKNOWN).astype(np.int64)
+        less = (got > 0) & (got < asked - 1)
+        self.notes["jobs got less memory than they asked for (all of a node, --mem=0): they have that"] = int(
+            less.sum()
+        )
+        return np.where(less, got, asked)
 
     def _amounts(self, texts: Texts) -> tuple[AnyArray, AnyArray]:
         amounts = [amount or (UNKNOWN, "") for amount in self.read.read("memory", kilobytes, texts)]
@@ -480,7 +488,9 @@ class _AccountedJobs:
                 f"jobs have those they {taken}"
             ] = differ
         if self.records.unread:
-            header["Import"] = (f"{len(self.records.unread)} columns are not read (--unread lists them)",)
+            header["Import"] = (
+                f"{len(self.records.unread)} columns are not read (traces import --unread lists them)",
+            )
             header[UNREAD] = self.records.unread
         if facts := self._facts():
             header[FACTS_KEY] = tuple(f"{name} {count}" for name, count in facts.items())

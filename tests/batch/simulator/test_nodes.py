@@ -58,9 +58,7 @@ def test_kernel_equals_twin(order, backfill, fill_order, workload, rule, kill):
     origin = int(workload.submit_time[0])
     seconds = int(schedule.end_time.max()) - origin
     for state, name in STATES.items():
-        count = schedule.nodes.count(state)
-        last = np.searchsorted(count.times, np.arange(seconds) + origin, side="right") - 1
-        counts = np.where(last >= 0, count.values[last], 0) if len(count.times) else np.zeros(seconds)
+        counts = schedule.nodes.count(state).at(np.arange(seconds) + origin)
         np.testing.assert_array_equal(counts, twin.counts(name, seconds), err_msg=name)
 
 

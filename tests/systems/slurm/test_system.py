@@ -122,11 +122,11 @@ def test_init_writes_a_study_whose_baseline_is_what_runs(tmp_path, monkeypatch) 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("PartitionName=x Nodes=n[1-3]", r"slurm\.conf:9.*'n3', which no line describes"),
-        ("PartitionName=x MaxTime=-5", r"slurm\.conf:9.*'-5' is no time"),
-        ("Include gone.conf", r"slurm\.conf:9: includes .*gone\.conf, which is not there"),
-        ("Include slurm.conf", r"slurm\.conf:9: includes slurm\.conf, which includes it"),
-        ("SchedulerParameters=bf_interval=-1", r"slurm\.conf:9.*no whole number"),
+        ("PartitionName=x Nodes=n[1-3]", r"slurm\.conf:10.*'n3', which no line describes"),
+        ("PartitionName=x MaxTime=-5", r"slurm\.conf:10.*'-5' is no time"),
+        ("Include gone.conf", r"slurm\.conf:10: includes .*gone\.conf, which is not there"),
+        ("Include slurm.conf", r"slurm\.conf:10: includes slurm\.conf, which includes it"),
+        ("SchedulerParameters=bf_interval=-1", r"slurm\.conf:10.*no whole number"),
     ],
 )
 def test_a_faulty_configuration_leaves_no_study(tmp_path, line, message) -> None:
@@ -147,7 +147,8 @@ def test_a_log_that_cannot_run_on_the_cluster_is_refused(tmp_path) -> None:
 
 
 def test_jobs_that_are_suspended_count_as_such(tmp_path) -> None:
-    rules = "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\nNodeName=n1 CPUs=8\n"
+    rules = "SelectType=select/cons_tres\nPreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\n"
+    rules += "NodeName=n1 CPUs=8\n"
     partitions = [f"PartitionName={tier} Nodes=ALL PriorityTier={tier}\n" for tier in (1, 2)]
     (tmp_path / "slurm.conf").write_text(rules + "".join(partitions))
     jobs = {

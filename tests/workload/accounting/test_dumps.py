@@ -79,7 +79,7 @@ def test_every_column_that_is_there_is_modelled_or_named(tmp_path):
         f"{job(2, Account='chemistry')}|{more[1]}",
         names=names,
     )
-    assert "1 columns are not read (--unread lists them)" in log.header["Import"]
+    assert "1 columns are not read (traces import --unread lists them)" in log.header["Import"]
     assert log.header["Unread columns"] == ("AveCPU",)
     ignored = log_remarks(log.contents, ())["ignored"]
     for words in (

@@ -1,0 +1,149 @@
+"""The settings of Slurm: which are modelled, which have no effect on starts, and changes of them.
+
+`settings.toml` is the one list; it has the sources.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gridtune.errors import WorkloadError
+from gridtune.registry import nearest_name
+from gridtune.workload.slurm import ConfLine
+
+MODELLED, NOT_MODELLED, NO_EFFECT = "modelled", "not modelled", "no effect"
+#: Lines of slurm.conf that describe something by its name, by their first key.
+LINES = ("nodename", "partitionname", "nodeset", "downnodes")
+#: Other lines, and the list of the scheduler's parameters.
+GENERAL, PARAMETERS = "slurm.conf", "SchedulerParameters"
+#: Values that switch a setting off.
+_OFF = {"", "none", "no", "0", "(null)", "off", "-1", "infinite", "unlimited", "all", "n/a"}
+
+
+class Setting(NamedTuple):
+    """A key or a value as Slurm spells it, one of `MODELLED`, `NOT_MODELLED`, `NO_EFFECT`, and the reason."""
+
+    name: str
+    part: str
+    reason: str
+
+
+@cache
+def settings_of(kind: str) -> Mapping[str, Setting]:
+    """Return the settings of a kind of line, a file or a list of values, by their names in small letters."""
+    table = tomllib.loads(Path(__file__).with_name("settings.toml").read_text(encoding="utf-8"))
+    found: dict[str, Setting] = {}
+    for part, content in table[kind].items():
+        groups = content if isinstance(content, dict) else {"": content}
+        for reason, names in groups.items():
+            found |= {name.lower(): Setting(name, part, reason) for name in names.split()}
+    return found
+
+
+def matters(kind: str, name: str) -> bool:
+    """Tell whether a setting may decide which job starts when."""
+    setting = settings_of(kind).get(name.lower())
+    return setting is None or setting.part != NO_EFFECT
+
+
+def remark_on(kind: str, name: str, value: str = "set") -> str | None:
+    """Return a remark on a setting that is not modelled, "" where the name says it all; None for others."""
+    setting = settings_of(kind).get(name.lower())
+    if setting is None:
+        near = _nearest(name, settings_of(kind))
+        return f" (unknown{f'; {near} was meant?' if near else ''})"
+    return "" if setting.part == NOT_MODELLED and value.lower() not in _OFF else None
+
+
+def _nearest(name: str, settings: Mapping[str, Setting]) -> str | None:
+    near = nearest_name(name.lower(), settings)
+    return settings[near].name if near else None
+
+
+def changed_lines(lines: Iterable[ConfLine], changes: Iterable[str]) -> list[ConfLine]:
+    """Return the lines with settings changed: in place of the last such setting, else after all lines.
+
+    Raises
+    ------
+    WorkloadError
+        For an unknown partition or setting, or one that is not modelled or has no effect.
+    """
+    lines = list(lines)
+    for change in changes:
+        place = f"--change {change}"
+        words = {word.partition("=")[0].lower(): word for word in change.split()}
+        if "=" not in change:
+            if change.strip().lower() in settings_of(PARAMETERS):
+                _refuse_idle(PARAMETERS, change.strip())
+            raise _fault(f"{change!r} is no setting", "such as bf_interval=120")
+        partition = words.pop("partitionname", "=").partition("=")[2]
+        if partition:
+            _change_partition(lines, partition, words, place)
+            continue
+        for name, word in words.items():
+            key = name
+            if settings_of(PARAMETERS).get(name) is not None:
+                _refuse_idle(PARAMETERS, name)
+                key = PARAMETERS.lower()
+            else:
+                _refuse_idle(GENERAL, name)
+            general = [row for row, line in enumerate(lines) if not line.settings.keys() & {*LINES}]
+            row = max((row for row in general if key in lines[row].settings), default=len(lines))
+            line = lines[row] if row < len(lines) else ConfLine(place, 1, "")
+            setting = word
+            if key != name:
+                unset = PARAMETERS, ""
+                head, items = next((item for item in line.items if item[0].lower() == key), unset)
+                setting = f"{head}={_with_setting(items, word, ',')}"
+            lines[row:] = [
+                line._replace(text=_with_setting(line.text, setting), change=place),
+                *lines[row + 1 :],
+            ]
+    return lines
+
+
+def _change_partition(lines: list[ConfLine], partition: str, words: Mapping[str, str], place: str) -> None:
+    names = [line.settings.get("partitionname", "DEFAULT") for line in lines]
+    rows = {name: row for row, name in enumerate(names) if name.upper() != "DEFAULT"}
+    if partition not in rows:
+        raise _fault(f"no partition {partition!r}", f"there are {', '.join(rows)}")
+    line = lines[rows[partition]]
+    for name, word in words.items():
+        _refuse_idle("partitionname", name)
+        line = line._replace(text=_with_setting(line.text, word), change=place)
+    lines[rows[partition]] = line
+
+
+def _refuse_idle(kind: str, name: str) -> None:
+    """Refuse to change what is unknown, or would change nothing."""
+    everywhere = {**settings_of(kind), **(settings_of(PARAMETERS) if kind == GENERAL else {})}
+    setting = everywhere.get(name.lower())
+    if name.lower() in LINES:
+        raise _fault(f"lines of {name} cannot be changed", "change a copy of slurm.conf, and give it by --to")
+    if setting is None:
+        near = _nearest(name, everywhere)
+        raise _fault(
+            f"{name!r} is no setting", f"did you mean {near!r}?" if near else "docs/slurm.md has them"
+        )
+    if setting.part != MODELLED:
+        reason = f" on starts: {setting.reason}" if setting.reason else ", so nothing would change"
+        has = "has no effect" if setting.part == NO_EFFECT else "is not modelled"
+        raise _fault(f"{setting.name} {has}{reason}", "docs/slurm.md lists the settings that are modelled")
+
+
+def _fault(message: str, hint: str) -> WorkloadError:
+    return WorkloadError(message, field="--change", hint=hint)
+
+
+def _with_setting(text: str, word: str, between: str | None = None) -> str:
+    """Return a text of settings, with spaces or another sign between them, with one of them set."""
+    name = word.partition("=")[0].lower()
+    items = [item for item in text.split(between) if item]
+    places = [k for k, item in enumerate(items) if item.partition("=")[0].lower() == name]
+    if places:
+        items[places[-1]] = word
+    return (between or " ").join(items if places else [*items, word])
