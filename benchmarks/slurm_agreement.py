@@ -135,7 +135,7 @@ def read_run(folder: Path) -> Run:
     meta = dict(
         line.strip().split("=", 1) for line in (folder / "meta.txt").read_text().splitlines() if "=" in line
     )
-    cluster = read_cluster(folder)
+    cluster = read_cluster(folder, version=meta.get("version", "22.05").split()[-1])
     if not cluster.qos:
         # The first runs wrote no list: supporters alone had a priority.
         cluster = replace(cluster, qos={"supporters": Qos("supporters", 1)})

@@ -59,6 +59,19 @@ def mask_of(nodes):
     return sum(1 << node for node in set(nodes))
 
 
+class Release:
+    """The rules of a cluster's release."""
+
+    def holds_since(self, release):
+        """Tell whether the rules that a release brought hold, 24_11_00 for those of 24.11.0."""
+        year, month, *patch = self.cluster.version.split(".")
+        return 10_000 * int(year) + 100 * int(month) + int(patch[0] if patch else 99) >= release
+
+    def asked_nodes(self, request):
+        """Return how many nodes sbatch asks for: by later releases those that the tasks need."""
+        return request.least_nodes if self.holds_since(23_11_02) else request.nodes
+
+
 @dataclass
 class Running:
     """A job that runs: its part of each node, and when it must have ended."""
@@ -118,7 +131,7 @@ class Free:
             self.gpus[node] -= sign * part.gpus
 
 
-class Reference:
+class Reference(Release):
     """A cluster at one instant: what runs, what is free, what waits is handed to the passes."""
 
     def __init__(self, cluster: SlurmCluster, requests: list[Request]):
@@ -132,6 +145,8 @@ class Reference:
         # GPUs near the processors of each node, as the last test of a GPU job left them: such a node counts as
         # a little lighter, for every job, until a job that could use it is tried in earnest.
         self.near_gpus = [0] * len(nodes)
+        # Nodes that a test takes last, as they are completing.
+        self.heavy = 0
         self.available = (1 << len(nodes)) - 1
         self.reserved = [(o.start, o.end, mask_of(o.nodes)) for o in cluster.outages if o.planned]
         # The processors of each job that its size counts: those asked for, later those of its last test.
@@ -155,11 +170,6 @@ class Reference:
         # Processors of a node that a job has of one that is suspended: (job, job below it, node, how many); the
         # jobs suspended or resumed of late; and all suspensions that are over: (job, from, until).
         self.links, self.changed, self.pauses = [], [], []
-
-    def holds_since(self, release):
-        """Tell whether the rules that a release brought hold, 24_11_00 for those of 24.11.0."""
-        year, month, *patch = self.cluster.version.split(".")
-        return 10_000 * int(year) + 100 * int(month) + int(patch[0] if patch else 99) >= release
 
     def go_to(self, now):
         """Take nodes that are out of service now out of those available."""
@@ -208,7 +218,8 @@ class Reference:
 
     def weight(self, node):
         """Return what nodes are taken by, the lightest first."""
-        return (self.cluster.nodes[node].weight << 8) - self.near_gpus[node]
+        heavy = 0x100 if self.heavy >> node & 1 else 0
+        return (self.cluster.nodes[node].weight << 16) - self.near_gpus[node] + heavy
 
     def place_now(self, job, partition, avail, now):
         """Choose nodes to start a job on at once, over others if need be; return what is free for it, and them."""
@@ -225,8 +236,16 @@ class Reference:
             cpus = self.room(free, node, request, p)
             if cpus:
                 room[node] = cpus
+                if self.holds_since(23_02_00) and request.tasks_per_node and not request.gpus:
+                    if not request.is_whole_in(p):
+                        room[node] = min(cpus, request.cpus_per_node)
                 if request.gpus:
                     self.near_gpus[node] = min(255, free.gpus[node])
+        if self.holds_since(26_05_00) and request.least_nodes == 1:
+            if 1 in {request.most_nodes, request.tasks} or request.tasks <= request.tasks_per_node:
+                # It can use one node only, and the switches are not looked at.
+                able = [node for node in room if room[node] >= request.cpus]
+                return sorted(able, key=lambda node: (self.weight(node), node))[:1] or None
         # Where small nodes lead to a dead end, they are left out, the smallest first.
         while len(room) >= request.least_nodes:
             chosen = (
@@ -608,7 +627,7 @@ class Reference:
                 continue
             usable = avail & nodes
             chosen, held, tested = None, self.too_many(job), False
-            if not held and usable.bit_count() >= request.nodes:
+            if not held and usable.bit_count() >= self.asked_nodes(request):
                 tested = True
                 usable &= self.unreserved(now, request.limit_in(self.cluster.partitions[partition]))
                 free, chosen = self.place_now(job, partition, usable & ~self.completing, now)
@@ -657,9 +676,9 @@ class Reference:
         """Start or plan each job in order; return the parts begun and the plans."""
         clocks = self.cluster.clocks
         window = 60 * clocks.bf_window
-        later_rules = self.holds_since(24_11_00)
-        first = self.grid_before(now) if later_rules else now
-        last = self.grid_before(now + window) if later_rules else now + window
+        first, last = now, now + window
+        if self.holds_since(24_11_00):
+            first, last = self.grid_before(first), self.grid_before(last)
         slots = [[first, last, self.available]]
         self.slots_made = 1
         self.preempted, self.warned = [], []
@@ -702,11 +721,17 @@ class Reference:
     def _plan(self, record, slots, now, plans):
         clocks = self.cluster.clocks
         resolution, window = clocks.bf_resolution, 60 * clocks.bf_window
-        later_rules = self.holds_since(24_11_00)
+        dated = self.holds_since(24_11_00)
         job, partition = record.job, record.partition
         request = self.requests[job]
         limit = request.limit_in(self.cluster.partitions[partition])
         now_only = self.reserves_nothing(record, now)
+
+        def slice_of(start):
+            low, end = self.grid_before(start), start + limit + (resolution - 1 if dated else 0)
+            least = low + resolution if self.holds_since(23_02_00) else 0
+            return low, max(self.grid_before(end), least)
+
         counted, begin = 0, now
         while True:
             if begin > slots[0][0] + window:
@@ -721,6 +746,8 @@ class Reference:
                 if slot_end <= begin:
                     continue
                 if slot_begin > end:
+                    if dated and not later and i + 2 < len(slots):
+                        later = slots[i + 1][1]
                     break
                 avail &= nodes
             avail &= self.unreserved(max(begin, now), limit)
@@ -731,15 +758,19 @@ class Reference:
                 later = min(edges)
             usable = avail & self.candidates(job, partition)
             start = None
-            if avail.bit_count() >= request.nodes:
+            if avail.bit_count() >= self.asked_nodes(request):
                 counted = 1
-                start, chosen = self.will_run(job, partition, usable, now, now_only)
+                start, chosen = self.will_run(job, partition, usable, now, now_only, begin, later)
             if start is None:
                 if later and not now_only:
                     begin = later
                     continue
                 return counted, None
             start = max(start, begin)
+            if dated and now < start <= now + window and not now_only:
+                if overlaps(slots, *slice_of(start), mask_of(chosen)):
+                    begin = start if start > begin else start + resolution
+                    continue
             if start <= now and mask_of(chosen) & self.completing:
                 start, later = now + 1, 0
             if start <= now:
@@ -758,15 +789,11 @@ class Reference:
             if later and start > later:
                 begin = later
                 continue
-            low = self.grid_before(start)
-            high = self.grid_before(start + limit + (resolution - 1 if later_rules else 0))
-            if later_rules:
-                high = max(high, low + resolution)
-            mask = mask_of(chosen)
+            (low, high), mask = slice_of(start), mask_of(chosen)
             if start > now + window:
                 plans.append(Plan(job, partition, start, high, mask))
                 return counted, None
-            if any(e > low and b < high and mask & ~nodes for b, e, nodes in slots):
+            if overlaps(slots, low, high, mask):
                 # Without progress 22.05 would try the same until its time is up; later releases go on like this.
                 begin = start if start > begin else start + resolution
                 continue
@@ -779,16 +806,25 @@ class Reference:
                 self.slots_made = math.inf
             return counted, None
 
-    def will_run(self, job, partition, avail, now, now_only=False):
+    def will_run(self, job, partition, avail, now, now_only=False, begin=None, later=0):
         """Return when and where a job could start if running jobs end at their limits; None if never.
 
         Jobs are taken away in the order of their ends, in groups that reach ever farther; the job starts at
-        the last end of its group.
+        the last end of its group. From 24.11 on a test from `begin` on, now if not given, that lies later does
+        not look at what is free now. Jobs that end before then are taken away first, those after `later` never.
         """
-        chosen = self.place(self.free, job, partition, avail)
+        begin, dated = now if begin is None else begin, self.holds_since(24_11_00)
+        if self.holds_since(23_11_00):
+            for node in numbers(avail):
+                self.near_gpus[node] = 0
+            self.heavy = self.completing if begin <= now else 0
+        chosen = None if dated and begin > now else self.place(self.free, job, partition, avail)
+        self.heavy = 0
         if chosen is not None:
             self.tell_size(self.free, job, partition, chosen)
             return now, chosen
+        if dated and now_only:
+            return None, None
         free, chosen = self.place_over(job, partition, avail, now)
         if chosen is not None:
             self.tell_size(free, job, partition, chosen)
@@ -809,6 +845,17 @@ class Reference:
             return None, None
         ending = sorted(self.running.values(), key=lambda part: (part.end, self.requests[part.job].rank))
         ending = [part for part in ending if part.job not in gone]
+        if dated:
+            first = begin + self.holds_since(25_05_00)
+            early = [part for part in ending if part.end < first and part.mask & avail]
+            ending = [part for part in ending if part.end >= first]
+            for part in early:
+                self.let_go(free, part, gone, ended)
+                ended.add(part.job)
+            chosen = self.place(free, job, partition, avail)
+            if chosen is not None:
+                self.tell_size(free, job, partition, chosen)
+                return now, chosen
         linear = self.cluster.clocks.bf_window_linear
         i = 0
         while i < len(ending):
@@ -816,6 +863,9 @@ class Reference:
             while i < len(ending):
                 part = ending[i]
                 i += 1
+                if dated and later and part.end > later:
+                    i = len(ending)
+                    break
                 if not part.mask & avail:
                     continue
                 if not horizon:
@@ -837,13 +887,18 @@ class Reference:
                 self.tell_size(free, job, partition, chosen)
                 if self.holds_since(25_05_01):
                     mask = mask_of(chosen)
-                    last = [p for p in ending[:i] if p.mask & mask and p.mask & avail][-1]
+                    last = [p for p in ending[:i] if p.job in ended and p.mask & mask][-1]
                 if last.end > now:
                     return last.end, chosen
                 # It has passed its limit and will be killed.
                 guess = last.end + self.cluster.kill_wait + self.cluster.overtime
                 return (guess if guess > now else now + 1), chosen
         return None, None
+
+
+def overlaps(slots, start, end, mask):
+    """Tell whether nodes have a plan between two instants."""
+    return any(e > start and b < end and mask & ~nodes for b, e, nodes in slots)
 
 
 def reserve(slots, start, end, mask):
@@ -925,7 +980,7 @@ def fair_tree(accounts, usage):
     return factors
 
 
-class Priority:
+class Priority(Release):
     """Priorities as they are stored: computed at submission and at each tick of the decay thread."""
 
     def __init__(self, cluster, requests):
@@ -965,7 +1020,8 @@ class Priority:
         """Return age, fair share, size, partition, QOS and TRES of a job, weighted."""
         cluster, rules, request = self.cluster, self.cluster.priorities, self.requests[job]
         age = min(1.0, max(0, now - eligible) / rules.max_age) if rules.max_age else 0.0
-        n, c = request.nodes / len(cluster.nodes), cpus / cluster.cpus
+        asked = self.asked_nodes(request)
+        n, c = asked / len(cluster.nodes), cpus / cluster.cpus
         size = (1 - n + 1 - c) / 2 if rules.favor_small else (n + c) / 2
         most = max(p.factor for p in cluster.partitions.values()) or 1
         best = max((q.priority for q in cluster.qos.values()), default=0) or 1
@@ -973,9 +1029,9 @@ class Priority:
         p = cluster.partitions[partition]
         amounts = {
             "cpu": request.cpus,
-            "mem": request.memory * request.nodes or request.cpus * p.memory_per_cpu,
-            "node": request.nodes,
-            "gres/gpu": request.gpus * request.nodes,
+            "mem": request.memory * asked or request.cpus * p.memory_per_cpu,
+            "node": asked,
+            "gres/gpu": request.gpus * asked,
         }
         if rules.normal_tres:
             nodes = [cluster.nodes[n] for n in p.nodes]

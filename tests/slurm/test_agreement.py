@@ -1,4 +1,4 @@
-"""The model against runs of a real Slurm 22.05.8, one decision at a time."""
+"""The model against runs of a real Slurm, of three releases, one decision at a time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from benchmarks.slurm_agreement import free_run, judge_run, read_run
 
 #: Per cent, at least: priorities, passes, plans in time, plans on the same nodes.
 AIMS = {"priority_equal": 100.0, "passes_equal": 95.0, "plans_within_5s": 99.0, "plans_same_nodes": 98.0}
+#: Runs of 24.11.5 and 26.05.5.
+NEWER = ("d24_mf1", "d24_wibf", "d26_mf1", "d26_pre")
 
 
-@pytest.mark.parametrize("run", ["mf1", "bf1", "wi_bf", "rtmf1", "rtbf1", "fcfs1", "wgt1", "lim1", "pre1"])
+@pytest.mark.parametrize(
+    "run", ["mf1", "bf1", "wi_bf", "rtmf1", "rtbf1", "fcfs1", "wgt1", "lim1", "pre1", *NEWER]
+)
 def test_decisions_are_those_of_a_real_slurm(golden_dir, run):
     folder = golden_dir / "slurm" / run
     if not folder.is_dir():

@@ -338,11 +338,3 @@ def test_wishes_for_features_are_understood(tmp_path, wish, nodes, there):
     assert sorted(suiting) == sorted(there.split())
     # A multi-node wish for nodes alike, or for so many of a kind, is not all that it says.
     assert any("taken node by node" in reason for reason in counts) == (nodes > 1)
-
-
-def test_the_page_has_the_table():
-    page = (Path(settings.__file__).parents[2] / "docs" / "slurm.md").read_text()
-    text = (Path(settings.__file__).parent / "settings.toml").read_text()
-    for kind, content in tomllib.loads(text).items():
-        cells = [" ".join(content.get(part, "").split()) for part in ("modelled", "not modelled")]
-        assert not cells[1] or f" | {' | '.join(cells)} |" in page, kind

@@ -97,7 +97,9 @@ PREEMPTIONS = st.one_of(
         st.sampled_from([0, 35]),
     ),
 )
-VERSIONS = st.sampled_from(["22.05", "22.05", "24.11.5", "25.11", "26.05"])
+VERSIONS = st.sampled_from(
+    ["22.05", "22.05", "23.02.7", "23.11.1", "24.05", "24.11.5", "25.05.0", "25.11", "26.05"]
+)
 OUTAGES = st.builds(
     lambda start, length, nodes, planned: Outage(start, start + length, tuple(nodes), planned),
     st.integers(-50, 500),
@@ -622,6 +624,50 @@ def test_a_predicted_start_is_the_last_end_of_the_group_or_of_the_nodes_chosen(v
     for job, began in ((0, 0), (1, 10)):
         twin.begin(twin.share(twin.free, job, "all", [job], began))
     assert twin.will_run(2, "all", 0b11, 30) == (start, [0])
+
+
+@pytest.mark.parametrize(("version", "node"), [("22.05", 1), ("23.02", 0)])
+def test_later_releases_show_a_job_no_more_processors_than_it_wants(version, node) -> None:
+    # Job 1 leaves 3 processors of the second node, which fit job 2 more tightly.
+    jobs = [request(1, 0, 99, 120, 1), request(2, 10, 9, 60, 1, 1)]
+    result = replay(cluster_of(version), jobs, start=ClusterState(10, {0: (0, (1,))}))
+    assert result.nodes[1].tolist() == [node]
+
+
+@pytest.mark.parametrize(("version", "first"), [("22.05", 2), ("23.11.1", 2), ("23.11.2", 1)])
+def test_the_size_of_a_job_counts_the_nodes_that_its_tasks_need_in_later_releases(version, first) -> None:
+    # Of 2 nodes and 8 processors job 1 asks for one and 8, or both; job 2 for both, and 7.
+    rules = Priorities(True, size=1000)
+    jobs = [request(3, 0, 9, 60, 8, 4), request(1, 1, 9, 60, 8, 4), replace(request(2, 1, 9, 60, 7), nodes=2)]
+    _, one, other = replay(replace(cluster_of(version), priorities=rules, backfill=False), jobs).start
+    assert (one < other) == (first == 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "start"), [("24.05", 600), ("24.11", 30), ("25.05.0", 30), ("24.11.5", 30)]
+)
+def test_a_test_for_later_takes_away_first_what_ends_before(version, start) -> None:
+    twin = Reference(cluster_of(version), [request(1, 0, 600, 600, 4), request(2, 1, 9, 60, 8)])
+    twin.begin(twin.share(twin.free, 0, "all", [0], 0))
+    # It is then the instant of the test, not the end, from which the job is planned.
+    assert twin.will_run(1, "all", 0b11, 30, begin=660) == (start, [0, 1])
+    assert twin.will_run(1, "all", 0b11, 30, begin=30, later=630) == (600, [0, 1])
+    later = None if version != "24.05" else 600
+    assert twin.will_run(1, "all", 0b11, 30, begin=30, later=590)[0] == later
+
+
+@pytest.mark.parametrize(("version", "start"), [("24.11.5", 600), ("25.05.0", 30)])
+def test_what_ends_at_the_instant_of_a_test_has_ended_since_25_05(version, start) -> None:
+    twin = Reference(cluster_of(version), [request(1, 0, 600, 600, 4), request(2, 1, 9, 60, 8)])
+    twin.begin(twin.share(twin.free, 0, "all", [0], 0))
+    assert twin.will_run(1, "all", 0b11, 30, begin=600)[0] == start
+
+
+@pytest.mark.parametrize(("version", "node"), [("25.11", 4), ("26.05", 0)])
+def test_a_job_of_one_node_does_not_look_at_switches_since_26_05(version, node) -> None:
+    cluster = replace(cluster_of(version), nodes=NODES, leaves=((0, 1, 2, 3), (4,)))
+    cluster = replace(cluster, partitions={"all": Partition("all", tuple(range(5)))})
+    assert replay(cluster, [request(1, 0, 9, 60, 2, 2)]).nodes[0].tolist() == [node]
 
 
 @pytest.mark.parametrize(("version", "slot"), [("22.05", (600, 600)), ("25.11", (600, 660))])

@@ -12,6 +12,7 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import add_node, copy_free, fits_better, has, ones, room_of
+from gridtune.slurm.versions import DATED_TESTS, ENDED_AT, FIRST_NODE, OWN_ENDS
 
 #: Seconds of the first group of ends that a predicted start looks at.
 FIRST_WINDOW = 30
@@ -226,14 +227,15 @@ def _next_with_some(world, usable, place):
 
 
 @kernel()
-def _last_of_group(world, usable, place):
+def _last_of_group(world, usable, place, first):
     """Return the place of the last job that is taken away in one group with that at a place, which has some.
 
+    The first group begins with the first such job from a place on.
     A group goes on to the first job on the usable nodes after which none ends within its window. So it ends
     with the first such job from the last one within the window on; one before may have come as far as this.
     """
     running, ends = world.running, world.state.running
-    end = running.limit_end[running.by_limit[_next_with_some(world, usable, 0)]]
+    end = running.limit_end[running.by_limit[_next_with_some(world, usable, first)]]
     horizon = first_horizon(world, end)
     before, window = 0, FIRST_WINDOW
     while running.limit_end[running.by_limit[place]] > horizon + window:
@@ -250,27 +252,37 @@ def _last_of_group(world, usable, place):
 
 
 @kernel()
-def find_start(world, record, form, now, ended):
+def find_start(world, record, form, now, begin, ended):
     """Return when a job could start on `usable`, -1 for never or, unless that is -1, after so many ends.
 
+    By later releases jobs that end before `begin` are taken away first, and then it could start at once.
     Return also on how many nodes; they are in `picked` and `scratch.chosen`. The record is plain: each node
     with room for its form takes it one nearer to its end, whatever room that is.
     """
-    running, rules, usable = world.running, world.rules, world.usable
+    running, rules, usable, early = world.running, world.rules, world.usable, 0
+    dated = rules.release >= DATED_TESTS
     least = world.jobs.least_nodes[world.records.job[record]]
     needed = _ends_until(world, form, usable, least)
-    if needed < 0:
+    if needed < 0 or (dated and 0 <= ended < needed):
         return -1, 0
-    last = _last_of_group(world, usable, needed - 1) if needed > 0 else -1
-    if not rules.later_rules and 0 <= ended <= last:
-        return -1, 0
+    if dated and (needed > 0 or begin > now):
+        early = ended_by(world, begin - int(rules.release < ENDED_AT))
+    last = early - 1
+    if needed > early:
+        last = _last_of_group(world, usable, needed - 1, early)
+        if dated and ended > 0:
+            last = min(last, ended - 1)
+            while not has_some(world, usable, running.by_limit[last]):
+                last -= 1
+        elif 0 <= ended <= last:
+            return -1, 0
     _fill(world, form, last + 1)
     for w in range(rules.words):
         world.fits[w] &= usable[w]
     count = _pick(world, least)
-    if needed == 0:
+    if needed <= early:
         return now, count
-    if rules.later_rules:
+    if rules.release >= OWN_ENDS:
         while not has_some(world, world.picked, running.by_limit[last]):
             last -= 1
     return start_after(world, running.by_limit[last], now), count
@@ -280,6 +292,7 @@ def find_start(world, record, form, now, ended):
 def _pick(world, need):
     """Choose so many of the nodes in `fits`, as `choose` does with switches; return how many."""
     forms, fits, words, offered = world.forms, world.fits, world.rules.words, world.offered
+    first_node = need == 1 and world.rules.release >= FIRST_NODE
     for w in range(words):
         world.picked[w] = 0
     for level in range(world.rules.levels):
@@ -292,7 +305,13 @@ def _pick(world, need):
         need -= count
         for w in range(words):
             world.picked[w] |= offered[w]
-    _pick_by_switch(world, need)
+    if first_node:
+        w = 0
+        while offered[w] == 0:
+            w += 1
+        world.picked[w] = offered[w] & ~(offered[w] - _BIT)
+    else:
+        _pick_by_switch(world, need)
     return _write_chosen(world)
 
 

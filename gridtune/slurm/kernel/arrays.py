@@ -50,7 +50,8 @@ class NodeColumns(NamedTuple):
 class JobColumns(NamedTuple):
     """Requests of jobs, in the order of submission, (jobs,) each, most under the names of `Request`.
 
-    `assoc` is the number of the account's user; `records` says where each job's records begin.
+    `assoc` is the number of the account's user; `shown` the most processors that it sees on a node; `records`
+    says where each job's records begin.
     """
 
     submit: IntArray
@@ -64,6 +65,7 @@ class JobColumns(NamedTuple):
     cpus_per_node: IntArray
     memory: IntArray
     gpus: IntArray
+    shown: IntArray
     failed: IntArray
     requeue: IntArray
     user: IntArray

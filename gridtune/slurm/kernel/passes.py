@@ -39,7 +39,10 @@ from gridtune.slurm.kernel.table import (
     overlaps,
     reserve,
 )
+from gridtune.slurm.versions import DATED_TESTS, ENDED_AT, FRESH_WEIGHTS, OWN_ENDS, SHOWN_CPUS
 
+#: The weight that nodes have more which are completing.
+_HEAVIER = 256
 #: What the number of slots made is set to once a plan finds no room in the table: the pass ends.
 _FULL = 1 << 40
 
@@ -89,9 +92,7 @@ def _choose_now(world, record, nodes, now):
     second do not do. The favour of GPUs looked at before is forgotten.
     """
     records, clear = world.records, world.clear
-    for node in range(world.rules.nodes):
-        if has(records.suits, records.kind[record], node):
-            world.nodes.near[node] = 0
+    _forget_gpus(world, records.suits, records.kind[record])
     for w in range(world.rules.words):
         clear[w] = nodes[w] & ~world.completing[w]
     measure_room(world, world.free, record, clear)
@@ -201,15 +202,25 @@ def _tell_size(world, free, record, count):
 
 
 @kernel()
-def _will_run(world, record, avail, now, now_only):
+def _will_run(world, record, avail, now, now_only, begin, later):
     """Return when a job could start, -1 if never, and on how many nodes; they are in `scratch.chosen`.
 
     It can start now on what is free, over jobs that it suspends, or where others must make room for it. Else
-    it starts when running jobs have reached their limits.
+    it starts when running jobs have reached their limits. By later releases a test from a later instant on
+    does not look at what is free now.
     """
-    job = world.records.job[record]
+    job, release = world.records.job[record], world.rules.release
+    count, source, going = 0, world.free, 0
+    heavier = _HEAVIER if release >= FRESH_WEIGHTS and begin <= now else 0
+    if release >= FRESH_WEIGHTS:
+        _forget_gpus(world, avail, 0)
     measure_room(world, world.free, record, avail)
-    count, source, going = choose(world, job), world.free, 0
+    if begin <= now or release < DATED_TESTS:
+        _weigh_completing(world, heavier)
+        count = choose(world, job)
+        _weigh_completing(world, -heavier)
+    if count == 0 and now_only and release >= DATED_TESTS:
+        return -1, 0
     if count == 0:
         count, source = choose_over(world, record, avail, now), world.later
     if count == 0:
@@ -223,23 +234,53 @@ def _will_run(world, record, avail, now, now_only):
         return now, count
     if now_only:
         return -1, 0
-    return _start_after_ends(world, record, avail, now, going)
+    return _start_after_ends(world, record, avail, now, going, begin, later)
+
+
+@kernel()
+def _forget_gpus(world, bitmaps, begin):
+    """Forget the favour of GPUs looked at before, for the nodes of the bitmap that begins at a word."""
+    for node in range(world.rules.nodes):
+        if has(bitmaps, begin, node):
+            world.nodes.near[node] = 0
+
+
+@kernel()
+def _weigh_completing(world, heavier):
+    """Let nodes that are completing weigh so much more; others are taken before them."""
+    if heavier != 0 and are_many(world, world.completing, 1):
+        for node in range(world.rules.nodes):
+            world.nodes.near[node] -= heavier * has(world.completing, 0, node)
 
 
 @kernel(forceinline=True)
-def _start_after_ends(world, record, avail, now, going):
+def _start_after_ends(world, record, avail, now, going, begin, later):
     """Return when a job could start as running jobs end by their limits, -1 if never, and on how many nodes.
 
     Jobs are taken away in groups, in the order of their limits, and after each group the job is tried. A
     group ends where no other job ends within its window, which is wider for each group. `scratch.room` and
-    `world.later` are what the job could have at first.
+    `world.later` are what the job could have at first. By later releases jobs that end before `begin` are
+    taken away first of all, and those that end after `later`, if not 0, never.
     """
     state, running = world.state, world.running
     _total_room(world)
-    window, horizon, place = FIRST_WINDOW, 0, 0
-    while place < state.running:
+    window, horizon, place, ends = FIRST_WINDOW, 0, 0, state.running
+    if world.rules.release >= DATED_TESTS:
+        ends = ended_by(world, later) if later > 0 else ends
+        early = ended_by(world, begin - int(world.rules.release < ENDED_AT))
+        while place < early:
+            other = running.by_limit[place]
+            place += 1
+            if has_some(world, avail, other) and not (going > 0 and goes(world, record, other, now)):
+                _take_away(world, record, avail, other, now)
+        changed = place > 0 or begin > now
+        count = choose(world, world.records.job[record]) if changed and _may_do(world, record) else 0
+        if count > 0:
+            _tell_size(world, world.later, record, count)
+            return now, count
+    while place < ends:
         last, following = -1, -1
-        while place < state.running:
+        while place < ends:
             other = running.by_limit[place]
             place += 1
             if not has_some(world, avail, other) or (going > 0 and goes(world, record, other, now)):
@@ -260,7 +301,7 @@ def _start_after_ends(world, record, avail, now, going):
         count = choose(world, world.records.job[record]) if _may_do(world, record) else 0
         if count > 0:
             _tell_size(world, world.later, record, count)
-            if world.rules.later_rules:
+            if world.rules.release >= OWN_ENDS:
                 last = _last_on(world, record, place, count, now, going)
             return start_after(world, last, now), count
     return -1, 0
@@ -378,6 +419,8 @@ def _plan(world, record, now):
     state, rules, records = world.state, world.rules, world.records
     now_only = _reserves_nothing(world, record, now)
     form = -1 if now_only else form_of(world, record)
+    if rules.release >= FRESH_WEIGHTS and are_many(world, world.completing, 1):
+        form = -1
     counted, begin, reach = 0, now, now + rules.bf_window
     while begin <= world.slots.begin[0] + rules.bf_window:
         if form >= 0 and not state.crooked:
@@ -391,6 +434,13 @@ def _plan(world, record, now):
             begin = later
             continue
         start = max(start, begin)
+        dated = rules.release >= DATED_TESTS and start > now
+        if dated and start <= reach and not now_only:
+            gather(world, count, world.picked)
+            low, high = _slice_ends(world, start, records.limit[record])
+            if overlaps(world, low, high):
+                begin = start if start > begin else start + rules.bf_resolution
+                continue
         if start <= now and _is_completing(world, count):
             start, later = now + 1, 0
         if start <= now:
@@ -404,7 +454,7 @@ def _plan(world, record, now):
             continue
         low, high = _slice_ends(world, start, records.limit[record])
         gather(world, count, world.picked)
-        if start <= reach and overlaps(world, low, high):
+        if not dated and start <= reach and overlaps(world, low, high):
             # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
             continue
@@ -446,10 +496,11 @@ def _start_planned(world, record, count, now):
 @kernel(forceinline=True)
 def _slice_ends(world, start, limit):
     """Return the begin and end of the slices that a plan takes: multiples of `bf_resolution`."""
-    resolution, low = world.rules.bf_resolution, grid_before(world, start)
-    if world.rules.later_rules:
-        return low, max(grid_before(world, start + limit + resolution - 1), low + resolution)
-    return low, grid_before(world, start + limit)
+    rules, low, end = world.rules, grid_before(world, start), start + limit
+    if rules.release >= DATED_TESTS:
+        end += rules.bf_resolution - 1
+    high = grid_before(world, end)
+    return low, max(high, low + rules.bf_resolution) if rules.release >= SHOWN_CPUS else high
 
 
 @kernel(forceinline=True)
@@ -481,7 +532,7 @@ def _test(world, record, begin, now, now_only):
         many = 1
         for w in range(words):
             usable[w] = avail[w] & records.suits[records.kind[record] + w]
-        start, count = _will_run(world, record, usable, now, now_only)
+        start, count = _will_run(world, record, usable, now, now_only, begin, later)
     return start, count, later, many
 
 
@@ -499,7 +550,7 @@ def _test_by_counting(world, record, form, begin, now):
         return _test(world, record, begin, now, 0)
     if later == 0:
         usable_nodes(world, record, first, begin, end)
-    start, count = find_start(world, record, form, now, ended)
+    start, count = find_start(world, record, form, now, begin, ended)
     return start, count, later, int(later > 0 or start >= 0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
+from gridtune.slurm.versions import FIRST_NODE
 
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
@@ -73,7 +74,8 @@ def room_of(world, free, record, node):
             return 0
     elif records.per_cpu[record] > 0:
         cpus = min(cpus, free.memory[node] // records.per_cpu[record])
-    return cpus if cpus >= jobs.cpus_per_node[job] and free.gpus[node] >= jobs.gpus[job] else 0
+    fits = cpus >= jobs.cpus_per_node[job] and free.gpus[node] >= jobs.gpus[job]
+    return min(cpus, jobs.shown[job]) if fits else 0
 
 
 @kernel()
@@ -118,9 +120,11 @@ def choose(world, job):
             count += 1
             total += left[node]
             largest = max(largest, left[node])
-            scratch.weight[node] = (nodes.weight[node] << 8) - nodes.near[node]
+            scratch.weight[node] = (nodes.weight[node] << 16) - nodes.near[node]
     if jobs.most_nodes[job] > 0 and jobs.most_nodes[job] * largest < cpus:
         return 0
+    if world.rules.release >= FIRST_NODE and world.running.begin[job + 1] - world.running.begin[job] == 1:
+        return _first_node(world, cpus)
     while count >= jobs.least_nodes[job] and total >= cpus:
         most = jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count
         if world.rules.leaves > 0:
@@ -140,6 +144,17 @@ def choose(world, job):
                 count -= 1
                 total -= smallest
     return 0
+
+
+@kernel()
+def _first_node(world, cpus):
+    """Choose the lightest node that suffices, the first of equal ones, without regard to switches."""
+    left, weight, best = world.scratch.left, world.scratch.weight, -1
+    for node in range(world.rules.nodes):
+        if 0 < left[node] >= cpus and (best < 0 or weight[node] < weight[best]):
+            best = node
+    world.scratch.chosen[0] = best
+    return int(best >= 0)
 
 
 @kernel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.placing import ones
+from gridtune.slurm.versions import DATED_TESTS
 
 
 @kernel(forceinline=True)
@@ -21,8 +22,9 @@ def open_table(world, now):
     """Begin a pass: one slice, of all nodes in service."""
     slots, state, rules = world.slots, world.state, world.rules
     end = now + rules.bf_window
-    slots.begin[0] = grid_before(world, now) if rules.later_rules else now
-    slots.end[0] = grid_before(world, end) if rules.later_rules else end
+    dated = rules.release >= DATED_TESTS
+    slots.begin[0] = grid_before(world, now) if dated else now
+    slots.end[0] = grid_before(world, end) if dated else end
     row = slots.row[0] * rules.words
     for w in range(rules.words):
         slots.nodes[row + w] = world.pool[w]
@@ -53,7 +55,8 @@ def next_later(world, pool, first, begin, end):
     """Return when nodes of a partition come that a job from `begin` to `end` lacks, 0 for never.
 
     That is where a slice has a node that the one before lacks: those since `begin` have ever fewer until
-    then. The slices before the first end by `begin`; the partition's bitmap begins at `pool`.
+    then. By later releases the slice after the job's end counts too. The slices before the first end by
+    `begin`; the partition's bitmap begins at `pool`.
     """
     slots, words = world.slots, world.rules.words
     for i in range(first, world.state.slots - 1):
@@ -64,8 +67,15 @@ def next_later(world, pool, first, begin, end):
                 if come & world.partitions[pool + w] != 0:
                     return slots.end[i]
             if slots.begin[i] > end:
-                return 0
+                return _end_beyond(world, i)
     return 0
+
+
+@kernel(forceinline=True)
+def _end_beyond(world, slot):
+    """Return the end of the slice after a job's end that later releases try, 0 for none."""
+    tried = world.rules.release >= DATED_TESTS and slot + 2 < world.state.slots
+    return world.slots.end[slot + 1] if tried else 0
 
 
 @kernel()
@@ -90,7 +100,7 @@ def common_nodes(world, pool, begin, end):
         if slots.end[i] <= begin:
             continue
         if slots.begin[i] > end:
-            break
+            return later if later > 0 else _end_beyond(world, i)
         for w in range(words):
             avail[w] &= slots.nodes[row + w]
     return later

@@ -34,7 +34,7 @@ from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
-from gridtune.slurm.versions import DATED_TESTS, release_of
+from gridtune.slurm.versions import NEEDED_NODES, SHOWN_CPUS, release_of
 from gridtune.types import AnyArray, IntArray
 
 _Table = TypeVar("_Table", bound=NamedTuple)
@@ -72,7 +72,7 @@ class Phases:
 
 #: Columns of jobs that are attributes of requests.
 _REQUESTED = (
-    *("submit", "nodes", "least_nodes", "most_nodes", "tasks", "tasks_per_node"),
+    *("submit", "least_nodes", "most_nodes", "tasks", "tasks_per_node"),
     *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed"),
 )
 
@@ -139,6 +139,8 @@ def new_world(
         ),
         jobs=JobColumns(
             **of_job,
+            nodes=_column(_asked_nodes(cluster, request) for request in requests),
+            shown=_column(_shown_cpus(cluster, request) for request in requests),
             run=_column(max(1, request.run_time) for request in requests),
             requeue=_column(
                 cluster.requeue if request.requeue is None else request.requeue for request in requests
@@ -454,11 +456,12 @@ def _fixed_priority(
     if not rules.multifactor:
         return 0.0
     qos = cluster.qos[request.qos].priority if request.qos in cluster.qos else 0
+    nodes = _asked_nodes(cluster, request)
     amounts: dict[str, float] = {
         "cpu": request.cpus,
-        "mem": request.memory * request.nodes or request.cpus * partition.memory_per_cpu,
-        "node": request.nodes,
-        "gres/gpu": request.gpus * request.nodes,
+        "mem": request.memory * nodes or request.cpus * partition.memory_per_cpu,
+        "node": nodes,
+        "gres/gpu": request.gpus * nodes,
     }
     if rules.normal_tres:
         amounts = {name: amount / whole[name] if whole[name] else 0 for name, amount in amounts.items()}
@@ -468,6 +471,17 @@ def _fixed_priority(
         + sum(weight * amounts[name] for name, weight in rules.tres.items())
         - request.nice
     )
+
+
+def _asked_nodes(cluster: SlurmCluster, request: Request) -> int:
+    """Return how many nodes sbatch asks for: by later releases those that the tasks need."""
+    return request.least_nodes if release_of(cluster.version) >= NEEDED_NODES else request.nodes
+
+
+def _shown_cpus(cluster: SlurmCluster, request: Request) -> int:
+    """Return the most processors of a node that a job is shown."""
+    capped = release_of(cluster.version) >= SHOWN_CPUS and request.tasks_per_node and not request.gpus
+    return request.cpus_per_node if capped else NEVER
 
 
 def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
@@ -505,7 +519,7 @@ def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> 
         "favor_small": priorities.favor_small,
         "kill_wait": cluster.kill_wait,
         "overtime": cluster.overtime,
-        "later_rules": release_of(cluster.version) >= DATED_TESTS,
+        "release": release_of(cluster.version),
         "leaves": len(cluster.leaves),
         "partitions": len(cluster.partitions),
         "outages": len(cluster.outages),

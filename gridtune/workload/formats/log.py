@@ -164,10 +164,10 @@ def _checked(added: Format) -> Format:
         raise WorkloadError(f"a format is a gridtune.workload.formats.Format, not {added!r}")
     if not added.suffix.startswith(".") or added.suffix != added.suffix.lower():
         raise WorkloadError(f"a suffix is lower-case and starts with a dot, but got {added.suffix!r}")
-    if added.name in _OWN:
+    if added.name in OWN:
         return added
     # Gridtune's own are imported when asked for: no other may take their suffixes before.
-    own = [FORMATS.find(name) for name in _OWN]
+    own = [FORMATS.find(name) for name in OWN]
     others = [*own, *(other for other in FORMATS.imported.values() if other.name != added.name)]
     if any(added.suffix == other.suffix for other in others):
         raise WorkloadError(f"a format for {added.suffix!r} is registered already")
@@ -175,7 +175,7 @@ def _checked(added: Format) -> Format:
 
 
 #: The formats that come with gridtune.
-_OWN = {
+OWN = {
     "swf": "gridtune.workload.formats.swf:SWF",
     "gwf": "gridtune.workload.formats.swf:GWF",
     "batsim": "gridtune.workload.formats.batsim:BATSIM",
@@ -187,7 +187,7 @@ _OWN = {
 }
 #: All formats by name, those that come with gridtune before those that other packages announce.
 FORMATS: Registry[Format] = Registry(
-    "format", "gridtune.formats", WorkloadError, convert=_checked, code=lambda added: added.read, own=_OWN
+    "format", "gridtune.formats", WorkloadError, convert=_checked, code=lambda added: added.read, own=OWN
 )
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from gridtune.errors import GridtuneError
 from gridtune.workload.formats.accounting import SACCT_COMMAND
-from gridtune.workload.formats.log import FORMATS, find_format, format_names
+from gridtune.workload.formats.log import FORMATS, OWN, find_format, format_names
 from gridtune.workload.formats.records import SACCT_IDS, kind_of, quantities_of
 from gridtune.workload.formats.table import decoded
 from gridtune.workload.formats.tables import delimiter_of
@@ -137,7 +137,9 @@ def recognise(start: bytes, name: str = "") -> Recognition | None:
     found = list(_found(head))
     match = find_format(name) if name else None
     if match is not None:
-        found.append(Recognition(match[0].name, 0.5, f"its name ends in {match[0].suffix}"))
+        # Another package has announced its format for this suffix alone.
+        confidence = 0.5 if match[0].name in OWN else 0.99
+        found.append(Recognition(match[0].name, confidence, f"its name ends in {match[0].suffix}"))
     elif not found:
         found += _announced(start)
     return max(found, key=lambda other: other.confidence, default=None)
