@@ -251,7 +251,7 @@ def conf_lines(path: Path, including: tuple[Path, ...] = ()) -> Iterator[ConfLin
         if included:
             named = Path(included[1].strip('"'))
             target = path.parent / named
-            if named.is_absolute() and not target.is_file():
+            if named.is_absolute() and not target.is_file() and named.name != path.name:
                 # A copy of /etc/slurm has the files that its lines name by their old place.
                 target = path.parent / named.name
             if target.resolve() in {file.resolve() for file in (*including, path)}:
