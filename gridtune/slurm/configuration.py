@@ -340,8 +340,8 @@ class _ClusterReader(PlacedReader):
             for one, other in combinations(partitions.values(), 2):
                 shared = one.tier == other.tier and set(one.nodes) & set(other.nodes)
                 if shared and "suspend" in {modes[one.name], modes[other.name]}:
-                    names = f"partitions {one.name} and {other.name}"
-                    self._ignore(f"PreemptMode=SUSPEND: {names}, of one tier, share processors", partly=True)
+                    pair = f"partitions {one.name} and {other.name}"
+                    self._ignore(f"PreemptMode=SUSPEND: {pair}, of one tier, share processors", partly=True)
             classes = {
                 p.name: PreemptClass(
                     p.tier,
