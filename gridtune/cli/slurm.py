@@ -48,6 +48,7 @@ def _fit(*, as_json: bool = False, **options: Any) -> None:
     print_lines(console, result.reasons)
     console.print(f"  {result}")
     console.print(_table("jobs that were judged, seconds", *result.table()))
+    print_lines(console, [f"not modelled: {line}" for line in result.not_modelled])
     click.echo(f"page: {result.page}\nsettings: {result.file}")
 
 
@@ -102,6 +103,7 @@ def _waits(*, as_json: bool = False, **options: Any) -> None:
     title = f"{len(result.pending)} pending jobs at {result.now}, {result.running} running"
     console.print(_table(title, *result.table()))
     print_lines(console, [f"{count} more are held: {reason}" for reason, count in result.held.items()])
+    print_lines(console, [f"not modelled: {line}" for line in result.not_modelled])
     if options["log"] is None:
         print_lines(console, ["without --log all run times up to a job's limit are equally likely"])
 

@@ -76,6 +76,8 @@ def init(
     if fit is not None and slurm is None:
         raise click.UsageError("--fit goes with --slurm: it is how that cluster works.")
     if slurm is not None:
+        from gridtune.slurm.comparison import not_modelled
+        from gridtune.slurm.configuration import read_cluster
         from gridtune.slurm.study import SYSTEM, Effective, suggest_study
 
         works = Effective() if fit is None else Effective.read(fit)
@@ -87,8 +89,10 @@ def init(
     workload = _read(log)
     if slurm is None:
         starter, size = _starter(searched, workload, processors)
+        ignored = []
     else:
         starter, size = suggest_study(slurm, workload, works), None
+        ignored = not_modelled(workload, read_cluster(slurm))
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
     given = Path(log).expanduser()
     trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log
@@ -98,6 +102,8 @@ def init(
     out.write_text(text, encoding="utf-8")
     made_of = f"{configurations} configurations with {cells // configurations} replicates each"
     click.echo(f"{out}: {cells:,} cells, {made_of}, on {len(workload):,} jobs")
+    for line in ignored:
+        click.echo(f"not modelled: {line}", err=True)
     if size is not None:
         notes = doubts(workload.contents, size, stated=workload.machine_processors is not None)
         for line in remark_lines(notes):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import rankdata
 
+from gridtune.core.remarks import WALLTIMES, log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.world import Phases
@@ -45,6 +46,19 @@ _MOST_NAMES = 8
 #: The fewest weeks or days that intervals are made of; no test of fewer shows anything.
 _FEWEST = 6
 _SECONDS = {"week": 7 * 86_400, "day": 86_400}
+
+
+#: Facts of a log that replays model: accounts as shares, QOS by their priorities and limits.
+MODELLED_FACTS = (
+    *(WALLTIMES, "partitions", "nodes", "memory", "gpus", "features", "qos", "accounts", "priorities"),
+)
+
+
+def not_modelled(workload: Workload | None, *clusters: SlurmCluster) -> list[str]:
+    """Return what replays do not model: settings of clusters, and facts of a log."""
+    lines = dict.fromkeys(line for cluster in clusters for line in cluster.not_modelled)
+    facts = log_remarks(workload.contents, MODELLED_FACTS).get("ignored") if workload else None
+    return [*sorted(lines), *([f"the log: {facts}"] if facts else [])]
 
 
 @dataclass(frozen=True)

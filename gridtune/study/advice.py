@@ -18,7 +18,14 @@ from gridtune.report.card import Card, Change, compare_rows
 from gridtune.report.labels import count_text, interval_text, percent_text
 from gridtune.report.rankings.ranking import Verdict, plain
 from gridtune.report.tables import plain_table
-from gridtune.slurm.comparison import Comparison, LoggedJobs, anchored, logged_jobs, replayed_waits
+from gridtune.slurm.comparison import (
+    Comparison,
+    LoggedJobs,
+    anchored,
+    logged_jobs,
+    not_modelled,
+    replayed_waits,
+)
 from gridtune.slurm.configuration import configuration_difference, read_cluster
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
@@ -251,8 +258,8 @@ def whatif(
         replayed_waits(*effective.applied(one, jobs.requests), draws, seed) for one in (cluster, changed)
     )
     difference = configuration_difference(folder, other, change)
-    not_modelled = sorted({*cluster.not_modelled, *changed.not_modelled})
-    return WhatIf(workload, Comparison(jobs, before, after), difference, not_modelled)
+    ignored = not_modelled(workload, cluster, changed)
+    return WhatIf(workload, Comparison(jobs, before, after), difference, ignored)
 
 
 @dataclass(frozen=True)
@@ -271,7 +278,7 @@ class Waits:
     held
         Number of jobs that are held, by reason; they are not predicted.
     not_modelled
-        Settings of the configuration that are not modelled.
+        Settings of the configuration, and facts of the log, that are not modelled.
     """
 
     now: str
@@ -348,7 +355,8 @@ def waits(
     cluster = read_cluster(Path(slurm))
     at = None if now is None else int(now.replace(tzinfo=datetime.UTC).timestamp())
     queue = read_queue(Path(squeue), cluster, at)
-    past = Past(queue.now) if log is None else past_of(cluster, workload_of(log), queue.now)
+    workload = None if log is None else workload_of(log)
+    past = Past(queue.now) if workload is None else past_of(cluster, workload, queue.now)
     effective = Effective() if fit is None else Effective.read(Path(fit))
     cluster, _ = effective.applied(cluster, [*queue.pending, *(one for one, _, _ in queue.running)])
     starts = forecast(cluster, queue.pending, queue.running, past, draws=draws, seed=seed)
@@ -369,7 +377,9 @@ def waits(
                 "to": _moment(high),
             }
         )
-    return Waits(_moment(queue.now) or "", len(queue.running), rows, queue.held, cluster.not_modelled)
+    return Waits(
+        _moment(queue.now) or "", len(queue.running), rows, queue.held, not_modelled(workload, cluster)
+    )
 
 
 def _moment(instant: float | None) -> str | None:

@@ -26,6 +26,7 @@ from gridtune.slurm.comparison import (
     diagnoses,
     known_at,
     logged_jobs,
+    not_modelled,
     replayed_waits,
     utilisation,
 )
@@ -98,7 +99,7 @@ class Fit:
     reasons
         Why the log and the machine may not belong together.
     not_modelled
-        Settings of the slurm.conf that are not modelled.
+        Settings of the slurm.conf, and facts of the log, that are not modelled.
     folder
         The folder of the search, the settings and the page.
     """
@@ -283,7 +284,7 @@ def fit(
         judged,
         utilisation(jobs, processors),
         list(diagnoses(log, jobs, processors, described)),
-        machine.cluster.not_modelled,
+        not_modelled(log, machine.cluster),
         folder,
     )
     result.write()

@@ -125,3 +125,56 @@ def test_bad_input_is_refused(paths, options, message):
     result = whatif(log, "--slurm", folder, *options)
     assert result.exit_code != 0
     assert message in result.output + str(result.exception)
+
+
+SQUEUE = """\
+JOBID|PARTITION|USER|ACCOUNT|QOS|STATE|SUBMIT_TIME|START_TIME|TIME|TIME_LIMIT|CPUS|NODES|NODELIST
+7|all|u|a|high|RUNNING|2026-01-05T01:00:00|2026-01-05T01:00:00|1:00|20:00|2|1|n1
+8|all|u|a|high|PENDING|2026-01-05T01:00:30|N/A|0:00|20:00|4|2|
+"""
+
+
+@pytest.mark.parametrize("command", ["whatif", "waits", "init", "run"])
+def test_commands_name_what_is_not_modelled(paths, tmp_path, monkeypatch, command):
+    log, folder = paths
+    monkeypatch.chdir(tmp_path)
+    head, first, *rows = SACCT.splitlines()
+    rows = [
+        f"{head}|SubmitLine",
+        f"{first}|sbatch -d afterok:9 x.sh",
+        *(f"{row}|sbatch x.sh" for row in rows),
+    ]
+    (tmp_path / "sacct.txt").write_text("\n".join(rows))
+    (tmp_path / "squeue.txt").write_text(SQUEUE)
+    commands = {
+        "whatif": [
+            "slurm",
+            "whatif",
+            log,
+            "--slurm",
+            folder,
+            "--draws",
+            "2",
+            "--change",
+            "PriorityWeightAge=9",
+        ],
+        "waits": [
+            "slurm",
+            "waits",
+            "--squeue",
+            "squeue.txt",
+            "--slurm",
+            folder,
+            "--log",
+            log,
+            "--draws",
+            "2",
+        ],
+        "init": ["init", log, "--slurm", folder, "--out", "study.yaml"],
+        "run": ["run", "slurm", f"trace={log}", f"slurm={folder}"],
+    }
+    result = CliRunner().invoke(cli, commands[command], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "slurm.conf:4: suspendtime=300" in text
+    assert "dependencies, in 1 jobs" in text

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from gridtune.batch.checks import check_policy
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.core.remarks import WALLTIMES, log_remarks
+from gridtune.core.remarks import log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
@@ -28,7 +28,7 @@ from gridtune.core.system import (
 )
 from gridtune.errors import PolicyError, WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.comparison import LoggedJobs, anchored, logged_jobs
+from gridtune.slurm.comparison import MODELLED_FACTS, LoggedJobs, anchored, logged_jobs
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.kernel.world import Phases
@@ -202,17 +202,7 @@ class SlurmSystem(System):
 
     def modelled_features(self, parameters: SlurmParameters) -> Collection[str]:
         """Return what a replay models; accounts as shares, QOS by their priorities and limits."""
-        return (
-            WALLTIMES,
-            "partitions",
-            "nodes",
-            "memory",
-            "gpus",
-            "features",
-            "qos",
-            "accounts",
-            "priorities",
-        )
+        return MODELLED_FACTS
 
     def preflight(self, parameters: SlurmParameters, load: WorkloadLoader) -> None:
         """Refuse configurations and orders that are faulty, and a log of which nothing can run there."""
@@ -262,6 +252,9 @@ class SlurmSystem(System):
             "not_modelled": list(cluster.not_modelled),
             **log_remarks(workload.contents, self.modelled_features(parameters)),
         }
+        if cluster.not_modelled:
+            log = [str(notes["ignored"])] if "ignored" in notes else []
+            notes["ignored"] = "; ".join([*log, *cluster.not_modelled])
         if pauses is not None:
             seconds = int(np.diff(pauses[:, 1:]).sum())
             notes["suspended"] = {

@@ -103,6 +103,8 @@ def read_workflow(
 def _reader_of(stream: LogStream, rules: Iterable[str]) -> _WorkflowReader:
     start = stream.peek()
     if not start.strip():
+        # Blanks without end are refused for their size.
+        stream.read()
         raise WorkloadError("is empty", path=stream.path)
     found = recognise(start)
     if found is not None and found.name != WORKFLOW:
