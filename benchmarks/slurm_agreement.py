@@ -314,7 +314,7 @@ class Replay:
 
     def end(self, job: int, now: float, kind: str) -> None:
         """End a job that is complete, was killed or had to make room."""
-        part = self.state.end(job)
+        part = self.state.end(job, int(now))
         last = self.priority.last if self.priority.last is not None else now
         self.priority.add(job, sum(part.cpus), max(0, int(now) - max(part.start, last)))
         if kind != "complete":
@@ -370,7 +370,7 @@ class Replay:
                 plans[request.array or request.number, plan.partition].append((plan.start, plan.nodes))
         own = {part.job: part.mask for part in begun}
         for part in begun:
-            self.state.end(part.job)
+            self.state.end(part.job, int(now))
         for part in self.state.preempted:
             self.state.begin(part)
         self.state.since = since

@@ -13,6 +13,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +337,11 @@ class _ClusterReader(PlacedReader):
             modes = {p.name: self._preempt_mode(p.preempt_mode, mode, p.name) for p in partitions.values()}
             if self.linear and "suspend" in modes.values():
                 self._ignore("PreemptMode=SUSPEND under select/linear", partly=True)
+            for one, other in combinations(partitions.values(), 2):
+                shared = one.tier == other.tier and set(one.nodes) & set(other.nodes)
+                if shared and "suspend" in {modes[one.name], modes[other.name]}:
+                    pair = f"partitions {one.name} and {other.name}"
+                    self._ignore(f"PreemptMode=SUSPEND: {pair}, of one tier, share processors", partly=True)
             classes = {
                 p.name: PreemptClass(
                     p.tier,

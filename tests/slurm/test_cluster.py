@@ -99,6 +99,14 @@ def test_jobs_are_suspended_by_partition(folder):
     assert read_cluster(folder, changes).preemption.classes["few"].preempts == frozenset()
 
 
+def test_partitions_of_one_tier_that_share_nodes_are_named_under_suspend(folder):
+    change = ["PreemptMode=SUSPEND,GANG", "PreemptType=preempt/partition_prio"]
+    named = [text for text in read_cluster(folder, change).not_modelled if "of one tier" in text]
+    same = read_cluster(folder, [*change, "PartitionName=few PriorityTier=1"]).not_modelled
+    assert not named
+    assert any("partitions all and few, of one tier, share processors" in text for text in same)
+
+
 def test_jobs_are_suspended_by_qos_across_tiers_alone_and_that_is_said(folder):
     cluster = read_cluster(folder, ["PreemptMode=SUSPEND,GANG"])
     assert cluster.preemption.classes["normal"].mode == "suspend"
