@@ -185,7 +185,8 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
     nodes = {name: entry for name, entry in every.items() if _state(entry) not in absent}
     if not nodes:
         message = "has no node in service: all are FUTURE or CLOUD" if every else "names no nodes"
-        raise WorkloadError(message, path=path, hint="a line such as NodeName=n[1-4] CPUs=32")
+        hint = "ResumeProgram= starts CLOUD nodes" if every else "a line such as NodeName=n[1-4] CPUs=32"
+        raise WorkloadError(message, path=path, hint=hint)
     idled |= {name for name, entry in nodes.items() if _state(entry) in _IDLED}
     sets = {name: _nodes_of(entry, every) for name, entry in entries["nodeset"].items()}
     inside = {name: _nodes_of(entry, every, sets) for name, entry in partitions.items()}
