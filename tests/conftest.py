@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gridtune.core.user_code.plugins import files_read_in_calls
 from gridtune.registry import all_registries
 from gridtune.sweep.execution.cluster import ray_session
 from gridtune.tracking.store import connect, is_store
 from tests.extras import AGENTS, can_be_imported
+
+# A deadline by the clock fails on a busy machine, and where a first call imports or compiles.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Files that take a minute or so with kernels in the cache, the longest first.
