@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from gridtune.types import AnyArray, BoolArray, IntArray
 from gridtune.workload.contents import FACTS_KEY
 from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.judge import (
+    YEAR_2000,
     Instants,
     are_turnarounds,
     drop_epochs,
@@ -45,14 +45,11 @@ from gridtune.workload.formats.values import (
     resources_in,
 )
 
-_T = TypeVar("_T")
-
-
 #: The header's key for how many times as many processors jobs got as they asked for, where these differ.
 ALLOCATED_TO_REQUESTED = "AllocatedToRequested"
 
-#: Instants from here on are dates, seconds since 1970; those from the first second of 2000 on, recent ones.
-_DATED, _2000 = 10**8, 946_684_800
+#: Instants from here on are dates, seconds since 1970.
+_DATED = 10**8
 #: The header's key for columns that are not read.
 UNREAD = "Unread columns"
 
@@ -112,8 +109,7 @@ def _begun(records: Records, chosen: Mapping[str, str]) -> Records:
     if chosen["submit"] != chosen.get("start"):
         return records
     begun = records.columns[chosen["start"]].matching(r"\d")
-    notes = {**records.notes, "rows without a start, which stands for the submission": int((~begun).sum())}
-    return replace(records.take(np.flatnonzero(begun)), notes=notes)
+    return records.only(begun, "rows without a start, which stands for the submission")
 
 
 def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
@@ -126,12 +122,12 @@ def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
     if missing is None:
         return
     there = ", ".join([*records.columns, *records.unread][:20])
-    title = f"is {records.kind.title}: " if records.kind.source else ""
     hint = f"name it: columns={missing[1]}=NAME (--columns {missing[1]}=NAME)"
     if records.kind.steps:
         hint = f"write the dump again: {SACCT_COMMAND}"
     line = 1 if records.lines is not None else None
-    raise WorkloadError(f"{title}{missing[0]}; there are {there}", path=records.path, line=line, hint=hint)
+    message = f"{records.kind.opening}{missing[0]}; there are {there}"
+    raise WorkloadError(message, path=records.path, line=line, hint=hint)
 
 
 #: What writes a dump that has all that is read.
@@ -159,9 +155,7 @@ def _of_one_cluster(records: Records, cluster: str | None) -> Records:
     if cluster not in names:
         raise WorkloadError(f"has no job of cluster {cluster!r}", path=records.path, field=name, hint=hint)
     own = np.array([text.strip() == cluster for text in texts.values.to_pylist()], np.bool_)[texts.codes]
-    kept = records.take(np.flatnonzero(own))
-    notes = {**records.notes, "records of other clusters left out": int((~own).sum())}
-    return replace(kept, notes=notes)
+    return records.only(own, "records of other clusters left out")
 
 
 class _AccountedJobs:
@@ -237,8 +231,7 @@ class _AccountedJobs:
         unit = judge_elapsed(numbers, instants, self.read.fault)
         run = self.read.durations("elapsed", unit)
         # Instants are finer than minutes and hours, which may have been rounded.
-        known = (instants.start != UNKNOWN) & (instants.end != UNKNOWN)
-        return np.where(known & (unit in ("min", "h", "d")), UNKNOWN, run)
+        return np.where(instants.both & (unit in ("min", "h", "d")), UNKNOWN, run)
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
@@ -277,9 +270,7 @@ class _AccountedJobs:
 
     def _run_times(self, instants: Instants, run: IntArray, ran: BoolArray) -> IntArray:
         """Return the recorded run times, else end - start; notes say where these differ."""
-        between = np.where(
-            (instants.start != UNKNOWN) & (instants.end != UNKNOWN), instants.end - instants.start, UNKNOWN
-        )
+        between = instants.between
         both = ran & (run >= 0) & (between >= 0)
         # Both ends of a short job may have been rounded.
         empty = both & (run == 0) & (between > 1)
@@ -299,7 +290,7 @@ class _AccountedJobs:
         instants = self.read.plain("submit")
         if unit != "ms" or instants is None or not len(instants):
             return
-        if _2000 < float(np.nanmedian(instants)) < _2000 * 10:
+        if YEAR_2000 < float(np.nanmedian(instants)) < YEAR_2000 * 10:
             message = (
                 f"is {self.records.kind.title}, which counts in milliseconds, but its instants are seconds"
             )
@@ -312,7 +303,7 @@ class _AccountedJobs:
         numbers = None if queue is None or "wait" in self.read.chosen else self.read.plain("queue")
         if queue is None or numbers is None:
             return
-        wait = np.where(instants.start != UNKNOWN, instants.start - instants.submit, UNKNOWN)
+        wait = instants.waits
         compared = np.isfinite(numbers) & (wait >= 0)
         given, true = numbers[compared], wait[compared]
         if len(given) > 1 and (true > 0).any() and (np.abs(given - true) <= 1).all():
@@ -398,10 +389,9 @@ class _AccountedJobs:
                 return np.maximum(column, 1)
         if len(nodes) == 0:
             return nodes
-        alike, kind = self._unread_sizes(), self.records.kind
-        title = f"is {kind.title}: " if kind.source else ""
+        alike = self._unread_sizes()
         shown = f"{', '.join(alike)} may" if alike else f"there are {', '.join([*self.records.columns][:20])}"
-        message = f"{title}no column says how many processors jobs have; {shown}"
+        message = f"{self.records.kind.opening}no column says how many processors jobs have; {shown}"
         hint = "name it: --columns processors=NAME; or count jobs of one processor: --processors-per-job 1"
         raise WorkloadError(message, path=self.records.path, hint=hint)
 

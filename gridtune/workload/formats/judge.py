@@ -23,7 +23,7 @@ _DAY = 86_400
 #: Instants up to here stand for "none" beside those of a clock: 0, in any time zone.
 _EPOCH = 2 * _DAY
 #: The first second of 2000: no log whose jobs are submitted later has earlier instants.
-_2000 = 946_684_800
+YEAR_2000 = 946_684_800
 #: Durations that are believed without an end to compare them with: half of the jobs run shorter than this,
 _LONGEST_MEDIAN = 90 * _DAY
 #: and half of at least this many run shorter than so many times the span of all submissions.
@@ -55,6 +55,21 @@ class Instants:
         """Return the instants after submission, by their names."""
         return {"eligible": self.eligible, "start": self.start, "end": self.end}
 
+    @property
+    def waits(self) -> IntArray:
+        """The seconds from submission to start; `UNKNOWN` where there is no start."""
+        return np.where(self.start != UNKNOWN, self.start - self.submit, UNKNOWN)
+
+    @property
+    def both(self) -> BoolArray:
+        """The records that have a start and an end."""
+        return np.asarray((self.start != UNKNOWN) & (self.end != UNKNOWN))
+
+    @property
+    def between(self) -> IntArray:
+        """The seconds from start to end; `UNKNOWN` where one of the two is not known."""
+        return np.where(self.both, self.end - self.start, UNKNOWN)
+
 
 def drop_epochs(instants: Instants, fault: Fault) -> None:
     """Take away instants that stand for none: 1970, beside jobs that are submitted after 2000.
@@ -71,14 +86,14 @@ def drop_epochs(instants: Instants, fault: Fault) -> None:
     WorkloadError
         For another instant before 2000.
     """
-    if len(instants.submit) == 0 or float(np.median(instants.submit)) < _2000:
+    if len(instants.submit) == 0 or float(np.median(instants.submit)) < YEAR_2000:
         return
     for name, moments in {"submit": instants.submit, **instants.later()}.items():
         none = (moments != UNKNOWN) & (moments < _EPOCH)
         moments[none] = UNKNOWN
         if name != "submit":
             instants.notes[f"times of {name} in 1970, which stand for none"] += int(none.sum())
-        old = (moments != UNKNOWN) & (moments < _2000) & (instants.submit >= _2000)
+        old = (moments != UNKNOWN) & (moments < YEAR_2000) & (instants.submit >= YEAR_2000)
         if old.any():
             message = f"{int(old.sum())} jobs {name} before 2000, but are submitted later"
             hint = f"take another column (--columns {name}=NAME), or take these rows out"
@@ -133,7 +148,7 @@ def _settle_repeated_hours(instants: Instants, elapsed: IntArray, zone: tzinfo) 
 
 def _settle_starts(instants: Instants, elapsed: IntArray, zone: tzinfo, settled: BoolArray) -> None:
     """Take starts the second time where only then end - start is the recorded run time."""
-    known = (instants.start != UNKNOWN) & (instants.end != UNKNOWN) & (elapsed != UNKNOWN)
+    known = instants.both & (elapsed != UNKNOWN)
     later = np.where(known, repeated_hours(np.where(known, instants.start, 0), zone), 0)
     length = instants.end - instants.start
     moved = (later > 0) & (np.abs(length - elapsed) > 1) & (np.abs(length - later - elapsed) <= 1)
@@ -172,7 +187,7 @@ def _unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
 
 def are_turnarounds(numbers: FloatArray, instants: Instants) -> bool:
     """Return whether all durations are end - submission, and not all end - start."""
-    known = np.isfinite(numbers) & (instants.start != UNKNOWN) & (instants.end != UNKNOWN)
+    known = np.isfinite(numbers) & instants.both
     given, end = numbers[known], instants.end[known]
     since, ran = end - instants.submit[known], end - instants.start[known]
     if len(given) < 2 or (np.abs(given - since) > 1).any():
@@ -199,9 +214,7 @@ def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
     WorkloadError
         Where no unit is certain and seconds are not likely.
     """
-    between = np.where(
-        (instants.start != UNKNOWN) & (instants.end != UNKNOWN), instants.end - instants.start, UNKNOWN
-    )
+    between = instants.between
     unit, compared = _unit_of(numbers, between)
     if unit not in ("s", None):
         instants.notes[

@@ -19,7 +19,7 @@ from gridtune.workload.formats.accounting import SACCT_COMMAND
 from gridtune.workload.formats.log import FORMATS, OWN, find_format, format_names
 from gridtune.workload.formats.records import SACCT_IDS, kind_of, quantities_of
 from gridtune.workload.formats.table import decoded
-from gridtune.workload.formats.tables import delimiter_of
+from gridtune.workload.formats.tables import delimiter_of, names_in
 
 #: The names of a workflow, which is no log, and of a table whose first line has values.
 WORKFLOW, HEADLESS = "a workflow", "a table without a header"
@@ -29,7 +29,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.+Z-][\d:.]*)?")
 
 
 class Recognition(NamedTuple):
-    """What a file is.
+    """The kind of a file, and the reason.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class _Head:
     @cached_property
     def row(self) -> list[str]:
         """The values of the first line."""
-        return [name.strip().strip('"').strip() for name in self.first.split(delimiter_of(self.first))]
+        return names_in(self.first)
 
     @cached_property
     def json(self) -> str:
@@ -119,7 +119,7 @@ _IS_WORKFLOW = "it is a workflow: gridtune traces describe, read_workflow and th
 
 
 def recognise(start: bytes, name: str = "") -> Recognition | None:
-    """Return what a file is.
+    """Return the kind of a file.
 
     Parameters
     ----------

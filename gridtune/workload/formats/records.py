@@ -129,6 +129,11 @@ class TableKind(NamedTuple):
     note: str = ""
     source: str = ""
 
+    @property
+    def opening(self) -> str:
+        """The words that open a refusal of such a table; "" for one that is not known."""
+        return f"is {self.title}: " if self.source else ""
+
 
 _PLAIN = TableKind()
 
@@ -172,6 +177,10 @@ class Records:
         lines = None if self.lines is None else [self.lines[row] for row in rows]
         begins = tuple((int(np.searchsorted(rows, first)), path) for first, path in self.begins)
         return replace(self, columns=columns, lines=lines, begins=begins)
+
+    def only(self, rows: BoolArray, note: str) -> Records:
+        """Return the rows of a mask; the note counts the others."""
+        return replace(self.take(np.flatnonzero(rows)), notes={**self.notes, note: int((~rows).sum())})
 
     def without_steps(self) -> Records:
         """Return the rows without steps of jobs and headers within, which dumps put into one file have."""

@@ -43,10 +43,8 @@ def _read_csv(stream: LogStream, table: TableOptions) -> RawLog | Records:
 def _is_own(start: str) -> bool:
     """Return whether a table is gridtune's own: fields by their names, and numbers alone."""
     header, _, rest = start.partition("\n")
-    delimiter = delimiter_of(header)
-    names = [name.strip().strip('"').strip() for name in header.lstrip("\ufeff").split(delimiter)]
-    first = [value.strip().strip('"') for value in rest.partition("\n")[0].split(delimiter)]
-    if not _names_fields(names):
+    first = [value.strip().strip('"') for value in rest.partition("\n")[0].split(delimiter_of(header))]
+    if not _names_fields(names_in(header.lstrip("\ufeff"))):
         return False
     return not any(re.search(r"\d[-:]\d|[A-DF-Za-df-z]", value) for value in first)
 
@@ -56,6 +54,11 @@ def delimiter_of(header: str) -> str:
     plain = re.sub(r'"[^"]*"', "", header)
     # Values between bars hold lists between commas, such as sacct's of nodes.
     return "|" if plain.count("|") > 2 else max(_DELIMITERS, key=plain.count)
+
+
+def names_in(header: str) -> list[str]:
+    """Return the names of a header, without quotes and blanks around them."""
+    return [name.strip().strip('"').strip() for name in header.split(delimiter_of(header))]
 
 
 def _records(stream: LogStream, table: TableOptions) -> Records:
@@ -148,11 +151,9 @@ def _read_own(stream: LogStream) -> RawLog:
     if not first.strip():
         raise WorkloadError("line 1 should name the fields, but is empty", path=stream.path, line=1)
     header = first.decode("utf-8", "replace")
-    delimiter = delimiter_of(header)
-    names = header.split(delimiter)
-    fields = tuple(name.strip().strip('"').strip() for name in names)
+    fields, separator = tuple(names_in(header)), delimiter_of(header).encode()
     check_names(fields, stream.path, 1)
-    table = parse_table(stream, TableLayout(fields=fields, separator=delimiter.encode(), first_line=2))
+    table = parse_table(stream, TableLayout(fields=fields, separator=separator, first_line=2))
     return RawLog(columns=table.columns, line_of=table.line_of)
 
 
