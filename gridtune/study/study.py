@@ -273,7 +273,7 @@ class Study:
         limit
             Rows of each table at most; None for all.
         tables
-            Print the tables too, not only what else is to be said.
+            Print the tables, too.
         """
         summary = self.summary
         shown = [text for card in summary.cards for text in card.not_modelled] if tables else []

@@ -387,7 +387,7 @@ def _backfill(replay, now):
 
 @kernel(forceinline=True)
 def _arrive(replay, job, now):
-    """Handle one job that arrives at an instant of its own; return whether it takes a full pass.
+    """Handle a job that arrives alone at an instant; return whether it takes a full pass.
 
     If nothing waits, it starts if it fits. Behind a head whose reservation still holds (nothing has ended
     since, so no job that waits can start), only the new job can be backfilled.

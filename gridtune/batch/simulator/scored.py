@@ -364,7 +364,7 @@ def _start(replay, job, now):
 
 @kernel(forceinline=True)
 def _arrive(replay, job, now):
-    """Handle one job that arrives at an instant of its own; it takes a pass, unless it starts at once."""
+    """Handle a job that arrives alone at an instant; it takes a pass, unless it starts at once."""
     if replay.state.waiting == 0 and replay.log.processors[job] <= replay.state.free:
         note_submission(replay.queue.inputs, job, now)
         _launch(replay, job, now)

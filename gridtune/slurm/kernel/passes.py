@@ -247,7 +247,7 @@ def _forget_gpus(world, bitmaps, begin):
 
 @kernel()
 def _weigh_completing(world, heavier):
-    """Let nodes that are completing weigh so much more; others are taken before them."""
+    """Add to the weight of nodes that are completing; others are taken before them."""
     if heavier != 0 and are_many(world, world.completing, 1):
         for node in range(world.rules.nodes):
             world.nodes.near[node] -= heavier * has(world.completing, 0, node)
