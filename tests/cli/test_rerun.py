@@ -174,6 +174,7 @@ def long_waits(jobs):
 """
 
 
+@pytest.mark.usefixtures("registrations")
 def test_a_metric_is_added_under_the_same_ids_and_goes_on_after_a_kill(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,7 +208,7 @@ def test_a_metric_is_added_under_the_same_ids_and_goes_on_after_a_kill(
     for key, result in after.items():
         assert {**result.metrics} == {**before[key].metrics, "long_waits": result.metrics["long_waits"]}
         assert result.metrics["long_waits"] > 0
-    # The report needs no plug-in: this process has none.
+    # The report finds the plug-in's copy in the folder: nothing names it here.
     with pytest.raises(SystemExit) as ended:
         main(["report", str(folder), "--objective", "long_waits"])
     assert not ended.value.code

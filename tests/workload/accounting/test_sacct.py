@@ -216,11 +216,18 @@ def test_samples_of_real_dumps(trace_dir):
     folder = Path(trace_dir, "slurm", "sacct")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridtuneWarning)
-        jobs = {path.name: len(read_workload(path)) for path in sorted(folder.glob("*.log"))}
+        jobs = {path.name: len(read_workload(path)) for path in sorted(folder.glob("*simple.log"))}
+        jobs |= {path.name: len(read_workload(path)) for path in sorted(folder.glob("*dump*.log"))}
+        two = folder / "sacct_submitline_multiline.log"
+        with pytest.raises(WorkloadError, match="2 clusters"):
+            read_workload(two)
+        for cluster in ("cluster001", "ub-hpc"):
+            jobs[cluster] = len(read_workload(two, cluster=cluster))
     # Two of them repeat one job, with bars in other texts each time.
     assert jobs == {
         "sacct_dump2101.log": 12,
         "sacct_dump2110.log": 1,
         "sacct_simple.log": 4,
-        "sacct_submitline_multiline.log": 2,
+        "cluster001": 1,
+        "ub-hpc": 1,
     }
