@@ -154,6 +154,10 @@ def arrays_of(folder: Path, rows: list[dict[str, str]]) -> dict[str, tuple[int, 
         number = int(row["job_id"])
         wid = row.get("wid", row["job_id"])
         first[wid] = min(first.get(wid, number), number)
+    # Jobs that were cancelled before they could wait are in no list of sacct.
+    for row in table(folder, "submit.csv"):
+        if row["slurm_id"].isdecimal():
+            first.setdefault(row["job_id"], int(row["slurm_id"]))
     most = {row["job_id"]: row.get("array", "").partition("%")[2] for row in table(folder, "workload.csv")}
     return {wid: (number, int(most.get(wid) or 0)) for wid, number in first.items()}
 
@@ -246,7 +250,7 @@ class Replay:
         #: Processors that a job's size counted when its priority was last computed.
         self.sizes: dict[int, int] = {}
         self.waiting: set[int] = set()
-        #: Whether each job that has ended did so without an error.
+        #: Whether each job that has ended did so without an error; by minus its number one of no list.
         self.ended: dict[int, bool] = {}
         self.members: dict[int, list[int]] = defaultdict(list)
         for k, request in enumerate(run.requests):
@@ -335,7 +339,7 @@ class Replay:
         request = self.run.requests[job]
         as_it_must = {"afterany": (True, False), "afterok": (True,), "afternotok": (False,)}
         met = [
-            all(self.ended.get(parent) in as_it_must[kind] for parent in self.members[number])
+            all(self.ended.get(parent) in as_it_must[kind] for parent in self.members.get(number, [-number]))
             for kind, number in request.after
         ]
         return not met or (any(met) if request.after_any else all(met))
@@ -373,6 +377,9 @@ class Replay:
                     self.judge(kind, now, events[i + 1 : following[i]], event["info"] == "default")
                 continue
             job = self.index.get(int(event["job"])) if event["job"] else None
+            if kind == "cancel":
+                self.waiting.discard(-1 if job is None else job)
+                self.ended[-int(event["job"]) if job is None else job] = False
             if job is None:
                 continue
             if kind == "submit":

@@ -29,6 +29,7 @@ EVENTS = {
         "fail_part": r"sched: @\.? unable to schedule in Partition=(?P<info>\S+?)(?:\.|\s|$)",
         "complete": r"_job_complete: @ done",
         "timeout": r"Time limit exhausted for @",
+        "cancel": r"cancelling @",
         "preempt": r"preempted @ (?P<info>has been .*|had to be .*)",
         "suspend": r"gang: suspending @",
         "resume": r"gang: resuming @",
