@@ -280,9 +280,9 @@ class Forms(NamedTuple):
 
 
 class Searches(NamedTuple):
-    """The last search for a start of each kind, (kinds,): records of one form, number of nodes and like limits.
+    """The last search for a start of each kind, (kinds,): of one form, number of nodes and like limits.
 
-    It was made in a `made` pass and `epoch`, for a `limit`, and `failed` at so many steps. Step i tried starts
+    It was `made` in a pass and an `epoch`, for a `limit`, and `failed` at so many steps. Step i tried starts
     from `begin[i]` to before `begin[i + 1]`. It failed for want of nodes; or because the group of ends goes
     beyond it, which stays so while three nodes, `seen`, have no plan: they are -1 in the first case. Two
     searches of a kind take turns in their places there, `turn` is that of the last. `ends` are the places, by
