@@ -492,7 +492,7 @@ class Replay:
             if event["kind"] != "bf_plan" or int(event["job"]) not in self.index:
                 continue
             request = self.run.requests[self.index[int(event["job"])]]
-            own = plans[request.array or request.number, partition]
+            own = plans[request.array or request.number, event["info"] or partition]
             start, mask = own.pop(0) if own else (None, 0)
             near = start is not None and abs(start - float(event["plan_start"])) <= 5
             same = mask == mask_of(self.nodes(event["nodes"]))
