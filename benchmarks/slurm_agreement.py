@@ -301,6 +301,9 @@ class Replay:
     def advance(self, now: float) -> None:
         """Bring priorities and completing nodes to an instant."""
         self.end_unlogged(now)
+        for job in [job for job, instant in self.later.items() if instant <= now]:
+            self.waiting.add(job)
+            self.store(job, self.later.pop(job))
         period = self.run.cluster.priorities.period
         while self.next_tick <= now:
             intervals = [
@@ -313,10 +316,6 @@ class Replay:
         for job in [job for job, instant in self.back.items() if instant <= now]:
             self.waiting.add(job)
             del self.back[job]
-        for job in [job for job, instant in self.later.items() if instant <= now]:
-            self.waiting.add(job)
-            self.store(job, now)
-            del self.later[job]
         self.state.go_to(now)
         self.completing = [(until, mask) for until, mask in self.completing if until > now]
         self.state.completing = 0

@@ -59,6 +59,8 @@ NAMES = {
     "priority_at_record": "Priority",
     "flags": "Flags",
 }
+#: Columns of sacct that golden.csv is made of.
+WANTED = ("JobIDRaw", "JobID", "Comment", "Submit", "Eligible", "Start", "End", *NAMES.values())
 #: Columns of golden.csv that are the workload's, by its names.
 ASKED = {
     "dt": "dt",
@@ -129,7 +131,7 @@ def jobs_in(accounting: Path, workload: Path, zero: int) -> dict[str, list[dict[
     jobs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with accounting.open(errors="replace") as file:
         for row in csv.DictReader(file, delimiter="|", quoting=csv.QUOTE_NONE):
-            if row.get("Comment") not in asked or None in row.values():
+            if row["Comment"] not in asked:
                 continue
             times = {
                 name: instant(row[name.title()], zero) for name in ("submit", "eligible", "start", "end")
@@ -161,7 +163,7 @@ def record(run: Path, workload: Path) -> str:
     zero = int(meta["T0"])
     with (run / "slurmctld.log").open(errors="replace") as log:
         write(run / "events.csv", list(events_in(log, zero)), COLUMNS)
-    jobs = jobs_in(run / "sacct_all.txt", workload, zero)
+    jobs = jobs_in(run / "sacct_x.txt", workload, zero)
     last = []
     for _, rows in sorted(jobs.items(), key=lambda item: int(item[0])):
         job = rows[-1] | {name: rows[0][name] for name in ("submit", "eligible")}

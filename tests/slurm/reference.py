@@ -204,7 +204,7 @@ class Reference(Release):
         if request.gpus and not request.has_gpus(whole):
             return 0
         if request.exclusive or partition.exclusive:
-            need = request.memory or cpus * partition.memory_per_cpu
+            need = request.memory or cpus * request.memory_per_cpu_in(partition)
             # What is suspended keeps memory and GPUs of a node without processors.
             some = any(one.mode == "suspend" for one in self.cluster.preemption.classes.values())
             fits = not some or (memory >= need and free.gpus[node] >= request.gpus)
@@ -212,8 +212,8 @@ class Reference(Release):
         if request.memory:
             if memory < request.memory:
                 return 0
-        elif partition.memory_per_cpu:
-            cpus = min(cpus, memory // partition.memory_per_cpu)
+        elif per_cpu := request.memory_per_cpu_in(partition):
+            cpus = min(cpus, memory // per_cpu)
         return cpus if cpus >= request.cpus_per_node and free.gpus[node] >= request.gpus else 0
 
     def weight(self, node):
@@ -361,7 +361,7 @@ class Reference(Release):
                         left -= 1
                 if all(cpus[i] + request.cpus_per_task > room[i] for i in range(len(nodes))):
                     break
-        memory = [request.memory or c * p.memory_per_cpu for c in cpus]
+        memory = [request.memory or c * request.memory_per_cpu_in(p) for c in cpus]
         return Running(
             job, tuple(nodes), tuple(cpus), tuple(memory), request.gpus, mask_of(nodes), now,
             now + request.limit_in(p), partition,
@@ -593,7 +593,7 @@ class Reference(Release):
         r, p = self.requests[job], self.cluster.partitions[partition]
         asked = {
             "cpu": self.sizes[job],
-            "mem": r.memory * r.least_nodes or self.sizes[job] * p.memory_per_cpu,
+            "mem": r.memory * r.least_nodes or self.sizes[job] * r.memory_per_cpu_in(p),
             "node": r.least_nodes,
             "gres/gpu": r.gpus * r.least_nodes,
         }
@@ -1068,7 +1068,7 @@ class Priority(Release):
         p = cluster.partitions[partition]
         amounts = {
             "cpu": request.cpus,
-            "mem": request.memory * asked or request.cpus * p.memory_per_cpu,
+            "mem": request.memory * asked or request.cpus * request.memory_per_cpu_in(p),
             "node": asked,
             "gres/gpu": request.gpus * asked,
         }

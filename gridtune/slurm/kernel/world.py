@@ -422,7 +422,7 @@ def _records(
                 not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
             )
             counting[case] = _counting(request, whole, (node for node, _ in suiting), by_switch)
-        per_cpu = 0 if request.memory else partition.memory_per_cpu
+        per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
         if counted.steady >= 0:
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
@@ -459,7 +459,7 @@ def _fixed_priority(
     nodes = _asked_nodes(cluster, request)
     amounts: dict[str, float] = {
         "cpu": request.cpus,
-        "mem": request.memory * nodes or request.cpus * partition.memory_per_cpu,
+        "mem": request.memory * nodes or request.cpus * request.memory_per_cpu_in(partition),
         "node": nodes,
         "gres/gpu": request.gpus * nodes,
     }
