@@ -256,6 +256,11 @@ class Replay:
         for k, request in enumerate(run.requests):
             self.members[request.array or request.number].append(k)
         self.completing: list[tuple[float, int]] = []
+        #: Instants and nodes of the messages that a job's node is free, by job, where the log has them.
+        self.freed: dict[int, list[tuple[float, str]]] = defaultdict(list)
+        for event in run.events:
+            if event["kind"] == "epilog" and int(event["job"]) in self.index:
+                self.freed[self.index[int(event["job"])]].append((float(event["t"]), event["nodes"]))
         #: When jobs wait again that had to make room, and when those do that were held or begin later.
         self.back: dict[int, int] = {}
         self.later: dict[int, int] = {}
@@ -263,7 +268,7 @@ class Replay:
             min(int(run.rows[task]["eligible"] or run.requests[task].submit) for task in self.tasks(job))
             for job in range(len(run.requests))
         ]
-        self.epilog = epilog * run.factor
+        self.epilog, self.longest_epilog = epilog * run.factor, max(30, run.factor)
         #: Seconds that the accounting may be ahead of the log.
         self.slack = 2 + run.factor / 10
         #: The first pass that differs, and the state before it.
@@ -406,6 +411,9 @@ class Replay:
         self.priority.add(job, sum(part.cpus), max(0, int(now) - max(part.start, last)))
         if kind != "complete":
             self.completing.append((now + self.epilog, part.mask))
+        for instant, name in self.freed[job]:
+            if now <= instant < now + self.longest_epilog:
+                self.completing.append((instant, 1 << self.node[name]))
         instants = self.run.back.get(self.run.requests[job].number, [])
         if instants or (kind == "preempt" and self.state.requeues(part)):
             _, instant = instants.pop(0) if instants else (0, int(now) + 121)

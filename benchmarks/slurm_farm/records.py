@@ -29,6 +29,7 @@ EVENTS = {
         "start_bf": r"_start_job: (?:HETJOB: )?Started @ in (?P<info>\S+) on (?P<nodes>\S+)",
         "fail_part": r"sched: @\.? unable to schedule in Partition=(?P<info>\S+?)(?:\.|\s|$)",
         "complete": r"_job_complete: @ done",
+        "epilog": r"_slurm_rpc_epilog_complete: @ Node=(?P<nodes>\S+)",
         "timeout": r"Time limit exhausted for @",
         "cancel": r"cancelling @",
         "preempt": r"preempted @ (?P<info>has been .*|had to be .*)",
