@@ -320,7 +320,9 @@ class Replay:
             self.next_tick += period
         for job in [job for job, instant in self.back.items() if instant <= now]:
             self.waiting.add(job)
-            del self.back[job]
+            instant = self.back.pop(job)
+            if self.state.holds_since(24_05_05):
+                self.store(job, instant)
         self.state.go_to(now)
         self.completing = [(until, mask) for until, mask in self.completing if until > now]
         self.state.completing = 0

@@ -1321,6 +1321,8 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             release()
         for job in sorted((j for j in back if back[j] <= now), key=order.index):
             state.eligible[job] = back.pop(job)
+            if state.holds_since(24_05_05):
+                stored.update({(job, name): value(job, name) for name in requests[job].partitions})
             waiting.append(job)
             ask(now)
         while submitted < len(order) and requests[order[submitted]].submit <= now:
