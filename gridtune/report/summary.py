@@ -214,7 +214,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             "it has no verdicts. Sweep the space with the strategy grid, random or sobol: finished cells "
             "are kept, and the missing ones run"
         )
-    by_class = system is not None and f"{_OF_CLASS}[wide]" in system.metrics
+    by_class = system is not None and "classes" in system.Parameters.model_fields
     if by_class and any("classes" not in note for among in notes.values() for note in among if note):
         lines.append("cells of an earlier gridtune have no metrics by class of jobs: who loses is not known")
     return Summary(

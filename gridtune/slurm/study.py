@@ -63,7 +63,7 @@ def configured(cluster: SlurmCluster) -> dict[str, Any]:
     return values
 
 
-def suggest_study(folder: Path, workload: Workload, works: Effective) -> SuggestedSpace:
+def suggest_study(folder: Path, workload: Workload, works: Effective, version: str) -> SuggestedSpace:
     """Return the search over intervals, depths and windows, and the weights of age and size where they count.
 
     The baseline is the configuration in the folder, on the cluster as it `works`. Each setting has its
@@ -74,7 +74,7 @@ def suggest_study(folder: Path, workload: Workload, works: Effective) -> Suggest
     WorkloadError
         Naming file and line of what is wrong with the configuration; or if no job of the log can run on it.
     """
-    cluster = read_cluster(folder)
+    cluster = read_cluster(folder, version=version)
     works.applied(cluster, logged_jobs(workload, cluster).requests)
     now = configured(cluster)
     dimensions: dict[str, list[int]] = {}
@@ -91,7 +91,10 @@ def suggest_study(folder: Path, workload: Workload, works: Effective) -> Suggest
         dimensions=dimensions,
         baseline={name: now[name] for name in dimensions},
         objective=("wait_mean", "bounded_slowdown_mean", "wait_max"),
-        fixed={FOLDER: str(folder.resolve()), **({} if works == Effective() else works.settings)},
+        fixed={
+            **{FOLDER: str(folder.resolve()), "slurm_version": version},
+            **({} if works == Effective() else works.settings),
+        },
         needs_size=False,
         subject_to={"wait_max": "<= 1.2 x baseline"},
     )

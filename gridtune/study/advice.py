@@ -30,6 +30,7 @@ from gridtune.slurm.configuration import configuration_difference, read_cluster
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
 from gridtune.slurm.study import Effective
+from gridtune.slurm.versions import version_of
 from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
@@ -203,6 +204,7 @@ def whatif(
     log: Workload | str | Path,
     *,
     slurm: str | Path,
+    slurm_version: str | None = None,
     change: Sequence[str] = (),
     to: str | Path | None = None,
     fit: str | Path | None = None,
@@ -221,6 +223,8 @@ def whatif(
         The jobs: a log, a file or a name that `gridtune traces list` shows.
     slurm
         Folder of slurm.conf and the files beside it.
+    slurm_version
+        Release of Slurm, such as 24.11.5; by default that of scontrol_show_config.txt in FOLDER, else of LOG.
     change
         Settings to change, such as bf_interval=120 or 'PartitionName=debug PriorityTier=2'.
     to
@@ -251,13 +255,16 @@ def whatif(
     folder, other = Path(slurm), Path(slurm if to is None else to)
     effective = Effective() if fit is None else Effective.read(Path(fit))
     workload = workload_of(log)
-    both = read_cluster(folder), read_cluster(other, change)
+    version = version_of(slurm_version, folder, workload)
+    later = version_of(slurm_version, other, None, version)
+    both = read_cluster(folder, version=version), read_cluster(other, change, later)
     cluster, changed = (anchored(one, workload) for one in both)
     jobs = logged_jobs(workload, cluster).able_in(changed)
     before, after = (
         replayed_waits(*effective.applied(one, jobs.requests), draws, seed) for one in (cluster, changed)
     )
-    difference = configuration_difference(folder, other, change)
+    releases = [] if later == version else [f"-Slurm {version}", f"+Slurm {later}"]
+    difference = [*releases, *configuration_difference(folder, other, change)]
     ignored = not_modelled(workload, cluster, changed)
     return WhatIf(workload, Comparison(jobs, before, after), difference, ignored)
 
@@ -308,6 +315,7 @@ def waits(
     *,
     squeue: str | Path,
     slurm: str | Path,
+    slurm_version: str | None = None,
     log: Workload | str | Path | None = None,
     now: datetime.datetime | None = None,
     fit: str | Path | None = None,
@@ -326,6 +334,8 @@ def waits(
         File with running and pending jobs, the output of the command in `gridtune slurm waits --help`.
     slurm
         Folder of slurm.conf and the files beside it.
+    slurm_version
+        Release of Slurm, such as 24.11.5; by default that of scontrol_show_config.txt in FOLDER, else of LOG.
     log
         The users' past, such as a dump of sacct.
     now
@@ -352,10 +362,10 @@ def waits(
     --------
     >>> gt.waits(squeue="squeue.txt", slurm="/etc/slurm", log="sacct.txt")  # doctest: +SKIP
     """
-    cluster = read_cluster(Path(slurm))
+    workload = None if log is None else workload_of(log)
+    cluster = read_cluster(Path(slurm), version=version_of(slurm_version, Path(slurm), workload))
     at = None if now is None else int(now.replace(tzinfo=datetime.UTC).timestamp())
     queue = read_queue(Path(squeue), cluster, at)
-    workload = None if log is None else workload_of(log)
     past = Past(queue.now) if workload is None else past_of(cluster, workload, queue.now)
     effective = Effective() if fit is None else Effective.read(Path(fit))
     cluster, _ = effective.applied(cluster, [*queue.pending, *(one for one, _, _ in queue.running)])

@@ -269,7 +269,7 @@ def test_the_card_reads_like_this() -> None:
 
 GOLDEN = """
 On log alike has the smallest bounded_slowdown_mean of those that keep every bound: 43.01 (95 % interval 29.98
-… 106.7), 20.7 % less than the baseline fcfs (paired 95 % interval −22.2 … −19.1 %). The difference is
+… 106.7), 20.7 % less than the baseline fcfs (paired 95 % interval −22.6 … −18.6 %). The difference is
 significant at 5 % after correction for all comparisons. It holds for the typical seed. A few unusually bad
 seeds, which this sample may not contain, could reverse the mean.
   bounds       wait_max <= 1.2 x baseline: satisfied, −4.7 % (−7.0 … −1.9 %) to the baseline

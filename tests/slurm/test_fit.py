@@ -30,6 +30,7 @@ PartitionName=all Nodes=ALL Default=YES
 @pytest.fixture
 def cluster(tmp_path: Path) -> SlurmCluster:
     (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "scontrol_show_config.txt").write_text("SLURM_VERSION = 22.05.8\n")
     return read_cluster(tmp_path)
 
 

@@ -11,6 +11,7 @@ from gridtune.slurm.kernel.passes import backfill_pass, main_pass
 from gridtune.slurm.kernel.placing import add_node, room_of, share
 from gridtune.slurm.kernel.preempting import take_cores
 from gridtune.slurm.kernel.running import NEVER, end_job, follow_use, pass_minutes, put_back, start_job
+from gridtune.slurm.versions import REQUEUED_PRIORITY
 
 #: The latest instant that the clock is set to.
 _LATEST = 1 << 59
@@ -235,12 +236,15 @@ def _let_wait(world, job):
 
 @kernel()
 def _bring_back(world, now):
-    """Let jobs wait again that had to make room; their age counts from now, their priority is what it was."""
+    """Let jobs wait again that had to make room; their age counts from now."""
     state, back = world.state, world.preemption.back
     state.back = NEVER
     for job in range(world.rules.jobs):
         if back[job] <= now:
             back[job], world.eligible[job] = NEVER, now
+            if world.rules.release >= REQUEUED_PRIORITY:
+                for record in range(world.jobs.records[job], world.jobs.records[job + 1]):
+                    world.priority[record] = _priority(world, record, now)
             _let_wait(world, job)
             _ask(world, now)
         elif back[job] < state.back:

@@ -192,7 +192,7 @@ def new_world(
         order=_full(len(pairs)),
         priority=_full(len(pairs)),
         usage=np.zeros(len(tree.users)),
-        factor=tree.factors(np.zeros(len(tree.users)), cluster.priorities),
+        factor=tree.factors(nothing := np.zeros(len(tree.users)), cluster.priorities, nothing),
         state=_state(cluster, phases, begin),
         rules=rules,
     )
@@ -431,7 +431,7 @@ def _records(
                 not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
             )
             counting[case] = _counting(request, whole, (node for node, _ in suiting), by_switch)
-        per_cpu = 0 if request.memory else partition.memory_per_cpu
+        per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
         if counted.steady >= 0:
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
@@ -468,7 +468,7 @@ def _fixed_priority(
     nodes = _asked_nodes(cluster, request)
     amounts: dict[str, float] = {
         "cpu": request.cpus,
-        "mem": request.memory * nodes or request.cpus * partition.memory_per_cpu,
+        "mem": request.memory * nodes or request.cpus * request.memory_per_cpu_in(partition),
         "node": nodes,
         "gres/gpu": request.gpus * nodes,
     }
