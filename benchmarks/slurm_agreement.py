@@ -399,6 +399,7 @@ class Replay:
                 self.waiting.discard(job)
                 nodes = self.nodes(event["nodes"])
                 partition = self.run.rows[job]["partition"]
+                self.state.place(self.state.free, job, partition, mask_of(nodes))
                 self.state.begin(self.state.share(self.state.free, job, partition, nodes, int(now)))
             elif kind in {"complete", "timeout", "preempt"} and job in self.state.running:
                 self.end(job, now, kind)
