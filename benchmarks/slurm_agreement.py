@@ -1,10 +1,11 @@
 """How near the simulated cluster comes to a real Slurm: decision by decision, and as a whole.
 
-    python -m benchmarks.slurm_agreement FOLDER... [--json]
+    python -m benchmarks.slurm_agreement FOLDER... [--json] [--first]
 
-A folder holds one run: slurm.conf and what lies beside it, golden.csv (jobs), events.csv[.xz] (decisions),
-meta.txt and, where priorities were sampled, prio_samples.txt[.xz]. Each pass starts from the state that
-the trace has then; within the pass nothing is taken from it.
+A folder holds one run, such as `scripts/slurm_farm` leaves: slurm.conf and what lies beside it, golden.csv
+(jobs), events.csv[.xz] (decisions), meta.txt and, where priorities were sampled, prio_samples.txt[.xz]. Each
+pass starts from the state that the trace has then; within the pass nothing is taken from it. `--first` prints
+the first pass that differs, and the state before it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from __future__ import annotations
 import argparse
 import calendar
 import csv
+import itertools
 import json
 import lzma
+import math
 import re
 import sys
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +31,7 @@ import numpy as np
 from gridtune.slurm.cluster import Outage, Qos, SlurmCluster
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
-from gridtune.slurm.requests import Request
+from gridtune.slurm.requests import Request, features_of
 from gridtune.workload.slurm import host_list
 from tests.slurm.reference import Priority, Record, Reference, mask_of
 
@@ -46,8 +50,10 @@ class Run:
     factor: float
     tick: float
     samples: dict[float, list[list[str]]]
-    #: By a job's id: when it could start again each time that it had to make room for another.
-    back: dict[int, list[int]]
+    #: By a job's id: when it ended each time that it started again later, and when it could do so.
+    back: dict[int, list[tuple[int, int]]]
+    #: Numbers of jobs by the option of sbatch that requests cannot express.
+    unknown: Counter[str]
 
 
 def opened(folder: Path, name: str) -> IO[str] | None:
@@ -63,19 +69,60 @@ def table(folder: Path, name: str) -> list[dict[str, str]]:
     return [] if file is None else list(csv.DictReader(file))
 
 
-def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> Request:
-    """Make a request of a row of golden.csv; `arrays` are those of `arrays_of`."""
+#: Options of sbatch in the column `extra`, by the long name.
+SHORT = {"-N": "--nodes", "-c": "--cpus-per-task", "-L": "--licenses", "-C": "--constraint"}
+#: Fields of a request by the option of sbatch, and the option's value as the field has it.
+FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "--cpus-per-task": ("cpus_per_task", int),
+    "--mem-per-cpu": ("memory_per_cpu", int),
+    "--nice": ("nice", int),
+    "--no-requeue": ("requeue", lambda _: False),
+    "--exclusive": ("exclusive", lambda _: True),
+    "--nodelist": ("node_list", lambda text: tuple(text.split(","))),
+    "--exclude": ("exclude", lambda text: tuple(text.split(","))),
+    "--licenses": ("licences", lambda text: tuple(text.split(","))),
+}
+#: Options whose effect is in the column `eligible`.
+DELAYS = {"--begin", "--hold"}
+THERE = {field.name for field in fields(Request)}
+
+
+def options_of(text: str) -> dict[str, str]:
+    """Return the options of sbatch in a text by their long names, "" for one without a value."""
+    words, options = text.split(), {}
+    while words:
+        name, _, value = words.pop(0).partition("=")
+        if name[:2] in SHORT:
+            name, value = SHORT[name[:2]], name[2:] or words.pop(0)
+        # Older runs have instants as `BEGIN+900`.
+        name, plus, _ = name.partition("+")
+        options[f"--{name.lower()}" if plus else name] = value
+    return options
+
+
+def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple[Request, list[str]]:
+    """Make a request of a row of golden.csv; `arrays` are those of `arrays_of`.
+
+    Return the options that a request cannot express too.
+    """
     gres = row["gres"].split(":") if row["gres"] else []
     partitions = row.get("part_asked") or row["partition"]
     array, most = arrays[row["wid"]] if row.get("array_task") else (0, 0)
-    text, extra = row.get("dependency", ""), row.get("extra", "")
-    nice = re.search(r"--nice=(-?\d+)", extra)
+    options = options_of(row.get("extra", ""))
     after = [
         (item.partition(":")[0], arrays[number[1:]][0])
-        for item in text.replace("?", ",").split(",")
+        for item in row.get("dependency", "").replace("?", ",").split(",")
         for number in item.split(":")[1:]
+        if number[1:] in arrays
     ]
-    return Request(
+    asked = {FIELDS[name][0]: FIELDS[name][1](text) for name, text in options.items() if name in FIELDS}
+    if "--nodes" in options:
+        # A single number is the least and the most.
+        least, _, most_nodes = options["--nodes"].partition("-")
+        asked |= {"nodes": int(least), "most_nodes": int(most_nodes or least)}
+    unknown = [name for name, (field, _) in FIELDS.items() if name in options and field not in THERE]
+    unknown += sorted(set(options) - set(FIELDS) - DELAYS - {"--nodes", "--constraint"})
+    request = Request(
         int(row["job_id"]),
         int(row["submit"]),
         int(row["elapsed"] or -1),
@@ -88,15 +135,16 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> Reque
         int(row["ntasks_per_node"] or 0),
         memory=int(row["mem_req"] or 0),
         gpus=int(gres[-1]) if gres else 0,
-        features=tuple(filter(None, row["constraint"].split("&"))),
+        gpu_type=gres[1] if len(gres) == 3 else "",
+        features=features_of(row["constraint"] or options.get("--constraint", "")),
         array=array,
-        task=int(row.get("array_task") or 0),
+        task=int(row["array_task"]) if row.get("array_task", "").isdecimal() else 0,
         array_most=most,
         after=tuple(after),
-        after_any="?" in text,
-        requeue=False if "--no-requeue" in extra else None,
-        nice=int(nice[1]) if nice else 0,
+        after_any="?" in row.get("dependency", ""),
+        **{field: value for field, value in asked.items() if field in THERE},
     )
+    return request, unknown
 
 
 def arrays_of(folder: Path, rows: list[dict[str, str]]) -> dict[str, tuple[int, int]]:
@@ -106,6 +154,10 @@ def arrays_of(folder: Path, rows: list[dict[str, str]]) -> dict[str, tuple[int, 
         number = int(row["job_id"])
         wid = row.get("wid", row["job_id"])
         first[wid] = min(first.get(wid, number), number)
+    # Jobs that were cancelled before they could wait are in no list of sacct.
+    for row in table(folder, "submit.csv"):
+        if row["slurm_id"].isdecimal():
+            first.setdefault(row["job_id"], int(row["slurm_id"]))
     most = {row["job_id"]: row.get("array", "").partition("%")[2] for row in table(folder, "workload.csv")}
     return {wid: (number, int(most.get(wid) or 0)) for wid, number in first.items()}
 
@@ -144,24 +196,29 @@ def read_run(folder: Path) -> Run:
     events = table(folder, "events.csv")
     factor, zero = float(meta["factor"]), int(meta["T0"])
     arrays = arrays_of(folder, rows)
-    requests = [request_of(row, arrays) for row in rows]
+    requests, unknown = [], Counter[str]()
+    for row in rows:
+        request, options = request_of(row, arrays)
+        requests.append(request)
+        unknown.update(options)
     samples: dict[float, list[list[str]]] = defaultdict(list)
     for line in opened(folder, "prio_samples.txt") or ():
         kind, instant, *rest = line.strip().split("|")
         if kind == "sprio":
             samples[float(instant) - zero].append(rest)
-    back: dict[int, list[int]] = defaultdict(list)
-    for row in table(folder, "segments.csv"):
-        if int(row["restarts"]):
-            back[int(row["job_id"])].append(int(row["eligible"]))
+    back: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    segments = table(folder, "segments.csv")
+    for before, row in itertools.pairwise(segments):
+        if int(row["restarts"]) and before["end"]:
+            back[int(row["job_id"])].append((int(before["end"]), int(row["eligible"] or row["submit"])))
     tick = tick_of(samples, rows, cluster)
     if tick is None:
-        config = (folder / "scontrol_show_config.txt").read_text().splitlines()
-        boot = next((line.split()[-1] for line in config if line.startswith("BOOT_TIME")), None)
-        tick = (
-            calendar.timegm(time.strptime(boot, "%Y-%m-%dT%H:%M:%S")) - zero + 1.1 * factor if boot else 0.0
-        )
-    return Run(cluster, requests, rows, events, factor, tick % cluster.priorities.period, dict(samples), back)
+        text = config.read_text() if (config := folder / "scontrol_show_config.txt").is_file() else ""
+        boot = re.search(r"^BOOT_TIME\s*= (\S+)", text, re.MULTILINE)
+        start = calendar.timegm(time.strptime(boot[1], "%Y-%m-%dT%H:%M:%S")) - zero if boot else 0.0
+        tick = start + 1.1 * factor if boot else 0.0
+    tick %= cluster.priorities.period
+    return Run(cluster, requests, rows, events, factor, tick, dict(samples), back, unknown)
 
 
 def tick_of(
@@ -193,19 +250,24 @@ class Replay:
         #: Processors that a job's size counted when its priority was last computed.
         self.sizes: dict[int, int] = {}
         self.waiting: set[int] = set()
-        #: Whether each job that has ended did so without an error.
+        #: Whether each job that has ended did so without an error; by minus its number one of no list.
         self.ended: dict[int, bool] = {}
         self.members: dict[int, list[int]] = defaultdict(list)
         for k, request in enumerate(run.requests):
             self.members[request.array or request.number].append(k)
         self.completing: list[tuple[float, int]] = []
-        #: When jobs wait again that had to make room, and since when jobs age.
+        #: When jobs wait again that had to make room, and when those do that were held or begin later.
         self.back: dict[int, int] = {}
+        self.later: dict[int, int] = {}
         self.eligible = [
             min(int(run.rows[task]["eligible"] or run.requests[task].submit) for task in self.tasks(job))
             for job in range(len(run.requests))
         ]
         self.epilog = epilog * run.factor
+        #: Seconds that the accounting may be ahead of the log.
+        self.slack = 2 + run.factor / 10
+        #: The first pass that differs, and the state before it.
+        self.first: list[str] = []
         self.next_tick = run.tick - run.cluster.priorities.period
         self.counts: Counter[str] = Counter()
         self.misses: list[str] = []
@@ -219,8 +281,26 @@ class Replay:
         """Return the numbers of the nodes in a list of hosts."""
         return sorted(self.node[name] for name in host_list(text, Path("events.csv"), 1))
 
+    def end_unlogged(self, now: float) -> None:
+        """End what no line of the log has ended: jobs that were cancelled, and those of nodes that died."""
+        for job in [job for job in self.state.running if now > self.ends_by(job) + self.slack]:
+            self.end(job, now, "complete")
+        for job in list(self.waiting | set(self.later)):
+            row = self.run.rows[job]
+            if not row["start"] and row["end"] and now > int(row["end"]):
+                self.waiting.discard(job)
+                self.later.pop(job, None)
+                self.ended[job] = False
+
+    def ends_by(self, job: int) -> float:
+        """Return when a job that runs ended, by the accounting; never is infinite."""
+        ends = [end for end, _ in self.run.back.get(self.run.requests[job].number, ())]
+        ends += [int(end)] if (end := self.run.rows[job]["end"]) else []
+        return next((end for end in ends if end >= self.state.running[job].start), math.inf)
+
     def advance(self, now: float) -> None:
         """Bring priorities and completing nodes to an instant."""
+        self.end_unlogged(now)
         period = self.run.cluster.priorities.period
         while self.next_tick <= now:
             intervals = [
@@ -233,6 +313,10 @@ class Replay:
         for job in [job for job, instant in self.back.items() if instant <= now]:
             self.waiting.add(job)
             del self.back[job]
+        for job in [job for job, instant in self.later.items() if instant <= now]:
+            self.waiting.add(job)
+            self.store(job, now)
+            del self.later[job]
         self.state.go_to(now)
         self.completing = [(until, mask) for until, mask in self.completing if until > now]
         self.state.completing = 0
@@ -253,11 +337,9 @@ class Replay:
     def may_start(self, job: int) -> bool:
         """Tell whether what a job waits for has ended as it must."""
         request = self.run.requests[job]
+        as_it_must = {"afterany": (True, False), "afterok": (True,), "afternotok": (False,)}
         met = [
-            all(
-                self.ended.get(parent) is not None and (kind != "afterok" or self.ended[parent])
-                for parent in self.members[number]
-            )
+            all(self.ended.get(parent) in as_it_must[kind] for parent in self.members.get(number, [-number]))
             for kind, number in request.after
         ]
         return not met or (any(met) if request.after_any else all(met))
@@ -295,10 +377,16 @@ class Replay:
                     self.judge(kind, now, events[i + 1 : following[i]], event["info"] == "default")
                 continue
             job = self.index.get(int(event["job"])) if event["job"] else None
+            if kind == "cancel":
+                self.waiting.discard(-1 if job is None else job)
+                self.ended[-int(event["job"]) if job is None else job] = False
             if job is None:
                 continue
             if kind == "submit":
                 for task in self.tasks(job):
+                    if DELAYS & set(options_of(self.run.rows[task].get("extra", ""))):
+                        self.later[task] = self.eligible[task] if self.run.rows[task]["eligible"] else 1 << 40
+                        continue
                     self.waiting.add(task)
                     self.store(task, now)
             elif kind in {"start_main", "start_bf"}:
@@ -319,9 +407,10 @@ class Replay:
         self.priority.add(job, sum(part.cpus), max(0, int(now) - max(part.start, last)))
         if kind != "complete":
             self.completing.append((now + self.epilog, part.mask))
-        if kind == "preempt" and self.state.requeues(part):
-            instants = self.run.back.get(self.run.requests[job].number) or [int(now) + 121]
-            self.back[job] = self.eligible[job] = instants.pop(0)
+        instants = self.run.back.get(self.run.requests[job].number, [])
+        if instants or (kind == "preempt" and self.state.requeues(part)):
+            _, instant = instants.pop(0) if instants else (0, int(now) + 121)
+            self.back[job] = self.eligible[job] = instant
         else:
             self.ended[job] = kind == "complete" and self.run.rows[job]["state"] == "COMPLETED"
 
@@ -356,7 +445,7 @@ class Replay:
         recorded = {
             self.index[int(e["job"])]: mask_of(self.nodes(e["nodes"]))
             for e in events
-            if e["kind"] == start_kind
+            if e["kind"] == start_kind and int(e["job"]) in self.index
         }
         depth = self.run.cluster.clocks.default_queue_depth if default else 1 << 60
         plans: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
@@ -380,34 +469,73 @@ class Replay:
         self.counts["starts"] += len(recorded)
         self.counts["starts_equal"] += sum(own.get(job) == mask for job, mask in recorded.items())
         if set(own) != set(recorded):
-            ids = self.run.requests
-            self.misses.append(
-                f"{kind} {now} ours {[ids[j].number for j in own if j not in recorded]} "
-                f"theirs {[ids[j].number for j in recorded if j not in own]}"
-            )
+            ours, theirs = set(own) - set(recorded), set(recorded) - set(own)
+            self.differ(now, f"{name} pass: starts {self.names(ours)}, recorded {self.names(theirs)}")
+        elif own != recorded:
+            other = [job for job in own if own[job] != recorded[job]]
+            places = ", ".join(f"{self.hosts(own[job])} for {self.hosts(recorded[job])}" for job in other)
+            self.differ(now, f"{name} pass: starts {self.names(other)} on {places}")
         if kind == "bf_pass":
-            first = True
-            partition = ""
-            for event in events:
-                if event["kind"] == "bf_test":
-                    partition = event["info"]
-                if event["kind"] != "bf_plan":
-                    continue
-                job = self.index[int(event["job"])]
-                request = self.run.requests[job]
-                own_plans = plans[request.array or request.number, partition]
-                start, mask = own_plans.pop(0) if own_plans else (None, 0)
-                self.counts["plans"] += 1
-                near = start is not None and abs(start - float(event["plan_start"])) <= 5
-                same = mask == mask_of(self.nodes(event["nodes"]))
-                self.counts["plans_near"] += near
-                self.counts["plans_same"] += same
-                if not (near and same) and first:
-                    first = False
-                    self.misses.append(
-                        f"plan {now} job {event['job']} ours {start} {mask:b} theirs {event['plan_start']} "
-                        f"{event['nodes']} {event['plan_end']} completing {self.state.completing:b}"
-                    )
+            self.compare_plans(now, events, plans)
+
+    def compare_plans(
+        self,
+        now: float,
+        events: list[dict[str, str]],
+        plans: dict[tuple[int, str], list[tuple[int, int]]],
+    ) -> None:
+        """Compare the plans of a backfill pass, by array or job and partition, with the trace's."""
+        first, partition = True, ""
+        for event in events:
+            if event["kind"] == "bf_test":
+                partition = event["info"]
+            if event["kind"] != "bf_plan" or int(event["job"]) not in self.index:
+                continue
+            request = self.run.requests[self.index[int(event["job"])]]
+            own = plans[request.array or request.number, partition]
+            start, mask = own.pop(0) if own else (None, 0)
+            near = start is not None and abs(start - float(event["plan_start"])) <= 5
+            same = mask == mask_of(self.nodes(event["nodes"]))
+            self.counts["plans"] += 1
+            self.counts["plans_near"] += near
+            self.counts["plans_same"] += same
+            if not (near and same) and first:
+                first = False
+                mine = f"at {start} on {self.hosts(mask)}" if start is not None else "never"
+                recorded = f"at {event['plan_start']} on {event['nodes']}"
+                self.differ(now, f"backfill pass: plans {event['job']} {mine}, recorded {recorded}")
+
+    def names(self, jobs: Iterable[int]) -> str:
+        """Return the numbers of jobs as text."""
+        return ",".join(str(self.run.requests[job].number) for job in jobs) or "none"
+
+    def hosts(self, mask: int) -> str:
+        """Return the names of a set of nodes as text."""
+        return ",".join(name for name, number in self.node.items() if mask >> number & 1)
+
+    def differ(self, now: float, text: str) -> None:
+        """Note a difference; of the first one, the state before the pass too."""
+        self.misses.append(f"{now:.0f} s, {text}")
+        if not self.first:
+            self.first = [self.misses[-1], *self.state_lines()]
+
+    def state_lines(self) -> list[str]:
+        """Return the state as text: what is free, runs and waits."""
+        free, lines = self.state.free, []
+        for name, number in self.node.items():
+            amounts = f"{free.cpus[number]} processors, {free.memory[number]} MB, {free.gpus[number]} GPUs"
+            out = "" if self.state.available >> number & 1 else ", out of service"
+            cleaning = ", completing" if self.state.completing >> number & 1 else ""
+            lines.append(f"{name} has free {amounts}{out}{cleaning}")
+        for part in self.state.running.values():
+            number, until = self.run.requests[part.job].number, f"{part.start} to {part.end} s at most"
+            lines.append(f"{number} runs on {self.hosts(part.mask)} with {part.cpus} processors, {until}")
+        for record in self.queue():
+            job, row = self.run.requests[record.job], self.run.rows[record.job]
+            asked = f"{job.tasks} tasks, {job.tasks_per_node} a node, {job.memory} MB, {job.gpus} GPUs"
+            asked += f", {job.time_limit} s {','.join(job.features)} {row.get('extra', '')}"
+            lines.append(f"{job.number} waits in {record.partition} at {record.priority}: {asked}")
+        return lines
 
 
 def free_run(run: Run, draws: int) -> dict[str, Any]:
@@ -449,18 +577,19 @@ def share(counts: Counter[str], part: str, whole: str) -> float | None:
     return round(100 * counts[part] / counts[whole], 2) if counts[whole] else None
 
 
-def judge_run(folder: Path, misses: int = 0, draws: int = 20) -> dict[str, Any]:
+def judge_run(folder: Path, misses: int = 0, draws: int = 20, first: bool = False) -> dict[str, Any]:
     """Return the figures of one folder; `draws` replays of the whole run, 0 for its decisions alone."""
     run = read_run(folder)
     replay = Replay(run)
     replay.follow()
-    for line in replay.misses[:misses]:
+    for line in [*replay.misses[:misses], *(replay.first if first else ())]:
         print(line, file=sys.stderr)
     counts = replay.counts
     counts["passes"] = counts["main_passes"] + counts["backfill_passes"]
     counts["passes_equal"] = counts["main_passes_equal"] + counts["backfill_passes_equal"]
     return {
         "run": folder.name,
+        "version": run.cluster.version,
         "priority_equal": share(counts, "samples_equal", "samples"),
         "passes_equal": share(counts, "passes_equal", "passes"),
         "main_passes_equal": share(counts, "main_passes_equal", "main_passes"),
@@ -469,6 +598,8 @@ def judge_run(folder: Path, misses: int = 0, draws: int = 20) -> dict[str, Any]:
         "plans_within_5s": share(counts, "plans_near", "plans"),
         "plans_same_nodes": share(counts, "plans_same", "plans"),
         **free_run(run, draws),
+        "first_difference": replay.first[0] if replay.first else None,
+        "options_not_read": dict(run.unknown),
     }
 
 
@@ -477,10 +608,11 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument("--misses", type=int, default=0, help="print the first so many differences")
+    parser.add_argument("--first", action="store_true", help="print the state before the first difference")
     parser.add_argument("--draws", type=int, default=20, help="replays of the whole run (20)")
     arguments = parser.parse_args()
     for folder in arguments.folders:
-        figures = judge_run(folder, arguments.misses, arguments.draws)
+        figures = judge_run(folder, arguments.misses, arguments.draws, arguments.first)
         if arguments.json:
             print(json.dumps(figures))
         else:

@@ -35,6 +35,7 @@ NodeName=n[01-20] CPUs=16 RealMemory=64000
 PartitionName=normal Nodes=n[01-20] Default=YES MaxTime=12:00:00
 PartitionName=debug Nodes=n[01-20] MaxTime=00:30:00 PriorityJobFactor=4
 """
+RELEASE = "22.05.8"
 BEGIN = datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC)
 USERS = {"ada": "physics", "ben": "physics", "cem": "biology", "dora": "biology", "eli": "chemistry"}
 #: Seconds between two submissions, on average.
@@ -96,9 +97,10 @@ def main() -> None:
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "slurm.conf").write_text(CONF)
+    (folder / "scontrol_show_config.txt").write_text(f"SLURM_VERSION = {RELEASE}\n")
     jobs = requests(arguments.jobs)
     cluster, jobs_there = Effective(nodes_in_service=0.9).applied(
-        read_cluster(folder, arguments.changes), jobs
+        read_cluster(folder, arguments.changes, RELEASE), jobs
     )
     result = replay(cluster, jobs_there, Phases.draw(cluster, np.random.default_rng(11)))
     names = [node.name for node in cluster.nodes]

@@ -237,6 +237,8 @@ def _report(system: System, done: CellRun) -> dict[str, Any]:
 
 
 def _print(system: System, done: CellRun) -> None:
+    from rich.text import Text
+
     from gridtune.core.remarks import REMARKS, remark_lines
     from gridtune.report.tables import report_console
 
@@ -252,7 +254,8 @@ def _print(system: System, done: CellRun) -> None:
     table = new_table("", "metric", "value", "unit", right=("value",))
     for name, value in done.outcome.metrics.items():
         unit = system.metrics[name].unit if name in system.metrics else "1"
-        table.add_row(name, _value_text(value), "" if unit == "1" else unit)
+        # Rich would take the class in `wait_mean[wide]` for markup.
+        table.add_row(Text(name), _value_text(value), "" if unit == "1" else unit)
     console.print(table)
 
 

@@ -36,6 +36,7 @@ def init(
     processors: int | None = None,
     system: str | None = None,
     slurm: Path | None = None,
+    slurm_version: str | None = None,
     fit: Path | None = None,
     name: str | None = None,
     out: Path | None = None,
@@ -60,6 +61,8 @@ def init(
         The system to search; by default that of `gridtune simulate`.
     slurm
         Search the settings of the slurm.conf in this folder; the baseline is the present configuration.
+    slurm_version
+        With --slurm: release, such as 24.11.5; by default that of scontrol_show_config.txt in FOLDER.
     fit
         With --slurm: file of fitted settings, as `gridtune slurm fit` writes it.
     name
@@ -73,12 +76,13 @@ def init(
 
     if slurm is not None and (system or processors):
         raise click.UsageError("--slurm takes neither --system nor --processors: slurm.conf says both.")
-    if fit is not None and slurm is None:
-        raise click.UsageError("--fit goes with --slurm: it is how that cluster works.")
+    if slurm is None and (fit or slurm_version):
+        raise click.UsageError("--fit and --slurm-version go with --slurm: they describe that cluster.")
     if slurm is not None:
         from gridtune.slurm.comparison import not_modelled
         from gridtune.slurm.configuration import read_cluster
         from gridtune.slurm.study import SYSTEM, Effective, suggest_study
+        from gridtune.slurm.versions import version_of
 
         works = Effective() if fit is None else Effective.read(fit)
         system = SYSTEM
@@ -91,8 +95,9 @@ def init(
         starter, size = _starter(searched, workload, processors)
         ignored = []
     else:
-        starter, size = suggest_study(slurm, workload, works), None
-        ignored = not_modelled(workload, read_cluster(slurm))
+        version = version_of(slurm_version, slurm, workload)
+        starter, size = suggest_study(slurm, workload, works, version), None
+        ignored = not_modelled(workload, read_cluster(slurm, version=version))
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
     given = Path(log).expanduser()
     trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log

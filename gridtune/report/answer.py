@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gridtune.core.remarks import Trust
 from gridtune.report.labels import interval_text, number_text, percent_text
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.tables import MARKS
@@ -28,20 +29,6 @@ _WIDEST = 4.0
 _NAMED = 3
 #: Seconds to a unit that people read more easily, from so many seconds on.
 _UNITS = ((172_800, 86_400, "days"), (5400, 3600, "h"), (0, 1, "s"))
-
-#: Whether an answer can be acted on: in figures, in directions, not at all; or nothing can tell.
-TrustLevel = Literal["yes", "signs only", "no", "not graded"]
-
-
-@dataclass(frozen=True)
-class Trust:
-    """The trust in an answer, with its reason in a sentence."""
-
-    level: TrustLevel
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.level}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -134,8 +121,8 @@ class Answer:
         The verdict on its difference to the baseline.
     advice
         What to do, in a sentence.
-    gain
-        The gain, in a sentence.
+    gain, size
+        The gain in a sentence, and its size with the interval.
     trust
         How far to trust it; None where nothing was compared.
     effects
@@ -158,6 +145,7 @@ class Answer:
     verdict: Verdict
     advice: str
     gain: str = ""
+    size: str = ""
     trust: Trust | None = None
     effects: Sequence[Effect] = ()
     bounds: Sequence[str] = ()
@@ -175,7 +163,7 @@ class Answer:
     @property
     def lines(self) -> list[tuple[str, str]]:
         """The lines below the advice: a heading and a sentence each."""
-        lines = [("gain", self.gain)] if self.gain else []
+        lines = [("gain", self.gain + self.size)] if self.gain else []
         lines += [("loses", text) for text in self._losses()]
         lines += [("bounds", text) for text in _shortened(self.bounds)]
         lines += [("trust", str(self.trust))] if self.trust else []
@@ -198,6 +186,27 @@ class Answer:
         if len(effects) > 1:
             effects.append(("intervals", f"those of effects are corrected for {len(effects)} comparisons"))
         return [*self.details, *effects]
+
+    def graded(self, trust: Trust, *, anyway: bool = False) -> Answer:
+        """Return the answer as far as the trust in it reaches; without trust only if it is wanted anyway."""
+        if trust.level == "signs only" and self.size:
+            return replace(self, trust=trust, size="; the size of the difference is not sure")
+        if trust.level != "no":
+            return replace(self, trust=trust)
+        if anyway:
+            return replace(self, trust=trust, advice=f"Not to be trusted. {self.advice}")
+        return replace(
+            self,
+            best="",
+            verdict=Verdict.NONE,
+            advice="No answer: the simulated cluster does not wait as the recorded one.",
+            gain="",
+            trust=trust,
+            effects=(),
+            bounds=(),
+            next_steps=["run `gridtune slurm fit`, which shows what differs"],
+            details=(),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer in JSON's types."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gridtune.report.answer import Answer, Trust, difference_text, is_vague, values_text
+from gridtune.core.remarks import Trust
+from gridtune.report.answer import Answer, difference_text, is_vague, values_text
 from gridtune.report.labels import interval_text, number_text, percent_text
 from gridtune.report.rankings.ranking import LEVEL, SEED, Ranking, Row, Verdict
 from gridtune.statistics.inference import paired_difference
@@ -33,7 +34,7 @@ def answers_of(ranking: Ranking, single: Ranking) -> Iterator[Answer]:
         answer = _answer(ranking, name, single, best, _lead(ranking, best))
         equals = [ranking.label(row) for row in first if row is not best]
         same = f"; the same with {listed(equals)}" if equals else ""
-        yield replace(answer, gain=f"{answer.gain}{same}")
+        yield replace(answer, size=f"{answer.size}{same}")
 
 
 def answer_of(ranking: Ranking, single: Ranking, row: Row) -> Answer:
@@ -83,6 +84,7 @@ def _answer(ranking: Ranking, name: str, single: Ranking, row: Row, lead: str) -
     label = ranking.label(row)
     base = next((other for other in rows if other["is_baseline"]), None)
     statistics = f"{label} {lead}{_against(ranking, row, rows)}"
+    gain, size = _gain(ranking, row, base)
     export = ["`gridtune results export` writes this configuration to a file"]
     return Answer(
         head.objective,
@@ -90,7 +92,8 @@ def _answer(ranking: Ranking, name: str, single: Ranking, row: Row, lead: str) -
         label,
         Verdict(row["verdict"]),
         _advice(ranking, row, base, _where(ranking, name, single)),
-        gain=_gain(ranking, row, base),
+        gain=gain,
+        size=size,
         trust=_trust(ranking, single, row),
         next_steps=export if row["verdict"] in _GAINS else [],
         details=[("statistics", statistics), *(("left out", text) for text in _left_out(ranking, rows))],
@@ -130,24 +133,25 @@ def _advice(ranking: Ranking, row: Row, base: Row | None, where: str) -> str:
     return f"Keep {before}{where}: {reason}."
 
 
-def _gain(ranking: Ranking, row: Row, base: Row | None) -> str:
-    """Return the gain in a sentence, as far as its interval supports one."""
+def _gain(ranking: Ranking, row: Row, base: Row | None) -> tuple[str, str]:
+    """Return the gain in a sentence, and its size as far as its interval supports one."""
     head = ranking.head
+    relative = difference_text(row["relative"])
     if row["mean"] is None:
-        text = f"{head.objective} is {difference_text(row['relative']) or 'the same'} on average"
+        text = f"{head.objective} is {relative or 'the same'} on average"
     elif base is None or base is row or base["mean"] is None:
-        return f"{head.objective} {number_text(row['mean'])} {head.unit}".rstrip()
+        return f"{head.objective} {number_text(row['mean'])} {head.unit}".rstrip(), ""
     else:
         text = f"{head.objective} {values_text(row['mean'], base['mean'], head.unit)}"
     low, high = row["relative_low"], row["relative_high"]
     if row["verdict"] == Verdict.UNSURE:
-        return f"{text}; chance can explain the difference"
+        return text, "; chance can explain the difference"
     if row["verdict"] not in _GAINS or base is row:
-        return text
+        return text, ""
     if is_vague(low, high):
-        return f"{text}; that it is better is shown, by how much is not"
-    size = "" if row["mean"] is None else f", {difference_text(row['relative'])}"
-    return f"{text}{size} ({range_text(low, high)}, 95 % sure)"
+        return text, "; that it is better is shown, by how much is not"
+    size = "" if row["mean"] is None else f", {relative}"
+    return text, f"{size} ({range_text(low, high)}, 95 % sure)"
 
 
 def _trust(ranking: Ranking, single: Ranking, row: Row) -> Trust | None:

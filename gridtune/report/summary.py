@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gridtune.core.cells import CellResult
-from gridtune.core.remarks import merged_remarks, remark_lines
+from gridtune.core.remarks import Trust, merged_remarks, remark_lines
 from gridtune.core.system import SYSTEMS, Measure, System, get_system
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues
@@ -49,6 +49,8 @@ from gridtune.report.tables import ranking_markdown, table_csv
 from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
 from gridtune.sweep.space.constraints import Kept
 
+#: Levels of trust, the worst first.
+_LEVELS = ("no", "not graded", "signs only", "yes")
 #: The metric that each class of jobs is judged by.
 _OF_CLASS = "wait_mean"
 #: Fronts of this many strata are drawn at most.
@@ -108,6 +110,8 @@ class Summary:
         Workload to the conditions of its classes of jobs.
     ignored
         Workload to the parts of its log that are not modelled.
+    trust
+        Workload to the trust in answers on it, where the system compares with recorded waits.
     remarks
         Parts of the logs that were ignored, assumed or cut off, and metrics that cells lack, a sentence each.
     """
@@ -120,6 +124,7 @@ class Summary:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     classes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     ignored: Mapping[str, str] = field(default_factory=dict)
+    trust: Mapping[str, Trust] = field(default_factory=dict)
     remarks: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -198,8 +203,13 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
     if constraints and rankings:
         bounds, rankings, overall = constrain(cells, constraints, rankings, overall)
     notes: dict[str, list[Mapping[str, Any]]] = {}
+    of_baseline: dict[str, list[Mapping[str, Any]]] = {}
+    bases = {stratum.ids[base] for stratum in cells.strata for base in stratum.bases.tolist() if base >= 0}
     for result in results:
         notes.setdefault(result.workload, []).append(result.notes)
+        if result.configuration_id in bases:
+            of_baseline.setdefault(result.workload, []).append(result.notes)
+    graded = {name: system.trust(among) for name, among in of_baseline.items()} if system else {}
     remarks = {workload: merged_remarks(among) for workload, among in notes.items()}
     measures = _measures(table, facts, system)
     lines = [
@@ -214,7 +224,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             "it has no verdicts. Sweep the space with the strategy grid, random or sobol: finished cells "
             "are kept, and the missing ones run"
         )
-    by_class = system is not None and f"{_OF_CLASS}[wide]" in system.metrics
+    by_class = system is not None and "classes" in system.Parameters.model_fields
     if by_class and any("classes" not in note for among in notes.values() for note in among if note):
         lines.append("cells of an earlier gridtune have no metrics by class of jobs: who loses is not known")
     return Summary(
@@ -229,6 +239,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             for workload, among in notes.items()
         },
         ignored={workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
+        trust={name: trust for name, trust in graded.items() if trust is not None},
         remarks=lines,
     )
 
@@ -337,7 +348,7 @@ def _answers_of(summary: Summary) -> list[Answer]:
         for shown in (*over_all, ranking):
             for answer in answers_of(shown, ranking):
                 whole = number == 0 and answer.row is not None
-                answers.append(_whole(summary, answer, shown) if whole else answer)
+                answers.append(_whole(summary, answer, shown) if whole else _graded(summary, answer))
     if len(summary.rankings) == 1:
         return answers
     texts = [f"By {one.objective}, {one.advice[:1].lower()}{one.advice[1:]}" for one in answers]
@@ -382,7 +393,7 @@ def _whole(summary: Summary, answer: Answer, ranking: Ranking) -> Answer:
     elif next_ones:
         details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
     details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
-    return with_losses(
+    whole = with_losses(
         replace(
             answer,
             effects=effects,
@@ -392,6 +403,18 @@ def _whole(summary: Summary, answer: Answer, ranking: Ranking) -> Answer:
             details=[*answer.details, *details],
         )
     )
+    return _graded(summary, whole)
+
+
+def _graded(summary: Summary, answer: Answer) -> Answer:
+    """Return an answer as far as the least trust in its workloads reaches."""
+    workloads = {
+        stratum.key.get("workload", stratum.name)
+        for stratum in summary.cells.strata
+        if answer.stratum in {"overall", stratum.name}
+    }
+    trusts = [trust for name, trust in summary.trust.items() if name in workloads]
+    return answer.graded(min(trusts, key=lambda trust: _LEVELS.index(trust.level))) if trusts else answer
 
 
 def _kept(bounds: Sequence[Bound]) -> list[str]:

@@ -320,7 +320,7 @@ class _ClusterReader(PlacedReader):
         names = {*(denied if allowed.upper() == "ALL" else allowed).lower().split(",")} - {""}
         if of == "accounts" and self.release >= SUBACCOUNTS:
             parents = self.accounts.parent_of
-            names |= {name for name in parents if names & {*parents_of(parents, name)}}
+            names |= {name for name in parents if names & {*_parents_of(parents, name)}}
         return Admission(frozenset(names), allowed.upper() != "ALL")
 
     def _preemption(self, partitions: Mapping[str, Partition]) -> Preemption:
@@ -505,7 +505,7 @@ def _qos_priorities(folder: Path) -> dict[str, int]:
     return {name: int(match[1]) if match else 0 for name, match in matches.items()}
 
 
-def parents_of(parents: Mapping[str, str], account: str) -> list[str]:
+def _parents_of(parents: Mapping[str, str], account: str) -> list[str]:
     """Return the accounts above one, the nearest first."""
     above: list[str] = []
     while account in parents and parents[account] not in above:
@@ -535,7 +535,7 @@ def _accounts_of(folder: Path) -> SlurmAccounts:
                     accounts.shares_of[account] = number
                 above.append((depth, account))
             for account in accounts.parent_of:
-                if account in parents_of(accounts.parent_of, account):
+                if account in _parents_of(accounts.parent_of, account):
                     message = f"account {account!r} is below itself"
                     raise WorkloadError(message, path=folder / name, field="ParentName")
             return accounts

@@ -198,7 +198,7 @@ class _ClusterReplay:
         for user, used in start.usage.items():
             if user in number_of:
                 world.usage[number_of[user]] = used
-        world.factor[:] = self.tree.factors(world.usage, self.cluster.priorities)
+        world.factor[:] = self.tree.factors(world.usage, self.cluster.priorities, world.usage)
 
     def run(self, needed: int | None = None) -> Result:
         """Run until every job has ended, or so many of the first requests have started."""
@@ -210,8 +210,9 @@ class _ClusterReplay:
                 return self._result()
             self._advance(tick)
             if rules.multifactor:
+                before = world.usage.copy()
                 settle(world, tick)
-                world.factor[:] = self.tree.factors(world.usage, rules)
+                world.factor[:] = self.tree.factors(world.usage, rules, before)
                 prioritise(world, tick)
             tick += rules.period
         if not world.state["stuck"]:

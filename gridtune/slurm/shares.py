@@ -75,8 +75,11 @@ class ShareTree:
                 (one / total if total else 0.0, name, number) for one, name, number in members
             ]
 
-    def factors(self, usage: FloatArray, rules: Priorities) -> FloatArray:
-        """Return the factor of each of `users`, from 0 to 1, by their decayed usage."""
+    def factors(self, usage: FloatArray, rules: Priorities, before: FloatArray) -> FloatArray:
+        """Return the factor of each of `users`, from 0 to 1, by their decayed usage.
+
+        The classic formula takes that of accounts from `before` it was last decayed.
+        """
         # Arithmetic is faster with Python's numbers than with numpy's.
         values, factors = usage.tolist(), [0.0] * len(self.users)
         used: dict[str, float] = {}
@@ -84,7 +87,9 @@ class ShareTree:
         if rules.fair_tree:
             self._rank("root", values, used, factors, [len(self.users)] * 2, False)
         else:
-            self._classic("root", values, used, factors, rules, 1.0, 0.0)
+            earlier: dict[str, float] = {}
+            self._add("root", before.tolist(), earlier)
+            self._classic("root", values, used["root"], earlier, factors, rules, 1.0, 0.0)
         return np.array(factors)
 
     def _add(self, account: str, usage: Sequence[float], used: dict[str, float]) -> float:
@@ -128,17 +133,19 @@ class ShareTree:
         self,
         account: str,
         usage: Sequence[float],
-        used: Mapping[str, float],
+        everything: float,
+        earlier: Mapping[str, float],
         factors: list[float],
         rules: Priorities,
         share: float,
         effective: float,
     ) -> None:
-        everything = used["root"]
+        # The decay thread looks at accounts before it adds usage, and at users after.
         for part, name, number in self.below[account]:
-            own = (usage[number] if name is None else used[name]) / everything if everything else 0.0
-            actual = own if account == "root" else own + (effective - own) * part
+            own, whole = (usage[number], everything) if name is None else (earlier[name], earlier["root"])
+            used = own / whole if whole else 0.0
+            actual = used if account == "root" else used + (effective - used) * part
             if name is not None:
-                self._classic(name, usage, used, factors, rules, share * part, actual)
+                self._classic(name, usage, everything, earlier, factors, rules, share * part, actual)
             elif share * part:
                 factors[number] = 2.0 ** (-actual / (share * part) / max(1, rules.dampening))

@@ -13,6 +13,7 @@ import yaml
 from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
+from gridtune.batch.metrics.classes import default_classes
 from gridtune.core.system import SuggestedSpace
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import Outage, SlurmCluster
@@ -63,7 +64,7 @@ def configured(cluster: SlurmCluster) -> dict[str, Any]:
     return values
 
 
-def suggest_study(folder: Path, workload: Workload, works: Effective) -> SuggestedSpace:
+def suggest_study(folder: Path, workload: Workload, works: Effective, version: str) -> SuggestedSpace:
     """Return the search over intervals, depths and windows, and the weights of age and size where they count.
 
     The baseline is the configuration in the folder, on the cluster as it `works`. Each setting has its
@@ -74,7 +75,7 @@ def suggest_study(folder: Path, workload: Workload, works: Effective) -> Suggest
     WorkloadError
         Naming file and line of what is wrong with the configuration; or if no job of the log can run on it.
     """
-    cluster = read_cluster(folder)
+    cluster = read_cluster(folder, version=version)
     works.applied(cluster, logged_jobs(workload, cluster).requests)
     now = configured(cluster)
     dimensions: dict[str, list[int]] = {}
@@ -86,14 +87,18 @@ def suggest_study(folder: Path, workload: Workload, works: Effective) -> Suggest
     for name in ("weight_age", "weight_job_size"):
         if now.get(name):
             dimensions[name] = [0, now[name], 4 * now[name]]
+    wide = {"wait_mean[wide]": "<= 1.05 x baseline"} if "wide" in default_classes(workload) else {}
     return SuggestedSpace(
         question=f"Which settings of Slurm are best for {workload.name}?",
         dimensions=dimensions,
         baseline={name: now[name] for name in dimensions},
         objective=("wait_mean", "bounded_slowdown_mean", "wait_max"),
-        fixed={FOLDER: str(folder.resolve()), **({} if works == Effective() else works.settings)},
+        fixed={
+            **{FOLDER: str(folder.resolve()), "slurm_version": version, "window_mode": "continuous"},
+            **({} if works == Effective() else works.settings),
+        },
         needs_size=False,
-        subject_to={"wait_max": "<= 1.2 x baseline"},
+        subject_to={"wait_max": "<= 1.2 x baseline", **wide},
     )
 
 

@@ -6,11 +6,16 @@ Source: the tags of https://github.com/SchedMD/slurm from 22.05 to 26.05. A rule
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.workload import Workload
 
 #: Releases whose rules recorded runs confirm; rules of those between are from the source alone.
 VERIFIED = ("22.05", "24.11", "26.05")
+
+#: The file beside slurm.conf in which Slurm states its release.
+_STATED = "scontrol_show_config.txt"
 
 #: The processors of a node that a job is shown are at most those of its tasks there, unless it asks for GPUs
 #: or the whole node. A plan takes one slice of backfill's table at least.
@@ -48,6 +53,29 @@ def release_of(version: str) -> int:
         hint = f"a release from 22.05 to 26.05, such as 24.11.5; {', '.join(VERIFIED)} are verified"
         raise WorkloadError(f"no rules for Slurm {version!r}", hint=hint)
     return number
+
+
+def version_of(given: str | None, folder: Path, log: Workload | None, default: str = "") -> str:
+    """Return the release that was given, else that of a slurm.conf's folder, of a log, or the default.
+
+    Raises
+    ------
+    WorkloadError
+        If none of them states it: releases differ in their rules.
+    """
+    path = (folder if folder.is_dir() else folder.parent) / _STATED
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    stated = re.findall(r"^SLURM_VERSION\s*=\s*(\S+)", text, re.MULTILINE)
+    of_log = () if log is None else log.header.get("SlurmVersion", ())
+    version = next(filter(None, (given, *stated, *of_log, default)), None)
+    if version is None:
+        raise WorkloadError(
+            "the release of Slurm is unknown, and releases schedule by different rules",
+            path=folder,
+            hint=f"give --slurm-version, such as 24.11.5, or write it: scontrol show config > {path}",
+        )
+    release_of(version)
+    return version
 
 
 def is_verified(version: str) -> bool:

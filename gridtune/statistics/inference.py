@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.statistics.dependence import widening
+from gridtune.statistics.dependence import effective_number, widening
 from gridtune.statistics.intervals import FloatOrArray, Interval, Samples, check_confidence, reach, t_quantile
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 #: Numbers in a block, which keeps it near 64 MiB.
 _BLOCK = 8_000_000
@@ -334,9 +334,47 @@ def with_unseen_tail(
     return first.shaped(_over((1 - missed) * mean + missed * worst - base, base))
 
 
-def _moved_out(relative: FloatArray, end: FloatArray, factor: float) -> FloatArray:
+def hold_together(
+    estimate: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+    counts: IntArray,
+    shown: BoolArray,
+    *,
+    levels: tuple[float, float],
+    correlation: float,
+    ratio: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of intervals that hold for many comparisons together.
+
+    Parameters
+    ----------
+    estimate, ends, counts
+        Of each comparison: the difference, its interval by itself, and the number of pairs.
+    shown
+        Which differences the test of all comparisons together shows. Only their intervals exclude 0, and all
+        of theirs do: an end that would reach across stays at 0.
+    levels
+        The error of the given intervals, and the one that each may have (`error_of_each`).
+    correlation
+        Of neighbouring replicates.
+    ratio
+        True for relative differences: ends move on the scale of the logarithm of the ratio.
+    """
+    factor = np.ones(len(estimate))
+    for n in np.unique(counts[counts > 1]).tolist():
+        size = max(effective_number(n, correlation), 2.0)
+        alone, together = (t_quantile(size, 1 - level) for level in levels)
+        factor[counts == n] = together / alone
+    plain = [estimate + factor * (end - estimate) for end in ends]
+    low, high = (_moved_out(estimate, end, factor) for end in ends) if ratio else plain
+    low = np.where(shown, np.where(ends[0] > 0, np.maximum(low, 0.0), low), np.minimum(low, 0.0))
+    high = np.where(shown, np.where(ends[1] < 0, np.minimum(high, 0.0), high), np.maximum(high, 0.0))
+    return low, high
+
+
+def _moved_out(relative: FloatArray, end: FloatArray, factor: float | FloatArray) -> FloatArray:
     """Return the end of a relative difference's interval, farther from it; of ratios, in their logarithms."""
-    if factor == 1:
+    if np.all(factor == 1):
         return end
     with np.errstate(invalid="ignore", over="ignore"):
         ratio = (1 + relative) * np.exp(factor * np.log((1 + end) / (1 + relative))) - 1

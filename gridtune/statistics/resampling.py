@@ -27,6 +27,62 @@ def _sign_patterns(n: int, seed: list[int]) -> FloatArray:
     return (1.0 - 2.0 * negative).astype(np.float64)
 
 
+def error_of_each(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    correlation: npt.ArrayLike = 0.0,
+    level: float = 0.05,
+) -> float:
+    """Return the error that each interval of many paired comparisons may have so that all keep a level.
+
+    The signs of the residuals around each ratio of means are flipped, those of a replicate together. Under
+    each pattern the largest Student's t of all comparisons is noted. The error of each interval is that of
+    Student's interval which reaches as far as the quantile of these: comparisons that resemble each other
+    share more of it. It is never less than the level over their number (Bonferroni).
+
+    Parameters
+    ----------
+    a, b, rng, correlation
+        As in `joint_paired_p_values`.
+    level
+        The chance that even one of the intervals misses its true value.
+
+    Notes
+    -----
+    Source: Westfall and Young, "Resampling-Based Multiple Testing", Wiley 1993, section 2.5 (single-step
+    maximum statistic). Comparisons with fewer pairs than others count by their number alone.
+    """
+    from scipy.special import stdtr  # noqa: PLC0415 (heavy, and only needed here)
+
+    first, second = (np.atleast_2d(samples.rows) for samples in Samples.of_pairs(a, b))
+    counts = (~np.isnan(first)).sum(axis=1)
+    n, compared = int(counts.max(initial=0)), int((counts > 0).sum())
+    seed = int(rng.integers(2**63))
+    if n < 2 or compared < 2:
+        return level
+    whole = counts == n
+    sums = [np.nansum(rows[whole], axis=1, keepdims=True) for rows in (first, second)]
+    ratio = np.divide(sums[0], sums[1], out=np.ones_like(sums[0]), where=sums[1] != 0)
+    residuals = innovations(first[whole] - ratio * second[whole], correlation)
+    residuals = np.nan_to_num(residuals - np.nansum(residuals, axis=1, keepdims=True) / n, nan=0.0)
+    largest = np.abs(residuals).max(axis=1, keepdims=True)
+    varies = largest[:, 0] > 1e-9 * np.nanmax(np.abs(second[whole]), axis=1)
+    if not varies.any():
+        return level
+    scaled = residuals[varies] / largest[varies]
+    scaled /= np.sqrt((scaled**2).sum(axis=1, keepdims=True))
+    signs = _sign_patterns(scaled.shape[1], [seed, scaled.shape[1], 3])
+    step = max(1, _FLIP_BLOCK // len(scaled))
+    blocks = (signs[at : at + step] @ scaled.T for at in range(0, len(signs), step))
+    greatest = np.concatenate([np.abs(block).max(axis=1) for block in blocks])
+    reached = float(np.quantile(greatest, 1 - level, method="higher"))
+    student = reached * np.sqrt((n - 1) / max(n - reached**2, 1e-12))
+    error = 2 * float(stdtr(n - 1, -student)) * int(whole.sum()) / compared
+    return min(level, max(level / compared, error))
+
+
 #: Numbers in a block, which keeps it near 16 MiB.
 _FLIP_BLOCK = 2_000_000
 

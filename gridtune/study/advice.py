@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
+from gridtune.core.remarks import Trust
 from gridtune.errors import SweepError
-from gridtune.report.answer import Answer, Effect, Trust, difference_text, values_text
+from gridtune.report.answer import Answer, Effect, difference_text, is_vague, values_text
 from gridtune.report.findings import compare_rows, range_text, with_losses
 from gridtune.report.labels import count_text, interval_text, percent_text
 from gridtune.report.rankings.ranking import Verdict, plain
@@ -31,6 +33,7 @@ from gridtune.slurm.configuration import configuration_difference, read_cluster
 from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
 from gridtune.slurm.study import Effective
+from gridtune.slurm.versions import version_of
 from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
@@ -110,34 +113,20 @@ class WhatIf:
     def answer(self) -> Answer:
         """The advice, the classes that lose, and the settings that are not modelled."""
         whole, *rest = self.effects.values()
-        shared: dict[str, Any] = {
-            "objective": _METRIC,
-            "stratum": self.log.name,
-            "trust": self.trust,
-            "not_modelled": list(self.not_modelled),
-        }
-        if not self.is_shown:
-            return Answer(
-                best="",
-                verdict=Verdict.NONE,
-                advice="No answer: the simulated cluster does not wait as the recorded one.",
-                next_steps=[
-                    "run `gridtune slurm fit`, which shows what differs; `--anyway` shows the effect"
-                ],
-                **shared,
-            )
-        verdict = {"worse": Verdict.WORSE, "better": Verdict.BETTER}.get(whole.effect, Verdict.UNSURE)
-        untrusted = "Not to be trusted. " if self.trust.level == "no" else ""
+        gain, size = self._gain(whole)
         answer = Answer(
-            best="the change",
-            verdict=verdict,
-            advice=untrusted + self._advice(whole),
-            gain=self._gain(whole),
+            _METRIC,
+            self.log.name,
+            "the change",
+            {"worse": Verdict.WORSE, "better": Verdict.BETTER}.get(whole.effect, Verdict.UNSURE),
+            self._advice(whole),
+            gain=gain,
+            size=size,
             effects=rest,
+            not_modelled=list(self.not_modelled),
             details=[("statistics", self._statistics(whole))],
-            **shared,
         )
-        return with_losses(answer)
+        return with_losses(answer).graded(self.trust, anyway=self.anyway)
 
     def _advice(self, whole: Effect) -> str:
         if whole.effect == "better":
@@ -148,18 +137,14 @@ class WhatIf:
             return "Cannot say whether jobs wait less after this change."
         return "No gain is shown: keep the configuration as it is."
 
-    def _gain(self, whole: Effect) -> str:
+    def _gain(self, whole: Effect) -> tuple[str, str]:
         assert whole.mean is not None
         assert whole.baseline is not None
         text = f"mean wait {values_text(whole.mean, whole.baseline, 's')}"
-        sized = whole.low is not None and whole.high is not None and not whole.is_vague
-        if not sized or (self.trust.level == "signs only" and whole.effect != "not sure"):
-            return f"{text}; the size of the difference is not sure"
-        assert whole.low is not None
-        assert whole.high is not None
-        interval = range_text(whole.low, whole.high)
-        size = difference_text(whole.relative)
-        return f"{text}, {size} ({interval}, 95 % sure)" if size else text
+        low, high = whole.low, whole.high
+        if low is None or high is None or is_vague(low, high):
+            return text, "; the size of the difference is not sure"
+        return text, f", {difference_text(whole.relative)} ({range_text(low, high)}, 95 % sure)"
 
     def _statistics(self, whole: Effect) -> str:
         jobs, before, after = self.jobs, self.comparison.before, self.comparison.after
@@ -242,23 +227,11 @@ class WhatIf:
         return text + (plain_table(*self.table()) if self.is_shown else "")
 
 
-def trust_of(agreement: Agreement) -> Trust:
-    """Return the trust in a replay, by its agreement with the recorded waits."""
-    if not agreement.jobs:
-        return Trust("not graded", "the log has no recorded waits to compare with")
-    waits = values_text(agreement.simulated_mean, agreement.recorded_mean, "s")
-    match = {"yes": "match", "signs only": "are near", "no": "differ from"}[agreement.trust]
-    return Trust(
-        agreement.trust,
-        f"simulated waits {match} the recorded ones (mean {waits}, median error "
-        f"{agreement.median_error:,.0f} s, rank correlation {agreement.rank:.2f})",
-    )
-
-
 def whatif(
     log: Workload | str | Path,
     *,
     slurm: str | Path,
+    slurm_version: str | None = None,
     change: Sequence[str] = (),
     to: str | Path | None = None,
     fit: str | Path | None = None,
@@ -278,6 +251,8 @@ def whatif(
         The jobs: a log, a file or a name that `gridtune traces list` shows.
     slurm
         Folder of slurm.conf and the files beside it.
+    slurm_version
+        Release of Slurm, such as 24.11.5; by default that of scontrol_show_config.txt in FOLDER, else of LOG.
     change
         Settings to change, such as bf_interval=120 or 'PartitionName=debug PriorityTier=2'.
     to
@@ -310,16 +285,26 @@ def whatif(
     folder, other = Path(slurm), Path(slurm if to is None else to)
     effective = Effective() if fit is None else Effective.read(Path(fit))
     workload = workload_of(log)
-    both = read_cluster(folder), read_cluster(other, change)
+    version = version_of(slurm_version, folder, workload)
+    later = version_of(slurm_version, other, None, version)
+    both = read_cluster(folder, version=version), read_cluster(other, change, later)
     cluster, changed = (anchored(one, workload) for one in both)
     jobs = logged_jobs(workload, cluster).able_in(changed)
     before, after = (
         replayed_waits(*effective.applied(one, jobs.requests), draws, seed) for one in (cluster, changed)
     )
-    difference = configuration_difference(folder, other, change)
+    releases = [] if later == version else [f"-Slurm {version}", f"+Slurm {later}"]
+    difference = [*releases, *configuration_difference(folder, other, change)]
     ignored = not_modelled(workload, cluster, changed)
-    trust = trust_of(Agreement.of(jobs.recorded, before))
+    trust = Agreement.of(jobs.recorded, before).trust
+    if fit is not None and trust.level != "no" and _is_untrusted(Path(fit)):
+        trust = Trust("no", f"by {fit} simulated waits differ from the recorded ones")
     return WhatIf(workload, Comparison(jobs, before, after), difference, ignored, trust, anyway)
+
+
+def _is_untrusted(fit: Path) -> bool:
+    """Return whether `gridtune slurm fit` found no trust; the file has been read as settings before."""
+    return bool(yaml.safe_load(fit.read_text(encoding="utf-8")).get("trust") == "no")
 
 
 @dataclass(frozen=True)
@@ -368,6 +353,7 @@ def waits(
     *,
     squeue: str | Path,
     slurm: str | Path,
+    slurm_version: str | None = None,
     log: Workload | str | Path | None = None,
     now: datetime.datetime | None = None,
     fit: str | Path | None = None,
@@ -386,6 +372,8 @@ def waits(
         File with running and pending jobs, the output of the command in `gridtune slurm waits --help`.
     slurm
         Folder of slurm.conf and the files beside it.
+    slurm_version
+        Release of Slurm, such as 24.11.5; by default that of scontrol_show_config.txt in FOLDER, else of LOG.
     log
         The users' past, such as a dump of sacct.
     now
@@ -412,10 +400,10 @@ def waits(
     --------
     >>> gt.waits(squeue="squeue.txt", slurm="/etc/slurm", log="sacct.txt")  # doctest: +SKIP
     """
-    cluster = read_cluster(Path(slurm))
+    workload = None if log is None else workload_of(log)
+    cluster = read_cluster(Path(slurm), version=version_of(slurm_version, Path(slurm), workload))
     at = None if now is None else int(now.replace(tzinfo=datetime.UTC).timestamp())
     queue = read_queue(Path(squeue), cluster, at)
-    workload = None if log is None else workload_of(log)
     past = Past(queue.now) if workload is None else past_of(cluster, workload, queue.now)
     effective = Effective() if fit is None else Effective.read(Path(fit))
     cluster, _ = effective.applied(cluster, [*queue.pending, *(one for one, _, _ in queue.running)])

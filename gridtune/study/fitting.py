@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
+from gridtune.core.remarks import TrustLevel
 from gridtune.core.style import BASELINE, BETTER, WORSE, figure, save
 from gridtune.errors import SweepError
 from gridtune.report.labels import percent_text
@@ -21,7 +22,6 @@ from gridtune.slurm.comparison import (
     Agreement,
     JobClass,
     LoggedJobs,
-    Trust,
     anchored,
     diagnoses,
     known_at,
@@ -32,6 +32,7 @@ from gridtune.slurm.comparison import (
 )
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import FOLDER, SYSTEM, Effective
+from gridtune.slurm.versions import version_of
 from gridtune.sweep.execution.executors import Executor
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space.plan import plan_space
@@ -53,7 +54,7 @@ _HEADS = (
     *("class", "jobs", "recorded mean", "simulated", "error"),
     *("recorded median", "simulated", "median error", "rank"),
 )
-_TRUST: dict[Trust, str] = {
+_TRUST: dict[TrustLevel, str] = {
     "yes": "Advice on this log is trusted: jobs that were not used for calibration wait as recorded.",
     "signs only": "Signs only: simulated waits are near the recorded ones, but not equal to them.",
     "no": "No trust: the simulated waits differ from the recorded ones.",
@@ -139,9 +140,9 @@ class Fit:
         return [(one, agreement) for one, agreement in rows if agreement.jobs >= min(10, len(self.judged))]
 
     @property
-    def trust(self) -> Trust:
+    def trust(self) -> TrustLevel:
         """The trust in advice on this log."""
-        return self.agreement(self.fitted).trust
+        return self.agreement(self.fitted).level
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON's types."""
@@ -196,6 +197,7 @@ def fit(
     log: Workload | str | Path,
     *,
     slurm: str | Path,
+    slurm_version: str | None = None,
     share: float = 0.6,
     trials: int = 40,
     draws: int = 20,
@@ -216,6 +218,8 @@ def fit(
         The jobs, with recorded waits: a log, a file or a name that `gridtune traces list` shows.
     slurm
         Folder of slurm.conf and the files beside it.
+    slurm_version
+        Release of Slurm, such as 24.11.5; by default that of scontrol_show_config.txt in FOLDER, else of LOG.
     share
         Share of the jobs, the first ones, to calibrate on; the others are not used before the comparison.
     trials
@@ -252,7 +256,7 @@ def fit(
     folder = Path("results") / f"fit-{space_name(name)}" if out is None else Path(out)
     log = workload_of(log)
     options = {"workers": workers, "executor": executor}
-    machine = _Machine(Path(slurm), log)
+    machine = _Machine(Path(slurm), log, version_of(slurm_version, Path(slurm), log))
     jobs, processors = machine.jobs, machine.cluster.cpus
     submit = np.array([request.submit for request in jobs.requests])
     if np.count_nonzero(jobs.recorded >= 0) < _FEWEST:
@@ -339,10 +343,10 @@ def _search(
 class _Machine:
     """The simulated cluster that is fitted."""
 
-    def __init__(self, folder: Path, log: Workload) -> None:
-        self.cluster = anchored(read_cluster(folder), log)
+    def __init__(self, folder: Path, log: Workload, version: str) -> None:
+        self.cluster = anchored(read_cluster(folder, version=version), log)
         self.jobs = logged_jobs(log, self.cluster)
-        self.fixed = {FOLDER: str(folder.resolve())}
+        self.fixed = {FOLDER: str(folder.resolve()), "slurm_version": version}
         self.dimensions: dict[str, Any] = {
             "nodes_in_service": {"uniform": [0.5, 1.0]},
             "release_delay": {"integer": [0, 120]},

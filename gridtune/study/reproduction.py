@@ -69,7 +69,7 @@ class _Reproducing:
         return not any(self.reproduced.missing.values())
 
 
-def reproduction_names() -> dict[str, str]:
+def _reproduction_names() -> dict[str, str]:
     """Return the reproductions of all systems: name to system."""
     return {name: system for system in SYSTEMS.names() for name in get_system(system).reproductions}
 
@@ -83,9 +83,9 @@ def find_reproduction(name: str) -> tuple[System, Reproduction]:
         If no system has it; the hint guesses which was meant.
     """
     own = get_system(name).reproductions if name in SYSTEMS else {}
-    system = name if name in own else reproduction_names().get(name)
+    system = name if name in own else _reproduction_names().get(name)
     if system is None:
-        names = reproduction_names()
+        names = _reproduction_names()
         hint = f"{name_hint(name, names)}; there are {', '.join(sorted(names))}"
         raise SweepError(f"there is no reproduction of {name!r}", hint=hint)
     return get_system(system), get_system(system).reproductions[name]
@@ -109,7 +109,7 @@ def reproduce(
     Parameters
     ----------
     name
-        One of `reproduction_names()`.
+        One of `_reproduction_names()`.
     full
         True to run the whole experiments on the real logs; False to run parts on the logs that are here.
     folder

@@ -78,7 +78,7 @@ def test_what_is_not_defined_is_null(gridtune) -> None:
 def test_run_prints_a_table_for_people(gridtune) -> None:
     code, out, _ = gridtune("run", "batch", "trace=quickstart", "first=50")
     assert code == 0
-    assert "wait_mean" in out
+    assert all(f" wait_mean{of} " in out for of in ("", "[narrow]", "[wide]", "[long]"))
 
 
 def test_run_writes_the_schedule(gridtune, tmp_path: Path) -> None:

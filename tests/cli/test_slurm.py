@@ -29,6 +29,7 @@ PartitionName=all Nodes=ALL Default=YES
 @pytest.fixture
 def paths(tmp_path):
     (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "scontrol_show_config.txt").write_text("SlurmUser = slurm(64)\nSLURM_VERSION  = 22.05.8\n")
     (tmp_path / "sacct.txt").write_text(SACCT)
     return str(tmp_path / "sacct.txt"), str(tmp_path)
 
@@ -125,6 +126,35 @@ def test_bad_input_is_refused(paths, options, message):
     result = whatif(log, "--slurm", folder, *options)
     assert result.exit_code != 0
     assert message in result.output + str(result.exception)
+
+
+def test_the_release_is_that_of_the_site_or_asked_for(paths, tmp_path):
+    log, folder = paths
+    command = [log, "--slurm", folder, "--draws", "2", "--change", "PriorityWeightAge=9", "--json"]
+    stated = tmp_path / "scontrol_show_config.txt"
+    stated.write_text("SLURM_VERSION = 23.02.7\n")
+    unverified = "Slurm 23.02.7: rules of its source, not confirmed by recorded runs"
+    assert unverified in json.loads(whatif(*command).output)["not_modelled"]
+    given = json.loads(whatif(*command, "--slurm-version", "24.11").output)
+    assert given["not_modelled"] == ["slurm.conf:4: suspendtime=300"]
+    # Another folder may be of another release: an upgrade.
+    other = tmp_path / "newer"
+    other.mkdir()
+    (other / "slurm.conf").write_text(CONF)
+    upgrade = [log, "--slurm", folder, "--draws", "2", "--to", str(other), "--json"]
+    assert json.loads(whatif(*upgrade).output)["slurm_conf"] == []
+    (other / "scontrol_show_config.txt").write_text("SLURM_VERSION = 24.11.5\n")
+    assert json.loads(whatif(*upgrade).output)["slurm_conf"] == ["-Slurm 23.02.7", "+Slurm 24.11.5"]
+    stated.unlink()
+    for asked in (
+        ["slurm", "whatif", *command[:-1]],
+        ["slurm", "fit", log, "--slurm", folder, "--out", str(tmp_path / "fit")],
+        ["slurm", "waits", "--squeue", log, "--slurm", folder],
+        ["init", log, "--slurm", folder, "--out", str(tmp_path / "study.yaml")],
+    ):
+        result = CliRunner().invoke(cli, asked)
+        assert "--slurm-version" in result.output + str(result.exception), asked
+        assert "scontrol show config >" in result.output + str(result.exception)
 
 
 SQUEUE = """\

@@ -980,20 +980,52 @@ def fair_tree(accounts, usage):
     return factors
 
 
+def classic(accounts, usage, before, dampening):
+    """Return the factor of each (account, user) by the classic formula; `before` is usage before the tick.
+
+    The decay thread looks at accounts first, then adds usage, then looks at users (priority_multifactor.c,
+    `_set_children_usage_efctv` and `_get_fairshare_priority`).
+    """
+    children = {}
+    for account, parent in accounts.parent_of.items():
+        children.setdefault(parent, []).append((account, accounts.shares_of[account], account))
+    for (account, user), shares in accounts.users.items():
+        children.setdefault(account, []).append(((account, user), shares, None))
+    factors = {}
+
+    def whole(used):
+        top = [name for name, _, _ in children.get("root", [])]
+        return sum(used.get(name, 0.0) for name in top)
+
+    def visit(parent, norm, effective):
+        shares = sum(share for _, share, _ in children.get(parent, []))
+        for name, share, account in children.get(parent, []):
+            used, part = usage if account is None else before, share / shares if shares else 0
+            own = used.get(name, 0.0) / whole(used) if whole(used) else 0.0
+            actual = own if parent == "root" else own + (effective - own) * part
+            if account is not None:
+                visit(account, norm * part, actual)
+            else:
+                factors[name] = 2 ** (-actual / (norm * part) / max(1, dampening)) if norm * part else 0.0
+
+    visit("root", 1.0, 0.0)
+    return factors
+
+
 class Priority(Release):
     """Priorities as they are stored: computed at submission and at each tick of the decay thread."""
 
     def __init__(self, cluster, requests):
         self.cluster, self.requests = cluster, requests
         self.usage, self.last = {}, None
-        self.factors = fair_tree(cluster.accounts, {})
+        self.factors = self.shares({})
 
     def tick(self, now, intervals):
         """Decay usage and add that of the jobs that ran since; `intervals`: (job, cpus, start, end)."""
         rules = self.cluster.priorities
         last = self.last if self.last is not None else now
         rate = 1 - 0.693 / rules.half_life if rules.half_life else 1.0
-        decay = rate ** (now - last)
+        decay, before = rate ** (now - last), dict(self.usage)
         for key in self.usage:
             self.usage[key] *= decay
         for job, cpus, start, end in intervals:
@@ -1001,7 +1033,14 @@ class Priority(Release):
             if run > 0:
                 self.add(job, cpus, run)
         self.last = now
-        self.factors = fair_tree(self.cluster.accounts, self.usage)
+        self.factors = self.shares(before)
+
+    def shares(self, before):
+        """Return the factor of each (account, user); `before` is usage before the last tick."""
+        rules, accounts = self.cluster.priorities, self.cluster.accounts
+        if rules.fair_tree:
+            return fair_tree(accounts, self.usage)
+        return classic(accounts, self.usage, before, rules.dampening)
 
     def add(self, job, cpus, run):
         """Add a run's decayed use to its user and every account above."""
@@ -1174,7 +1213,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             if (account, user) in cluster.accounts.users:
                 priority.use(account, user, used)
         priority.last = now
-        priority.factors = fair_tree(cluster.accounts, priority.usage)
+        priority.factors = priority.shares(priority.usage)
 
     held, succeeded = set(), {}
     members = {}

@@ -47,6 +47,7 @@ RULES = Priorities(
 
 
 TRES = replace(RULES, favor_small=True, tres={"cpu": 200.0, "mem": 300.0, "node": 70.0, "gres/gpu": 90.0})
+CLASSIC = replace(RULES, fair_tree=False, dampening=2)
 LIMITS = (
     Limit("jobs", 1, qos="hot"),
     Limit("cpu", 12, account="p"),
@@ -141,7 +142,7 @@ def clusters(draw):
         draw(st.sampled_from([(), ((0, 1), (2, 3, 4)), ((0, 2), (1, 3), (4,))])),
         draw(st.booleans()),
         clocks,
-        draw(st.sampled_from([RULES, TRES, replace(TRES, normal_tres=False), Priorities()])),
+        draw(st.sampled_from([RULES, TRES, replace(TRES, normal_tres=False), CLASSIC, Priorities()])),
         {"hot": Qos("hot", 7)},
         ACCOUNTS,
         limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=3, unique=True))),

@@ -23,7 +23,8 @@ def test_the_classic_formula(dampening: int, divisor: int) -> None:
     tree = ShareTree(ACCOUNTS, [])
     usage = {("p", "u"): 100.0, ("p", "v"): 200.0, ("q", "w"): 100.0, ("p", "idle"): 0.0}
     rules = Priorities(fair_tree=False, dampening=dampening)
-    factors = tree.factors(np.array([usage[user] for user in tree.users]), rules)
+    used = np.array([usage[user] for user in tree.users])
+    factors = tree.factors(used, rules, used)
     # u used 1/4 of all, and p 3/4: 1/4 + (3/4 - 1/4) / 3 = 5/12 counts against the share of 1/4. Of v,
     # 1/2 + (3/4 - 1/2) · 2/3 = 2/3 counts against 1/2; of w, 1/4 against 1/4.
     exponents = {("p", "u"): 5 / 3, ("p", "v"): 4 / 3, ("q", "w"): 1.0}
@@ -31,10 +32,20 @@ def test_the_classic_formula(dampening: int, divisor: int) -> None:
     assert dict(zip(tree.users, factors, strict=True)) == pytest.approx({**expected, ("p", "idle"): 0.0})
 
 
+def test_the_classic_formula_takes_accounts_as_they_were_before_the_tick() -> None:
+    tree = ShareTree(ACCOUNTS, [])
+    usage = {("p", "u"): 100.0, ("p", "v"): 200.0, ("q", "w"): 100.0, ("p", "idle"): 0.0}
+    used = np.array([usage[user] for user in tree.users])
+    factors = tree.factors(used, Priorities(fair_tree=False), np.zeros(len(used)))
+    # As in recorded runs: p had used nothing yet, so 1/4 + (0 - 1/4) / 3 = 1/6 counts against 1/4.
+    assert factors[tree.users.index(("p", "u"))] == pytest.approx(2 ** (-2 / 3))
+
+
 def test_the_fair_tree() -> None:
     tree = ShareTree(ACCOUNTS, [])
     usage = {("p", "u"): 100.0, ("p", "v"): 300.0, ("q", "w"): 100.0, ("p", "idle"): 0.0}
-    factors = tree.factors(np.array([usage[user] for user in tree.users]), Priorities())
+    used = np.array([usage[user] for user in tree.users])
+    factors = tree.factors(used, Priorities(), used)
     # q used a fifth of all and has a quarter. In p, u used a quarter and has a third.
     expected = {("q", "w"): 1.0, ("p", "u"): 0.75, ("p", "v"): 0.5, ("p", "idle"): 0.25}
     assert dict(zip(tree.users, factors, strict=True)) == expected
@@ -42,7 +53,7 @@ def test_the_fair_tree() -> None:
 
 def test_who_is_in_no_file_has_a_share_of_one_and_nothing_is_used_at_first() -> None:
     tree = ShareTree(ACCOUNTS, [("p", "new"), ("other", "x")])
-    factors = tree.factors(np.zeros(len(tree.users)), Priorities(fair_tree=False))
+    factors = tree.factors(np.zeros(len(tree.users)), Priorities(fair_tree=False), np.zeros(len(tree.users)))
     of = dict(zip(tree.users, factors, strict=True))
     assert of == {**dict.fromkeys(of, 1.0), ("p", "idle"): 0.0}
     assert {part for part, name, _ in tree.below["root"] if name == "other"} == {1 / 5}

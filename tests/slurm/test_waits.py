@@ -45,6 +45,7 @@ JobID|User|Account|Partition|QOS|Submit|Start|End|State|AllocCPUS|ReqCPUS|AllocN
 @pytest.fixture
 def cluster(tmp_path: Path) -> SlurmCluster:
     (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "scontrol_show_config.txt").write_text("SLURM_VERSION = 22.05.8\n")
     (tmp_path / "sacctmgr_qos.txt").write_text("Name|Priority\nnormal|0\n")
     return read_cluster(tmp_path)
 

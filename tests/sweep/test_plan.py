@@ -17,9 +17,6 @@ from tests.sweep.spaces import toy_space
 SPACES: dict[str, dict[str, Any]] = {
     "grid": toy_space(),
     "the same value twice": toy_space(dimensions={"x": [1, 2], "rate": [1.5]}, fixed={"word": "a"}),
-    "two labels, one log": toy_space(
-        workloads=({"trace": "quickstart"}, {"trace": "quickstart", "label": "again"}), dimensions={"x": [1]}
-    ),
     "windows": toy_space(fixed={"trace": "quickstart"}, replicates={"windows": 3}),
     "shakes": toy_space(fixed={"trace": "quickstart"}, replicates={"shakes": 3, "amount": 60}),
     "sampled": toy_space(

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from gridtune.arguments import require
 from gridtune.batch.metrics.classes import BY_CLASS, default_classes, split_name
@@ -241,7 +241,10 @@ def _value(entry: Metric, jobs: JobColumns) -> float:
         If a metric raises an error, or one of the user's is infinite.
     """
     try:
-        value = float(entry.function(jobs))
+        given: Any = entry.function(jobs)
+        if isinstance(given, str | bytes):
+            raise MetricError(f"metric {entry.name!r} gives the text {given!r} and no number")
+        value = float(given)
     except GridtuneError:
         raise
     except Exception as error:

@@ -14,11 +14,18 @@ import pyarrow as pa
 
 from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, row_parameters
 from gridtune.report.rankings.cells import Cells, Stratum, baselines, gap_to_bound, replicate_order
-from gridtune.report.rankings.ranking import LEVEL, SEED, Ranking, RankingHead, means_of, ranked_rows, row_key
+from gridtune.report.rankings.ranking import (
+    LEVEL,
+    SEED,
+    Ranking,
+    RankingHead,
+    means_of,
+    ranked_rows,
+    row_key,
+)
 from gridtune.statistics.inference import paired_difference, with_unseen_tail
 from gridtune.statistics.intervals import mean_interval
 from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume
-from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 #: An interval by log is given from so many logs on: with two, Student's is 13 times their distance wide.
@@ -126,7 +133,7 @@ def rank_overall(cells: Cells, head: RankingHead) -> Ranking | None:
         "complete": pairs == planned,
         "failures": [entry.failures for entry in compared],
         "undefined": [entry.undefined for entry in compared],
-        **_statistics(compared, own, units, logs),
+        **_statistics(compared, own, units, logs, head),
         "with_tail": [_with_tail(entry, head.direction) for entry in compared],
     }
     overall = replace(head, group_by=(), overall=True, baseline=cells.baseline)
@@ -144,7 +151,7 @@ def _compare_strata(cells: Cells, head: RankingHead) -> list[_Compared]:
         values = stratum.values(head.objective)
         base = stratum.of_bases(values, bases)
         gaps = gap_to_bound(values, stratum.bounds(head.objective), head.direction)
-        parts = _parts(stratum, values, base, gaps)
+        parts = _parts(stratum, values, base, gaps, head.error)
         undefined = stratum.undefined(head.objective)
         lacking = np.asarray((undefined & np.isfinite(base)).any(axis=1))
         for index, parameters in enumerate(stratum.parameters):
@@ -175,12 +182,13 @@ def _logs_of(cells: Cells) -> list[str]:
     return [next(iter(sums[name])) or name if len(sums[name]) == 1 else name for name in names]
 
 
-def _parts(stratum: Stratum, values: FloatArray, base: FloatArray, gaps: FloatArray) -> list[_Part]:
+def _parts(
+    stratum: Stratum, values: FloatArray, base: FloatArray, gaps: FloatArray, error: float
+) -> list[_Part]:
     """Return the part of each configuration of a stratum, compared with its baseline's values."""
     correlation = stratum.correlation(values, base)
-    paired = paired_difference(
-        values, base, rng=np.random.default_rng(SEED), confidence=LEVEL, correlation=correlation or 0.0
-    )
+    rng = np.random.default_rng(SEED)
+    paired = paired_difference(values, base, rng=rng, confidence=1 - error, correlation=correlation or 0.0)
     missing = ~(np.isfinite(values) & np.isfinite(base))
     values, base = np.where(missing, math.nan, values), np.where(missing, math.nan, base)
     size = np.abs(means_of(base))
@@ -205,7 +213,11 @@ def _units(strata: Sequence[Stratum], logs: Sequence[str]) -> list[IntArray]:
 
 
 def _statistics(
-    compared: Sequence[_Compared], own: BoolArray, units: Sequence[IntArray], logs: Sequence[str]
+    compared: Sequence[_Compared],
+    own: BoolArray,
+    units: Sequence[IntArray],
+    logs: Sequence[str],
+    head: RankingHead,
 ) -> dict[str, Any]:
     """Return the mean over strata of each configuration's relative differences, its intervals and p-value."""
     count = 1 + max(int(numbers.max()) for numbers in units)
@@ -233,17 +245,15 @@ def _statistics(
     over_logs = mean_interval(np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL)
     means, low, high = np.array(rows).T
     links = _links(compared, units, count)
+    columns = {"relative": means, "relative_low": low, "relative_high": high}
+    columns |= head.joint_columns(columns, first, second, links)
     return {
         "relative": means,
-        "relative_low": np.where(own, math.nan, low),
-        "relative_high": np.where(own, math.nan, high),
+        "relative_low": np.where(own, math.nan, columns["relative_low"]),
+        "relative_high": np.where(own, math.nan, columns["relative_high"]),
         "gap": [float(np.mean([part.gap for part in entry.parts.values()])) for entry in compared],
         "correlation": np.where(own, math.nan, links.max()),
-        "p_value": np.where(
-            [entry.lacks_values for entry in compared],
-            math.nan,
-            joint_paired_p_values(first, second, rng=np.random.default_rng(SEED), correlation=links),
-        ),
+        "p_value": np.where([entry.lacks_values for entry in compared], math.nan, columns["p_value"]),
         "logs": np.where(own, len(names), counts),
         "by_log_low": over_logs.low,
         "by_log_high": over_logs.high,

@@ -15,14 +15,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.errors import MetricError
 from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, row_parameters, varying_parameters
 from gridtune.report.rankings.cells import Cells, Stratum, gap_to_bound
-from gridtune.statistics.inference import interquartile_mean, paired_difference, with_unseen_tail
+from gridtune.statistics.inference import (
+    hold_together,
+    interquartile_mean,
+    paired_difference,
+    with_unseen_tail,
+)
 from gridtune.statistics.intervals import mean_interval
-from gridtune.statistics.resampling import joint_paired_p_values
+from gridtune.statistics.resampling import error_of_each, joint_paired_p_values
 from gridtune.types import FloatArray
 
 #: A configuration's row in a ranking: column to value, None where there is none.
@@ -89,6 +95,9 @@ class RankingHead:
         Parameters to values to what a reader of a row with that value must know (`System.value_warnings`).
     subject_to
         Constraints that configurations must keep, in words.
+    error
+        The chance that any verdict is wrong. It is less where the replicates were judged before
+        (`SweepFacts.error`); p-values are then larger in proportion and still compared with 0.05.
     """
 
     objective: str
@@ -100,6 +109,7 @@ class RankingHead:
     replicate: str = "replicate"
     warnings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     subject_to: tuple[str, ...] = ()
+    error: float = 1 - LEVEL
 
     @property
     def axis(self) -> str:
@@ -115,6 +125,51 @@ class RankingHead:
     def sign(self) -> int:
         """1 if smaller is better, else -1."""
         return 1 if self.direction == "min" else -1
+
+    def joint_columns(
+        self,
+        columns: Mapping[str, FloatArray],
+        values: FloatArray,
+        base: FloatArray,
+        correlation: npt.ArrayLike,
+    ) -> dict[str, FloatArray]:
+        """Return the p-values of a ranking, and the ends of its paired intervals such that all hold together.
+
+        Parameters
+        ----------
+        columns
+            Those of `PAIRED`, or only those of the relative difference; each interval by itself.
+        values, base
+            The pairs, shape (configurations, replicates); NaN for what is not compared.
+        correlation
+            As of `joint_paired_p_values`.
+        """
+        rng = np.random.default_rng(SEED)
+        p_value = joint_paired_p_values(values, base, rng=rng, correlation=correlation)
+        p_value = np.minimum(1.0, p_value * ((1 - LEVEL) / self.error))
+        each = error_of_each(
+            values, base, rng=np.random.default_rng(SEED), correlation=correlation, level=self.error
+        )
+        # The verdict is about the relative difference; where it has no interval (a baseline around zero), the
+        # difference.
+        about = "diff" if "diff" in columns else "relative"
+        missing = np.isnan(columns["relative_low"])
+        low, high = (
+            np.where(missing, columns[about + end], columns["relative" + end]) for end in ("_low", "_high")
+        )
+        shown = (p_value <= 1 - LEVEL) & ((low > 0) | (high < 0))
+        found = {"p_value": p_value}
+        for name in {about, "relative"}:
+            found[f"{name}_low"], found[f"{name}_high"] = hold_together(
+                columns[name],
+                (columns[f"{name}_low"], columns[f"{name}_high"]),
+                (np.isfinite(values) & np.isfinite(base)).sum(axis=1),
+                shown,
+                levels=(self.error, each),
+                correlation=float(np.max(correlation)),
+                ratio=name == "relative",
+            )
+        return found
 
 
 @dataclass(frozen=True)
@@ -188,6 +243,7 @@ def rank(
     direction: str,
     unit: str = "",
     warnings: Mapping[str, Mapping[str, str]] | None = None,
+    error: float = 1 - LEVEL,
 ) -> Ranking:
     """Rank the configurations of a sweep within each stratum.
 
@@ -201,8 +257,8 @@ def rank(
         "min" if smaller is better, "max" if larger is.
     unit
         The objective's unit, for headings.
-    warnings
-        What a reader of rows with certain values must know (`RankingHead`).
+    warnings, error
+        As of `RankingHead`.
 
     Returns
     -------
@@ -215,11 +271,12 @@ def rank(
         finite value), `mean`, `iqm`, `ci_low` and `ci_high` (95 % interval of the
         mean), `gap` (how far the mean is from that of the metric `<objective>_bound`, as a fraction of the
         latter; null without one), `pairs` (replicates shared with the baseline), `diff`, `diff_low`,
-        `diff_high` (configuration minus baseline), the same as fractions of the baseline's mean in
-        `relative*`, `with_tail` (`relative` with the bad replicates that the sample can miss, see
-        `with_unseen_tail`), `correlation` (of neighbouring windows; null where replicates are independent),
-        `p_value` (sign-flip test of all the stratum's configurations together; null where a finished run has
-        no value and the baseline has one: the pairs that are left are no fair sample) and `verdict`.
+        `diff_high` (configuration minus baseline; the intervals of all the stratum's configurations hold
+        together), the same as fractions of the baseline's mean in `relative*`, `with_tail` (`relative` with
+        the bad replicates that the sample can miss, see `with_unseen_tail`), `correlation` (of neighbouring
+        windows; null where replicates are independent), `p_value` (sign-flip test of all the stratum's
+        configurations together; null where a finished run has no value and the baseline has one: the pairs
+        that are left are no fair sample) and `verdict`.
 
     Raises
     ------
@@ -236,6 +293,7 @@ def rank(
         group_by=cells.group_by,
         replicate=cells.replicate,
         warnings=warnings or {},
+        error=error,
     )
     ranked = {
         stratum.name: [{**stratum.key, **row} for row in _rank_stratum(stratum, head)]
@@ -274,16 +332,12 @@ def _rank_stratum(stratum: Stratum, head: RankingHead) -> list[Row]:
     own = stratum.bases == np.arange(len(values))
     compared = (stratum.bases >= 0) & ~own
     correlation = stratum.correlation(values, base)
-    paired = paired_difference(
-        values, base, rng=np.random.default_rng(SEED), confidence=LEVEL, correlation=correlation or 0.0
-    )
+    rng, confidence = np.random.default_rng(SEED), 1 - head.error
+    paired = paired_difference(values, base, rng=rng, confidence=confidence, correlation=correlation or 0.0)
     tails = with_unseen_tail(values, base, direction=head.direction, confidence=LEVEL)
-    p_values = joint_paired_p_values(
-        np.where(compared[:, None], values, math.nan),
-        base,
-        rng=np.random.default_rng(SEED),
-        correlation=correlation or 0.0,
-    )
+    others = np.where(compared[:, None], values, math.nan)
+    columns = {name: np.atleast_1d(getattr(paired, _FIELDS.get(name, name))) for name in PAIRED}
+    columns |= head.joint_columns(columns, others, base, correlation or 0.0)
     undefined = stratum.undefined(head.objective)
     counts = np.isfinite(values).sum(axis=1)
     statistics = {
@@ -300,10 +354,10 @@ def _rank_stratum(stratum: Stratum, head: RankingHead) -> list[Row]:
         "ci_high": interval.high,
         "gap": gap_to_bound(values, stratum.bounds(head.objective), head.direction),
         "pairs": np.where(compared, paired.n, 0),
-        **{name: np.where(compared, getattr(paired, _FIELDS.get(name, name)), math.nan) for name in PAIRED},
+        **{name: np.where(compared, columns[name], math.nan) for name in PAIRED},
         "with_tail": np.where(compared, tails, math.nan),
         "correlation": np.where(compared, math.nan if correlation is None else correlation, math.nan),
-        "p_value": np.where((undefined & np.isfinite(base)).any(axis=1), math.nan, p_values),
+        "p_value": np.where((undefined & np.isfinite(base)).any(axis=1), math.nan, columns["p_value"]),
     }
     return ranked_rows(stratum.parameters, statistics, head, "mean", _comparable_means(values, head))
 
@@ -361,9 +415,9 @@ def _verdict_of(row: Mapping[str, Any], head: RankingHead) -> Verdict:
         return Verdict.NONE
     if low == high == 0:
         return Verdict.EQUAL
-    if low is None or high is None or p_value is None or p_value > 1 - LEVEL or low <= 0 <= high:
+    if low is None or high is None or p_value is None or p_value > 1 - LEVEL or low < 0 < high:
         return Verdict.UNSURE
-    if (high < 0) != (head.direction == "min"):
+    if (high <= 0) != (head.direction == "min"):
         return Verdict.WORSE
     return Verdict.TYPICALLY if head.sign * (row["with_tail"] or 0) > 0 else Verdict.BETTER
 

@@ -191,7 +191,7 @@ def new_world(
         order=_full(len(pairs)),
         priority=_full(len(pairs)),
         usage=np.zeros(len(tree.users)),
-        factor=tree.factors(np.zeros(len(tree.users)), cluster.priorities),
+        factor=tree.factors(nothing := np.zeros(len(tree.users)), cluster.priorities, nothing),
         state=_state(cluster, phases, begin),
         rules=rules,
     )

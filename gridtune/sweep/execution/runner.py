@@ -35,7 +35,7 @@ from gridtune.core.remarks import READ_FILES, log_remarks
 from gridtune.core.sources import package_checksum
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, get_system
 from gridtune.core.user_code.checksums import files_read, refresh_checksums
-from gridtune.errors import GridtuneError, SweepError
+from gridtune.errors import GridtuneError, MetricError, SweepError
 from gridtune.sweep.execution.cluster import ONE_THREAD, environment, ray_session
 from gridtune.sweep.space.plan import Workloads
 
@@ -152,6 +152,10 @@ def _run(
 ) -> Outcome:
     """Run a cell; its notes also say what of its logs is not modelled and what files users' code read."""
     outcome = system.run(parameters, streams=streams, load=load, tables=tables)
+    given: Mapping[str, Any] = outcome.metrics
+    for name, value in given.items():
+        if isinstance(value, str | bytes):
+            raise MetricError(f"metric {name!r} gives the text {value!r} and no number")
     files = files_read()
     remarks: dict[str, Any] = {READ_FILES: files} if files else {}
     for reference in system.traces(parameters):

@@ -310,14 +310,21 @@ class PlannedSpace:
 
     def _configurations(self, points: Iterable[Mapping[str, Any]]) -> Iterator[Configuration]:
         points = list(points)
-        for stratum in self.strata:
+        found: dict[str, _Stratum] = {}
+        for index, stratum in enumerate(self.strata):
             for point in points:
                 configured = {**self.space.fixed, **stratum.parameters, **point}
                 parameters = self._checked(configured)
                 traces = self._traces(parameters, stratum)
                 understood = parameters.model_dump(mode="json")
+                identity = identity_of(self.system, parameters, None, traces, self.workloads.load)
+                identifier = id_of_identity(identity)
+                if (first := found.setdefault(identifier, stratum)) is not stratum:
+                    message = f"{stratum.label} is the same workload as {first.label}, with another label"
+                    hint = "leave one of them out, or let them differ in a parameter"
+                    raise self.space.fault(message, "workloads", index, hint=hint)
                 yield Configuration(
-                    id_of_identity(identity_of(self.system, parameters, None, traces, self.workloads.load)),
+                    identifier,
                     stratum,
                     configured,
                     parameters,

@@ -468,7 +468,7 @@ class _AccountedJobs:
             self.notes["records of arrays not yet split into tasks"] += int(arrays.sum())
         got, wanted = columns["allocated_processors"], self.wanted
         known = (wanted > 0) & (got > 0)
-        header: dict[str, tuple[str, ...]] = {}
+        header = dict(self.records.header)
         if differ := int((known & (got != wanted)).sum()):
             factor = got[known].sum() / wanted[known].sum()
             header[ALLOCATED_TO_REQUESTED] = (f"{factor:.4g}",)

@@ -156,6 +156,8 @@ class Records:
         The meaning of its columns, and what makes two rows one job.
     unread
         Columns of the file that are not among these.
+    header
+        Facts of the file for the log's header.
     begins
         Where rows come from several files: the first row and the path of each.
     """
@@ -166,6 +168,7 @@ class Records:
     notes: dict[str, int] = field(default_factory=dict)
     kind: TableKind = _PLAIN
     unread: tuple[str, ...] = ()
+    header: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     begins: tuple[tuple[int, Path], ...] = ()
 
     def __len__(self) -> int:
@@ -277,7 +280,8 @@ class Records:
         )
         unread = dict.fromkeys(name for part in parts for name in part.unread)
         places = tuple(zip(first, (part.path for part in parts), strict=False))
-        return cls(parts[0].path, columns, lines, dict(notes), parts[0].kind, tuple(unread), places)
+        header = {key: values for part in parts for key, values in part.header.items()}
+        return cls(parts[0].path, columns, lines, dict(notes), parts[0].kind, tuple(unread), header, places)
 
 
 def spelt(name: str) -> str:

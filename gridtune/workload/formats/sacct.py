@@ -408,7 +408,10 @@ def _records_of_json(text: str, path: Path) -> Records:
     known = {way.partition(".")[0] for way in _JSON_PATHS.values()} | {"array", "het", "steps"}
     unread = tuple(dict.fromkeys(name for job in jobs for name in job if name not in known))
     notes = {STEPS: sum(len(job.get("steps") or ()) for job in jobs)}
-    return Records(path, columns, None, notes, table_kinds()["sacct"], unread)
+    # "Slurm" in releases before 23.11.
+    release = _json_value(content, "meta.slurm.release") or _json_value(content, "meta.Slurm.release")
+    header = {"SlurmVersion": (str(release),)} if release else {}
+    return Records(path, columns, None, notes, table_kinds()["sacct"], unread, header)
 
 
 def _json_value(job: Mapping[str, Any], way: str) -> Any:

@@ -41,6 +41,7 @@ class TestRegistration:
             (lambda jobs: jobs.wait[99], "fails: IndexError: index 99 is out of bounds"),
             (lambda jobs: None, "fails: TypeError: "),
             (lambda jobs: math.inf, "gives inf and no finite number"),
+            (lambda jobs: "12", "gives the text '12' and no number"),
             (lambda jobs: 10.0**400, "fails: OverflowError: "),
         ],
     )

@@ -41,7 +41,7 @@ def test_equal_first_places_are_named(orders: str, text: str) -> None:
     cells = read_cells(table_of({order: [1.0, 2.0] for order in orders} | {"z": [3.0, 4.0]}))
     ranking = rank(cells, objective="wait", direction="min")
     (answer,) = answers_of(ranking, ranking)
-    assert answer.gain.endswith(text)
+    assert answer.size.endswith(text)
 
 
 def test_a_single_first_place_is_shared_with_nobody() -> None:
@@ -49,7 +49,7 @@ def test_a_single_first_place_is_shared_with_nobody() -> None:
         read_cells(table_of({"a": [1.0, 2.0], "z": [3.0, 4.0]})), objective="wait", direction="min"
     )
     (answer,) = answers_of(ranking, ranking)
-    assert "the same" not in answer.gain
+    assert "the same" not in answer.size
 
 
 def test_samples_have_the_replicates_of_either_configuration() -> None:

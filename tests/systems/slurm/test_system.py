@@ -104,10 +104,15 @@ def test_an_order_that_does_not_score_jobs_on_nodes_is_refused(cell, message) ->
 def test_init_writes_a_study_whose_baseline_is_what_runs(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli, ["init", LOG, "--slurm", str(FOLDER), "--out", "study.yaml"])
+    assert result.exit_code != 0
+    assert "--slurm-version" in result.output + str(result.exception)
+    given = ["--slurm-version", "24.11.5"]
+    result = CliRunner().invoke(cli, ["init", LOG, "--slurm", str(FOLDER), *given, "--out", "study.yaml"])
     assert result.exit_code == 0, result.output
     space = yaml.safe_load(Path("study.yaml").read_text())
     assert space["system"] == "slurm"
     assert space["fixed"]["slurm"] == str(FOLDER)
+    assert space["fixed"]["slurm_version"] == "24.11.5"
     assert space["baseline"] == {
         "bf_interval": 45,
         "bf_window": 1440,
@@ -134,7 +139,9 @@ def test_a_faulty_configuration_leaves_no_study(tmp_path, line, message) -> None
     out = tmp_path / "study.yaml"
     with pytest.raises(WorkloadError, match=message):
         CliRunner().invoke(
-            cli, ["init", LOG, "--slurm", str(tmp_path), "--out", str(out)], catch_exceptions=False
+            cli,
+            ["init", LOG, "--slurm", str(tmp_path), "--slurm-version", "22.05", "--out", str(out)],
+            catch_exceptions=False,
         )
     assert not out.exists()
 

@@ -155,8 +155,9 @@ def test_json_says_the_same_as_text(tmp_path):
         "steps": [{}],
     }
     path = tmp_path / "dump.json"
-    path.write_text(json.dumps({"jobs": [entry], "meta": {}}))
+    path.write_text(json.dumps({"jobs": [entry], "meta": {"slurm": {"release": "24.11.5"}}}))
     log = read_workload(path)
+    assert log.header["SlurmVersion"] == ("24.11.5",)
     (only,), (same,) = log, text
     assert {name: only[name] for name in same} == same
     assert "1 steps of jobs left out" in log.header["Import"]

@@ -1,0 +1,1 @@
+"""Real Slurms on one machine, with a fast clock: see `scripts/slurm_farm`."""
