@@ -256,6 +256,11 @@ class Replay:
         for k, request in enumerate(run.requests):
             self.members[request.array or request.number].append(k)
         self.completing: list[tuple[float, int]] = []
+        #: Instants and nodes of the messages that a job's node is free, by job, where the log has them.
+        self.freed: dict[int, list[tuple[float, str]]] = defaultdict(list)
+        for event in run.events:
+            if event["kind"] == "epilog" and int(event["job"]) in self.index:
+                self.freed[self.index[int(event["job"])]].append((float(event["t"]), event["nodes"]))
         #: When jobs wait again that had to make room, and when those do that were held or begin later.
         self.back: dict[int, int] = {}
         self.later: dict[int, int] = {}
@@ -263,7 +268,7 @@ class Replay:
             min(int(run.rows[task]["eligible"] or run.requests[task].submit) for task in self.tasks(job))
             for job in range(len(run.requests))
         ]
-        self.epilog = epilog * run.factor
+        self.epilog, self.longest_epilog = epilog * run.factor, max(30, run.factor)
         #: Seconds that the accounting may be ahead of the log.
         self.slack = 2 + run.factor / 10
         #: The first pass that differs, and the state before it.
@@ -301,6 +306,9 @@ class Replay:
     def advance(self, now: float) -> None:
         """Bring priorities and completing nodes to an instant."""
         self.end_unlogged(now)
+        for job in [job for job, instant in self.later.items() if instant <= now]:
+            self.waiting.add(job)
+            self.store(job, self.later.pop(job))
         period = self.run.cluster.priorities.period
         while self.next_tick <= now:
             intervals = [
@@ -312,11 +320,9 @@ class Replay:
             self.next_tick += period
         for job in [job for job, instant in self.back.items() if instant <= now]:
             self.waiting.add(job)
-            del self.back[job]
-        for job in [job for job, instant in self.later.items() if instant <= now]:
-            self.waiting.add(job)
-            self.store(job, now)
-            del self.later[job]
+            instant = self.back.pop(job)
+            if self.state.holds_since(24_05_05):
+                self.store(job, instant)
         self.state.go_to(now)
         self.completing = [(until, mask) for until, mask in self.completing if until > now]
         self.state.completing = 0
@@ -368,7 +374,8 @@ class Replay:
         for i, event in enumerate(events):
             now = float(event["t"])
             while samples and samples[0] <= now:
-                self.advance(samples[0])
+                # A sample takes some milliseconds of the daemons' own clock: priorities may change meanwhile.
+                self.advance(samples[0] + 0.01 * self.run.factor)
                 self.compare_priorities(samples.pop(0))
             self.advance(now)
             kind = event["kind"]
@@ -393,7 +400,7 @@ class Replay:
                 self.waiting.discard(job)
                 nodes = self.nodes(event["nodes"])
                 partition = self.run.rows[job]["partition"]
-                self.state.begin(self.state.share(self.state.free, job, partition, nodes, int(now)))
+                self.state.begin(self.state.part_on(job, partition, nodes, int(now)))
             elif kind in {"complete", "timeout", "preempt"} and job in self.state.running:
                 self.end(job, now, kind)
                 by = re.search(r"for JobId=(\d+)", event["info"])
@@ -407,6 +414,9 @@ class Replay:
         self.priority.add(job, sum(part.cpus), max(0, int(now) - max(part.start, last)))
         if kind != "complete":
             self.completing.append((now + self.epilog, part.mask))
+        for instant, name in self.freed[job]:
+            if now <= instant < now + self.longest_epilog:
+                self.completing.append((instant, 1 << self.node[name]))
         instants = self.run.back.get(self.run.requests[job].number, [])
         if instants or (kind == "preempt" and self.state.requeues(part)):
             _, instant = instants.pop(0) if instants else (0, int(now) + 121)
@@ -461,7 +471,7 @@ class Replay:
         for part in begun:
             self.state.end(part.job, int(now))
         for part in self.state.preempted:
-            self.state.begin(part)
+            self.state.begin(part, int(now))
         self.state.since = since
         name = "main" if kind == "main_pass" else "backfill"
         self.counts[f"{name}_passes"] += 1
@@ -492,7 +502,7 @@ class Replay:
             if event["kind"] != "bf_plan" or int(event["job"]) not in self.index:
                 continue
             request = self.run.requests[self.index[int(event["job"])]]
-            own = plans[request.array or request.number, partition]
+            own = plans[request.array or request.number, event["info"] or partition]
             start, mask = own.pop(0) if own else (None, 0)
             near = start is not None and abs(start - float(event["plan_start"])) <= 5
             same = mask == mask_of(self.nodes(event["nodes"]))

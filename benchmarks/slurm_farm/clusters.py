@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.slurm_farm import roots
+from benchmarks.slurm_farm import records, roots
 from gridtune.workload.slurm import host_list
 
 #: The date at which each cluster starts.
@@ -99,6 +99,8 @@ MessageTimeout=100
 #: Tables that a run folder has at its end, by the command that prints each.
 TABLES = {
     "sacct_all.txt": "sacct -a -X -P --duplicates --format=ALL -S {start} -E {end}",
+    # Without the constraints, which may have the sign between columns.
+    "sacct_x.txt": f"sacct -a -X -P --duplicates --format={','.join(records.WANTED)} -S {{start}} -E {{end}}",
     "sacctmgr_assoc.txt": "sacctmgr show assoc tree -P",
     "sacctmgr_qos.txt": "sacctmgr show qos -P",
     "scontrol_show_config.txt": "scontrol show config",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import csv
+import io
 import lzma
 import re
 import time
@@ -28,6 +29,7 @@ EVENTS = {
         "start_bf": r"_start_job: (?:HETJOB: )?Started @ in (?P<info>\S+) on (?P<nodes>\S+)",
         "fail_part": r"sched: @\.? unable to schedule in Partition=(?P<info>\S+?)(?:\.|\s|$)",
         "complete": r"_job_complete: @ done",
+        "epilog": r"_slurm_rpc_epilog_complete: @ Node=(?P<nodes>\S+)",
         "timeout": r"Time limit exhausted for @",
         "cancel": r"cancelling @",
         "preempt": r"preempted @ (?P<info>has been .*|had to be .*)",
@@ -58,6 +60,8 @@ NAMES = {
     "priority_at_record": "Priority",
     "flags": "Flags",
 }
+#: Columns of sacct that golden.csv is made of.
+WANTED = ("JobIDRaw", "JobID", "Comment", "Submit", "Eligible", "Start", "End", *NAMES.values())
 #: Columns of golden.csv that are the workload's, by its names.
 ASKED = {
     "dt": "dt",
@@ -72,6 +76,17 @@ ASKED = {
     "dependency": "dependency",
     "extra": "extra",
 }
+#: Files of a run that a comparison needs, as they are and packed.
+NEEDED = (
+    "slurm.conf",
+    "gres.conf",
+    "topology.conf",
+    "sacctmgr_assoc.txt",
+    "sacctmgr_qos.txt",
+    "meta.txt",
+    "control.csv",
+)
+TABLES = ("golden.csv", "segments.csv", "workload.csv", "submit.csv")
 #: Files that are packed.
 PACKED = "events.csv", "sacct_all.txt", "prio_samples.txt", "slurmctld.log"
 
@@ -117,7 +132,7 @@ def jobs_in(accounting: Path, workload: Path, zero: int) -> dict[str, list[dict[
     jobs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with accounting.open(errors="replace") as file:
         for row in csv.DictReader(file, delimiter="|", quoting=csv.QUOTE_NONE):
-            if row.get("Comment") not in asked or None in row.values():
+            if row["Comment"] not in asked:
                 continue
             times = {
                 name: instant(row[name.title()], zero) for name in ("submit", "eligible", "start", "end")
@@ -149,7 +164,7 @@ def record(run: Path, workload: Path) -> str:
     zero = int(meta["T0"])
     with (run / "slurmctld.log").open(errors="replace") as log:
         write(run / "events.csv", list(events_in(log, zero)), COLUMNS)
-    jobs = jobs_in(run / "sacct_all.txt", workload, zero)
+    jobs = jobs_in(run / "sacct_x.txt", workload, zero)
     last = []
     for _, rows in sorted(jobs.items(), key=lambda item: int(item[0])):
         job = rows[-1] | {name: rows[0][name] for name in ("submit", "eligible")}
@@ -168,3 +183,38 @@ def record(run: Path, workload: Path) -> str:
     return (
         f"{run.name}: {len(ended)} of {len(last)} jobs ended, mean wait {wait:.0f} s, makespan {makespan} s"
     )
+
+
+def read(path: Path) -> str | None:
+    """Return the text of a file that may be packed; None if it is not there."""
+    packed = path.with_name(f"{path.name}.xz")
+    if packed.exists():
+        return lzma.decompress(packed.read_bytes()).decode()
+    return path.read_text() if path.exists() else None
+
+
+def compact(run: Path, out: Path) -> int:
+    """Copy what a comparison needs of a run to a small folder; return its bytes."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in NEEDED:
+        if (text := read(run / name)) and text.count("\n") > name.endswith(".csv"):
+            (out / name).write_text(text)
+    packed = {name: read(run / name) for name in TABLES}
+    samples = (read(run / "prio_samples.txt") or "").splitlines(keepends=True)
+    packed["prio_samples.txt"] = "".join(line for line in samples if line.startswith("sprio"))
+    events, partition = io.StringIO(), ""
+    writer = csv.DictWriter(events, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for event in csv.DictReader((read(run / "events.csv") or "").splitlines()):
+        if event["kind"] == "bf_test":
+            partition = event["info"]
+        elif event["kind"] not in {"fail_part", "resv", "limit", "bf_other"}:
+            if event["kind"] == "bf_plan":
+                event |= {"info": partition, "plan_end": "", "t": event["t"].partition(".")[0]}
+            writer.writerow(event)
+    packed["events.csv"] = events.getvalue()
+    for name, text in packed.items():
+        if text:
+            data = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+            (out / f"{name}.xz").write_bytes(data)
+    return sum(path.stat().st_size for path in out.iterdir())

@@ -37,6 +37,7 @@ from gridtune.report.rankings.combined import Front, front_table, fronts_of, ran
 from gridtune.report.rankings.power import POWER
 from gridtune.report.rankings.ranking import (
     LEVEL,
+    PAIRED,
     Ranking,
     Row,
     Verdict,
@@ -48,6 +49,7 @@ from gridtune.report.rankings.ranking import (
 from gridtune.report.tables import ranking_markdown, table_csv
 from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
 from gridtune.sweep.space.constraints import Kept
+from gridtune.sweep.space.schema import Replicates
 
 #: Levels of trust, the worst first.
 _LEVELS = ("no", "not graded", "signs only", "yes")
@@ -146,6 +148,36 @@ class Summary:
         return fronts_of(self.rankings, self.overall)
 
     @property
+    def settled(self) -> bool:
+        """True if each best by the first objective differs from the baseline, or is it and all others do."""
+        for ranking in list(self.rankings.values())[:1]:
+            for first, *others in filter(None, ranking.strata.values()):
+                judged = [first, *others] if first["is_baseline"] else [first]
+                open_bound = first.get("subject_to") == Kept.UNSETTLED
+                if open_bound or any(row["verdict"] == Verdict.UNSURE for row in judged):
+                    return False
+        return True
+
+    def looks_again(self, replicates: Replicates) -> bool:
+        """Return whether a sweep `until: settled` is to have more of its replicates."""
+        return replicates.count < replicates.end and not self.settled
+
+    def confirmed_by(self, fresh: Summary) -> Iterator[dict[str, Any]]:
+        """Yield what fresh replicates say of the best of each table of the first objective."""
+        columns = (*PAIRED, "with_tail", "correlation", "p_value", "verdict", "pairs")
+        objective = next(iter(self.rankings))
+        for tables in ("rankings", "overall"):
+            ranking, again = (dict(getattr(one, tables)).get(objective) for one in (self, fresh))
+            if ranking is None or again is None:
+                continue
+            for name, rows in ranking.strata.items():
+                for row in again.strata.get(name, ()):
+                    if row_parameters(row) == row_parameters(rows[0]) and not row["is_baseline"]:
+                        stated = {"objective": objective, "baseline": dict(ranking.head.baseline)}
+                        values = {column: row[column] for column in columns}
+                        yield {**stated, "stratum": name, "best": row_parameters(row), "columns": values}
+
+    @property
     def best(self) -> list[Best]:
         """The best configuration of each stratum by the first objective, where one has a rank."""
         return [
@@ -202,6 +234,10 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
     bounds: Bounds = {}
     if constraints and rankings:
         bounds, rankings, overall = constrain(cells, constraints, rankings, overall)
+    rankings, overall = (
+        {name: ranking.with_confirmed(facts.confirmed) for name, ranking in tables.items()}
+        for tables in (rankings, overall)
+    )
     notes: dict[str, list[Mapping[str, Any]]] = {}
     of_baseline: dict[str, list[Mapping[str, Any]]] = {}
     bases = {stratum.ids[base] for stratum in cells.strata for base in stratum.bases.tolist() if base >= 0}
@@ -218,6 +254,16 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         for line in remark_lines(remark, most=True)
     ]
     lines += _missing(table, facts, measures)
+    if facts.spent:
+        lines.append(
+            f"other numbers of replicates were judged here before, so this look has an error of "
+            f"{100 * facts.error:.2g} %: together they are wrong in at most 6 % of sweeps"
+        )
+    if facts.searches and facts.space.get("replicates", {}).get("windows"):
+        lines.append(
+            "chance adds to the gain of the best of so many trials, and this log has no further windows to "
+            "confirm it; with seeds or shakes as replicates, fresh ones do"
+        )
     if facts.is_race:
         lines.append(
             "this sweep was a race, which gridtune no longer runs. It stopped configurations by results, so "
@@ -255,7 +301,8 @@ def _ranked(
     cells = read_cells(table, baseline, ("workload", *_conditions(table, baseline)))
     rankings, overall = {}, {}
     for one in measured:
-        ranking = rank(cells, objective=one.metric, direction=one.direction, unit=one.unit, warnings=warnings)
+        options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}
+        ranking = rank(cells, objective=one.metric, error=facts.error, **options)
         over_all = rank_overall(cells, ranking.head)
         rankings[one.metric] = _without_verdicts(ranking) if facts.is_race else ranking
         if over_all is not None:

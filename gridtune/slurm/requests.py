@@ -52,8 +52,8 @@ class Request:
         `-n`, `--ntasks-per-node` (0: not given) and `-c`. Each node has one task at least.
     nodes, most_nodes
         `-N`: at least 1, and 0 where no most is given.
-    memory
-        MB per node, 0 for what the partition gives per processor.
+    memory, memory_per_cpu
+        MB per node, or `--mem-per-cpu`; 0 and 0 for what the partition gives per processor.
     features
         Each a name, or names with `&` and `|` between them, in brackets perhaps.
     gpus, gpu_type
@@ -99,6 +99,7 @@ class Request:
     singleton: bool = False
     failed: bool = False
     requeue: bool | None = None
+    memory_per_cpu: int = 0
 
     def __post_init__(self) -> None:
         if not self.tasks_per_node and self.tasks < self.nodes:
@@ -112,7 +113,7 @@ class Request:
     @property
     def shape(self) -> tuple[object, ...]:
         """All that decides which nodes suit it and have its GPUs."""
-        return self.features, self.memory, self.cpus_per_node, self.gpus, self.gpu_type
+        return self.features, self.memory, self.memory_per_cpu, self.cpus_per_node, self.gpus, self.gpu_type
 
     @property
     def cpus(self) -> int:
@@ -144,12 +145,15 @@ class Request:
         """Tell whether it has its nodes to itself in a partition."""
         return self.exclusive or partition.exclusive
 
+    def memory_per_cpu_in(self, partition: Partition) -> int:
+        """Return the MB of each processor in a partition, 0 where it asks for MB per node."""
+        return 0 if self.memory else self.memory_per_cpu or partition.memory_per_cpu
+
     def suits(self, node: Node, partition: Partition) -> bool:
         """Tell whether a node has the processors, memory and features; GPUs are another matter to Slurm."""
-        per_cpu = 0 if self.memory else partition.memory_per_cpu
         return (
             node.cpus >= self.cpus_per_node
-            and node.memory >= max(self.memory, self.cpus_per_node * per_cpu)
+            and node.memory >= max(self.memory, self.cpus_per_node * self.memory_per_cpu_in(partition))
             and all(has_feature(feature, node.features) for feature in self.features)
         )
 

@@ -28,6 +28,8 @@ SHARED_NODES = 23_11_00
 FRESH_WEIGHTS = 23_11_00
 #: sbatch sends as many nodes as the tasks need.
 NEEDED_NODES = 23_11_02
+#: The priority of a requeued job is computed again at once; before, the next tick did so.
+REQUEUED_PRIORITY = 24_05_05
 #: Backfill's table and its plans end on its grid. A test for a later instant looks at that instant only, and
 #: only at jobs that end before others come; overlaps with plans are looked at first.
 DATED_TESTS = 24_11_00

@@ -9,7 +9,9 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.slurm.kernel.ordering import sort_waiting
 from gridtune.slurm.kernel.passes import backfill_pass, main_pass
 from gridtune.slurm.kernel.placing import add_node, room_of, share
+from gridtune.slurm.kernel.preempting import take_cores
 from gridtune.slurm.kernel.running import NEVER, end_job, follow_use, pass_minutes, put_back, start_job
+from gridtune.slurm.versions import REQUEUED_PRIORITY
 
 #: The latest instant that the clock is set to.
 _LATEST = 1 << 59
@@ -181,6 +183,8 @@ def _resume(world, record, nodes, began, now):
     if len(nodes) > world.running.begin[job + 1] - world.running.begin[job]:
         return False
     share(world, free, record, len(nodes))
+    if world.rules.suspending:
+        take_cores(world, world.suspension.free, len(nodes))
     start_job(world, record, len(nodes), began, now)
     given = 0
     for i in range(len(nodes)):
@@ -232,12 +236,15 @@ def _let_wait(world, job):
 
 @kernel()
 def _bring_back(world, now):
-    """Let jobs wait again that had to make room; their age counts from now, their priority is what it was."""
+    """Let jobs wait again that had to make room; their age counts from now."""
     state, back = world.state, world.preemption.back
     state.back = NEVER
     for job in range(world.rules.jobs):
         if back[job] <= now:
             back[job], world.eligible[job] = NEVER, now
+            if world.rules.release >= REQUEUED_PRIORITY:
+                for record in range(world.jobs.records[job], world.jobs.records[job + 1]):
+                    world.priority[record] = _priority(world, record, now)
             _let_wait(world, job)
             _ask(world, now)
         elif back[job] < state.back:
