@@ -288,9 +288,9 @@ class Agreement:
     @staticmethod
     def read(figures: Mapping[str, Any]) -> Agreement:
         """Return the agreement that `as_dict` wrote."""
-        return Agreement(
-            *(np.nan if figures[one.name] is None else figures[one.name] for one in fields(Agreement))
-        )
+        values: list[Any] = [figures[one.name] for one in fields(Agreement)]
+        numbers: list[Any] = [np.nan if value is None else value for value in values]
+        return Agreement(*numbers)
 
     @staticmethod
     def pooled(parts: Sequence[Agreement]) -> Agreement:
