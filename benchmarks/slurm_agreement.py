@@ -374,7 +374,8 @@ class Replay:
         for i, event in enumerate(events):
             now = float(event["t"])
             while samples and samples[0] <= now:
-                self.advance(samples[0])
+                # A sample takes some milliseconds of the daemons' own clock: priorities may change meanwhile.
+                self.advance(samples[0] + 0.01 * self.run.factor)
                 self.compare_priorities(samples.pop(0))
             self.advance(now)
             kind = event["kind"]
@@ -399,8 +400,7 @@ class Replay:
                 self.waiting.discard(job)
                 nodes = self.nodes(event["nodes"])
                 partition = self.run.rows[job]["partition"]
-                self.state.place(self.state.free, job, partition, mask_of(nodes))
-                self.state.begin(self.state.share(self.state.free, job, partition, nodes, int(now)))
+                self.state.begin(self.state.part_on(job, partition, nodes, int(now)))
             elif kind in {"complete", "timeout", "preempt"} and job in self.state.running:
                 self.end(job, now, kind)
                 by = re.search(r"for JobId=(\d+)", event["info"])
@@ -471,7 +471,7 @@ class Replay:
         for part in begun:
             self.state.end(part.job, int(now))
         for part in self.state.preempted:
-            self.state.begin(part)
+            self.state.begin(part, int(now))
         self.state.since = since
         name = "main" if kind == "main_pass" else "backfill"
         self.counts[f"{name}_passes"] += 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -24,12 +26,14 @@ from gridtune.report.labels import (
     parameter_names,
     value_text,
 )
+from gridtune.report.rankings.ranking import LEVEL
+from gridtune.statistics.sample_size import fewest_replicates
 from gridtune.storage import draft_of
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.results import Renaming
 from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.plan import PlannedSpace, Workloads
-from gridtune.sweep.space.schema import SearchSpace, parse_space
+from gridtune.sweep.space.schema import Replicates, SearchSpace, parse_space
 from gridtune.sweep.space.strategies import Halving
 
 if TYPE_CHECKING:
@@ -41,6 +45,12 @@ _SCHEMA = 1
 _Stored = TypeVar("_Stored")
 #: Values of a parameter that an error lists.
 _LISTED = 12
+#: Points drawn at random from which on their best is confirmed.
+_MANY = 100
+#: The chance of a wrong verdict that all looks at more and more replicates of a sweep have together.
+_MOST_ERROR = 0.06
+#: The least of a look, so that its intervals are finite.
+_LEAST_ERROR = 1e-7
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,12 @@ class SweepFacts:
         The command that ran it last, and the folder it was given in; "" where it was not the command line.
     versions, code
         Software it ran with: package to version, and what the code is to its SHA-256.
+    error, spent
+        The chance of a wrong verdict that this look at the replicates may have, and that of the looks before
+        at fewer or more of them. The first look has 5 %, each later one half of what is left of 6 %. With
+        `until: settled` all looks share 5 %.
+    confirmed
+        Rows of the best configurations of a search, on fresh replicates that it did not see.
     """
 
     sweep_id: str
@@ -117,6 +133,9 @@ class SweepFacts:
     folder: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
+    error: float = 1 - LEVEL
+    spent: float = 0.0
+    confirmed: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(cls, plan: SweepPlan, *, command: str = "") -> Self:
@@ -158,7 +177,28 @@ class SweepFacts:
             folder=str(Path.cwd()) if command else "",
             versions=software_versions(),
             code=code_checksums(system, plugins),
-        )
+        )._looking(stored, space.replicates, judged=(plan.directory / DERIVED_FILE).exists())
+
+    def _looking(self, stored: SweepFacts | None, replicates: Replicates, *, judged: bool) -> Self:
+        """Return the same facts with the error that looks at fewer or more replicates have left.
+
+        Source: Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70, 1983,
+        with the spending function of O'Brien and Fleming's type.
+        """
+        spent = 0.0
+        if stored and (stored.system, stored.workloads) == (self.system, self.workloads):
+            if stored.replicates == self.replicates:
+                return replace(self, error=stored.error, spent=stored.spent)
+            # With fewer, no test shows any difference.
+            shown = judged and stored.replicates >= fewest_replicates(1 - LEVEL)
+            spent = stored.spent + (stored.error if shown else 0.0)
+        whole = 1 - LEVEL
+        if replicates.until:
+            normal = NormalDist()
+            reach = normal.inv_cdf(1 - whole / 2) / math.sqrt(self.replicates / replicates.end)
+            whole = 2 * normal.cdf(-reach)
+        error = whole - spent if whole > spent else (_MOST_ERROR - spent) / 2
+        return replace(self, error=max(error, _LEAST_ERROR), spent=spent)
 
     @property
     def base_folder(self) -> Path | None:
@@ -170,6 +210,14 @@ class SweepFacts:
         """The bounds that configurations must keep."""
         stated = self.space.get("subject_to", {})
         return [Constraint.read(metric, text) for metric, text in stated.items()]
+
+    @property
+    def searches(self) -> bool:
+        """True if the best was chosen among so many trials that fresh replicates must confirm it."""
+        # A search by training is none: each replicate would train another agent.
+        strategy = dict(self.space.get("strategy") or {})
+        drawn = strategy.get("random") or strategy.get("sobol") or {}
+        return not strategy.keys().isdisjoint({"optuna", "asha"}) or drawn.get("samples", 0) >= _MANY
 
     @property
     def is_race(self) -> bool:

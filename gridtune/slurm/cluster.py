@@ -22,7 +22,7 @@ MODES = ("off", "cancel", "requeue", "suspend")
 
 @dataclass(frozen=True)
 class Node:
-    """A node: processors, memory in MB, GPUs, features, its weight (the lightest are taken first)."""
+    """A node: processors, memory in MB, GPUs, features, weight (the lightest are taken first), sockets."""
 
     name: str
     cpus: int
@@ -30,6 +30,7 @@ class Node:
     gpus: Mapping[str, int]
     features: frozenset[str]
     weight: int
+    sockets: int = 1
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,8 @@ class SlurmCluster:
         True if jobs start again where they had to make room, unless they say otherwise.
     memory_counts
         True if jobs on a node share its memory; else each may ask for as much as the node has.
+    socket_by_socket
+        True if a job's processors fill a socket before the next one; else all sockets give one in turn.
     version
         The release of Slurm whose rules hold: see `gridtune.slurm.versions`.
     zero
@@ -221,6 +224,7 @@ class SlurmCluster:
     outages: tuple[Outage, ...] = ()
     limits: tuple[Limit, ...] = ()
     memory_counts: bool = True
+    socket_by_socket: bool = True
     version: str = VERIFIED[0]
     zero: int = 0
     not_modelled: tuple[str, ...] = ()

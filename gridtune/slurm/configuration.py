@@ -13,7 +13,6 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +189,7 @@ class _ClusterReader(PlacedReader):
             limits=tuple(self.limits),
             version=self.version,
             memory_counts=self.memory_counts,
+            socket_by_socket=self.socket_by_socket,
             not_modelled=tuple(self.ignored),
         )
 
@@ -234,6 +234,7 @@ class _ClusterReader(PlacedReader):
         alone = words & {"cr_cpu", "cr_core", "cr_socket", "cr_board"}
         self.memory_counts = not alone and not (self.linear and "cr_memory" not in words)
         self.by_core = not self.linear and not any(word.startswith("cr_cpu") for word in words)
+        self.socket_by_socket = not self.by_core or "cr_core_default_dist_block" in words
 
     def _read_limits(self, path: Path) -> None:
         """Read the limits in a table of sacctmgr, and note what is not modelled there."""
@@ -274,7 +275,20 @@ class _ClusterReader(PlacedReader):
             {kind: count or 1 for kind, count in self.machine.gpus_of_node.get(name, {}).items()},
             frozenset(filter(None, features.split(","))),
             self.whole(settings.get("weight", "1"), "Weight"),
+            self._sockets(settings, cpus, threads),
         )
+
+    def _sockets(self, settings: Mapping[str, str], cpus: int, threads: str) -> int:
+        per_board = settings.get("socketsperboard", "1")
+        words = (
+            settings.get("sockets", per_board),
+            settings.get("boards", "1"),
+            settings.get("corespersocket", "1"),
+        )
+        sockets, boards, cores = (self.whole(word, "Sockets") for word in words)
+        if "sockets" in settings or "socketsperboard" in settings:
+            return max(1, sockets * boards if "sockets" not in settings else sockets)
+        return max(1, cpus // max(1, cores * self.whole(threads, "ThreadsPerCore")))
 
     def _partition(self, name: str, number_of: Mapping[str, int]) -> Partition:
         path, line, settings = self.machine.partitions[name]
@@ -282,8 +296,16 @@ class _ClusterReader(PlacedReader):
         nodes = tuple(sorted(number_of[host] for host in self.machine.nodes_of_partition[name]))
         priority = settings.get("priority", "1")
         shared = settings.get("oversubscribe", settings.get("shared", "NO")).upper()
-        # One job at a time shares nothing, but for jobs that are suspended.
-        if shared.startswith(("FORCE", "YES")) and not shared.endswith(":1"):
+        # One job at a time shares nothing but with jobs of other partitions, as where jobs are suspended.
+        alone = shared.endswith(":1") and (
+            "suspend" in self.settings.get("preemptmode", "").lower()
+            or not any(
+                set(hosts) & set(self.machine.nodes_of_partition[name])
+                for other, hosts in self.machine.nodes_of_partition.items()
+                if other != name
+            )
+        )
+        if shared.startswith(("FORCE", "YES")) and not alone:
             self._ignore(f"OverSubscribe={shared}")
         longest = self.seconds(settings.get("maxtime", "UNLIMITED"), "MaxTime")
         if settings.get("nodes", "") in {"", "(null)"}:
@@ -337,11 +359,6 @@ class _ClusterReader(PlacedReader):
             modes = {p.name: self._preempt_mode(p.preempt_mode, mode, p.name) for p in partitions.values()}
             if self.linear and "suspend" in modes.values():
                 self._ignore("PreemptMode=SUSPEND under select/linear", partly=True)
-            for one, other in combinations(partitions.values(), 2):
-                shared = one.tier == other.tier and set(one.nodes) & set(other.nodes)
-                if shared and "suspend" in {modes[one.name], modes[other.name]}:
-                    pair = f"partitions {one.name} and {other.name}"
-                    self._ignore(f"PreemptMode=SUSPEND: {pair}, of one tier, share processors", partly=True)
             classes = {
                 p.name: PreemptClass(
                     p.tier,

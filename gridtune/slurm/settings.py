@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
 
 @cache
-def settings_of(kind: str) -> Mapping[str, Setting]:
+def _settings_of(kind: str) -> Mapping[str, Setting]:
     """Return the settings of a kind of line, a file or a list of values, by their names in small letters."""
     table = tomllib.loads(Path(__file__).with_name("settings.toml").read_text(encoding="utf-8"))
     found: dict[str, Setting] = {}
@@ -46,15 +46,15 @@ def settings_of(kind: str) -> Mapping[str, Setting]:
 
 def matters(kind: str, name: str) -> bool:
     """Tell whether a setting may decide which job starts when."""
-    setting = settings_of(kind).get(name.lower())
+    setting = _settings_of(kind).get(name.lower())
     return setting is None or setting.part != NO_EFFECT
 
 
 def remark_on(kind: str, name: str, value: str = "set") -> str | None:
     """Return a remark on a setting that is not modelled, "" where the name says it all; None for others."""
-    setting = settings_of(kind).get(name.lower())
+    setting = _settings_of(kind).get(name.lower())
     if setting is None:
-        near = _nearest(name, settings_of(kind))
+        near = _nearest(name, _settings_of(kind))
         return f" (unknown{f'; {near} was meant?' if near else ''})"
     return "" if setting.part == NOT_MODELLED and value.lower() not in _OFF else None
 
@@ -77,7 +77,7 @@ def changed_lines(lines: Iterable[ConfLine], changes: Iterable[str]) -> list[Con
         place = f"--change {change}"
         words = {word.partition("=")[0].lower(): word for word in change.split()}
         if "=" not in change:
-            if change.strip().lower() in settings_of(PARAMETERS):
+            if change.strip().lower() in _settings_of(PARAMETERS):
                 _refuse_idle(PARAMETERS, change.strip())
             raise _fault(f"{change!r} is no setting", "such as bf_interval=120")
         partition = words.pop("partitionname", "=").partition("=")[2]
@@ -86,7 +86,7 @@ def changed_lines(lines: Iterable[ConfLine], changes: Iterable[str]) -> list[Con
             continue
         for name, word in words.items():
             key = name
-            if settings_of(PARAMETERS).get(name) is not None:
+            if _settings_of(PARAMETERS).get(name) is not None:
                 _refuse_idle(PARAMETERS, name)
                 key = PARAMETERS.lower()
             else:
@@ -120,7 +120,7 @@ def _change_partition(lines: list[ConfLine], partition: str, words: Mapping[str,
 
 def _refuse_idle(kind: str, name: str) -> None:
     """Refuse to change what is unknown, or would change nothing."""
-    everywhere = {**settings_of(kind), **(settings_of(PARAMETERS) if kind == GENERAL else {})}
+    everywhere = {**_settings_of(kind), **(_settings_of(PARAMETERS) if kind == GENERAL else {})}
     setting = everywhere.get(name.lower())
     if name.lower() in LINES:
         raise _fault(f"lines of {name} cannot be changed", "change a copy of slurm.conf, and give it by --to")

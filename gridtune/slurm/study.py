@@ -13,6 +13,7 @@ import yaml
 from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
+from gridtune.batch.metrics.classes import default_classes
 from gridtune.core.system import SuggestedSpace
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import Outage, SlurmCluster
@@ -86,17 +87,18 @@ def suggest_study(folder: Path, workload: Workload, works: Effective, version: s
     for name in ("weight_age", "weight_job_size"):
         if now.get(name):
             dimensions[name] = [0, now[name], 4 * now[name]]
+    wide = {"wait_mean[wide]": "<= 1.05 x baseline"} if "wide" in default_classes(workload) else {}
     return SuggestedSpace(
         question=f"Which settings of Slurm are best for {workload.name}?",
         dimensions=dimensions,
         baseline={name: now[name] for name in dimensions},
         objective=("wait_mean", "bounded_slowdown_mean", "wait_max"),
         fixed={
-            **{FOLDER: str(folder.resolve()), "slurm_version": version},
+            **{FOLDER: str(folder.resolve()), "slurm_version": version, "window_mode": "continuous"},
             **({} if works == Effective() else works.settings),
         },
         needs_size=False,
-        subject_to={"wait_max": "<= 1.2 x baseline"},
+        subject_to={"wait_max": "<= 1.2 x baseline", **wide},
     )
 
 

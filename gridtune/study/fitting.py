@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
+from gridtune.core.remarks import TrustLevel
 from gridtune.core.style import BASELINE, BETTER, WORSE, figure, save
 from gridtune.errors import SweepError
 from gridtune.report.labels import percent_text
@@ -21,7 +22,6 @@ from gridtune.slurm.comparison import (
     Agreement,
     JobClass,
     LoggedJobs,
-    Trust,
     anchored,
     diagnoses,
     known_at,
@@ -54,7 +54,7 @@ _HEADS = (
     *("class", "jobs", "recorded mean", "simulated", "error"),
     *("recorded median", "simulated", "median error", "rank"),
 )
-_TRUST: dict[Trust, str] = {
+_TRUST: dict[TrustLevel, str] = {
     "yes": "Advice on this log is trusted: jobs that were not used for calibration wait as recorded.",
     "signs only": "Signs only: simulated waits are near the recorded ones, but not equal to them.",
     "no": "No trust: the simulated waits differ from the recorded ones.",
@@ -140,9 +140,9 @@ class Fit:
         return [(one, agreement) for one, agreement in rows if agreement.jobs >= min(10, len(self.judged))]
 
     @property
-    def trust(self) -> Trust:
+    def trust(self) -> TrustLevel:
         """The trust in advice on this log."""
-        return self.agreement(self.fitted).trust
+        return self.agreement(self.fitted).level
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON's types."""

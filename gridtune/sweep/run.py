@@ -62,6 +62,7 @@ def run_space(
     shard: Shard | None = None,
     mirror: Callable[[bytes], None] | None = None,
     until: contextlib.ExitStack | None = None,
+    points: Sequence[Mapping[str, Any]] | None = None,
 ) -> SweepResult:
     """Run what is left to run of a search space; write `results.parquet`.
 
@@ -98,6 +99,8 @@ def run_space(
     until
         Keeps the journal, so that no other process begins this sweep, until it is closed; by default until
         this returns.
+    points
+        Points of the space to run; by default all of them.
 
     Returns
     -------
@@ -137,7 +140,7 @@ def run_space(
             # It starts while the traces are read; a sweep that goes on may have nothing left to run.
             runner.start_ray()
         runner.stage("reading traces", 0)
-        cells = plan.cells()
+        cells = plan.cells(points)
         plan.preflight()
 
         def on_full(message: str) -> None:

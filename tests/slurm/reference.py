@@ -85,6 +85,8 @@ class Running:
     start: int
     end: int
     partition: str
+    #: Where jobs are suspended: the processors that it has of each node, as bits.
+    cores: tuple = ()
     #: Whether it has been told to make room, and its grace runs.
     warned: bool = False
     #: When it was suspended, None while it runs, and for how long it was before.
@@ -115,14 +117,15 @@ class Plan:
 
 @dataclass
 class Free:
-    """What is free on each node."""
+    """What is free on each node; `cores` are its processors, as bits, where jobs are suspended."""
 
     cpus: list
     memory: list
     gpus: list
+    cores: list
 
     def copy(self):
-        return Free(list(self.cpus), list(self.memory), list(self.gpus))
+        return Free(list(self.cpus), list(self.memory), list(self.gpus), list(self.cores))
 
     def take(self, part, sign):
         for node, cpus, memory in zip(part.nodes, part.cpus, part.memory, strict=True):
@@ -139,7 +142,14 @@ class Reference(Release):
         nodes = cluster.nodes
         # Memory that does not count never runs out.
         self.memory = [n.memory if cluster.memory_counts else 10**12 for n in nodes]
-        self.free = Free([n.cpus for n in nodes], list(self.memory), [sum(n.gpus.values()) for n in nodes])
+        self.free = Free(
+            [n.cpus for n in nodes],
+            list(self.memory),
+            [sum(n.gpus.values()) for n in nodes],
+            [(1 << n.cpus) - 1 for n in nodes],
+        )
+        self.empty = self.free.copy()
+        self.suspending = any(one.mode == "suspend" for one in cluster.preemption.classes.values())
         self.running = {}
         self.completing = 0
         # GPUs near the processors of each node, as the last test of a GPU job left them: such a node counts as
@@ -169,9 +179,8 @@ class Reference(Release):
         self.most_of = {}
         # Jobs that the last pass made go, those it warned, and when each job last made others go.
         self.preempted, self.warned, self.since = [], [], {}
-        # Processors of a node that a job has of one that is suspended: (job, job below it, node, how many); the
-        # jobs suspended or resumed of late; and all suspensions that are over: (job, from, until).
-        self.links, self.changed, self.pauses = [], [], []
+        # The jobs suspended or resumed of late, and all suspensions that are over: (job, from, until).
+        self.changed, self.pauses = [], []
 
     def go_to(self, now):
         """Take nodes that are out of service now out of those available."""
@@ -208,8 +217,7 @@ class Reference(Release):
         if request.exclusive or partition.exclusive:
             need = request.memory or cpus * request.memory_per_cpu_in(partition)
             # What is suspended keeps memory and GPUs of a node without processors.
-            some = any(one.mode == "suspend" for one in self.cluster.preemption.classes.values())
-            fits = not some or (memory >= need and free.gpus[node] >= request.gpus)
+            fits = not self.suspending or (memory >= need and free.gpus[node] >= request.gpus)
             return cpus if cpus == whole.cpus and fits else 0
         if request.memory:
             if memory < request.memory:
@@ -227,8 +235,7 @@ class Reference(Release):
         """Choose nodes to start a job on at once, over others if need be; return what is free for it, and them."""
         for node in numbers(self.candidates(job, partition)):
             self.near_gpus[node] = 0
-        chosen = self.place(self.free, job, partition, avail)
-        return (self.free, chosen) if chosen is not None else self.place_over(job, partition, avail, now)
+        return self.fit(self.free, self.running, job, partition, avail, now)
 
     def place(self, free, job, partition, avail):
         """Choose nodes for a job among `avail`; return them in ascending order, or None if they do not do."""
@@ -379,102 +386,142 @@ class Reference(Release):
                 if all(cpus[i] + request.cpus_per_task > room[i] for i in range(len(nodes))):
                     break
         memory = [request.memory or c * request.memory_per_cpu_in(p) for c in cpus]
+        cores = (
+            [self.cores_of(free, *part) for part in zip(nodes, cpus, strict=True)] if self.suspending else ()
+        )
         return Running(
             job, tuple(nodes), tuple(cpus), tuple(memory), request.gpus, mask_of(nodes), now,
-            now + request.limit_in(p), partition,
+            now + request.limit_in(p), partition, tuple(cores),
         )  # fmt: skip
+
+    def cores_of(self, free, node, count):
+        """Return so many of the free processors of a node, as bits: those of the socket that fits best first.
+
+        Without CR_CORE_DEFAULT_DIST_BLOCK the sockets give one each in turn.
+        """
+        whole, left, chosen = self.cluster.nodes[node], free.cores[node], 0
+        per = -(-whole.cpus // whole.sockets)
+        sockets = [((1 << per) - 1) << (per * k) for k in range(whole.sockets)]
+        need = count
+        while count > 0 and left:
+            if self.cluster.socket_by_socket:
+                sizes = [(left & socket).bit_count() for socket in sockets]
+                enough = [size for size in sizes if size >= need]
+                best = sizes.index(min(enough) if enough else max(sizes))
+                rounds = [sockets[best]] * sizes[best]
+            else:
+                rounds = sockets
+            for socket in rounds:
+                low = left & socket & -(left & socket)
+                if count > 0 and low:
+                    chosen, left, count = chosen | low, left & ~low, count - 1
+        return chosen
 
     def tell_size(self, free, job, partition, chosen):
         """Note the processors that a test gave to a job: its size counts them from then on."""
         self.sizes[job] = sum(self.share(free, job, partition, chosen, 0).cpus)
 
-    def begin(self, part):
+    def begin(self, part, now=None):
         self.free.take(part, 1)
-        self.take_over(part)
         self.running[part.job] = part
+        self.follow(part, part.start if now is None else now)
         self.count(part, 1)
 
     def end(self, job, now=None):
         part = self.running.pop(job)
         self.free.take(part, -1)
+        self.follow(part, now)
         self.count(part, -1)
-        mine = [link for link in self.links if link[0] == job]
-        self.links = [link for link in self.links if link[0] != job]
-        for _, below, node, cpus in mine:
-            self.free.cpus[node] -= cpus
-            other = self.running[below]
-            if other.since is not None and all(link[1] != below for link in self.links):
-                if now > other.since:
-                    self.pauses.append((below, other.since, now))
-                other.suspended += now - other.since
-                other.end += now - other.since
-                other.since = None
-                self.changed.append(other)
         return part
 
-    # Suspension
+    # Suspension: src/slurmctld/gang.c, and `_job_test` in src/plugins/select/cons_common/job_test.c
 
     def suspends(self, part):
         """Tell whether a job is suspended where it must make room: it keeps its memory and its GPUs."""
         group = self.group(part.job, part.partition)
         return group is not None and group.mode == "suspend"
 
-    def cpus_left_by(self, part, node, going, ended=()):
-        """Return the processors of a node that are free once a job has gone, or has ended after others.
+    def tier(self, part):
+        return self.cluster.partitions[part.partition].tier
 
-        What it shares with another job is not, while that one has neither gone nor ended. Of two jobs that go,
-        what they share counts for the upper one.
+    def follow(self, part, now):
+        """Count the free processors of a job's nodes again, and suspend or resume others.
+
+        A job stands still while one that runs in a partition of a higher tier has some of its processors.
         """
-        cpus = part.cpus[part.nodes.index(node)]
-        for above, below, where, shared in self.links:
-            if where == node and part.job in (above, below):
-                other = below if above == part.job else above
-                counted_there = part.job in going and part.job == below
-                if counted_there or (other not in going and other not in ended):
-                    cpus -= shared
-        return cpus
-
-    def let_go(self, free, part, going, ended=()):
-        """Add what a job leaves once it has gone; one that must make room and is suspended, its processors."""
-        for node, memory in zip(part.nodes, part.memory, strict=True):
-            free.cpus[node] += self.cpus_left_by(part, node, going, ended)
-            if part.job not in going or not self.suspends(part):
-                free.memory[node] += memory
-                free.gpus[node] += part.gpus
-
-    def place_over(self, job, partition, avail, now):
-        """Choose nodes as if jobs that one suspends had no processors: those of the lowest ranks that do.
-
-        Return what is free then too.
-        """
-        order, free = self.preemptable(job, partition, now), self.free.copy()
-        going = {part.job for part in order}
-        ranks = [self.group(part.job, part.partition).rank for part in order]
-        for rank in sorted({r for r, part in zip(ranks, order, strict=True) if self.suspends(part)}):
-            for own, part in zip(ranks, order, strict=True):
-                if own == rank and self.suspends(part):
-                    self.let_go(free, part, going)
-            chosen = self.place(free, job, partition, avail)
-            if chosen is not None:
-                return free, chosen
-        return free, None
-
-    def take_over(self, part):
-        """Suspend jobs for one that starts: what is not free it takes from those that would go first."""
-        for node in part.nodes:
-            if self.free.cpus[node] >= 0:
+        if not self.suspending:
+            return
+        self.leave_to(self.free, self.running, part.nodes)
+        active = []
+        for other in sorted(self.running.values(), key=self.tier, reverse=True):
+            below = any(self.tier(one) > self.tier(other) and shares(one, other) for one in active)
+            if not below:
+                active.append(other)
+            if below == (other.since is not None):
                 continue
-            order = self.preemptable(part.job, part.partition, part.start)
-            going = {other.job for other in order}
-            for other in order:
-                if self.suspends(other) and node in other.nodes:
-                    cpus = min(-self.free.cpus[node], self.cpus_left_by(other, node, going))
-                    if cpus > 0:
-                        self.links.append((part.job, other.job, node, cpus))
-                        self.free.cpus[node] += cpus
-                        if other.since is None:
-                            other.since = part.start
-                            self.changed.append(other)
+            if below:
+                other.since = now
+            else:
+                if now > other.since:
+                    self.pauses.append((other.job, other.since, now))
+                other.suspended += now - other.since
+                other.end += now - other.since
+                other.since = None
+            self.changed.append(other)
+
+    def leave_to(self, free, present, nodes):
+        """Make free, of some nodes, the processors that none of some jobs has."""
+        for node in nodes:
+            free.cores[node] = self.empty.cores[node]
+            for part in present.values():
+                if node in part.nodes:
+                    free.cores[node] &= ~part.cores[part.nodes.index(node)]
+            free.cpus[node] = free.cores[node].bit_count()
+
+    def let_go(self, free, present, part, *, stays=False):
+        """Take a job from those present, and add what it leaves; one that stays there, suspended, its processors."""
+        del present[part.job]
+        free.take(part, 0 if stays else -1)
+        if self.suspending:
+            self.leave_to(free, present, part.nodes)
+
+    def fit(self, free, present, job, partition, avail, now):
+        """Choose nodes for a job beside those present; return what is free for it, and them.
+
+        Where nothing is free it takes processors of jobs that it suspends, those of the lowest partitions that
+        do, the last ones of slurm.conf first. Where that does not do, jobs of other partitions of its own tier
+        share theirs with it, and both run.
+        """
+        chosen = self.place(free, job, partition, avail)
+        if chosen is not None or not self.suspending:
+            return free, chosen
+        by_partition, partitions = self.cluster.preemption.by == "partition", self.cluster.partitions
+        names = list(partitions)
+        over = [p for p in self.preemptable(job, partition, now) if p.job in present and self.suspends(p)]
+        steps = {}
+        for part in over:
+            key = self.group(part.job, part.partition).rank, -by_partition * names.index(part.partition)
+            steps.setdefault(key, []).append(part)
+        groups = [group for _, group in sorted(steps.items())]
+        if by_partition:
+            groups.append([
+                part for part in present.values()
+                if part.partition != partition and self.tier(part) == partitions[partition].tier
+                and self.group(part.job, part.partition).mode != "off"
+            ])  # fmt: skip
+        free, left = free.copy(), dict(present)
+        for group in groups:
+            for part in group:
+                self.let_go(free, left, part, stays=True)
+            chosen = self.place(free, job, partition, avail) if group else None
+            if chosen is not None:
+                break
+        return free, chosen
+
+    def part_on(self, job, partition, nodes, now):
+        """Return a job's part of the nodes on which it is known to have started."""
+        free, chosen = self.fit(self.free, self.running, job, partition, mask_of(nodes), now)
+        return self.share(self.free if chosen is None else free, job, partition, nodes, now)
 
     # Preemption
 
@@ -513,16 +560,13 @@ class Reference(Release):
         """
         order, preemption = self.preemptable(job, partition, now), self.cluster.preemption
         count, usable, tries = len(order), {part.job: 0 for part in order}, 0
-        going = {part.job for part in order}
         while True:
-            free, chosen = self.free.copy(), None
-            for part in filter(self.suspends, order):
-                self.let_go(free, part, going)
+            free, present, chosen = self.free.copy(), dict(self.running), None
             for part in order:
                 if not part.mask & avail or self.suspends(part):
                     continue
-                self.let_go(free, part, going)
-                chosen = self.place(free, job, partition, avail)
+                self.let_go(free, present, part)
+                _, chosen = self.fit(free, present, job, partition, avail, now)
                 usable[part.job] = 0
                 if chosen is not None:
                     break
@@ -679,9 +723,7 @@ class Reference(Release):
 
     def _could_run(self, job, partition, avail):
         """Tell whether a job could start on some nodes, were they empty."""
-        nodes = self.cluster.nodes
-        empty = Free([n.cpus for n in nodes], list(self.memory), [sum(n.gpus.values()) for n in nodes])
-        return self.place(empty, job, partition, avail) is not None
+        return self.place(self.empty, job, partition, avail) is not None
 
     # The backfill pass
 
@@ -835,25 +877,24 @@ class Reference(Release):
             for node in numbers(avail):
                 self.near_gpus[node] = 0
             self.heavy = self.completing if begin <= now else 0
-        chosen = None if dated and begin > now else self.place(self.free, job, partition, avail)
+        free, present = self.free, dict(self.running)
+        chosen = None
+        if not (dated and begin > now):
+            free, chosen = self.fit(free, present, job, partition, avail, now)
         self.heavy = 0
-        if chosen is not None:
-            self.tell_size(self.free, job, partition, chosen)
-            return now, chosen
-        if dated and now_only:
-            return None, None
-        free, chosen = self.place_over(job, partition, avail, now)
         if chosen is not None:
             self.tell_size(free, job, partition, chosen)
             return now, chosen
-        free, window, horizon = self.free.copy(), FIRST_WINDOW, 0
-        order, ended = self.preemptable(job, partition, now), set()
+        if dated and now_only:
+            return None, None
+        base, window, horizon = self.free.copy(), FIRST_WINDOW, 0
+        order = self.preemptable(job, partition, now)
         going = [part for part in order if part.mask & avail]
         gone = {part.job for part in order} if going else set()
         for part in going:
-            self.let_go(free, part, gone)
+            self.let_go(base, present, part, stays=self.suspends(part))
         if going:
-            chosen = self.place(free, job, partition, avail)
+            free, chosen = self.fit(base, present, job, partition, avail, now)
             if chosen is not None:
                 # Its start lies later, but now is when the others must go.
                 self.tell_size(free, job, partition, chosen)
@@ -861,15 +902,15 @@ class Reference(Release):
         if now_only:
             return None, None
         ending = sorted(self.running.values(), key=lambda part: (part.end, self.requests[part.job].rank))
-        ending = [part for part in ending if part.job not in gone]
+        ending, ended = [part for part in ending if part.job not in gone], set()
         if dated:
             first = begin + self.holds_since(25_05_00)
             early = [part for part in ending if part.end < first and part.mask & avail]
             ending = [part for part in ending if part.end >= first]
             for part in early:
-                self.let_go(free, part, gone, ended)
+                self.let_go(base, present, part)
                 ended.add(part.job)
-            chosen = self.place(free, job, partition, avail)
+            free, chosen = self.fit(base, present, job, partition, avail, now)
             if chosen is not None:
                 self.tell_size(free, job, partition, chosen)
                 return now, chosen
@@ -888,7 +929,7 @@ class Reference(Release):
                 if not horizon:
                     horizon = part.end + FIRST_WINDOW - (part.end + self.cluster.zero) % FIRST_WINDOW
                 last = part
-                self.let_go(free, part, gone, ended)
+                self.let_go(base, present, part)
                 ended.add(part.job)
                 following = ending[i].end if i < len(ending) else None
                 if following is None or following > horizon + window:
@@ -899,7 +940,7 @@ class Reference(Release):
                 window = window + linear if linear else window * 2
                 if following is None or following <= horizon + window:
                     break
-            chosen = self.place(free, job, partition, avail)
+            free, chosen = self.fit(base, present, job, partition, avail, now)
             if chosen is not None:
                 self.tell_size(free, job, partition, chosen)
                 if self.holds_since(25_05_01):
@@ -911,6 +952,14 @@ class Reference(Release):
                 guess = last.end + self.cluster.kill_wait + self.cluster.overtime
                 return (guess if guess > now else now + 1), chosen
         return None, None
+
+
+def shares(one, other):
+    """Tell whether two jobs have processors in common."""
+    return any(
+        node in other.nodes and cores & other.cores[other.nodes.index(node)]
+        for node, cores in zip(one.nodes, one.cores, strict=True)
+    )
 
 
 def overlaps(slots, start, end, mask):
@@ -1120,6 +1169,20 @@ def view_of(request, partition, waited, now):
     return JobView(now - waited, limit, request.cpus, 0, 0, 0, 0, waited, now, 0, 0, 0)
 
 
+def own_cpus(state, part):
+    """Return a job's processors of each of its nodes, without those that one of a higher tier shares."""
+    if not state.suspending:
+        return part.cpus
+    own = list(part.cores)
+    for other in state.running.values():
+        one, two = ((-state.tier(p), state.requests[p.job].rank) for p in (other, part))
+        if one < two:
+            for k, node in enumerate(part.nodes):
+                if node in other.nodes:
+                    own[k] &= ~other.cores[other.nodes.index(node)]
+    return [cores.bit_count() for cores in own]
+
+
 def planned_places(policy, guard, state, waiting, order, now, first):
     """Return the place of each waiting job in a rollout's order: nodes in service are one pool of processors."""
     cluster, requests = state.cluster, state.requests
@@ -1129,9 +1192,7 @@ def planned_places(policy, guard, state, waiting, order, now, first):
             number=part.job,
             start=part.start - first,
             walltime=part.end - part.start,
-            # What it shares with a job above it is freed by that one.
-            processors=sum(c for n, c in zip(part.nodes, part.cpus, strict=True) if n in inside)
-            - sum(c for _, below, n, c in state.links if below == part.job and n in inside),
+            processors=sum(c for n, c in zip(part.nodes, own_cpus(state, part), strict=True) if n in inside),
         )
         for part in state.running.values()
     ]
@@ -1223,8 +1284,8 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             partition = next(
                 p for p in requests[job].partitions if set(nodes) <= set(cluster.partitions[p].nodes)
             )
-            part = state.share(state.free, job, partition, sorted(nodes), began)
-            state.begin(part)
+            part = state.part_on(job, partition, sorted(nodes), began)
+            state.begin(part, start.now)
             note(part)
         for (account, user), used in start.usage.items():
             if (account, user) in cluster.accounts.users:

@@ -99,12 +99,25 @@ def test_jobs_are_suspended_by_partition(folder):
     assert read_cluster(folder, changes).preemption.classes["few"].preempts == frozenset()
 
 
-def test_partitions_of_one_tier_that_share_nodes_are_named_under_suspend(folder):
+def test_partitions_that_share_processors_without_suspension_are_named(folder):
+    (folder / "slurm.conf").write_text(CONF.replace("OverSubscribe=EXCLUSIVE", "OverSubscribe=FORCE:1"))
     change = ["PreemptMode=SUSPEND,GANG", "PreemptType=preempt/partition_prio"]
-    named = [text for text in read_cluster(folder, change).not_modelled if "of one tier" in text]
-    same = read_cluster(folder, [*change, "PartitionName=few PriorityTier=1"]).not_modelled
-    assert not named
-    assert any("partitions all and few, of one tier, share processors" in text for text in same)
+    note = "slurm.conf:17: OverSubscribe=FORCE:1"
+    assert note not in read_cluster(folder, [*change, "PartitionName=few PriorityTier=1"]).not_modelled
+    assert note in read_cluster(folder).not_modelled
+
+
+def test_sockets_are_read(folder):
+    def sockets(line, *changes):
+        (folder / "slurm.conf").write_text(CONF + f"NodeName=s1 {line}\n")
+        cluster = read_cluster(folder, changes)
+        return cluster.nodes[-1].sockets, cluster.socket_by_socket
+
+    assert sockets("Sockets=2 CoresPerSocket=6 ThreadsPerCore=2") == (2, False)
+    assert sockets("Boards=2 SocketsPerBoard=2 CoresPerSocket=3") == (4, False)
+    assert sockets("CPUs=12 CoresPerSocket=6", "SelectTypeParameters=CR_CPU_Memory") == (2, True)
+    block = "SelectTypeParameters=CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK"
+    assert sockets("CPUs=12 CoresPerSocket=3", block) == (4, True)
 
 
 def test_jobs_are_suspended_by_qos_across_tiers_alone_and_that_is_said(folder):

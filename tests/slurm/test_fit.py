@@ -107,9 +107,9 @@ def test_errors_are_those_of_the_middle_draw() -> None:
     assert agreement.median_error == 20
     assert agreement.mean_error == pytest.approx(waits[:, :3].mean() / (700 / 3) - 1)
     assert agreement.rank == pytest.approx(1)
-    assert agreement.trust == "signs only"
-    assert Agreement.of(recorded, np.tile([101.0, 201, 401, 0], (3, 1))).trust == "yes"
-    assert Agreement.of(recorded, np.tile([400.0, 200, 100, 0], (3, 1))).trust == "no"
+    assert agreement.level == "signs only"
+    assert Agreement.of(recorded, np.tile([101.0, 201, 401, 0], (3, 1))).level == "yes"
+    assert Agreement.of(recorded, np.tile([400.0, 200, 100, 0], (3, 1))).level == "no"
 
 
 def test_a_log_that_cannot_be_that_of_the_machine_is_named(cluster: SlurmCluster) -> None:

@@ -16,7 +16,7 @@ from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request, requests_of
-from gridtune.slurm.settings import settings_of
+from gridtune.slurm.settings import _settings_of
 from gridtune.workload.files import WorkloadReference
 from tests.slurm.reference import reference_replay
 
@@ -253,7 +253,7 @@ def test_changes_of_what_is_modelled_change_the_cluster(tmp_path):
 
 
 def test_the_table_has_every_clock_and_each_setting_once():
-    names = {name for name, one in settings_of("SchedulerParameters").items() if one.part == "modelled"}
+    names = {name for name, one in _settings_of("SchedulerParameters").items() if one.part == "modelled"}
     preempt = {"preempt_reorder_count", "preempt_strict_order", "preempt_youngest_first"}
     assert names - preempt - {"max_job_bf"} == {one.name for one in fields(Clocks)}
     text = (Path(settings.__file__).parent / "settings.toml").read_text()

@@ -15,17 +15,19 @@ from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 from tests.slurm.reference import reference_replay
-from tests.slurm.test_replay import clusters, logs
+from tests.slurm.test_replay import NODES, clusters, logs
 
 TIERS = {"low": 1, "mid": 2, "top": 3}
 
 
-def by_partition(low="suspend", mid="suspend", *, top="off"):
-    """Return who makes room for whom in three partitions."""
+def by_partition(low="suspend", mid="suspend", *, top="off", tiers=TIERS):
+    """Return who makes room for whom in partitions; those that are not named are suspended."""
     modes = {"low": low, "mid": mid, "top": top}
     classes = {
-        name: PreemptClass(tier, modes[name], preempts=frozenset(o for o, t in TIERS.items() if t < tier))
-        for name, tier in TIERS.items()
+        name: PreemptClass(
+            tier, modes.get(name, "suspend"), preempts=frozenset(o for o, t in tiers.items() if t < tier)
+        )
+        for name, tier in tiers.items()
     }
     return Preemption("partition", classes)
 
@@ -144,6 +146,51 @@ def test_jobs_of_one_tier_wait_for_each_other() -> None:
     assert played(replace(cluster, preemption=qos), [jobs[0], replace(jobs[1], qos="")])[2] == []
 
 
+def beside(cluster, tier=1):
+    """Return a cluster with one more partition, `side`, of a tier."""
+    side = Partition("side", cluster.partitions["low"].nodes, tier=tier)
+    tiers = TIERS | {"side": tier}
+    return replace(
+        cluster, partitions=cluster.partitions | {"side": side}, preemption=by_partition(tiers=tiers)
+    )
+
+
+def test_jobs_of_two_partitions_of_one_tier_share_processors_and_both_run() -> None:
+    jobs = [job("low", 1, 0, 500, 8), job("side", 2, 100, 50, 6)]
+    assert played(beside(cluster_of(4, 4)), jobs) == ([0, 100], [500, 150], [])
+    # One of the same partition waits: a partition gives each processor to one of its jobs.
+    assert played(beside(cluster_of(4, 4)), [*jobs, job("side", 3, 110, 50, 4)])[0][2] >= 150
+    # A job of a higher tier suspends both.
+    jobs.append(job("top", 3, 120, 40, 8))
+    start, end, pauses = played(beside(cluster_of(4, 4)), jobs)
+    assert (start, end) == ([0, 100, 120], [540, 190, 160])
+    assert pauses == [(0, 120, 160), (1, 120, 160)]
+
+
+def test_jobs_of_one_tier_share_only_what_is_neither_free_nor_suspended() -> None:
+    jobs = [job("low", 1, 0, 500, 4), job("side", 2, 100, 50, 4)]
+    # The other node is free, so a third job of the first partition starts on it only after the second.
+    start, _, pauses = played(beside(cluster_of(4, 4)), [*jobs, job("low", 3, 110, 50, 4)])
+    assert (start, pauses) == ([0, 100, 110], [])
+    # With a lower tier to suspend, it does that instead.
+    start, _, pauses = played(
+        beside(cluster_of(4), tier=2), [jobs[0], replace(jobs[1], partitions=("side",))]
+    )
+    assert (start, pauses) == ([0, 100], [(0, 100, 150)])
+
+
+def test_a_job_takes_processors_of_the_socket_that_fits_best() -> None:
+    cluster = cluster_of(6)
+    two = replace(cluster, nodes=(replace(cluster.nodes[0], sockets=2),))
+    jobs = [job("low", 1, 0, 500, 2), job("low", 2, 10, 500, 2), job("top", 3, 100, 50, 3)]
+    # Each job has its own of two sockets; the last one takes the first socket.
+    assert played(two, jobs)[2] == [(0, 100, 150)]
+    both = [(0, 100, 150), (1, 100, 150)]
+    assert played(cluster, jobs)[2] == both
+    # In turn, the sockets give one each, so that both jobs have some of the first one.
+    assert played(replace(two, socket_by_socket=False), jobs)[2] == both
+
+
 def test_a_job_that_is_suspended_counts_towards_limits() -> None:
     cluster = cluster_of(4, 4, limits=(Limit("cpu", 6, account="a"),))
     jobs = [job("low", 1, 0, 500, 4), job("top", 2, 100, 50, 2), job("top", 3, 110, 50, 1)]
@@ -167,9 +214,15 @@ def test_one_that_is_cancelled_or_requeued_gives_back_what_it_took() -> None:
 @st.composite
 def tiered(draw):
     """Draw a cluster whose partitions have all nodes, and a tier each."""
+    tiers = TIERS | {"side": draw(st.sampled_from([1, 1, 2]))}
     partitions = {
-        name: Partition(name, (0, 1, 2, 3, 4), tier=tier, memory_per_cpu=draw(st.sampled_from([0, 30])))
-        for name, tier in TIERS.items()
+        name: Partition(
+            name,
+            (1, 2, 3) if name == "side" else (0, 1, 2, 3, 4),
+            tier=tier,
+            memory_per_cpu=draw(st.sampled_from([0, 30])),
+        )
+        for name, tier in tiers.items()
     }
     mode = st.sampled_from(["suspend", "suspend", "suspend", "requeue", "cancel", "off"])
     qos = {
@@ -178,18 +231,23 @@ def tiered(draw):
         "hot": PreemptClass(draw(st.sampled_from([0, 7])), preempts=frozenset({"low", ""})),
     }
     preemption = draw(
-        st.sampled_from([by_partition(*(draw(mode) for _ in range(2))), Preemption("qos", qos)])
+        st.sampled_from([by_partition(*(draw(mode) for _ in range(2)), tiers=tiers), Preemption("qos", qos)])
     )
     preemption = replace(
         preemption, youngest_first=draw(st.booleans()), reorder_count=draw(st.integers(0, 1))
     )
-    return replace(draw(clusters()), partitions=partitions, preemption=preemption)
+    nodes = tuple(replace(node, sockets=draw(st.sampled_from([1, 2, 3]))) for node in NODES)
+    socket_by_socket = draw(st.booleans())
+    cluster = replace(draw(clusters()), nodes=nodes, socket_by_socket=socket_by_socket)
+    return replace(cluster, partitions=partitions, preemption=preemption)
 
 
 @settings(max_examples=150, deadline=None)
 @given(tiered(), logs(), st.builds(Phases, *(st.integers(0, most) for most in (59, 19, 29, 299))), st.data())
 def test_the_kernel_equals_its_twin(cluster, requests, phases, data):
-    some = st.sampled_from([("low",), ("low",), ("mid",), ("top",), ("low", "mid")])
+    some = st.sampled_from(
+        [("low",), ("low",), ("mid",), ("top",), ("low", "mid"), ("side",), ("side", "low")]
+    )
     drawn = {number: data.draw(some) for number in {r.array or r.number for r in requests}}
     requests = [replace(r, partitions=drawn[r.array or r.number]) for r in requests]
     order = data.draw(st.sampled_from([None, None, "saf", "rollout(window=3)"]))

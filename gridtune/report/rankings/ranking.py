@@ -216,6 +216,26 @@ class Ranking:
         }
         return replace(self, head=head, strata=filled, schema=schema)
 
+    def with_confirmed(self, confirmed: Iterable[Mapping[str, Any]]) -> Ranking:
+        """Return a ranking with the difference of a search's best as fresh replicates show it.
+
+        The column `confirmed` has their number. Rows of another objective or baseline are passed over.
+        """
+        own = (self.head.objective, dict(self.head.baseline))
+        found = [one for one in confirmed if (one["objective"], one["baseline"]) == own]
+        if not found:
+            return self
+
+        def seen(name: str, row: Row) -> Row:
+            for one in found:
+                if one["stratum"] == name and one["best"] == row_parameters(row):
+                    fresh = one["columns"]
+                    return {**row, **fresh, "confirmed": fresh["pairs"], "pairs": row["pairs"]}
+            return row
+
+        strata = {name: [seen(name, row) for row in rows] for name, rows in self.strata.items()}
+        return self.with_rows(self.head, strata, pa.field("confirmed", pa.int64()))
+
     @property
     def rows(self) -> list[Row]:
         """The rows of all strata."""

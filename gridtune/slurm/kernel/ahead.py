@@ -74,7 +74,7 @@ def _list_nodes(world, record, form):
     forms.length[form] = 0
     for w in range(words):
         fits[w] = 0
-    copy_free(world)
+    copy_free(world, world.free, later)
     for node in range(world.rules.nodes):
         if has(world.records.able, able, node) and room_of(world, later, record, node) >= need:
             _add(world, form, node, 0)

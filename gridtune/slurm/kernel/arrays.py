@@ -18,7 +18,8 @@ from gridtune.types import AnyArray, FloatArray, IntArray
 #: Passes: `passes` numbers main and backfill passes, `epoch` also what starts within one, `planned` counts
 #: plans; `touched` is 1 if the queue has changed since the last backfill pass. `slots` are the slices of
 #: backfill's table, `slots_made` counts them, `crooked` is 1 if they are out of order.
-#: Suspension: `links` between jobs, and `pauses` that are over and not yet taken out.
+#: Suspension: jobs that are `paused`, `pauses` that are over and not yet taken out, `tests` and `fits` number
+#: the tests in which jobs are taken away, and the attempts to place one beside others.
 #: Ends: `stuck` is 1 if nothing will ever change, `ended` counts ends, and `circles` how often since the last
 #: one jobs have only made room.
 #: Tests: nodes that have room for a job, their processors for it, and the most of one (`room_…`).
@@ -29,7 +30,7 @@ STATE = np.dtype(
             *("arrived", "running", "started", "requeued", "gone", "waiting"),
             *("clock", "due", "direct", "last_pass", "next_backfill", "last_tick", "back", "edge"),
             *("passes", "epoch", "planned", "touched", "slots", "slots_made", "crooked"),
-            *("links", "pauses", "stuck", "ended", "circles"),
+            *("paused", "pauses", "tests", "fits", "stuck", "ended", "circles"),
             *("room_nodes", "room_cpus", "room_most"),
         )
     ]
@@ -180,20 +181,32 @@ class Preempting(NamedTuple):
 
 
 class Suspending(NamedTuple):
-    """Jobs that are suspended, and what they share with others.
+    """Jobs that are suspended, and the processors that each job has, as bits: so many words a node.
 
-    Of each job, (jobs,): `since` when it is suspended, `NEVER` if it is not, and for how many `seconds` it
-    was before. A link says that the job `above` has so many `cpus` of a `node` that the one `below`, which is
-    suspended, has too. `over` has the suspensions that are over: job, from when and until when of each.
+    Of each job, (jobs,): `since` when it is suspended, `NEVER` if it is not, for how many `seconds` it was
+    before, the last test that took it away (`gone`), the last attempt that did (`left_out`), and whether it
+    must stand still (`below`). `over` has suspensions that are over: job, from when and until when of each.
+
+    `part` has the processors of each part of a job, `taken` those chosen for the next one; of each node,
+    `whole` are all, `free`, `later` and `beside` those free in the table of this name, `active` those of jobs
+    that run, `held` is how many all jobs have in sum, and `sockets` the number of its sockets.
     """
 
     since: IntArray
     seconds: IntArray
     over: IntArray
-    above: IntArray
+    gone: IntArray
+    left_out: IntArray
     below: IntArray
-    node: IntArray
-    cpus: IntArray
+    part: AnyArray
+    taken: AnyArray
+    whole: AnyArray
+    free: AnyArray
+    later: AnyArray
+    beside: AnyArray
+    active: AnyArray
+    held: IntArray
+    sockets: IntArray
 
 
 class FreeColumns(NamedTuple):
@@ -307,6 +320,7 @@ class World(NamedTuple):
     suspension: Suspending
     free: FreeColumns
     later: FreeColumns
+    beside: FreeColumns
     empty: FreeColumns
     running: RunningJobs
     slots: TimeSlices

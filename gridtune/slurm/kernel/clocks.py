@@ -9,6 +9,7 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.slurm.kernel.ordering import sort_waiting
 from gridtune.slurm.kernel.passes import backfill_pass, main_pass
 from gridtune.slurm.kernel.placing import add_node, room_of, share
+from gridtune.slurm.kernel.preempting import take_cores
 from gridtune.slurm.kernel.running import NEVER, end_job, follow_use, pass_minutes, put_back, start_job
 from gridtune.slurm.versions import REQUEUED_PRIORITY
 
@@ -182,6 +183,8 @@ def _resume(world, record, nodes, began, now):
     if len(nodes) > world.running.begin[job + 1] - world.running.begin[job]:
         return False
     share(world, free, record, len(nodes))
+    if world.rules.suspending:
+        take_cores(world, world.suspension.free, len(nodes))
     start_job(world, record, len(nodes), began, now)
     given = 0
     for i in range(len(nodes)):

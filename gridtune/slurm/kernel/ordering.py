@@ -23,7 +23,7 @@ from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, s
 from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
 from gridtune.slurm.kernel.arrays import World
-from gridtune.slurm.kernel.placing import has
+from gridtune.slurm.kernel.placing import has, ones
 from gridtune.slurm.requests import Request
 from gridtune.types import FloatArray, Int32Array, IntArray
 
@@ -135,10 +135,30 @@ def _new_lookahead(
 
 
 @kernel()
+def _own_cpus(world, job, part):
+    """Return the processors of a job's part without those of a job of a higher tier or an earlier job."""
+    running, shared, words = world.running, world.suspension, world.rules.core_words
+    if world.rules.suspending == 0:
+        return running.cpus[part]
+    count, tiers, mine = 0, world.records.tier, world.records.tier[running.record[job]]
+    for w in range(words):
+        own = shared.part[part * words + w]
+        for i in range(world.state.running):
+            other = running.by_limit[i]
+            tier = tiers[running.record[other]]
+            if tier > mine or (tier == mine and other < job):
+                for k in range(running.begin[other], running.begin[other] + running.parts[other]):
+                    if running.node[k] == running.node[part]:
+                        own &= ~shared.part[k * words + w]
+        count += ones(own)
+    return count
+
+
+@kernel()
 def _note_running(ahead, now):
     """Take over what is free and what running jobs free at their limits; return the size of the pool."""
     world, window = ahead.world, ahead.waiting.window
-    running, pool, shared, free = world.running, world.pool, world.suspension, 0
+    running, pool, free = world.running, world.pool, 0
     for node in range(world.rules.nodes):
         if has(pool, 0, node):
             free += world.free.cpus[node]
@@ -147,11 +167,8 @@ def _note_running(ahead, now):
         job, width = running.by_limit[place], 0
         for part in range(running.begin[job], running.begin[job] + running.parts[job]):
             if has(pool, 0, running.node[part]):
-                width += running.cpus[part]
-        # What it shares with a job above it is freed by that one.
-        for link in range(world.state.links):
-            if shared.below[link] == job and has(pool, 0, shared.node[link]):
-                width -= shared.cpus[link]
+                # What it shares with a job above it is freed by that one.
+                width += _own_cpus(world, job, part)
         window.end[place] = max(running.limit_end[job] - now, 1)
         window.released[place] = width
         total += width

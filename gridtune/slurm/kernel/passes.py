@@ -22,12 +22,13 @@ from gridtune.slurm.kernel.ahead import (
 )
 from gridtune.slurm.kernel.placing import are_many, choose, gather, has, measure_room, room_of, share
 from gridtune.slurm.kernel.preempting import (
-    choose_over,
-    cpus_of,
     find_victims,
+    fit,
     free_of_preemptable,
     goes,
     is_candidate,
+    leave_to,
+    take_cores,
 )
 from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
 from gridtune.slurm.kernel.table import (
@@ -96,11 +97,14 @@ def _choose_now(world, record, nodes, now):
     for w in range(world.rules.words):
         clear[w] = nodes[w] & ~world.completing[w]
     measure_room(world, world.free, record, clear)
-    count, source = choose(world, records.job[record]), world.free
+    count, source, cores = choose(world, records.job[record]), world.free, world.suspension.free
     if count == 0:
-        count, source = choose_over(world, record, clear, now), world.later
+        count = fit(world, world.free, cores, 0, record, clear, now)
+        source, cores = world.beside, world.suspension.beside
     if count > 0:
         share(world, source, record, count)
+        if world.rules.suspending:
+            take_cores(world, cores, count)
     return count
 
 
@@ -218,23 +222,39 @@ def _will_run(world, record, avail, now, now_only, begin, later):
     if begin <= now or release < DATED_TESTS:
         _weigh_completing(world, heavier)
         count = choose(world, job)
+        if count == 0:
+            count = fit(world, world.free, world.suspension.free, 0, record, avail, now)
+            source = world.beside if count > 0 else world.free
         _weigh_completing(world, -heavier)
     if count == 0 and now_only and release >= DATED_TESTS:
         return -1, 0
     if count == 0:
-        count, source = choose_over(world, record, avail, now), world.later
-    if count == 0:
         going = free_of_preemptable(world, record, avail, now)
+        if going > 0 or world.rules.suspending:
+            measure_room(world, world.later, record, avail)
         if going > 0:
             # The start lies later, but now is when the others must go.
-            measure_room(world, world.later, record, avail)
-            count = choose(world, job)
+            _total_room(world)
+            count, source = _choose_later(world, record, avail, now)
     if count > 0:
         _tell_size(world, source, record, count)
         return now, count
     if now_only:
         return -1, 0
     return _start_after_ends(world, record, avail, now, going, begin, later)
+
+
+@kernel(forceinline=True)
+def _choose_later(world, record, avail, now):
+    """Choose by `scratch.room`, that of `world.later`, or beside others; return how many and what is free."""
+    count = choose(world, world.records.job[record]) if _may_do(world, record) else 0
+    if count == 0 and world.rules.suspending:
+        later = world.suspension.later
+        count = fit(world, world.later, later, world.state.tests, record, avail, now)
+        if count > 0:
+            return count, world.beside
+        measure_room(world, world.later, record, avail)
+    return count, world.later
 
 
 @kernel()
@@ -272,12 +292,12 @@ def _start_after_ends(world, record, avail, now, going, begin, later):
             other = running.by_limit[place]
             place += 1
             if has_some(world, avail, other) and not (going > 0 and goes(world, record, other, now)):
-                _take_away(world, record, avail, other, now)
-        changed = place > 0 or begin > now
-        count = choose(world, world.records.job[record]) if changed and _may_do(world, record) else 0
-        if count > 0:
-            _tell_size(world, world.later, record, count)
-            return now, count
+                _take_away(world, record, avail, other)
+        if place > 0 or begin > now:
+            count, source = _choose_later(world, record, avail, now)
+            if count > 0:
+                _tell_size(world, source, record, count)
+                return now, count
     while place < ends:
         last, following = -1, -1
         while place < ends:
@@ -289,7 +309,7 @@ def _start_after_ends(world, record, avail, now, going, begin, later):
                 end = running.limit_end[other]
                 horizon = first_horizon(world, end)
             last = other
-            _take_away(world, record, avail, other, now)
+            _take_away(world, record, avail, other)
             following = _following(world, record, place, now, going)
             if following < 0 or following > horizon + window:
                 break
@@ -298,9 +318,9 @@ def _start_after_ends(world, record, avail, now, going, begin, later):
         window = widened(world, window)
         while following > horizon + window:
             window = widened(world, window)
-        count = choose(world, world.records.job[record]) if _may_do(world, record) else 0
+        count, source = _choose_later(world, record, avail, now)
         if count > 0:
-            _tell_size(world, world.later, record, count)
+            _tell_size(world, source, record, count)
             if world.rules.release >= OWN_ENDS:
                 last = _last_on(world, record, place, count, now, going)
             return start_after(world, last, now), count
@@ -329,13 +349,18 @@ def _may_do(world, record):
 
 
 @kernel(forceinline=True)
-def _take_away(world, record, avail, other, now):
+def _take_away(world, record, avail, other):
     """Free what a running job has in `world.later`, and renew the room of its nodes for a record."""
     running, records, later, state = world.running, world.records, world.later, world.state
     room, gpus = world.scratch.room, world.jobs.gpus[records.job[record]]
+    if world.rules.suspending:
+        world.suspension.gone[other] = state.tests
     for k in range(running.begin[other], running.begin[other] + running.parts[other]):
         node = running.node[k]
-        later.cpus[node] += cpus_of(world, record, other, k, now)
+        if world.rules.suspending:
+            leave_to(world, later, world.suspension.later, other, k, state.tests, 0)
+        else:
+            later.cpus[node] += running.cpus[k]
         later.memory[node] += running.memory[k]
         later.gpus[node] += world.jobs.gpus[other]
         if has(avail, 0, node) and has(records.able, records.kind[record], node):

@@ -50,12 +50,11 @@ def gather(world, count, bitmap):
 
 
 @kernel()
-def copy_free(world):
-    """Let `world.later` begin with what is free now."""
-    free, later = world.free, world.later
+def copy_free(world, free, other):
+    """Copy what is free."""
     for node in range(world.rules.nodes):
-        later.cpus[node], later.memory[node] = free.cpus[node], free.memory[node]
-        later.gpus[node] = free.gpus[node]
+        other.cpus[node], other.memory[node] = free.cpus[node], free.memory[node]
+        other.gpus[node] = free.gpus[node]
 
 
 @kernel()

@@ -6,9 +6,11 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`; sources ar
 
 from __future__ import annotations
 
+import numpy as np
+
 from gridtune.core.compiled import kernel
 from gridtune.slurm.cluster import MODES
-from gridtune.slurm.kernel.placing import choose, copy_free, gather, has, measure_room
+from gridtune.slurm.kernel.placing import choose, copy_free, fits_better, gather, has, measure_room, ones
 
 #: Marks of candidates: to be tried first, and not needed.
 _FIRST, _KEPT = 99_999, 1
@@ -93,68 +95,161 @@ def find_candidates(world, record, now):
     return count
 
 
-@kernel()
-def cpus_of(world, record, job, part, now):
-    """Return how many processors a record may take, once a job has gone, of those that it has on a node.
+@kernel(apart=True)
+def leave_to(world, free, cores, job, part, test, attempt):
+    """Make free, of the node of a job's part, the processors that no other job present has.
 
-    Of those that it shares with another job, one of which is suspended, it leaves none to a record as long as
-    the other is there: that neither goes too, nor has ended before. Where both go, those above count.
+    Those that a test and an attempt to place a job took away, if these are not 0, are not present.
     """
-    running, shared = world.running, world.suspension
-    cpus = running.cpus[part]
-    if world.state.links == 0:
-        return cpus
-    going = goes(world, record, job, now)
-    for i in range(world.state.links):
-        above = shared.above[i] == job
-        if shared.node[i] != running.node[part] or not (above or shared.below[i] == job):
-            continue
-        other = shared.below[i] if above else shared.above[i]
-        if (above or not going) and goes(world, record, other, now):
-            continue
-        later = running.limit_end[other] - running.limit_end[job]
-        if going or later > 0 or (later == 0 and other > job):
-            cpus -= shared.cpus[i]
-    return cpus
+    running, shared, words = world.running, world.suspension, world.rules.core_words
+    node = running.node[part]
+    place = node * words
+    if shared.held[node] == world.nodes.cpus[node] - world.free.cpus[node]:
+        for w in range(words):
+            cores[place + w] |= shared.part[part * words + w]
+    else:
+        for w in range(words):
+            cores[place + w] = shared.whole[place + w]
+        for i in range(world.state.running):
+            other = running.by_limit[i]
+            away = (test > 0 and shared.gone[other] == test) or (
+                attempt > 0 and shared.left_out[other] == attempt
+            )
+            if away or other == job:
+                continue
+            for k in range(running.begin[other], running.begin[other] + running.parts[other]):
+                if running.node[k] == node:
+                    for w in range(words):
+                        cores[place + w] &= ~shared.part[k * words + w]
+    free.cpus[node] = 0
+    for w in range(words):
+        free.cpus[node] += ones(cores[place + w])
 
 
 @kernel(apart=True)
-def _let_go(world, record, job, now):
-    """Add what a job leaves to a record to `world.later`: all that it has, or if suspended its processors."""
-    running, later = world.running, world.later
-    for i in range(running.begin[job], running.begin[job] + running.parts[job]):
-        node = running.node[i]
-        later.cpus[node] += cpus_of(world, record, job, i, now)
-        if not stays(world, job):
-            later.memory[node] += running.memory[i]
+def _let_go(world, job, stays_there):
+    """Take a job away in the present test; add what it leaves, all or its processors, to `world.later`."""
+    running, later, shared, test = world.running, world.later, world.suspension, world.state.tests
+    if world.rules.suspending:
+        shared.gone[job] = test
+    for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+        node = running.node[k]
+        if world.rules.suspending:
+            leave_to(world, later, shared.later, job, k, test, 0)
+        else:
+            later.cpus[node] += running.cpus[k]
+        if not stays_there:
+            later.memory[node] += running.memory[k]
             later.gpus[node] += world.jobs.gpus[job]
 
 
-@kernel(apart=True)
-def choose_over(world, record, nodes, now):
-    """Choose nodes as if the jobs that a record suspends had no processors; return how many, as `choose`.
+@kernel()
+def _begin_test(world):
+    """Let `world.later` begin with what is free now, and no job be taken away."""
+    copy_free(world, world.free, world.later)
+    world.state.tests += 1
+    if world.rules.suspending:
+        for i in range(world.rules.nodes * world.rules.core_words):
+            world.suspension.later[i] = world.suspension.free[i]
 
-    `world.later` is what is free then. The jobs are those of the lowest ranks with which it fits.
+
+@kernel()
+def _step_of(world, record, job, now):
+    """Return the place of a job among those that leave their processors to a record, 0 for none.
+
+    Jobs that it suspends come first, those of the lowest partitions first, then others of its tier.
+    """
+    records, preemption, other = world.records, world.preemption, world.running.record[job]
+    partitions, partition = world.rules.partitions, records.partition[other]
+    if is_candidate(world, record, job, now) and stays(world, job):
+        place = partitions - partition if world.rules.by_partition else 0
+        return 1 + _rank(world, job) * (partitions + 1) + place
+    beside = world.rules.by_partition and partition != records.partition[record]
+    if beside and records.tier[other] == records.tier[record] and preemption.mode[records.group[other]] > 0:
+        return _NO_RANK
+    return 0
+
+
+@kernel(apart=True)
+def fit(world, free, cores, test, record, nodes, now):
+    """Choose nodes for a job that found no place on what is free; return how many, as `choose`.
+
+    It takes processors of jobs that it suspends, or shares them: see `_step_of`. `world.beside` is what is
+    free for it then. Jobs that a test took away, if it is not 0, are not there.
     """
     if world.rules.suspending == 0:
         return 0
-    count, order, reached = find_candidates(world, record, now), world.preemption.order, -_NO_RANK
-    copy_free(world)
-    while True:
-        next_rank = _NO_RANK
-        for i in range(count):
-            if stays(world, order[i]) and reached < _rank(world, order[i]) < next_rank:
-                next_rank = _rank(world, order[i])
-        if next_rank == _NO_RANK:
+    shared, state, running, reached = world.suspension, world.state, world.running, 0
+    copy_free(world, free, world.beside)
+    for i in range(world.rules.nodes * world.rules.core_words):
+        shared.beside[i] = cores[i]
+    state.fits += 1
+    while reached < _NO_RANK:
+        step = _NO_RANK + 1
+        for i in range(state.running):
+            job = running.by_limit[i]
+            own = _step_of(world, record, job, now)
+            if reached < own < step and not (test > 0 and shared.gone[job] == test):
+                step = own
+        if step > _NO_RANK:
             return 0
-        for i in range(count):
-            if stays(world, order[i]) and _rank(world, order[i]) == next_rank:
-                _let_go(world, record, order[i], now)
-        measure_room(world, world.later, record, nodes)
+        for i in range(state.running):
+            job = running.by_limit[i]
+            if _step_of(world, record, job, now) == step and not (test > 0 and shared.gone[job] == test):
+                shared.left_out[job] = state.fits
+                for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+                    leave_to(world, world.beside, shared.beside, job, k, test, state.fits)
+        measure_room(world, world.beside, record, nodes)
         picked = choose(world, world.records.job[record])
         if picked > 0:
             return picked
-        reached = next_rank
+        reached = step
+    return 0
+
+
+@kernel(apart=True)
+def take_cores(world, cores, count):
+    """Choose the processors of the nodes in `scratch.chosen` among those free: `suspension.taken`."""
+    shared, words, scratch = world.suspension, world.rules.core_words, world.scratch
+    for i in range(count):
+        node, left = scratch.chosen[i], scratch.cpus[i]
+        begin, sockets = node * words, shared.sockets[node]
+        per = (world.nodes.cpus[node] + sockets - 1) // sockets
+        for w in range(words):
+            shared.taken[i * words + w] = 0
+        while left > 0:
+            socket = _best_socket(world, cores, i, scratch.cpus[i]) if world.rules.socket_by_socket else -1
+            before = left
+            for one in range(sockets):
+                core = socket * per if socket >= 0 else one * per
+                last = core + per
+                while core < last and left > 0:
+                    free = has(cores, begin, core) and not has(shared.taken, i * words, core)
+                    if free and core < world.nodes.cpus[node]:
+                        shared.taken[i * words + (core >> 6)] |= np.uint64(1) << np.uint64(core & 63)
+                        left -= 1
+                        if socket < 0:
+                            break
+                    core += 1
+                if socket >= 0:
+                    break
+            if left == before:
+                break
+
+
+@kernel()
+def _best_socket(world, cores, place, need):
+    """Return the socket of a node chosen with the fewest processors left that suffice, else with the most."""
+    shared, words, node = world.suspension, world.rules.core_words, world.scratch.chosen[place]
+    sockets, best, most = shared.sockets[node], 0, -1
+    per = (world.nodes.cpus[node] + sockets - 1) // sockets
+    for socket in range(sockets):
+        size = 0
+        for core in range(socket * per, min(world.nodes.cpus[node], (socket + 1) * per)):
+            size += has(cores, node * words, core) and not has(shared.taken, place * words, core)
+        if most < 0 or fits_better(size >= need, size, most >= need, most):
+            best, most = socket, size
+    return best
 
 
 @kernel()
@@ -163,13 +258,13 @@ def free_of_preemptable(world, record, nodes, now):
 
     They are those that have a node of a bitmap, and stand in `preemption.order`.
     """
-    copy_free(world)
+    _begin_test(world)
     if world.rules.preempting == 0:
         return 0
     count, kept, order = find_candidates(world, record, now), 0, world.preemption.order
     for i in range(count):
         if _overlaps(world, nodes, order[i]):
-            _let_go(world, record, order[i], now)
+            _let_go(world, order[i], stays(world, order[i]))
             order[kept] = order[i]
             kept += 1
     return kept
@@ -200,21 +295,18 @@ def _order_again(world, count, found):
 
 @kernel()
 def _try_in_order(world, record, nodes, count, now):
-    """Let candidates go one by one until a record fits; return the place of the last, -1 if it never does.
-
-    The processors of those that are suspended are free to it anyway.
-    """
+    """Let candidates go one by one until a record fits; return the place of the last, -1 if it never does."""
     order, usable, chosen = world.preemption.order, world.preemption.usable, world.preemption.chosen
-    copy_free(world)
-    for i in range(count):
-        if stays(world, order[i]):
-            _let_go(world, record, order[i], now)
+    _begin_test(world)
     for i in range(count):
         if stays(world, order[i]) or _overlaps(world, nodes, order[i]) == 0:
             continue
-        _let_go(world, record, order[i], now)
+        _let_go(world, order[i], False)
         measure_room(world, world.later, record, nodes)
         picked = choose(world, world.records.job[record])
+        if picked == 0:
+            later = world.suspension.later
+            picked = fit(world, world.later, later, world.state.tests, record, nodes, now)
         usable[order[i]] = 0
         if picked > 0:
             gather(world, picked, chosen)

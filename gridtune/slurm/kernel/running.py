@@ -6,8 +6,8 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`. Times are 
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.placing import add_node
-from gridtune.slurm.kernel.preempting import cpus_of, find_candidates, stays
+from gridtune.slurm.kernel.placing import add_node, ones
+from gridtune.slurm.kernel.preempting import leave_to
 
 #: The first of `AMOUNTS` that are minutes.
 MINUTES = 5
@@ -147,9 +147,7 @@ def start_job(world, record, count, began, now):
         free.memory[node] -= memory
         free.gpus[node] -= jobs.gpus[job]
     running.record[job], running.start[job], running.parts[job] = record, began, count
-    if world.rules.suspending:
-        world.suspension.seconds[job] = 0
-        _take_over(world, record, count, now)
+    world.suspension.seconds[job] = 0
     _set_ends(world, job, now)
     _count(world, job, 1, _left(world, job, state.last_tick), 0)
     _insert(running.by_limit, state.running, running.limit_end, job)
@@ -157,6 +155,24 @@ def start_job(world, record, count, began, now):
     state.running += 1
     world.waiting[job] = 0
     state.started += 1
+    if world.rules.suspending:
+        _take_cores(world, job, count, now)
+
+
+@kernel(apart=True)
+def _take_cores(world, job, count, now):
+    """Give a job that has started the processors in `suspension.taken`."""
+    running, shared, free, words = world.running, world.suspension, world.free, world.rules.core_words
+    for i in range(count):
+        part = running.begin[job] + i
+        node = running.node[part]
+        shared.held[node] += running.cpus[part]
+        free.cpus[node] = 0
+        for w in range(words):
+            shared.part[part * words + w] = shared.taken[i * words + w]
+            shared.free[node * words + w] &= ~shared.taken[i * words + w]
+            free.cpus[node] += ones(shared.free[node * words + w])
+    _follow(world, now)
 
 
 @kernel()
@@ -175,66 +191,71 @@ def _set_ends(world, job, now):
 
 
 @kernel(apart=True)
-def _take_over(world, record, count, now):
-    """Suspend jobs for one that starts: it takes processors that are not free from the first candidates.
+def _follow(world, now):
+    """Suspend and resume jobs: one stands still while one of a higher tier runs on some of its processors."""
+    running, shared, state, words = world.running, world.suspension, world.state, world.rules.core_words
+    shares = state.paused
+    for node in range(world.rules.nodes):
+        shares += shared.held[node] - (world.nodes.cpus[node] - world.free.cpus[node])
+    if shares == 0:
+        return
+    for w in range(world.rules.nodes * words):
+        shared.active[w] = 0
+    before = NEVER
+    while True:
+        tier = -NEVER
+        for i in range(state.running):
+            own = world.records.tier[running.record[running.by_limit[i]]]
+            if tier < own < before:
+                tier = own
+        if tier == -NEVER:
+            break
+        for i in range(state.running):
+            job = running.by_limit[i]
+            if world.records.tier[running.record[job]] == tier:
+                shared.below[job] = 0
+                for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+                    for w in range(words):
+                        both = shared.part[k * words + w] & shared.active[running.node[k] * words + w]
+                        shared.below[job] |= int(both != 0)
+        for i in range(state.running):
+            job = running.by_limit[i]
+            if world.records.tier[running.record[job]] == tier and not shared.below[job]:
+                for k in range(running.begin[job], running.begin[job] + running.parts[job]):
+                    for w in range(words):
+                        shared.active[running.node[k] * words + w] |= shared.part[k * words + w]
+        before = tier
+    place = 0
+    while place < state.running:
+        job = running.by_limit[place]
+        place += 1
+        if shared.below[job] != (shared.since[job] < NEVER):
+            _turn(world, job, now)
+            place = 0
 
-    Which processors of a node a job has is not known, only how many it shares with another one.
-    """
+
+@kernel()
+def _turn(world, job, now):
+    """Suspend a job that runs, or resume one that is suspended."""
     running, shared, state = world.running, world.suspension, world.state
-    free, order, candidates = world.free.cpus, world.preemption.order, find_candidates(world, record, now)
-    for k in range(count):
-        node = world.scratch.chosen[k]
-        for i in range(candidates):
-            other = order[i]
-            if free[node] >= 0 or not stays(world, other):
-                continue
-            for part in range(running.begin[other], running.begin[other] + running.parts[other]):
-                cpus = min(-free[node], cpus_of(world, record, other, part, now))
-                if running.node[part] != node or cpus <= 0:
-                    continue
-                link = state.links
-                shared.above[link], shared.below[link] = world.records.job[record], other
-                shared.node[link], shared.cpus[link] = node, cpus
-                state.links += 1
-                free[node] += cpus
-                if shared.since[other] == NEVER:
-                    shared.since[other] = now
-                    _remove(running.by_end, state.running, other)
-                    running.real_end[other] = NEVER
-                    _insert(running.by_end, state.running - 1, running.real_end, other)
-
-
-@kernel(apart=True)
-def _give_back(world, job, now):
-    """Give processors of others back with the end of a job; those that have all of theirs are resumed."""
-    running, shared, state = world.running, world.suspension, world.state
-    link = 0
-    while link < state.links:
-        if shared.above[link] != job:
-            link += 1
-            continue
-        below = shared.below[link]
-        world.free.cpus[shared.node[link]] -= shared.cpus[link]
-        state.links -= 1
-        last = state.links
-        shared.above[link], shared.below[link] = shared.above[last], shared.below[last]
-        shared.node[link], shared.cpus[link] = shared.node[last], shared.cpus[last]
-        held, since = False, shared.since[below]
-        for i in range(state.links):
-            held = held or shared.below[i] == below
-        if held:
-            continue
+    _remove(running.by_end, state.running, job)
+    if shared.below[job]:
+        shared.since[job] = now
+        running.real_end[job] = NEVER
+        state.paused += 1
+    else:
+        since = shared.since[job]
         if now > since:
             place = 3 * state.pauses
-            shared.over[place], shared.over[place + 1], shared.over[place + 2] = below, since, now
+            shared.over[place], shared.over[place + 1], shared.over[place + 2] = job, since, now
             state.pauses += 1
-        shared.seconds[below] += now - since
-        shared.since[below] = NEVER
-        _remove(running.by_limit, state.running, below)
-        _remove(running.by_end, state.running, below)
-        _set_ends(world, below, now)
-        _insert(running.by_limit, state.running - 1, running.limit_end, below)
-        _insert(running.by_end, state.running - 1, running.real_end, below)
+        shared.seconds[job] += now - since
+        shared.since[job] = NEVER
+        state.paused -= 1
+        _remove(running.by_limit, state.running, job)
+        _set_ends(world, job, now)
+        _insert(running.by_limit, state.running - 1, running.limit_end, job)
+    _insert(running.by_end, state.running - 1, running.real_end, job)
 
 
 @kernel()
@@ -262,13 +283,20 @@ def end_job(world, job, now):
     killed = now - running.start[job] - world.suspension.seconds[job] < world.jobs.run[job]
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         node = running.node[i]
-        free.cpus[node] += running.cpus[i]
+        if world.rules.suspending:
+            leave_to(world, free, world.suspension.free, job, i, 0, 0)
+            world.suspension.held[node] -= running.cpus[i]
+        else:
+            free.cpus[node] += running.cpus[i]
         free.memory[node] += running.memory[i]
         free.gpus[node] += world.jobs.gpus[job]
         if killed:
             add_node(world.completing, node)
-    if state.links > 0:
-        _give_back(world, job, now)
+    if world.rules.suspending:
+        if world.suspension.since[job] < NEVER:
+            world.suspension.since[job] = NEVER
+            state.paused -= 1
+        _follow(world, now)
     if killed:
         state.direct = min(state.direct, now + 1)
 

@@ -161,9 +161,10 @@ def new_world(
         arrays=arrays,
         dependencies=_dependencies(requests),
         preemption=_preempting(cluster, jobs, bits),
-        suspension=_suspending(cluster, jobs),
+        suspension=_suspending(cluster, jobs, sum(most)),
         free=FreeColumns(**{name: column.copy() for name, column in of_node.items()}),
         later=FreeColumns(**{name: column.copy() for name, column in of_node.items()}),
+        beside=FreeColumns(**{name: column.copy() for name, column in of_node.items()}),
         empty=FreeColumns(**of_node),
         running=_table(
             RunningJobs,
@@ -306,15 +307,23 @@ def _suspends(cluster: SlurmCluster) -> bool:
     return any(one.mode == "suspend" for one in cluster.preemption.classes.values())
 
 
-def _suspending(cluster: SlurmCluster, jobs: int) -> Suspending:
-    """Make room for links, fewer for each processor than there are classes, and for suspensions."""
-    some = _suspends(cluster)
+def _suspending(cluster: SlurmCluster, jobs: int, parts: int) -> Suspending:
+    some, cores = _suspends(cluster), _Bits(max(node.cpus for node in cluster.nodes))
+    whole = [cores.of(range(node.cpus)) for node in cluster.nodes if some]
+    maps = {
+        name: np.concatenate([cores.empty(0), *whole])
+        for name in ("whole", "free", "later", "beside", "active")
+    }
     return _table(
         Suspending,
-        some * cluster.cpus * len(cluster.preemption.classes),
+        jobs,
         since=_full(jobs, NEVER),
-        seconds=_full(jobs),
         over=_full(some * 3 * 2 * jobs),
+        part=cores.empty(some * parts),
+        taken=cores.empty(some * len(cluster.nodes)),
+        held=_full(len(cluster.nodes)),
+        sockets=_column(node.sockets for node in cluster.nodes),
+        **maps,
     )
 
 
@@ -531,6 +540,9 @@ def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> 
         "groups": len(preemption.classes),
         "preempting": _preempts(cluster),
         "suspending": _suspends(cluster),
+        "by_partition": preemption.by == "partition",
+        "socket_by_socket": cluster.socket_by_socket,
+        "core_words": _Bits(max(node.cpus for node in cluster.nodes)).words,
         "full_phase": phases.full,
         "timeout_phase": phases.timeout,
         "scored": False,

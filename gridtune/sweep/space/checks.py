@@ -210,6 +210,9 @@ def _stated_values(space: SearchSpace) -> Iterator[tuple[Place, str, Any]]:
 def _check_stopping(space: SearchSpace) -> None:
     """Refuse early stopping without steps: a resource that is no ascending list, or a single replicate."""
     options, kind = space.strategy.stopping, space.strategy.kind
+    if space.replicates.until and space.strategy.adaptive:
+        message = f"{kind} chooses by results, so more replicates begin another search"
+        raise space.fault(message, "replicates", "until", hint="use grid, random or sobol")
     if options is None:
         return
     if options.resource is None:

@@ -126,11 +126,14 @@ class PlannedSpace:
         The system that it searches.
     workloads
         The traces.
+    first
+        The number of the first replicate: above 0 for those that a search did not see.
     """
 
     space: SearchSpace
     system: System
     workloads: Workloads
+    first: int = 0
 
     @cached_property
     def strata(self) -> list[_Stratum]:
@@ -155,12 +158,18 @@ class PlannedSpace:
         return strata
 
     def _replicate(self, number: int) -> Replicate:
+        number += self.first
         return self.space.replicates.replicate(number, self.system.Parameters.window_parameter)
 
     @cached_property
     def replicates(self) -> list[Replicate]:
         """The repetitions of every configuration."""
         return list(map(self._replicate, range(self.space.replicates.count)))
+
+    def with_more_replicates(self) -> PlannedSpace:
+        """Return the plan with twice as many replicates, or as many as `until: settled` may come to."""
+        changed = {"replicates": self.space.replicates.more()}
+        return replace(self, space=self.space.model_copy(update=changed))
 
     @property
     def directions(self) -> list[str]:

@@ -126,6 +126,11 @@ class Replicates(SpacePart):
         Copies of the log with submissions moved at random by up to `amount` seconds.
     amount
         With `shakes`: seconds by which a submission is moved at most.
+    until
+        `settled`: begin with these and double them until the best is shown to differ from the baseline.
+        All looks at the results share the error of 5 %.
+    most
+        With `until`: the number of replicates to end with; by default eight times those to begin with.
     """
 
     alternatives = ("seeds", "windows", "shakes")
@@ -134,12 +139,27 @@ class Replicates(SpacePart):
     windows: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
     shakes: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
     amount: Annotated[int, Field(gt=0, le=LARGEST_TIME)] | None = None
+    until: Literal["settled"] | None = None
+    most: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
 
     @model_validator(mode="after")
-    def _amount_of_shakes(self) -> Replicates:
+    def _together(self) -> Replicates:
         if (self.shakes is None) != (self.amount is None):
             raise ValueError("shakes and amount (seconds) go together")
+        if self.until and self.windows:
+            raise ValueError("until: settled needs seeds or shakes: a log has no further windows")
+        if self.most is not None and (self.until is None or self.most < self.count):
+            raise ValueError("most goes with `until: settled`, and is at least the number to begin with")
         return self
+
+    @property
+    def end(self) -> int:
+        """Number of replicates to end with at most."""
+        return self.most or self.count * (8 if self.until else 1)
+
+    def more(self) -> Replicates:
+        """Return twice as many, or as many as there may be."""
+        return self.model_copy(update={self.kind: min(2 * self.count, self.end), "most": self.end})
 
     @property
     def count(self) -> int:
