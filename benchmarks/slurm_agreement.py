@@ -395,7 +395,8 @@ class Replay:
                         self.later[task] = self.eligible[task] if self.run.rows[task]["eligible"] else 1 << 40
                         continue
                     self.waiting.add(task)
-                    self.store(task, now)
+                    # The log has the end of the submission; its age was 0.
+                    self.store(task, min(now, self.eligible[task]))
             elif kind in {"start_main", "start_bf"}:
                 self.waiting.discard(job)
                 nodes = self.nodes(event["nodes"])
