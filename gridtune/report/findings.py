@@ -47,9 +47,14 @@ def answer_of(ranking: Ranking, single: Ranking, row: Row) -> Answer:
     return _answer(ranking, name, single, row, f"has {place} by {ranking.head.objective}")
 
 
+def is_confirmed(answer: Answer) -> bool:
+    """Return whether an answer confirms a gain that breaks no bound."""
+    return answer.verdict in _GAINS and (answer.row or {}).get("subject_to") != Kept.NO
+
+
 def with_losses(answer: Answer) -> Answer:
     """Return an answer whose advice depends on the losses, where somebody is shown to lose."""
-    if answer.verdict not in _GAINS or not answer.losers:
+    if answer.verdict not in _GAINS or not answer.losers or answer.advice.startswith("Keep "):
         return answer
     advice, colon, reason = answer.advice.removesuffix(".").partition(":")
     return replace(answer, advice=f"{advice}, if these losses are acceptable{colon}{reason}.")
@@ -116,6 +121,8 @@ def _advice(ranking: Ranking, row: Row, base: Row | None, where: str) -> str:
         extreme = "smallest" if head.direction == "min" else "largest"
         return f"{label} has the {extreme} {head.objective}{where}; there is no baseline to compare it with."
     before = "the baseline" if base is row else ranking.label(base)
+    if row.get("subject_to") == Kept.NO and base is not row:
+        return f"Keep {before}{where}: {label} breaks a bound."
     if row["verdict"] in _GAINS:
         return f"Use {label} instead of {before}{where}."
     if base is row:

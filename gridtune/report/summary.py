@@ -259,6 +259,14 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             f"other numbers of replicates were judged here before, so this look has an error of "
             f"{100 * facts.error:.2g} %: together they are wrong in at most 6 % of sweeps"
         )
+    for ranking in (*rankings.values(), *overall.values()):
+        for name, rows in ranking.strata.items():
+            lines += [
+                f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} fresh "
+                f"{ranking.head.replicate}s; its difference to the baseline is theirs"
+                for row in rows
+                if row.get("confirmed")
+            ]
     if facts.searches and facts.space.get("replicates", {}).get("windows"):
         lines.append(
             "chance adds to the gain of the best of so many trials, and this log has no further windows to "

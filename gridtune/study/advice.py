@@ -18,7 +18,7 @@ from gridtune.errors import SweepError
 from gridtune.report.answer import Answer, Effect, difference_text, is_vague, values_text
 from gridtune.report.findings import compare_rows, range_text, with_losses
 from gridtune.report.labels import count_text, interval_text, percent_text
-from gridtune.report.rankings.ranking import Verdict, plain
+from gridtune.report.rankings.ranking import LEVEL, Verdict, plain
 from gridtune.report.tables import plain_table
 from gridtune.slurm.comparison import (
     Agreement,
@@ -34,6 +34,7 @@ from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
 from gridtune.slurm.study import Effective
 from gridtune.slurm.versions import version_of
+from gridtune.statistics.sample_size import fewest_replicates
 from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
@@ -128,11 +129,20 @@ class WhatIf:
         )
         return with_losses(answer).graded(self.trust, anyway=self.anyway)
 
+    @property
+    def _replicates(self) -> int:
+        """The number of draws, days or weeks that intervals are made of."""
+        if self.jobs.replicate == "draw":
+            return len(self.comparison.before)
+        return int(self.jobs.blocks.max()) + 1
+
     def _advice(self, whole: Effect) -> str:
         if whole.effect == "better":
             return "Make this change: jobs wait less."
         if whole.effect == "worse":
             return "Do not make this change: jobs wait longer."
+        if self._replicates < (fewest := fewest_replicates(1 - LEVEL)):
+            return f"Cannot say: {self._replicates} {self.jobs.replicate}s show no difference, {fewest} may."
         if whole.is_vague:
             return "Cannot say whether jobs wait less after this change."
         return "No gain is shown: keep the configuration as it is."
@@ -149,10 +159,9 @@ class WhatIf:
     def _statistics(self, whole: Effect) -> str:
         jobs, before, after = self.jobs, self.comparison.before, self.comparison.after
         low, high = np.quantile(after.mean(axis=1) / np.maximum(before.mean(axis=1), 1), _RANGE)
-        number = len(before) if jobs.replicate == "draw" else int(jobs.blocks.max()) + 1
         text = (
             f"{len(jobs.requests):,} jobs, {len(before)} replays of each configuration: {whole.numbers} over "
-            f"{count_text(number, jobs.replicate)}; nine replays in ten "
+            f"{count_text(self._replicates, jobs.replicate)}; nine replays in ten "
             f"{interval_text(low - 1, high - 1, percent_text)}"
         )
         if jobs.replicate == "draw":

@@ -14,6 +14,7 @@ from gridtune.core.system import SuggestedSpace, default_system, starter_windows
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
 from gridtune.report.answer import Answer
+from gridtune.report.findings import is_confirmed
 from gridtune.report.labels import configuration_label
 from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.summary import Summary, summarise
@@ -53,7 +54,8 @@ class Choice:
     Attributes
     ----------
     parameters
-        The policy: order, backfilling and guard, as far as they are set.
+        The policy to use: order, backfilling and guard, as far as they are set. It is the baseline where the
+        gain of the policy that was chosen is not confirmed on the rest.
     tried
         How many policies were tried.
     left_out
@@ -93,7 +95,9 @@ class Choice:
 
     def __str__(self) -> str:
         policy = configuration_label(self.parameters, list(self.parameters))
-        text = f"{policy}: chosen from {self.tried} policies on the first {self.jobs[0]:,} jobs"
+        text = f"{self.chosen.best}: chosen from {self.tried} policies on the first {self.jobs[0]:,} jobs"
+        if self.judged is not None and not is_confirmed(self.judged):
+            text = f"{policy}: {text}, not confirmed on the rest"
         return f"{text}; not tried in the budget: {', '.join(self.left_out)}" if self.left_out else text
 
     def _repr_html_(self) -> str:
@@ -247,8 +251,11 @@ def choose(
     if policy != starter.baseline:
         say(f"judging on the other {len(rest.log):,} jobs")
         judged = _judged(rest, policy, starter.baseline)
-    kept = {name: value for name, value in exported["parameters"].items() if name not in _MEASURED}
-    exported["parameters"] = {**kept, "trace": trace}
+    measured = {name: value for name, value in exported["parameters"].items() if name not in _MEASURED}
+    if judged is not None and not is_confirmed(judged):
+        policy = dict(starter.baseline)
+        measured = {name: value for name, value in measured.items() if name not in _POLICY} | policy
+    exported["parameters"] = {**measured, "trace": trace}
     exported["judged"] = None if judged is None else judged.as_dict()
     seconds = time.monotonic() - began
     return Choice(policy, tried, left_out, chosen, judged, (jobs, len(rest.log)), exported, seconds)

@@ -57,7 +57,7 @@ class SlurmParameters(LogParameters):
             *("changes", "slurm_version"),
         ),
         "Priority": (*(name for name in SETTINGS if name.startswith("weight_")), "guard"),
-        "As it works": ("nodes_in_service", "release_delay", "user_share"),
+        "As it works": ("nodes_in_service", "release_delay"),
         "Jobs": ("clean", "first", "window_mode", "warmup", "cooldown"),
     }
 
@@ -122,9 +122,6 @@ class SlurmParameters(LogParameters):
     nodes_in_service: Share = Field(1.0, description="share of the nodes, of each kind, that jobs get")
     release_delay: Annotated[int, Field(ge=0)] = Field(
         0, description="seconds for which nodes are still busy after a job has ended"
-    )
-    user_share: Share = Field(
-        1.0, description="share of all processors that a user may have at a time, his widest job at least"
     )
     warmup: Annotated[float, Field(ge=0, lt=0.5)] = Field(
         0.0, description="fraction of the jobs, the first to be submitted, that metrics leave out"
