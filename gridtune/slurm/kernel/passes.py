@@ -45,7 +45,7 @@ from gridtune.slurm.kernel.table import (
     overlaps,
     reserve,
 )
-from gridtune.slurm.versions import DATED_TESTS, ENDED_AT, FRESH_WEIGHTS, OWN_ENDS, SHOWN_CPUS
+from gridtune.slurm.versions import ARRAY_PLANS, DATED_TESTS, ENDED_AT, FRESH_WEIGHTS, OWN_ENDS, SHOWN_CPUS
 
 #: The weight that nodes have more which are completing.
 _HEAVIER = 256
@@ -84,7 +84,7 @@ def _note_plan(world, record, planned):
     stamp = world.state.passes << 32
     arrays.planned[key] = max(arrays.planned[key], stamp) + planned
     left, array = world.rules.bf_max_job_array_resv, arrays.array[world.records.job[record]]
-    if arrays.most[array] > 0:
+    if arrays.most[array] > 0 and world.rules.release >= ARRAY_PLANS:
         left = min(left, arrays.most[array] - world.limits.used[arrays.counter[array]])
     if planned == 0 or arrays.planned[key] - stamp >= left:
         _reject(world, record)
