@@ -13,7 +13,7 @@ from gridtune.workload.slurm import SlurmAccounts
 #: After the name of a resource: what runs has so much of it, times the minutes that its time limit leaves it.
 _MINUTES = " minutes"
 #: More than there ever is.
-_NO_LIMIT = 1 << 60
+_NO_LIMIT = 1 << 50
 _RESOURCES = ("cpu", "mem", "node", "gres/gpu")
 #: What limits count: jobs, processors, MB, nodes and GPUs, and the same four times minutes.
 AMOUNTS = ("jobs", *_RESOURCES, *(name + _MINUTES for name in _RESOURCES))
