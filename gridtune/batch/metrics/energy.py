@@ -132,7 +132,7 @@ ENERGY: Mapping[str, MetricFunction] = {
     "node_hours_off": lambda jobs: _hours(jobs, NodeState.SLEEPING),
     "boot_wait_mean": lambda jobs: (
         float(jobs.kept(jobs.schedule.nodes.boot_wait).mean())
-        if jobs.schedule.nodes and len(jobs)
+        if jobs.schedule.nodes is not None and len(jobs)
         else math.nan
     ),
 }
