@@ -54,6 +54,8 @@ class Run:
     back: dict[int, list[tuple[int, int]]]
     #: Numbers of jobs by the option of sbatch that requests cannot express.
     unknown: Counter[str]
+    #: Instants at which `scontrol` took a partition down, or put it back (True).
+    partition_states: list[tuple[float, str, bool]]
 
 
 def opened(folder: Path, name: str) -> IO[str] | None:
@@ -105,10 +107,12 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
 
     Return the options that a request cannot express too.
     """
-    gres = row["gres"].split(":") if row["gres"] else []
+    options = options_of(row.get("extra", ""))
+    per_node = options.get("--gpus-per-node")
+    gres = (row["gres"] or options.get("--gres", "") or (f"gpu:{per_node}" if per_node else "")).split(":")
+    gres = gres if gres[0] else []
     partitions = row.get("part_asked") or row["partition"]
     array, most = arrays[row["wid"]] if row.get("array_task") else (0, 0)
-    options = options_of(row.get("extra", ""))
     after = [
         (item.partition(":")[0], arrays[number[1:]][0])
         for item in row.get("dependency", "").replace("?", ",").split(",")
@@ -121,7 +125,9 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
         least, _, most_nodes = options["--nodes"].partition("-")
         asked |= {"nodes": int(least), "most_nodes": int(most_nodes or least)}
     unknown = [name for name, (field, _) in FIELDS.items() if name in options and field not in THERE]
-    unknown += sorted(set(options) - set(FIELDS) - DELAYS - {"--nodes", "--constraint"})
+    unknown += sorted(
+        set(options) - set(FIELDS) - DELAYS - {"--nodes", "--constraint", "--gres", "--gpus-per-node"}
+    )
     request = Request(
         int(row["job_id"]),
         int(row["submit"]),
@@ -218,7 +224,12 @@ def read_run(folder: Path) -> Run:
         start = calendar.timegm(time.strptime(boot[1], "%Y-%m-%dT%H:%M:%S")) - zero if boot else 0.0
         tick = start + 1.1 * factor if boot else 0.0
     tick %= cluster.priorities.period
-    return Run(cluster, requests, rows, events, factor, tick, dict(samples), back, unknown)
+    states = [
+        (float(row["done_fake"]) - zero, match[1], match[2].upper() == "UP")
+        for row in table(folder, "control.csv")
+        if (match := re.search(r"update partition(?:name)?=(\S+) state=(\w+)", row["command"], re.IGNORECASE))
+    ]
+    return Run(cluster, requests, rows, events, factor, tick, dict(samples), back, unknown, states)
 
 
 def tick_of(
@@ -256,6 +267,8 @@ class Replay:
         for k, request in enumerate(run.requests):
             self.members[request.array or request.number].append(k)
         self.completing: list[tuple[float, int]] = []
+        #: Partitions that `scontrol` took down and has not put back.
+        self.down: set[str] = set()
         #: Instants and nodes of the messages that a job's node is free, by job, where the log has them.
         self.freed: dict[int, list[tuple[float, str]]] = defaultdict(list)
         for event in run.events:
@@ -312,7 +325,8 @@ class Replay:
         period = self.run.cluster.priorities.period
         while self.next_tick <= now:
             intervals = [
-                (part.job, sum(part.cpus), part.start, 1 << 60) for part in self.state.running.values()
+                (part.job, self.state.billed(part), part.start, 1 << 60)
+                for part in self.state.running.values()
             ]
             self.priority.tick(self.next_tick, intervals)
             for job in self.waiting | set(self.back):
@@ -357,6 +371,7 @@ class Replay:
             for job in self.waiting
             if self.may_start(job)
             for partition in self.run.requests[job].partitions
+            if partition not in self.down
         ]
         tier = {name: partition.tier for name, partition in self.run.cluster.partitions.items()}
         requests = self.run.requests
@@ -378,6 +393,9 @@ class Replay:
                 self.advance(samples[0] + 0.01 * self.run.factor)
                 self.compare_priorities(samples.pop(0))
             self.advance(now)
+            while self.run.partition_states and self.run.partition_states[0][0] <= now:
+                _, partition, up = self.run.partition_states.pop(0)
+                (self.down.discard if up else self.down.add)(partition)
             kind = event["kind"]
             if i in following:
                 if self.waiting:
@@ -411,7 +429,7 @@ class Replay:
         """End a job that is complete, was killed or had to make room."""
         part = self.state.end(job, int(now))
         last = self.priority.last if self.priority.last is not None else now
-        self.priority.add(job, sum(part.cpus), max(0, int(now) - max(part.start, last)))
+        self.priority.add(job, self.state.billed(part), max(0, int(now) - max(part.start, last)))
         if kind != "complete":
             self.completing.append((now + self.epilog, part.mask))
         for instant, name in self.freed[job]:

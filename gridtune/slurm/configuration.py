@@ -180,7 +180,7 @@ class _ClusterReader(PlacedReader):
             backfill=self.settings.get("schedulertype", "sched/backfill") == "sched/backfill",
             clocks=clocks,
             priorities=self._priorities(),
-            qos={name: Qos(name, priority) for name, priority in _qos_priorities(self.path.parent).items()},
+            qos=_qos_of(self.path.parent),
             accounts=self.accounts,
             kill_wait=self._number("killwait", 30),
             overtime=60 * self._number("overtimelimit", 0),
@@ -190,8 +190,16 @@ class _ClusterReader(PlacedReader):
             version=self.version,
             memory_counts=self.memory_counts,
             socket_by_socket=self.socket_by_socket,
+            licences=self._licences(),
             not_modelled=tuple(self.ignored),
         )
+
+    def _licences(self) -> dict[str, int]:
+        """Read how many licences there are of each name."""
+        self.place = self.places.get("licenses", self.place)
+        words = filter(None, self.settings.get("licenses", "").split(","))
+        pairs = (re.split(r"[:*=]", word, maxsplit=1) for word in words)
+        return {pair[0]: self.whole(pair[-1] if len(pair) > 1 else "1", "Licenses") for pair in pairs}
 
     def _remark(self, kind: str, name: str, text: str, value: str = "set") -> None:
         remark = remark_on(kind, name, value)
@@ -330,7 +338,21 @@ class _ClusterReader(PlacedReader):
             self._count(settings.get("maxnodes", "0"), "MaxNodes"),
             self._admission(settings, "accounts"),
             self._admission(settings, "qos"),
+            self._billing(settings.get("tresbillingweights", "")),
         )
+
+    def _billing(self, text: str) -> dict[str, float]:
+        """Read weights of resources in usage; those of memory are per MB, or per unit named."""
+        weights = {}
+        for word in filter(None, text.split(",")):
+            name, _, value = word.lower().partition("=")
+            match = re.fullmatch(r"([0-9.]+)([kmgt]?)", value)
+            if match is None:
+                raise self.fault(f"{word!r} is no weight", "TRESBillingWeights", "such as Mem=0.25G")
+            if name not in {"cpu", "mem", "node", "gres/gpu"}:
+                self._ignore(f"TRESBillingWeights: {word}", partly=True)
+            weights[name] = float(match[1]) / 1024 ** ("kmgt".find(match[2]) - 1 if match[2] else 0)
+        return weights
 
     def _count(self, text: str, field: str) -> int:
         """Return a number of nodes, 0 for no limit."""
@@ -502,24 +524,27 @@ def _leaves(path: Path, number_of: Mapping[str, int]) -> tuple[tuple[int, ...], 
     return tuple(leaves)
 
 
-def _qos_priorities(folder: Path) -> dict[str, int]:
-    """Read the priority of each QOS.
+def _qos_of(folder: Path) -> dict[str, Qos]:
+    """Read the priority of each QOS, and its factor of usage.
 
     It stands in sacctmgr_qos.txt (`sacctmgr show qos -P`) or sacctmgr.script (sacctmgr's commands).
     """
     path = folder / "sacctmgr_qos.txt"
     if path.is_file():
-        reader, priorities = PlacedReader(path), {}
+        reader, found = PlacedReader(path), {}
         for line, row in read_table(path, "Name", "Priority"):
             reader.place = (path, line)
-            if row["Name"]:
-                priorities[row["Name"]] = reader.whole(row["Priority"] or "0", "Priority")
-        return priorities
+            factor = row.get("UsageFactor") or "1"
+            if not re.fullmatch(r"[0-9.]+", factor):
+                raise reader.fault(f"{factor!r} is no number", "UsageFactor")
+            if name := row["Name"]:
+                found[name] = Qos(name, reader.whole(row["Priority"] or "0", "Priority"), float(factor))
+        return found
     script = folder / "sacctmgr.script"
     text = text_of(script) if script.is_file() else ""
-    found = re.findall(r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE)
-    matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in found}
-    return {name: int(match[1]) if match else 0 for name, match in matches.items()}
+    lines = re.findall(r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE)
+    matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in lines}
+    return {name: Qos(name, int(match[1]) if match else 0) for name, match in matches.items()}
 
 
 def _parents_of(parents: Mapping[str, str], account: str) -> list[str]:

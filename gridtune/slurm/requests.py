@@ -56,6 +56,12 @@ class Request:
         MB per node, or `--mem-per-cpu`; 0 and 0 for what the partition gives per processor.
     features
         Each a name, or names with `&` and `|` between them, in brackets perhaps.
+    node_list, exclude
+        Names of nodes that it must have, all of them, and of those that it must not have.
+    licences
+        "NAME" or "NAME:COUNT" of each.
+    begin
+        Seconds: it may not start earlier.
     gpus, gpu_type
         GPUs per node, of a type or, "", of any.
     array, task, array_most
@@ -99,9 +105,15 @@ class Request:
     singleton: bool = False
     failed: bool = False
     requeue: bool | None = None
+    node_list: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
+    begin: int = 0
     memory_per_cpu: int = 0
 
     def __post_init__(self) -> None:
+        if self.nodes < len(self.node_list):
+            object.__setattr__(self, "nodes", len(self.node_list))
         if not self.tasks_per_node and self.tasks < self.nodes:
             object.__setattr__(self, "tasks", self.nodes)
 
@@ -113,7 +125,8 @@ class Request:
     @property
     def shape(self) -> tuple[object, ...]:
         """All that decides which nodes suit it and have its GPUs."""
-        return self.features, self.memory, self.memory_per_cpu, self.cpus_per_node, self.gpus, self.gpu_type
+        asked = self.features, self.memory, self.memory_per_cpu, self.cpus_per_node, self.gpus, self.gpu_type
+        return *asked, self.exclude
 
     @property
     def cpus(self) -> int:
@@ -129,6 +142,12 @@ class Request:
     def least_nodes(self) -> int:
         """Nodes needed at least: those asked for, and enough for the tasks."""
         return max(self.nodes, -(-self.tasks // self.tasks_per_node) if self.tasks_per_node else 1)
+
+    @property
+    def licence_counts(self) -> dict[str, int]:
+        """How many it needs of each licence."""
+        pairs = (text.partition(":") for text in self.licences)
+        return {name: int(count or 1) for name, _, count in pairs}
 
     def limit_in(self, partition: Partition) -> int:
         """Return the time limit in a partition."""
@@ -153,6 +172,7 @@ class Request:
         """Tell whether a node has the processors, memory and features; GPUs are another matter to Slurm."""
         return (
             node.cpus >= self.cpus_per_node
+            and node.name not in self.exclude
             and node.memory >= max(self.memory, self.cpus_per_node * self.memory_per_cpu_in(partition))
             and all(has_feature(feature, node.features) for feature in self.features)
         )
@@ -197,7 +217,7 @@ class RequestCheck:
 
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
-        self._kinds: dict[str, list[tuple[Node, int]]] = {}
+        self._kinds: dict[tuple[str, tuple[str, ...]], list[tuple[Node, int]]] = {}
         self._limits: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
 
     def check(self, request: Request) -> None:
@@ -226,6 +246,13 @@ class RequestCheck:
             if name not in partitions:
                 there = ", ".join(partitions)
                 raise WorkloadError(f"job {request.number}: no partition {name!r}", hint=f"there are {there}")
+        for name, count in request.licence_counts.items():
+            there_are = self.cluster.licences.get(name, 0)
+            if count > there_are:
+                raise WorkloadError(
+                    f"job {request.number}: asks for {count} of licence {name}, but there are {there_are}",
+                    hint="compare it with Licenses= in slurm.conf, or leave such jobs out",
+                )
         limit = min((request.limit_in(partitions[name]) for name in request.partitions), default=0)
         asked = amounts | {f"{of} minutes": amount * limit / 60 for of, amount in amounts.items()}
         for of, most in self._limits_of(request):
@@ -270,11 +297,19 @@ class RequestCheck:
     def _can_hold(self, request: Request, partition: Partition) -> bool:
         if not request.may_run_in(partition):
             return False
-        if partition.name not in self._kinds:
-            kinds = ((node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition))
-            self._kinds[partition.name] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
+        inside = {self.cluster.nodes[number].name: self.cluster.nodes[number] for number in partition.nodes}
+        for name in request.node_list:
+            node = inside.get(name)
+            if node is None or not (request.suits(node, partition) and request.has_gpus(node)):
+                return False
+        key = partition.name, request.exclude
+        if key not in self._kinds:
+            kinds = (
+                (node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition, request.exclude)
+            )
+            self._kinds[key] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
         nodes, cpus, most = 0, 0, request.most_nodes or len(partition.nodes)
-        for node, count in self._kinds[partition.name]:
+        for node, count in self._kinds[key]:
             if request.suits(node, partition) and request.has_gpus(node):
                 # The largest nodes hold the most.
                 cpus += node.cpus * max(0, min(count, most - nodes))
@@ -282,12 +317,14 @@ class RequestCheck:
         return nodes >= request.least_nodes and cpus >= request.cpus
 
 
-def kinds_in(cluster: SlurmCluster, partition: Partition) -> list[tuple[Node, list[int]]]:
-    """Return one node of each kind in a partition, and the numbers of all of that kind."""
+def kinds_in(
+    cluster: SlurmCluster, partition: Partition, apart: tuple[str, ...] = ()
+) -> list[tuple[Node, list[int]]]:
+    """Return one node of each kind in a partition, and the numbers of all of that kind; some stand apart."""
     kinds: dict[tuple[object, ...], list[int]] = {}
     for number in partition.nodes:
         node = cluster.nodes[number]
-        key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features)
+        key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features, node.name in apart)
         kinds.setdefault(key, []).append(number)
     return [(cluster.nodes[numbers[0]], numbers) for numbers in kinds.values()]
 

@@ -107,6 +107,11 @@ def test_partitions_that_share_processors_without_suspension_are_named(folder):
     assert note in read_cluster(folder).not_modelled
 
 
+def test_licences_are_read(folder):
+    (folder / "slurm.conf").write_text(CONF + "Licenses=m:3,n,k*2\n")
+    assert read_cluster(folder).licences == {"m": 3, "n": 1, "k": 2}
+
+
 def test_sockets_are_read(folder):
     def sockets(line, *changes):
         (folder / "slurm.conf").write_text(CONF + f"NodeName=s1 {line}\n")

@@ -18,6 +18,8 @@ _PAIRS, _FOURS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _EIGHTS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 _TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
 _HEAVIEST = 1 << 60
+#: What the nodes of a job's list are lighter by: they are taken first.
+_LISTED = 1 << 40
 
 
 @kernel()
@@ -120,11 +122,13 @@ def choose(world, job):
             total += left[node]
             largest = max(largest, left[node])
             scratch.weight[node] = (nodes.weight[node] << 16) - nodes.near[node]
+            if _must_have(world, job, node):
+                scratch.weight[node] -= _LISTED
     if jobs.most_nodes[job] > 0 and jobs.most_nodes[job] * largest < cpus:
         return 0
     if world.rules.release >= FIRST_NODE and world.running.begin[job + 1] - world.running.begin[job] == 1:
-        return _first_node(world, cpus)
-    while count >= jobs.least_nodes[job] and total >= cpus:
+        return _first_node(world, job, cpus)
+    while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job):
         most = jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count
         if world.rules.leaves > 0:
             taken = _by_switch(world, jobs.least_nodes[job], cpus, most)
@@ -145,15 +149,32 @@ def choose(world, job):
     return 0
 
 
+@kernel(forceinline=True)
+def _must_have(world, job, node):
+    """Tell whether a node is in a job's list."""
+    listed = world.jobs.listed[job]
+    return listed >= 0 and has(world.jobs.named, listed, node)
+
+
 @kernel()
-def _first_node(world, cpus):
+def _has_listed(world, job):
+    """Tell whether all nodes of a job's list are left."""
+    if world.jobs.listed[job] >= 0:
+        for node in range(world.rules.nodes):
+            if world.scratch.left[node] == 0 and _must_have(world, job, node):
+                return False
+    return True
+
+
+@kernel()
+def _first_node(world, job, cpus):
     """Choose the lightest node that suffices, the first of equal ones, without regard to switches."""
     left, weight, best = world.scratch.left, world.scratch.weight, -1
     for node in range(world.rules.nodes):
         if 0 < left[node] >= cpus and (best < 0 or weight[node] < weight[best]):
             best = node
     world.scratch.chosen[0] = best
-    return int(best >= 0)
+    return int(best >= 0 and (world.jobs.listed[job] < 0 or _must_have(world, job, best)))
 
 
 @kernel()
