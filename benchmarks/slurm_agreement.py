@@ -162,7 +162,7 @@ def arrays_of(folder: Path, rows: list[dict[str, str]]) -> dict[str, tuple[int, 
         first[wid] = min(first.get(wid, number), number)
     # Jobs that were cancelled before they could wait are in no list of sacct.
     for row in table(folder, "submit.csv"):
-        if row["slurm_id"].isdecimal():
+        if row.get("slurm_id", "").isdecimal():
             first.setdefault(row["job_id"], int(row["slurm_id"]))
     most = {row["job_id"]: row.get("array", "").partition("%")[2] for row in table(folder, "workload.csv")}
     return {wid: (number, int(most.get(wid) or 0)) for wid, number in first.items()}
@@ -322,6 +322,11 @@ class Replay:
         for job in [job for job, instant in self.later.items() if instant <= now]:
             self.waiting.add(job)
             self.store(job, self.later.pop(job))
+        for job in [job for job, instant in self.back.items() if instant <= now]:
+            self.waiting.add(job)
+            instant = self.back.pop(job)
+            if self.state.holds_since(24_05_05):
+                self.store(job, instant)
         period = self.run.cluster.priorities.period
         while self.next_tick <= now:
             intervals = [
@@ -332,11 +337,6 @@ class Replay:
             for job in self.waiting | set(self.back):
                 self.store(job, self.next_tick)
             self.next_tick += period
-        for job in [job for job, instant in self.back.items() if instant <= now]:
-            self.waiting.add(job)
-            instant = self.back.pop(job)
-            if self.state.holds_since(24_05_05):
-                self.store(job, instant)
         self.state.go_to(now)
         self.completing = [(until, mask) for until, mask in self.completing if until > now]
         self.state.completing = 0
@@ -412,8 +412,12 @@ class Replay:
                     if DELAYS & set(options_of(self.run.rows[task].get("extra", ""))):
                         self.later[task] = self.eligible[task] if self.run.rows[task]["eligible"] else 1 << 40
                         continue
+                    # The log has a start before the submission where both fall into some milliseconds.
+                    if task in self.state.running or task in self.ended:
+                        continue
                     self.waiting.add(task)
-                    self.store(task, now)
+                    # The log has the end of the submission; its age was 0.
+                    self.store(task, min(now, self.eligible[task]))
             elif kind in {"start_main", "start_bf"}:
                 self.waiting.discard(job)
                 nodes = self.nodes(event["nodes"])

@@ -253,10 +253,6 @@ def _core(draft: Draft) -> None:
     draft.select = ["CR_Core"]
 
 
-def _memory_only(draft: Draft) -> None:
-    draft.select = ["CR_Memory"]
-
-
 def _least_loaded(draft: Draft) -> None:
     draft.select = ["CR_Core_Memory", "CR_LLN"]
 
@@ -438,8 +434,8 @@ def _limits(draft: Draft) -> None:
             job["qos"] = "capped"
     for job in draft.jobs:
         # A job above a limit would wait for ever.
-        if int(job["n_tasks"]) > 2 * cpus:
-            job["n_tasks"] = str(2 * cpus)
+        job["n_tasks"] = str(min(int(job["n_tasks"]), 2 * cpus))
+        job["wall_limit"] = str(min(int(job["wall_limit"]), 90))
 
 
 def _arrays(draft: Draft) -> None:
@@ -547,7 +543,7 @@ def _builtin(draft: Draft) -> None:
     draft.settings["SchedulerType"] = "sched/builtin"
 
 
-SELECTION = ["linear", "cpu", "core", "memory_only", "lln", "pack", "threads", "one_task", ""]
+SELECTION = ["linear", "cpu", "core", "lln", "pack", "threads", "one_task", ""]
 PREEMPTION = ["suspend", "requeue", "cancel", "", "", ""]
 PRIORITIES = ["nested", "classic", "basic", "nested", ""]
 #: Features by name, in the order in which they change a draft.
@@ -559,7 +555,6 @@ FEATURES: dict[str, Callable[[Draft], None]] = {
     "linear": _linear,
     "cpu": _cpu,
     "core": _core,
-    "memory_only": _memory_only,
     "lln": _least_loaded,
     "pack": _packed,
     "threads": _threads,

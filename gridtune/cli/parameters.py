@@ -362,6 +362,7 @@ _FOLDER = click.Path(exists=True, path_type=Path)
 _STORE = "[default: MLFLOW_TRACKING_URI, else mlflow.db here]"
 _DECLARED = {
     "as_json": _Declared("Print JSON and nothing else.", spelled="--json"),
+    "details": _Declared("Print the statistics behind the answer, too."),
     "quiet": _Declared("Print nothing but errors."),
     "force": _Declared("Replace the file if it exists."),
     "quick": _Declared(spelled="--quick/--full"),

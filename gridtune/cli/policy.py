@@ -32,14 +32,19 @@ def policy() -> None:
 
 @command(choosing.choose, without=("say",), group=policy)
 def _choose(
-    *, export: Path | None = None, force: bool = False, as_json: bool = False, **options: Any
+    *,
+    export: Path | None = None,
+    force: bool = False,
+    details: bool = False,
+    as_json: bool = False,
+    **options: Any,
 ) -> None:
     """Find the queue order, backfilling and guard for LOG.
 
     Rules with and without guards, under EASY and conservative backfilling, and rollouts replay the first
     part of the log. The one with the least delay_index that is not shown to break a bound (the longest wait,
     and the mean wait of wide jobs, as in `gridtune init`) replays the rest, beside first come, first served
-    with EASY. Its card shows by how much it is better there, and who loses. The rest has no part in the
+    with EASY. The answer gives its gain there, and the jobs that lose. The rest has no part in the
     choice.
 
     The same command resumes after a kill; with a larger --budget it tries more.
@@ -58,7 +63,7 @@ def _choose(
     """
     import yaml
 
-    from gridtune.report.card import print_cards
+    from gridtune.report.answer import print_answers
     from gridtune.report.tables import report_console
 
     check_new(export, force=force)
@@ -72,7 +77,7 @@ def _choose(
     click.echo(f"{choice}\n")
     if choice.judged is not None:
         click.echo(f"judged on the {choice.jobs[1]:,} jobs that follow:")
-    print_cards([choice.judged or choice.chosen], report_console())
+    print_answers([choice.judged or choice.chosen], report_console(), details=details)
     if export is not None:
         click.echo(f"{export}: gridtune run batch --parameters {export}")
 

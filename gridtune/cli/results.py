@@ -38,6 +38,7 @@ def report(
     power: bool = False,
     effect: Sequence[float] = (),
     every: bool = False,
+    details: bool = False,
     track: bool = False,
     tracking_uri: str | None = None,
     as_json: bool = False,
@@ -83,7 +84,7 @@ def report(
 
     def show(study: Study) -> None:
         if not as_json:
-            study.print_rankings(console, limit=limit, tables=not power)
+            study.print_rankings(console, limit=limit, tables=not power, details=details)
 
     study = report_study(
         results,

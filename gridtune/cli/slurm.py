@@ -53,7 +53,7 @@ def _fit(*, as_json: bool = False, **options: Any) -> None:
 
 
 @command(advice.whatif, group=slurm)
-def _whatif(*, as_json: bool = False, **options: Any) -> None:
+def _whatif(*, details: bool = False, as_json: bool = False, **options: Any) -> None:
     """Simulate the waits of the jobs of LOG under another configuration of Slurm.
 
     A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
@@ -66,18 +66,19 @@ def _whatif(*, as_json: bool = False, **options: Any) -> None:
       gridtune slurm whatif sacct.txt --slurm /etc/slurm --change "PartitionName=debug PriorityTier=2"
       gridtune slurm whatif sacct.txt --slurm /etc/slurm --to new/ --json
     """
-    from gridtune.report.card import print_cards
+    from gridtune.report.answer import print_answers
 
-    answer = advice.whatif(**options)
+    result = advice.whatif(**options)
     if as_json:
-        print_json(answer.as_dict(), indent=2)
+        print_json(result.as_dict(), indent=2)
         return
     console = report_console()
-    print_cards([answer.short_card()], console)
-    for line in answer.difference:
+    print_answers([result.answer], console, details=details)
+    for line in result.difference:
         print_lines(console, [line], style="green" if line.startswith("+") else "red")
-    print_lines(console, answer.remarks())
-    console.print(_table("mean waits in seconds", *answer.table()))
+    print_lines(console, result.remarks())
+    if result.is_shown:
+        console.print(_table("mean waits in seconds", *result.table()))
 
 
 @command(advice.waits, group=slurm)

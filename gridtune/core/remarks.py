@@ -6,12 +6,30 @@ Systems and `simulate` put remarks among the notes of each result; here they are
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from gridtune.types import IntArray
 from gridtune.workload.contents import FACTS, FAR_OUTLIVED, GRACE, LIMIT_UNITS, LogContents
+
+#: Whether an answer can be acted on: in figures, in directions, not at all; or nothing was compared.
+TrustLevel = Literal["yes", "signs only", "no", "not graded"]
+#: The note of a result with the agreement of its waits with the recorded ones, for `System.trust`.
+RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The trust in an answer, with its reason in a sentence."""
+
+    level: TrustLevel
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.reason}"
+
 
 #: For `System.modelled_features`: jobs are scheduled by their requested times.
 WALLTIMES = "walltimes"

@@ -32,6 +32,7 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:  # evaluating a schedule loads this module, and needs no tables
     import pyarrow as pa
 
+    from gridtune.core.remarks import Trust
     from gridtune.core.reproduction import PublishedFigure, Reproduction
     from gridtune.core.schedules.schedule import Schedule
 
@@ -310,6 +311,10 @@ class System(ABC):
         tables
             True to make `Outcome.tables`.
         """
+
+    def trust(self, notes: Sequence[Mapping[str, Any]]) -> Trust | None:
+        """Return the trust in answers on a log, by the notes of the baseline's cells; None if not graded."""
+        return None
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the tables and figures that only this system has, and return their paths.

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gridtune.core.cells import CellResult
-from gridtune.core.remarks import merged_remarks, remark_lines
+from gridtune.core.remarks import Trust, merged_remarks, remark_lines
 from gridtune.core.system import SYSTEMS, Measure, System, get_system
 from gridtune.errors import SweepError
 from gridtune.registry import NamedValues
-from gridtune.report.answers import Answer, answer_of, answers_of, listed
-from gridtune.report.card import Card, Change, compare_rows
+from gridtune.report.answer import Answer, Effect
 from gridtune.report.facts import SweepFacts, has_configuration
+from gridtune.report.findings import answer_of, answers_of, compare_rows, listed, with_losses
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     file_text,
@@ -51,6 +51,8 @@ from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, rep
 from gridtune.sweep.space.constraints import Kept
 from gridtune.sweep.space.schema import Replicates
 
+#: Levels of trust, the worst first.
+_LEVELS = ("no", "not graded", "signs only", "yes")
 #: The metric that each class of jobs is judged by.
 _OF_CLASS = "wait_mean"
 #: Fronts of this many strata are drawn at most.
@@ -90,7 +92,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Summary:
-    """The findings of a sweep: tables, cards, the page, figures and JSON are views of it.
+    """The findings of a sweep: tables, answers, the page, figures and JSON are views of it.
 
     Attributes
     ----------
@@ -105,11 +107,13 @@ class Summary:
     bounds
         Configuration id to its judged constraints.
     measures
-        Metric to unit and direction, of those that cards show beside the first objective, in order.
+        Metric to unit and direction, of those that answers show beside the first objective, in order.
     classes
         Workload to the conditions of its classes of jobs.
     ignored
         Workload to the parts of its log that are not modelled.
+    trust
+        Workload to the trust in answers on it, where the system compares with recorded waits.
     remarks
         Parts of the logs that were ignored, assumed or cut off, and metrics that cells lack, a sentence each.
     """
@@ -122,6 +126,7 @@ class Summary:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     classes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     ignored: Mapping[str, str] = field(default_factory=dict)
+    trust: Mapping[str, Trust] = field(default_factory=dict)
     remarks: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -129,13 +134,13 @@ class Summary:
             object.__setattr__(self, name, NamedValues(getattr(self, name)))
 
     @cached_property
-    def cards(self) -> list[Card]:
-        """The verdicts: by objective, over all strata first where there are several."""
-        return _cards_of(self)
+    def answers(self) -> list[Answer]:
+        """The answers: by objective, over all strata first where there are several."""
+        return _answers_of(self)
 
-    def card(self, ranking: Ranking, row: Row) -> Card:
-        """Return the whole card about one row of a ranking."""
-        return _card_of(self, answer_of(ranking, self.rankings[ranking.head.objective], row), ranking)
+    def answer(self, ranking: Ranking, row: Row) -> Answer:
+        """Return the whole answer about one row of a ranking."""
+        return _whole(self, answer_of(ranking, self.rankings[ranking.head.objective], row), ranking)
 
     @cached_property
     def fronts(self) -> list[Front]:
@@ -198,7 +203,7 @@ class Summary:
             parts.append(f"{self.facts.description.strip()}\n")
         if self.remarks:
             parts.append("\n".join(f"- {remark}" for remark in self.remarks) + "\n")
-        parts += [card.markdown() for card in self.cards]
+        parts += [answer.markdown() for answer in self.answers]
         for objective, ranking in self.rankings.items():
             parts.append(f"## {objective}\n")
             if objective in self.overall:
@@ -234,8 +239,13 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
         for tables in (rankings, overall)
     )
     notes: dict[str, list[Mapping[str, Any]]] = {}
+    of_baseline: dict[str, list[Mapping[str, Any]]] = {}
+    bases = {stratum.ids[base] for stratum in cells.strata for base in stratum.bases.tolist() if base >= 0}
     for result in results:
         notes.setdefault(result.workload, []).append(result.notes)
+        if result.configuration_id in bases:
+            of_baseline.setdefault(result.workload, []).append(result.notes)
+    graded = {name: system.trust(among) for name, among in of_baseline.items()} if system else {}
     remarks = {workload: merged_remarks(among) for workload, among in notes.items()}
     measures = _measures(table, facts, system)
     lines = [
@@ -275,6 +285,7 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             for workload, among in notes.items()
         },
         ignored={workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
+        trust={name: trust for name, trust in graded.items() if trust is not None},
         remarks=lines,
     )
 
@@ -312,7 +323,7 @@ def _without_verdicts(ranking: Ranking) -> Ranking:
 
 
 def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict[str, Measure]:
-    """Return the metrics that cards look at beside the first objective.
+    """Return the metrics that answers look at beside the first objective.
 
     They are the other objectives, those of constraints, those that the system watches, and the mean wait of
     each class of jobs.
@@ -373,23 +384,26 @@ def _conditions(table: pa.Table, baseline: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _cards_of(summary: Summary) -> list[Card]:
-    """Return a sweep's cards: by objective, over all strata first where there are several.
+def _answers_of(summary: Summary) -> list[Answer]:
+    """Return a sweep's answers: by objective, over all strata first where there are several.
 
-    Those of the first objective are whole, the others are answers alone.
+    Those of the first objective are whole; the others have no effects, bounds and ties.
     """
-    cards = []
+    answers = []
     for number, (objective, ranking) in enumerate(summary.rankings.items()):
         over_all = [summary.overall[objective]] if objective in summary.overall else []
         for shown in (*over_all, ranking):
             for answer in answers_of(shown, ranking):
                 whole = number == 0 and answer.row is not None
-                cards.append(_card_of(summary, answer, shown) if whole else Card(answer))
-    return cards
+                answers.append(_whole(summary, answer, shown) if whole else _graded(summary, answer))
+    if len(summary.rankings) == 1:
+        return answers
+    texts = [f"By {one.objective}, {one.advice[:1].lower()}{one.advice[1:]}" for one in answers]
+    return [replace(one, advice=text) for one, text in zip(answers, texts, strict=True)]
 
 
-def _card_of(summary: Summary, answer: Answer, ranking: Ranking) -> Card:
-    """Return the whole card of an answer about a row of this ranking."""
+def _whole(summary: Summary, answer: Answer, ranking: Ranking) -> Answer:
+    """Return an answer about a row of this ranking with its effects, bounds, ties and next steps."""
     row, overall = answer.row, ranking.head.overall
     assert row is not None
     front = next((one for one in summary.fronts if one.stratum == answer.stratum), None)
@@ -402,10 +416,10 @@ def _card_of(summary: Summary, answer: Answer, ranking: Ranking) -> Card:
         for other in single.strata[stratum.name]
         if same_configuration(row, other) and (overall or other is row)
     ]
-    changes = [
-        change
+    effects = [
+        effect
         for other, stratum in places
-        for change in _changes(summary, stratum, other["configuration_id"], len(places))
+        for effect in _effects(summary, stratum, other["configuration_id"], len(places))
     ]
     rows = ranking.strata["" if overall else answer.stratum]
     next_ones = [one for one in rows if one["rank"] is not None and one is not row][:_COMPARED]
@@ -419,20 +433,46 @@ def _card_of(summary: Summary, answer: Answer, ranking: Ranking) -> Card:
         bounds = summary.bounds.get(row["configuration_id"], ())
         settle = _to_settle(stratum, row, rows, ranking, bounds)
     workloads = {other.get("workload", stratum.name) for other, stratum in places}
-    return Card(
-        answer,
-        bounds=bounds,
-        passed_over=_passed_over(summary, row, rows, ranking),
-        changes=changes,
-        ties=[ranking.label(one) for one in next_ones if one not in worse],
-        compared=len(next_ones),
-        front=[] if front is None else _members(front, ranking),
-        not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
-        to_settle=settle,
+    ties = [ranking.label(one) for one in next_ones if one not in worse]
+    details = [("bounds", str(bound)) for bound in bounds]
+    if ties:
+        details.append(("ties", f"not distinguishable from the best: {listed(ties)}"))
+    elif next_ones:
+        details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
+    details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
+    whole = with_losses(
+        replace(
+            answer,
+            effects=effects,
+            bounds=[*_kept(bounds), *_passed_over(summary, row, rows, ranking)],
+            not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
+            next_steps=[*answer.next_steps, *settle],
+            details=[*answer.details, *details],
+        )
     )
+    return _graded(summary, whole)
 
 
-def _changes(summary: Summary, stratum: Stratum, key: str, families: int) -> Iterator[Change]:
+def _graded(summary: Summary, answer: Answer) -> Answer:
+    """Return an answer as far as the least trust in its workloads reaches."""
+    workloads = {
+        stratum.key.get("workload", stratum.name)
+        for stratum in summary.cells.strata
+        if answer.stratum in {"overall", stratum.name}
+    }
+    trusts = [trust for name, trust in summary.trust.items() if name in workloads]
+    return answer.graded(min(trusts, key=lambda trust: _LEVELS.index(trust.level))) if trusts else answer
+
+
+def _kept(bounds: Sequence[Bound]) -> list[str]:
+    """Return sentences on the bounds of a configuration: those not settled, or that all are kept."""
+    if not bounds:
+        return []
+    doubtful = [f"{bound.constraint}: {bound.state}" for bound in bounds if bound.state != Kept.YES]
+    return doubtful or [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
+
+
+def _effects(summary: Summary, stratum: Stratum, key: str, families: int) -> Iterator[Effect]:
     """Yield the effects of a configuration on a stratum; all `families` of strata share the error."""
     place = stratum.place[key]
     base = int(stratum.bases[place])
@@ -453,7 +493,7 @@ def _changes(summary: Summary, stratum: Stratum, key: str, families: int) -> Ite
         paired = np.isfinite(values[index]) & np.isfinite(other[index])
         mean, baseline = values[index][paired].mean(), other[index][paired].mean()
         adverse = bool(mean > baseline if measure.direction == "min" else mean < baseline)
-        yield Change(
+        yield Effect(
             metric=metric,
             unit="" if measure.unit == "1" else measure.unit,
             jobs=conditions.get(metric.partition("[")[2].removesuffix("]"), ""),
@@ -517,7 +557,8 @@ def _passed_over(summary: Summary, row: Row, rows: Sequence[Row], ranking: Ranki
             bound for bound in summary.bounds.get(one["configuration_id"], ()) if bound.state != Kept.YES
         ]
         reasons = "; ".join(bound.text for bound in broken) or f"bounds {one['subject_to']}"
-        texts.append(f"{ranking.label(one)} ({percent_text(one['relative'])}): {reasons}")
+        gain = percent_text(one["relative"])
+        texts.append(f"{ranking.label(one)} ({gain}) is not chosen: {reasons}")
     more = len(better) - _LISTED
     return [*texts, *([f"and {more} more"] if more > 0 else [])]
 
@@ -546,7 +587,7 @@ def _to_settle(
         return []
     noun, fewest = ranking.head.replicate, fewest_replicates(1 - LEVEL)
     if row["pairs"] < fewest:
-        return [f"at least {fewest} {noun}s; {row['pairs']} cannot show any difference"]
+        return [f"run at least {fewest} {noun}s"]
     pair = [stratum.ids[place], stratum.ids[base]]
     texts: list[str] = []
     if row["verdict"] == Verdict.UNSURE:
@@ -572,7 +613,7 @@ def _needed(
         effect, spread.deviation, level=1 - LEVEL, power=POWER, comparisons=comparisons
     )
     if math.isfinite(needed):
-        yield f"{name}: about {int(needed):,} {noun}s like these {int(spread.pairs[0])}"
+        yield f"run about {int(needed):,} {noun}s like these {int(spread.pairs[0])} to settle {name}"
 
 
 def write_report(summary: Summary, directory: Path) -> list[Path]:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import rankdata
 
-from gridtune.core.remarks import WALLTIMES, log_remarks
+from gridtune.core.remarks import WALLTIMES, Trust, log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.world import Phases
@@ -159,7 +159,9 @@ def logged_jobs(workload: Workload, cluster: SlurmCluster) -> LoggedJobs:
         )
     unknown = sorted({request.qos for request in requests} - {*cluster.qos, ""})
     if unknown and cluster.priorities.qos:
-        counts[f"of a QOS that no file describes, taken with priority 0: {', '.join(unknown)}"] = sum(
+        names = ", ".join(unknown)
+        command = "run `sacctmgr show qos -P > sacctmgr_qos.txt` in the folder of slurm.conf"
+        counts[f"have a QOS without a known priority, taken as 0 ({names}): {command}"] = sum(
             request.qos in unknown for request in requests
         )
     recorded = workload.column("wait_time")[rows]
@@ -224,9 +226,6 @@ def _ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:
         yield JobClass(name, np.flatnonzero(place == number))
 
 
-#: Whether advice on a log can be trusted: in figures, in signs, not at all.
-Trust = Literal["yes", "signs only", "no"]
-
 #: The errors up to which advice can be trusted: of the mean, of the median job, and the rank correlation.
 _MEAN, _MEDIAN, _RANK = 0.07, 0.2, 0.7
 #: The same for signs.
@@ -286,9 +285,42 @@ class Agreement:
             float(np.corrcoef(ranks)[0, 1]) if varied else np.nan,
         )
 
+    @staticmethod
+    def read(figures: Mapping[str, Any]) -> Agreement:
+        """Return the agreement that `as_dict` wrote."""
+        values: list[Any] = [figures[one.name] for one in fields(Agreement)]
+        numbers: list[Any] = [np.nan if value is None else value for value in values]
+        return Agreement(*numbers)
+
+    @staticmethod
+    def pooled(parts: Sequence[Agreement]) -> Agreement:
+        """Return the agreement of several groups of jobs together; medians and ranks are means over them."""
+        parts = [part for part in parts if part.jobs]
+        jobs = sum(part.jobs for part in parts)
+        if not parts:
+            return Agreement(0, *[np.nan] * 7)
+        shares = np.array([part.jobs / jobs for part in parts])
+        figures = shares @ np.array([astuple(part)[1:] for part in parts])
+        pooled = Agreement(jobs, *figures.tolist())
+        recorded = pooled.recorded_mean
+        return replace(pooled, mean_error=pooled.simulated_mean / recorded - 1 if recorded > 0 else np.nan)
+
     @property
     def trust(self) -> Trust:
-        """Say whether advice can be trusted, by the errors of these jobs."""
+        """The trust in a replay with these errors."""
+        if not self.jobs:
+            return Trust("not graded", "the log has no recorded waits to compare with")
+        match = {"yes": "match", "signs only": "are near", "no": "differ from"}[self.level]
+        return Trust(
+            self.level,
+            f"simulated waits {match} the recorded ones (mean {self.simulated_mean:,.0f} s, recorded "
+            f"{self.recorded_mean:,.0f} s; median error {self.median_error:,.0f} s; rank correlation "
+            f"{self.rank:.2f})",
+        )
+
+    @property
+    def level(self) -> Literal["yes", "signs only", "no"]:
+        """Whether advice can be trusted, by the errors of these jobs."""
         near = self.median_error <= max(_MEDIAN * self.recorded_median, _NO_WAIT)
         if abs(self.mean_error) <= _MEAN and near and self.rank >= _RANK:
             return "yes"

@@ -155,6 +155,7 @@ class _QueueReader(PlacedReader):
             cpus // nodes if nodes and cpus % nodes == 0 else 0,
             nodes=max(1, nodes),
             most_nodes=max(1, nodes),
+            fewest=True,
             memory=self._memory(row.get("MIN_MEMORY", ""), -(-cpus // max(1, nodes))),
             gpus=sum(count or 1 for count in gpus.values()),
             gpu_type=kind,

@@ -50,8 +50,9 @@ class Request:
         Names, in the order given.
     tasks, tasks_per_node, cpus_per_task
         `-n`, `--ntasks-per-node` (0: not given) and `-c`. Each node has one task at least.
-    nodes, most_nodes
-        `-N`: at least 1, and 0 where no most is given.
+    nodes, most_nodes, fewest
+        `-N`: at least 1, and 0 where no most is given. It gets as many as there are, or with
+        `--use-min-nodes` as few as do.
     memory, memory_per_cpu
         MB per node, or `--mem-per-cpu`; 0 and 0 for what the partition gives per processor.
     features
@@ -110,11 +111,12 @@ class Request:
     licences: tuple[str, ...] = ()
     begin: int = 0
     memory_per_cpu: int = 0
+    fewest: bool = False
 
     def __post_init__(self) -> None:
         if self.nodes < len(self.node_list):
             object.__setattr__(self, "nodes", len(self.node_list))
-        if not self.tasks_per_node and self.tasks < self.nodes:
+        if self.tasks < self.nodes:
             object.__setattr__(self, "tasks", self.nodes)
 
     @property
@@ -142,6 +144,12 @@ class Request:
     def least_nodes(self) -> int:
         """Nodes needed at least: those asked for, and enough for the tasks."""
         return max(self.nodes, -(-self.tasks // self.tasks_per_node) if self.tasks_per_node else 1)
+
+    @property
+    def wanted_nodes(self) -> int:
+        """Nodes that it gets where there are so many."""
+        more = 0 if self.fewest else min(self.most_nodes, self.tasks)
+        return max(self.least_nodes, more)
 
     @property
     def licence_counts(self) -> dict[str, int]:
@@ -378,6 +386,7 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             # The size factor of a priority counts the nodes asked for: fewer than the tasks need, maybe.
             nodes=min(nodes, job["requested_nodes"]) if job["requested_nodes"] > 0 else nodes,
             most_nodes=nodes,
+            fewest=True,
             memory=max(0, job["requested_memory"]) * cpus // nodes // 1024,
             gpus=gpus // nodes,
             gpu_type=text["gpu_type"] if text["gpu_type"] in types else "",

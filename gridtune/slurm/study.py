@@ -13,12 +13,12 @@ import yaml
 from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
+from gridtune.batch.metrics.classes import default_classes
 from gridtune.core.system import SuggestedSpace
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import Outage, SlurmCluster
 from gridtune.slurm.comparison import logged_jobs
 from gridtune.slurm.configuration import read_cluster
-from gridtune.slurm.limits import Limit
 from gridtune.slurm.requests import Request
 from gridtune.workload.workload import Workload
 
@@ -86,17 +86,18 @@ def suggest_study(folder: Path, workload: Workload, works: Effective, version: s
     for name in ("weight_age", "weight_job_size"):
         if now.get(name):
             dimensions[name] = [0, now[name], 4 * now[name]]
+    wide = {"wait_mean[wide]": "<= 1.05 x baseline"} if "wide" in default_classes(workload) else {}
     return SuggestedSpace(
         question=f"Which settings of Slurm are best for {workload.name}?",
         dimensions=dimensions,
         baseline={name: now[name] for name in dimensions},
         objective=("wait_mean", "bounded_slowdown_mean", "wait_max"),
         fixed={
-            **{FOLDER: str(folder.resolve()), "slurm_version": version},
+            **{FOLDER: str(folder.resolve()), "slurm_version": version, "window_mode": "continuous"},
             **({} if works == Effective() else works.settings),
         },
         needs_size=False,
-        subject_to={"wait_max": "<= 1.2 x baseline"},
+        subject_to={"wait_max": "<= 1.2 x baseline", **wide},
     )
 
 
@@ -121,13 +122,10 @@ class Effective:
         The share of nodes that jobs get, of each kind of node: above 0, at most 1.
     release_delay
         Seconds for which nodes are still busy after a job has ended.
-    user_share
-        The share of all processors that one user may have at a time, his widest job at least; 1 is no limit.
     """
 
     nodes_in_service: _Share = 1.0
     release_delay: Annotated[int, Field(ge=0, lt=_NEVER)] = 0
-    user_share: _Share = 1.0
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> Effective:
@@ -145,7 +143,11 @@ class Effective:
         """
         hint = "`gridtune slurm fit LOG --slurm FOLDER` writes such a file"
         try:
-            return Effective(**yaml.safe_load(path.read_text(encoding="utf-8"))["settings"])
+            settings = dict(yaml.safe_load(path.read_text(encoding="utf-8"))["settings"])
+            # Earlier fits had a limit of each user's processors; 1 was none.
+            if settings.get("user_share") == 1:
+                del settings["user_share"]
+            return Effective(**settings)
         except ValidationError as error:
             first = error.errors()[0]
             field = str(first["loc"][0])
@@ -165,9 +167,6 @@ class Effective:
         if self.nodes_in_service < 1:
             outage = Outage(0, _NEVER, _out_of_service(cluster, requests, self.nodes_in_service))
             cluster = replace(cluster, outages=(*cluster.outages, outage))
-        if self.user_share < 1:
-            limits = _user_limits(requests, self.user_share * cluster.cpus)
-            cluster = replace(cluster, limits=(*cluster.limits, *limits))
         if self.release_delay:
             requests = [replace(one, run_time=one.run_time + self.release_delay) for one in requests]
         return cluster, requests
@@ -201,17 +200,3 @@ def _out_of_service(cluster: SlurmCluster, requests: Sequence[Request], share: f
             if len(left) < request.least_nodes or sum(left) < request.cpus:
                 out -= set(able)
     return tuple(sorted(out))
-
-
-def _user_limits(requests: Sequence[Request], most: float) -> list[Limit]:
-    """Return a limit on processors for each user."""
-    widest: dict[tuple[str, str], int] = defaultdict(int)
-    for one in requests:
-        widest[one.account, one.user] = max(widest[one.account, one.user], one.cpus)
-    # That of a user stands before that of everybody.
-    own = [
-        Limit("cpu", cpus, account=account, user=user, each="user")
-        for (account, user), cpus in widest.items()
-        if cpus > most and user
-    ]
-    return [*own, *(Limit("cpu", max(1, int(most)), account=name, each="user") for name in ("root", ""))]

@@ -5,20 +5,23 @@ from __future__ import annotations
 import datetime
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
+from gridtune.core.remarks import Trust
 from gridtune.errors import SweepError
-from gridtune.report.answers import Answer
-from gridtune.report.card import Card, Change, compare_rows
+from gridtune.report.answer import Answer, Effect, difference_text, is_vague, values_text
+from gridtune.report.findings import compare_rows, range_text, with_losses
 from gridtune.report.labels import count_text, interval_text, percent_text
-from gridtune.report.rankings.ranking import Verdict, plain
+from gridtune.report.rankings.ranking import LEVEL, Verdict, plain
 from gridtune.report.tables import plain_table
 from gridtune.slurm.comparison import (
+    Agreement,
     Comparison,
     LoggedJobs,
     anchored,
@@ -31,13 +34,12 @@ from gridtune.slurm.forecast import INTERVAL, Past, forecast, past_of
 from gridtune.slurm.queue import TASK, read_queue
 from gridtune.slurm.study import Effective
 from gridtune.slurm.versions import version_of
+from gridtune.statistics.sample_size import fewest_replicates
 from gridtune.workload.files import workload_of
 from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
 
 _METRIC = "wait_mean"
-#: Losers that the card names; the table has all of them.
-_NAMED = 4
 #: Nine replays in ten lie between these quantiles.
 _RANGE = (0.05, 0.95)
 
@@ -56,12 +58,18 @@ class WhatIf:
         Lines of `slurm.conf` that differ, with "-" or "+" in front.
     not_modelled
         Settings of the two configurations that are not modelled.
+    trust
+        The agreement of the replay of the present configuration with the recorded waits.
+    anyway
+        Show the effect also without trust.
     """
 
     log: Workload
     comparison: Comparison
     difference: Sequence[str]
     not_modelled: Sequence[str]
+    trust: Trust
+    anyway: bool = False
 
     @property
     def jobs(self) -> LoggedJobs:
@@ -69,11 +77,11 @@ class WhatIf:
         return self.comparison.jobs
 
     @cached_property
-    def changes(self) -> Mapping[str, Change]:
+    def effects(self) -> Mapping[str, Effect]:
         """The effect on all jobs and on each class, by name; all of them share an error of 5 %."""
         classes, (before, after) = self.comparison.classes, self.comparison.replicates
         compared = compare_rows(after, before, self.comparison.correlation, comparisons=len(classes))
-        changes = {}
+        effects = {}
         for number, one in enumerate(classes):
             means = self.comparison.means(one.members)
             old, new = means["simulated"], means["changed"]
@@ -84,7 +92,7 @@ class WhatIf:
                 name: plain(getattr(compared, name)[number])
                 for name in ("relative", "low", "high", "p_value")
             }
-            changes[one.name] = Change(
+            effects[one.name] = Effect(
                 metric=_METRIC,
                 unit="s",
                 jobs=one.name,
@@ -95,55 +103,81 @@ class WhatIf:
                 adverse=new > old,
                 **numbers,
             )
-        return changes
+        return effects
 
     @property
-    def card(self) -> Card:
-        """The answer, the classes that lose, and the settings that are not modelled."""
-        whole, *rest = self.changes.values()
-        verdict = {"worse": Verdict.WORSE, "better": Verdict.BETTER}.get(whole.effect, Verdict.UNSURE)
-        answer = Answer(_METRIC, self.log.name, "the change", verdict, self._text(whole))
-        return Card(answer, changes=rest, not_modelled=list(self.not_modelled))
+    def is_shown(self) -> bool:
+        """True if the effect may be shown: the replay is trusted, or the effect was asked for anyway."""
+        return self.anyway or self.trust.level != "no"
 
-    def short_card(self) -> Card:
-        """Return the card with no more than the classes that lose most."""
-        card = self.card
-        losers = sorted(card.worse, key=lambda change: -(change.relative or 0))
-        return replace(card, changes=losers[:_NAMED]) if len(losers) > _NAMED else card
+    @property
+    def answer(self) -> Answer:
+        """The advice, the classes that lose, and the settings that are not modelled."""
+        whole, *rest = self.effects.values()
+        gain, size = self._gain(whole)
+        answer = Answer(
+            _METRIC,
+            self.log.name,
+            "the change",
+            {"worse": Verdict.WORSE, "better": Verdict.BETTER}.get(whole.effect, Verdict.UNSURE),
+            self._advice(whole),
+            gain=gain,
+            size=size,
+            effects=rest,
+            not_modelled=list(self.not_modelled),
+            details=[("statistics", self._statistics(whole))],
+        )
+        return with_losses(answer).graded(self.trust, anyway=self.anyway)
 
-    def _text(self, whole: Change) -> str:
+    @property
+    def _replicates(self) -> int:
+        """The number of draws, days or weeks that intervals are made of."""
+        if self.jobs.replicate == "draw":
+            return len(self.comparison.before)
+        return int(self.jobs.blocks.max()) + 1
+
+    def _advice(self, whole: Effect) -> str:
+        if whole.effect == "better":
+            return "Make this change: jobs wait less."
+        if whole.effect == "worse":
+            return "Do not make this change: jobs wait longer."
+        if self._replicates < (fewest := fewest_replicates(1 - LEVEL)):
+            return f"Cannot say: {self._replicates} {self.jobs.replicate}s show no difference, {fewest} may."
+        if whole.is_vague:
+            return "Cannot say whether jobs wait less after this change."
+        return "No gain is shown: keep the configuration as it is."
+
+    def _gain(self, whole: Effect) -> tuple[str, str]:
+        assert whole.mean is not None
+        assert whole.baseline is not None
+        text = f"mean wait {values_text(whole.mean, whole.baseline, 's')}"
+        low, high = whole.low, whole.high
+        if low is None or high is None or is_vague(low, high):
+            return text, "; the size of the difference is not sure"
+        return text, f", {difference_text(whole.relative)} ({range_text(low, high)}, 95 % sure)"
+
+    def _statistics(self, whole: Effect) -> str:
         jobs, before, after = self.jobs, self.comparison.before, self.comparison.after
         low, high = np.quantile(after.mean(axis=1) / np.maximum(before.mean(axis=1), 1), _RANGE)
-        number = len(before) if jobs.replicate == "draw" else int(jobs.blocks.max()) + 1
-        interval = interval_text(whole.low, whole.high, percent_text) or "unknown"
-        verdict = {"worse": "They wait longer.", "better": "They wait less."}
         text = (
-            f"The {len(jobs.requests):,} jobs of {self.log.name} would wait {whole.mean:,.0f} s on average "
-            f"instead of {whole.baseline:,.0f} s: {percent_text(whole.relative)} (95 % interval {interval} "
-            f"over {count_text(number, jobs.replicate)}; nine replays in ten "
-            f"{interval_text(low - 1, high - 1, percent_text)}). "
-            + verdict.get(whole.effect, "It is not sure that they wait longer or less.")
+            f"{len(jobs.requests):,} jobs, {len(before)} replays of each configuration: {whole.numbers} over "
+            f"{count_text(self._replicates, jobs.replicate)}; nine replays in ten "
+            f"{interval_text(low - 1, high - 1, percent_text)}"
         )
         if jobs.replicate == "draw":
-            text += " The log is short: the interval covers random phases of the scheduler, not other weeks."
-        known = jobs.recorded >= 0
-        if known.any():
-            text += (
-                f" Their recorded mean wait is {jobs.recorded[known].mean():,.0f} s, the simulated one "
-                f"{before[:, known].mean():,.0f} s."
-            )
+            text += "; the log is short: the interval covers random phases of the scheduler, not other weeks"
         return text
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return the numbers of each class, in seconds; nine replays in ten lie in a range."""
         rows = {}
         for one in self.comparison.classes:
-            change = self.changes[one.name]
+            effect = self.effects[one.name]
             rows[one.name] = {
                 **self.comparison.means(one.members),
-                "relative": change.relative,
-                "relative_interval": [change.low, change.high],
-                "effect": change.effect,
+                "relative": effect.relative,
+                "relative_interval": [effect.low, effect.high],
+                "effect": effect.effect,
             }
         return rows
 
@@ -191,13 +225,15 @@ class WhatIf:
             "processors_allocated_to_requested": self._factor(),
             "draws": len(self.comparison.before),
             "replicate": self.jobs.replicate,
-            **self.card.as_dict(),
+            **self.answer.as_dict(),
             "slurm_conf": list(self.difference),
-            "classes": self.rows(),
+            "classes": self.rows() if self.is_shown else {},
         }
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self.card.answer.text)}</p>{plain_table(*self.table())}"
+        lines = [("", self.answer.advice), *self.answer.lines]
+        text = "".join(f"<p>{html.escape(' '.join(line).strip())}</p>" for line in lines)
+        return text + (plain_table(*self.table()) if self.is_shown else "")
 
 
 def whatif(
@@ -210,6 +246,7 @@ def whatif(
     fit: str | Path | None = None,
     draws: int = 20,
     seed: int = 0,
+    anyway: bool = False,
 ) -> WhatIf:
     """Simulate the waits of a log's jobs under another configuration of Slurm.
 
@@ -235,11 +272,13 @@ def whatif(
         Replays of each configuration.
     seed
         Seed of the draws.
+    anyway
+        Show the effect although the replay does not match the recorded waits.
 
     Returns
     -------
     WhatIf
-        The change of the mean wait, of all jobs and by class.
+        The change of the mean wait, of all jobs and by class, with the trust in it.
 
     Raises
     ------
@@ -266,7 +305,15 @@ def whatif(
     releases = [] if later == version else [f"-Slurm {version}", f"+Slurm {later}"]
     difference = [*releases, *configuration_difference(folder, other, change)]
     ignored = not_modelled(workload, cluster, changed)
-    return WhatIf(workload, Comparison(jobs, before, after), difference, ignored)
+    trust = Agreement.of(jobs.recorded, before).trust
+    if fit is not None and trust.level != "no" and _is_untrusted(Path(fit)):
+        trust = Trust("no", f"by {fit} simulated waits differ from the recorded ones")
+    return WhatIf(workload, Comparison(jobs, before, after), difference, ignored, trust, anyway)
+
+
+def _is_untrusted(fit: Path) -> bool:
+    """Return whether `gridtune slurm fit` found no trust; the file has been read as settings before."""
+    return bool(yaml.safe_load(fit.read_text(encoding="utf-8")).get("trust") == "no")
 
 
 @dataclass(frozen=True)

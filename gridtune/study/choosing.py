@@ -13,7 +13,8 @@ from gridtune.batch.policies.queue_order import ROLLOUT
 from gridtune.core.system import SuggestedSpace, default_system, starter_windows
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
-from gridtune.report.card import Card
+from gridtune.report.answer import Answer
+from gridtune.report.findings import is_confirmed
 from gridtune.report.labels import configuration_label
 from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.summary import Summary, summarise
@@ -30,7 +31,7 @@ from gridtune.workload.cleaning import clean
 from gridtune.workload.files import workload_of
 from gridtune.workload.workload import Workload
 
-#: What policies are chosen by, and what else the cards look at.
+#: What policies are chosen by, and what else the answers look at.
 OBJECTIVES = (*("delay_index", "bounded_slowdown_mean", "area_weighted_response", "wait_mean", "wait_max"),)
 #: In the order in which they are tried. Rollouts go with EASY alone.
 _ROLLOUTS = ("rollout(objective=balanced, moves=60)", "rollout")
@@ -53,19 +54,20 @@ class Choice:
     Attributes
     ----------
     parameters
-        The policy: order, backfilling and guard, as far as they are set.
+        The policy to use: order, backfilling and guard, as far as they are set. It is the baseline where the
+        gain of the policy that was chosen is not confirmed on the rest.
     tried
         How many policies were tried.
     left_out
         What was not tried, as the budget was spent.
     chosen
-        The card of the part that it was chosen on.
+        The answer on the part that it was chosen on.
     judged
-        The card of the rest; None if the policy is the baseline.
+        The answer on the rest; None if the policy is the baseline.
     jobs
         Jobs of the two parts.
     exported
-        The policy as `gridtune results export` writes it, with both cards.
+        The policy as `gridtune results export` writes it, with both answers.
     seconds
         Wall-clock seconds that all of it took.
     """
@@ -73,8 +75,8 @@ class Choice:
     parameters: Mapping[str, Any]
     tried: int
     left_out: Sequence[str]
-    chosen: Card
-    judged: Card | None
+    chosen: Answer
+    judged: Answer | None
     jobs: tuple[int, int]
     exported: Mapping[str, Any]
     seconds: float
@@ -93,12 +95,14 @@ class Choice:
 
     def __str__(self) -> str:
         policy = configuration_label(self.parameters, list(self.parameters))
-        text = f"{policy}: chosen from {self.tried} policies on the first {self.jobs[0]:,} jobs"
+        text = f"{self.chosen.best}: chosen from {self.tried} policies on the first {self.jobs[0]:,} jobs"
+        if self.judged is not None and not is_confirmed(self.judged):
+            text = f"{policy}: {text}, not confirmed on the rest"
         return f"{text}; not tried in the budget: {', '.join(self.left_out)}" if self.left_out else text
 
     def _repr_html_(self) -> str:
-        card = self.judged or self.chosen
-        lines = [str(self), card.answer.text, *(f"{name}: {line}" for name, line in card.lines)]
+        answer = self.judged or self.chosen
+        lines = [str(self), answer.advice, *(f"{name}: {line}" for name, line in answer.lines)]
         return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
 
 
@@ -199,7 +203,7 @@ def choose(
     Returns
     -------
     Choice
-        The policy, with its card on the rest.
+        The policy, with its answer on the rest.
 
     Raises
     ------
@@ -247,8 +251,11 @@ def choose(
     if policy != starter.baseline:
         say(f"judging on the other {len(rest.log):,} jobs")
         judged = _judged(rest, policy, starter.baseline)
-    kept = {name: value for name, value in exported["parameters"].items() if name not in _MEASURED}
-    exported["parameters"] = {**kept, "trace": trace}
+    measured = {name: value for name, value in exported["parameters"].items() if name not in _MEASURED}
+    if judged is not None and not is_confirmed(judged):
+        policy = dict(starter.baseline)
+        measured = {name: value for name, value in measured.items() if name not in _POLICY} | policy
+    exported["parameters"] = {**measured, "trace": trace}
     exported["judged"] = None if judged is None else judged.as_dict()
     seconds = time.monotonic() - began
     return Choice(policy, tried, left_out, chosen, judged, (jobs, len(rest.log)), exported, seconds)
@@ -303,8 +310,8 @@ def _dimensions(orders: Sequence[str], backfills: Sequence[str]) -> dict[str, An
     }
 
 
-def _best(stored: StoredSweep) -> tuple[Card, Mapping[str, Any], int, int]:
-    """Return the card, the parameters and the rank of the best policy, and the number of those tried.
+def _best(stored: StoredSweep) -> tuple[Answer, Mapping[str, Any], int, int]:
+    """Return the answer, the parameters and the rank of the best policy, and the number of those tried.
 
     A bound counts as broken where it is shown to be: with a few windows hardly any is shown to be kept.
     """
@@ -318,12 +325,12 @@ def _best(stored: StoredSweep) -> tuple[Card, Mapping[str, Any], int, int]:
     parameters = next(
         one.configuration for one in stored.results if one.configuration_id == best["configuration_id"]
     )
-    card = summary.card(ranking, best)
-    return card, parameters, rank, len(rows)
+    answer = summary.answer(ranking, best)
+    return answer, parameters, rank, len(rows)
 
 
-def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Card:
-    """Return the card of a policy against the baseline on a part of the log."""
+def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any]) -> Answer:
+    """Return the answer on a policy against the baseline on a part of the log."""
     varied = {name: policy.get(name) for name in _POLICY if policy.get(name) != baseline.get(name)}
     if "order" in varied:
         orders = [baseline["order"], policy["order"]]
@@ -339,7 +346,7 @@ def _judged(part: _Part, policy: Mapping[str, Any], baseline: Mapping[str, Any])
         part.run(dimensions, {name: baseline.get(name) for name in varied}, **shared)
     summary, ranking = _findings(read_sweep(part.folder))
     row = next(row for row in ranking.rows if not row["is_baseline"])
-    return summary.card(ranking, row)
+    return summary.answer(ranking, row)
 
 
 def _findings(stored: StoredSweep) -> tuple[Summary, Ranking]:

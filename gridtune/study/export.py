@@ -91,7 +91,7 @@ def exported_configuration(
             "replicates": row["n"],
         },
         "baseline": against,
-        "card": summary.card(ranking, row).as_dict(),
+        "answer": summary.answer(ranking, row).as_dict(),
         "remarks": list(summary.remarks),
         "provenance": _provenance(sweep, row),
     }

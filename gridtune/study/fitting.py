@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import html
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
 
+from gridtune.core.remarks import TrustLevel
 from gridtune.core.style import BASELINE, BETTER, WORSE, figure, save
 from gridtune.errors import SweepError
 from gridtune.report.labels import percent_text
@@ -21,7 +22,6 @@ from gridtune.slurm.comparison import (
     Agreement,
     JobClass,
     LoggedJobs,
-    Trust,
     anchored,
     diagnoses,
     known_at,
@@ -50,11 +50,15 @@ _REPLICATES = 3
 #: A setting is kept if it lowers the misfit by so much at least, and by twice the standard error.
 _LEAST_GAIN = 0.02
 _FEWEST = 50
+#: The share of the calibrated jobs that the search sees; the others check what it found.
+_SEARCHED = 0.7
+#: Classes of jobs that a configuration names.
+_BLAMED = ("partition ", "QOS ", "account ")
 _HEADS = (
     *("class", "jobs", "recorded mean", "simulated", "error"),
     *("recorded median", "simulated", "median error", "rank"),
 )
-_TRUST: dict[Trust, str] = {
+_TRUST: dict[TrustLevel, str] = {
     "yes": "Advice on this log is trusted: jobs that were not used for calibration wait as recorded.",
     "signs only": "Signs only: simulated waits are near the recorded ones, but not equal to them.",
     "no": "No trust: the simulated waits differ from the recorded ones.",
@@ -140,9 +144,9 @@ class Fit:
         return [(one, agreement) for one, agreement in rows if agreement.jobs >= min(10, len(self.judged))]
 
     @property
-    def trust(self) -> Trust:
+    def trust(self) -> TrustLevel:
         """The trust in advice on this log."""
-        return self.agreement(self.fitted).trust
+        return self.agreement(self.fitted).level
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in JSON's types."""
@@ -270,12 +274,22 @@ def fit(
     if not 0 < len(judged) < len(submit):
         raise SweepError("no jobs are left to be judged", path=log.source, hint="give another --share")
     folder.mkdir(parents=True, exist_ok=True)
-    first = folder / "first_part.parquet"
-    write_workload(known_at(log, cut), first)
+    first, searched = folder / "first_part.parquet", _cut(submit[submit < cut], _SEARCHED)
+    write_workload(known_at(log, searched), first)
     say(f"calibrating on the first {len(submit) - len(judged):,} jobs, judging on the other {len(judged):,}")
     settings, tried, misfit = _search(machine, first, folder, trials, seed, options)
+    say("replaying the whole log as described and as fitted")
     described = machine.waits(machine.described, draws, seed)
     fitted = described if settings == machine.described else machine.waits(settings, draws, seed)
+    checked = np.flatnonzero((submit >= searched) & (submit < cut))
+    before, after = (_misfit(jobs.recorded[checked], waits[:, checked]) for waits in (described, fitted))
+    reasons = [f"{count:,} jobs {reason}" for reason, count in jobs.left_out.items()]
+    if not after < before and settings != machine.described:
+        reasons.append(
+            f"fitted settings were dropped: on {len(checked):,} jobs that the search did not see, their "
+            f"misfit is {after:.2f} and that of the description {before:.2f}"
+        )
+        settings, fitted = machine.described, described
     result = Fit(
         log.name,
         settings,
@@ -287,10 +301,12 @@ def fit(
         fitted,
         judged,
         utilisation(jobs, processors),
-        list(diagnoses(log, jobs, processors, described)),
+        [*reasons, *diagnoses(log, jobs, processors, described)],
         not_modelled(log, machine.cluster),
         folder,
     )
+    if result.trust != "yes":
+        result = replace(result, reasons=[*result.reasons, *_worst(result, Path(slurm))])
     result.write()
     result.page.write_text(_page(result), encoding="utf-8")
     return result
@@ -303,6 +319,31 @@ def _cut(submit: IntArray, share: float) -> int:
     if weeks >= 6:
         cut = begin + _WEEK * max(1, round((cut - begin) / _WEEK))
     return cut
+
+
+def _misfit(recorded: IntArray, waits: FloatArray) -> float:
+    """Return the metric `recorded_misfit` of some jobs, waits of shape (draws, jobs); NaN without a wait."""
+    errors = (waits - recorded)[:, recorded >= 0]
+    total = recorded[recorded >= 0].sum()
+    return float(np.mean(abs(errors.sum(axis=1)) + abs(errors).sum(axis=1)) / total) if total else math.nan
+
+
+def _worst(fit: Fit, folder: Path) -> Iterator[str]:
+    """Yield the partition, QOS or account whose waits add most to the error, with its line of slurm.conf."""
+    named = [(one, agreement) for one, agreement in fit.classes() if one.name.startswith(_BLAMED)]
+    if not named:
+        return
+    one, agreement = max(
+        named, key=lambda pair: abs(pair[1].simulated_mean - pair[1].recorded_mean) * pair[1].jobs
+    )
+    file = folder / "slurm.conf" if folder.is_dir() else folder
+    wanted = one.name.replace("partition ", "partitionname=").lower()
+    lines = file.read_text(encoding="utf-8", errors="replace").lower().splitlines()
+    place = next((f" ({file.name}:{k})" for k, line in enumerate(lines, 1) if wanted in line.split()), "")
+    yield (
+        f"the worst fit is {one.name}{place}: its jobs waited {agreement.recorded_mean:,.0f} s on average, "
+        f"simulated {agreement.simulated_mean:,.0f} s"
+    )
 
 
 def _search(
@@ -351,8 +392,6 @@ class _Machine:
             "nodes_in_service": {"uniform": [0.5, 1.0]},
             "release_delay": {"integer": [0, 120]},
         }
-        if len({request.user for request in self.jobs.requests}) > 1:
-            self.dimensions["user_share"] = {"choice": [1.0, 0.5, 0.3, 0.2, 0.1]}
         self.described = Effective().settings
 
     def settings(self, configuration: Mapping[str, Any]) -> Mapping[str, Any]:

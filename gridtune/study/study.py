@@ -15,7 +15,7 @@ import pyarrow as pa
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import SweepError
 from gridtune.registry import name_hint
-from gridtune.report.card import print_cards
+from gridtune.report.answer import print_answers
 from gridtune.report.facts import SweepFacts
 from gridtune.report.rankings.comparison import Comparison, Side, compare
 from gridtune.report.rankings.power import EFFECTS, power_table
@@ -263,8 +263,10 @@ class Study:
             errors.append(f"{count} no result; the first: {first}")
         return errors if self.report_error is None else [*errors, self.report_error]
 
-    def print_rankings(self, console: Console, *, limit: int | None = 30, tables: bool = True) -> None:
-        """Print the remarks and the tables.
+    def print_rankings(
+        self, console: Console, *, limit: int | None = 30, tables: bool = True, details: bool = False
+    ) -> None:
+        """Print the remarks, the tables and the answers.
 
         Parameters
         ----------
@@ -273,10 +275,12 @@ class Study:
         limit
             Rows of each table at most; None for all.
         tables
-            Print the tables, too.
+            Print the tables and the answers, too.
+        details
+            Print the statistics behind the answers.
         """
         summary = self.summary
-        shown = [text for card in summary.cards for text in card.not_modelled] if tables else []
+        shown = [text for answer in summary.answers for text in answer.not_modelled] if tables else []
         remarks = [line for line in summary.remarks if not line.endswith(tuple(shown or ["\0"]))]
         for note in (*self.notes, *remarks):
             console.print(note, style="yellow", markup=False, soft_wrap=True)
@@ -292,7 +296,7 @@ class Study:
             print_ranking(*rankings, console=console, limit=limit)
             for front in summary.fronts:
                 console.print(str(front), markup=False, soft_wrap=True)
-            print_cards(summary.cards, console)
+            print_answers(summary.answers, console, details=details)
 
     def print_places(self, console: Console) -> None:
         """Print the errors, and where the files and the page are."""
@@ -326,7 +330,7 @@ class Study:
                 best.stratum: {"configuration": best.label, **{name: best.row[name] for name in _BEST}}
                 for best in self.summary.best
             },
-            "cards": [card.as_dict() for card in self.summary.cards],
+            "answers": [answer.as_dict() for answer in self.summary.answers],
             "fronts": {
                 front.stratum: {
                     "size": front.size,

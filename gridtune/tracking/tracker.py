@@ -173,8 +173,8 @@ class MlflowTracker:
         self._put_left(left, summary, at)
         note = _runs_text(len(chosen), len(self._results), [name for name, _ in summary.tables])
         tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
-        first = [card for card in summary.cards if card.lines]
-        tags |= {f"card {card.answer.stratum}".strip(): card.markdown() for card in first}
+        first = [answer for answer in summary.answers if answer.effects]
+        tags |= {f"answer {answer.stratum}".strip(): answer.markdown() for answer in first}
         tags |= {"cells": self._cells(), "mlflow.note.content": _description(summary, note)}
         if summary.remarks:
             tags["remarks"] = "\n".join(summary.remarks)
@@ -442,7 +442,7 @@ def _description(summary: Summary, runs: str = "", *, experiment: str | None = N
         parts.append("\n" + "\n".join(f"- {remark}" for remark in summary.remarks[:_REMARKS]) + "\n")
     if runs:
         parts.append(f"\n{runs}\n")
-    parts += [card.markdown() for card in summary.cards if card.lines]
+    parts += [answer.markdown() for answer in summary.answers]
     for objective, ranking in list(summary.rankings.items())[:1]:
         if objective in summary.overall:
             parts.append(ranking_markdown(summary.overall[objective], limit=_NOTE_ROWS))

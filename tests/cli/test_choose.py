@@ -103,7 +103,7 @@ def test_the_command_exports_what_run_takes(gridtune, log, tmp_path, monkeypatch
     assert "judged on the 1,920 jobs that follow" in out
     best = yaml.safe_load(Path("b.yaml").read_text())
     assert best["parameters"]["trace"] == "my.swf"
-    assert best["judged"]["changes"]
+    assert best["judged"]["effects"]
     code, out, _ = gridtune("run", "batch", "--parameters", "b.yaml", "--plugin", "own.py", "--json")
     assert (code, json.loads(out)["metrics"]["jobs"]) == (0, 3200)
     code, out, err = gridtune("policy", "choose", "my.swf", "--export", "b.yaml")

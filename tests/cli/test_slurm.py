@@ -40,9 +40,12 @@ def whatif(*arguments: str):
 
 def test_a_change_without_effect_changes_nothing(paths):
     log, folder = paths
-    result = whatif(log, "--slurm", folder, "--draws", "3", "--change", "PriorityWeightAge=9", "--json")
+    result = whatif(
+        log, "--slurm", folder, "--draws", "3", "--change", "PriorityWeightAge=9", "--json", "--anyway"
+    )
     assert result.exit_code == 0, result.output
     report = json.loads(result.output)
+    assert report["trust"]["level"] == "no"
     everything = report["classes"]["all jobs"]
     assert report["jobs"] == everything["jobs"] == 2
     assert everything["recorded"] == (0 + 19 * 60) / 2
@@ -56,7 +59,8 @@ def test_a_change_without_effect_changes_nothing(paths):
     assert report["processors_allocated_to_requested"] == 1.014
     assert report["left_out"] == {
         "more than the cluster could ever hold": 1,
-        "of a QOS that no file describes, taken with priority 0: high": 2,
+        "have a QOS without a known priority, taken as 0 (high): run `sacctmgr show qos -P > "
+        "sacctmgr_qos.txt` in the folder of slurm.conf": 2,
     }
 
 
@@ -67,6 +71,9 @@ def test_more_nodes_end_a_wait(paths, tmp_path):
     larger = CONF.replace("n[1-2]", "n[1-3]").replace("7000", "8000")
     (other / "slurm.conf").write_text(larger)
     command = [log, "--slurm", folder, "--draws", "8", "--to", str(other)]
+    refused = json.loads(whatif(*command, "--json").output)
+    assert (refused["advice"].partition(":")[0], refused["classes"]) == ("No answer", {})
+    command.append("--anyway")
     report = json.loads(whatif(*command, "--json").output)
     changed = report["classes"]["all jobs"]["changed"]
     # Both start at the next pass.
@@ -78,7 +85,7 @@ def test_more_nodes_end_a_wait(paths, tmp_path):
         "+NodeName=n[1-3] CPUs=2 RealMemory=1000",
     ]
     printed = whatif(*command).output
-    assert "They wait less." in printed
+    assert printed.startswith("Not to be trusted. Make this change: jobs wait less.")
     assert "+NodeName=n[1-3]" in printed
     assert "account b" in printed
 

@@ -176,7 +176,7 @@ def test_of_many_answers_those_over_all_workloads_stand_first(tmp_path: Path) ->
     facts = sweep_facts(objectives=(ObjectiveFacts("wait_mean", "min"), ObjectiveFacts("utilisation", "max")))
     answers = re.findall(r'<p class="answer[^>]*>(.*?)</p>', page_of(results, facts, tmp_path))
     assert len(answers) == 8
-    assert [answer.startswith("Over the 3 workloads") for answer in answers] == [True] * 2 + [False] * 6
+    assert ["over the 3 workloads" in answer for answer in answers] == [True] * 2 + [False] * 6
 
 
 def test_of_very_many_configurations_the_best_are_on_the_page(
@@ -193,7 +193,7 @@ def test_of_very_many_configurations_the_best_are_on_the_page(
 
 def test_one_configuration_and_no_result_make_a_page_too(tmp_path: Path) -> None:
     one = page_of(cell_results(1), sweep_facts(), tmp_path)
-    assert "It is the baseline" in one
+    assert "no other configuration has a better wait_mean" in one
     none = page_of(cell_results(1, failed=[(0, number) for number in range(4)]), sweep_facts(), tmp_path)
     assert "No cell has a result to rank." in none
 

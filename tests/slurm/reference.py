@@ -180,6 +180,8 @@ class Reference(Release):
         self.part_nodes = {name: mask_of(p.nodes) for name, p in cluster.partitions.items()}
         self.fitting = {}
         self.leaves = [mask_of(leaf) for leaf in cluster.leaves]
+        # The processors that each node chosen last gives at most.
+        self.most_of = {}
         # Jobs that the last pass made go, those it warned, and when each job last made others go.
         self.preempted, self.warned, self.since = [], [], {}
         # The jobs suspended or resumed of late, and all suspensions that are over: (job, from, until).
@@ -245,7 +247,7 @@ class Reference(Release):
     def place(self, free, job, partition, avail):
         """Choose nodes for a job among `avail`; return them in ascending order, or None if they do not do."""
         request, p = self.requests[job], self.cluster.partitions[partition]
-        room, self.listed = {}, request.node_list
+        room, self.most_of, self.listed = {}, {}, request.node_list
         must = {self.number_of[name] for name in request.node_list}
         for node in numbers(avail & self.candidates(job, partition)):
             cpus = self.room(free, node, request, p)
@@ -256,11 +258,12 @@ class Reference(Release):
                         room[node] = min(cpus, request.cpus_per_node)
                 if request.gpus:
                     self.near_gpus[node] = min(255, free.gpus[node])
-        if self.holds_since(26_05_00) and request.least_nodes == 1:
+        if self.holds_since(26_05_00) and request.wanted_nodes == 1:
             if 1 in {request.most_nodes, request.tasks} or request.tasks <= request.tasks_per_node:
                 # It can use one node only, and the switches are not looked at.
                 able = [node for node in room if room[node] >= request.cpus]
                 first = sorted(able, key=lambda node: (self.weight(node), node))[:1]
+                self.most_of = dict.fromkeys(able, request.cpus)
                 return first if first and must <= {*first} else None
         # Where small nodes lead to a dead end, they are left out, the smallest first.
         while len(room) >= request.least_nodes and must <= room.keys():
@@ -275,16 +278,17 @@ class Reference(Release):
 
     def _choose_by_switch(self, request, room):
         """topology/tree: nodes of the lightest weights that do, from the switches with the fewest of them."""
-        need, cpus, most = request.least_nodes, request.cpus, request.most_nodes or len(room)
-        chosen, offered = [], []
+        need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
+        chosen, offered, spare = [], [], request.wanted_nodes - request.least_nodes
         for weight in sorted({self.weight(n) for n in room}):
             # What is lighter does not do by itself and is taken whole.
             for node in offered:
                 if most:
                     chosen.append(node)
-                    need, cpus, most = need - 1, cpus - room[node], most - 1
+                    cpus -= self.take(request, room, node, need - spare, cpus)
+                    need, most = need - 1, most - 1
             offered = [n for n in room if self.weight(n) == weight]
-            if len(offered) >= need and sum(room[n] for n in offered) >= cpus:
+            if len(offered) >= need - spare and sum(room[n] for n in offered) >= cpus:
                 break
         else:
             return None
@@ -299,7 +303,8 @@ class Reference(Release):
                     best = i
                     continue
                 enough = [
-                    len(leaves[k]) >= need and sum(room[n] for n in leaves[k]) >= cpus for k in (i, best)
+                    len(leaves[k]) >= need - spare and sum(room[n] for n in leaves[k]) >= cpus
+                    for k in (i, best)
                 ]
                 if used[i] != used[best]:
                     better = used[i]
@@ -311,18 +316,29 @@ class Reference(Release):
                 if better:
                     best = i
             if best is None:
-                return None
+                break
             for node in leaves[best]:
                 if (need > 0 or cpus > 0) and most > 0:
                     chosen.append(node)
-                    need, cpus, most = need - 1, cpus - room[node], most - 1
+                    cpus -= self.take(request, room, node, need - spare, cpus)
+                    need, most = need - 1, most - 1
             leaves[best], used[best] = [], True
-        return chosen if need <= 0 and cpus <= 0 else None
+        return chosen if need <= spare and cpus <= 0 else None
+
+    def most_nodes(self, request, room):
+        """Return how many nodes a job gets at most: one for each task."""
+        return min(request.tasks, request.most_nodes or len(room))
+
+    def take(self, request, room, node, need, cpus):
+        """Return the processors that a node chosen gives: some are left for each node still needed."""
+        given = min(room[node], max(cpus - max(need - 1, 0), request.cpus_per_node))
+        self.most_of[node] = given
+        return given
 
     def _choose_by_order(self, request, room):
         """No topology: runs of neighbours of one weight, the lightest and then the tightest that suffices."""
-        need, cpus, most = request.least_nodes, request.cpus, request.most_nodes or len(room)
-        runs = []
+        need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
+        runs, spare = [], request.wanted_nodes - request.least_nodes
         for node in sorted(room):
             weight = self.weight(node)
             if runs and runs[-1][1][-1] == node - 1 and runs[-1][0] == weight:
@@ -334,7 +350,7 @@ class Reference(Release):
             best = None
             for weight, run in runs:
                 size = sum(room[n] for n in run)
-                suffices = size >= cpus and len(run) >= need
+                suffices = size >= cpus and len(run) >= need - spare
                 if best is None or weight < best[0]:
                     better = True
                 elif weight > best[0]:
@@ -354,9 +370,10 @@ class Reference(Release):
             for node in order:
                 if (need > 0 or cpus > 0) and most > 0:
                     chosen.append(node)
-                    need, cpus, most = need - 1, cpus - room[node], most - 1
+                    cpus -= self.take(request, room, node, need - spare, cpus)
+                    need, most = need - 1, most - 1
             runs.remove((best[0], run))
-        return chosen if need <= 0 and cpus <= 0 else None
+        return chosen if need <= spare and cpus <= 0 else None
 
     def share(self, free, job, partition, nodes, now):
         """Return a job's parts of the nodes chosen: tasks go round the nodes, one at a time."""
@@ -364,11 +381,11 @@ class Reference(Release):
         whole = request.exclusive or p.exclusive
         if whole:
             cpus = [self.cluster.nodes[n].cpus for n in nodes]
-        elif request.tasks_per_node:
-            cpus = [request.cpus_per_node] * len(nodes)
         else:
             cpus = [0] * len(nodes)
-            room = [self.room(free, n, request, p) for n in nodes]
+            room = [min(self.room(free, n, request, p), self.most_of.get(n, math.inf)) for n in nodes]
+            if request.tasks_per_node:
+                room = [min(cpus, request.cpus_per_node) for cpus in room]
             left = request.tasks
             while left:
                 for i in range(len(nodes)):
@@ -1303,7 +1320,8 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             partition = next(
                 p for p in requests[job].partitions if set(nodes) <= set(cluster.partitions[p].nodes)
             )
-            part = state.part_on(job, partition, sorted(nodes), began)
+            state.most_of = {}
+            part = state.share(state.free, job, partition, sorted(nodes), began)
             state.begin(part, start.now)
             note(part)
         for (account, user), used in start.usage.items():

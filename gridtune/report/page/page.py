@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
 
 from gridtune.core.sources import software_versions
-from gridtune.report.card import Card
+from gridtune.report.answer import Answer
 from gridtune.report.labels import configuration_label, count_text
 from gridtune.report.page.content import page_content, page_json
 from gridtune.report.schedules import ReportMaterial
@@ -31,8 +31,8 @@ _SCRIPTS = (
     "schedule",
     "main",
 )
-#: Cards that stand open at the top; the others can be unfolded.
-_OPEN_CARDS = 6
+#: Answers that stand open at the top; the others can be unfolded.
+_OPEN_ANSWERS = 6
 #: Cells without a result that the page lists.
 _MOST_FAILED = 200
 #: Characters of an error that the page shows: the end has the reason.
@@ -105,41 +105,46 @@ def _size(material: ReportMaterial) -> str:
 
 
 def _verdict(material: ReportMaterial) -> Iterator[str]:
-    cards = material.summary.cards
+    answers = material.summary.answers
     yield '<section id="verdict"><h2>Verdict</h2>'
-    if not cards:
+    if not answers:
         yield '<p class="answer none">No cell has a result to rank.</p>'
-    if len(cards) > _OPEN_CARDS:
+    if len(answers) > _OPEN_ANSWERS:
         # Answers over all strata come before those of each.
-        cards = sorted(cards, key=lambda card: card.answer.stratum != "overall")
-    items = list(map(_card, cards))
-    yield from items[:_OPEN_CARDS]
-    if len(items) > _OPEN_CARDS:
-        yield f"<details><summary>{len(items) - _OPEN_CARDS} more</summary>"
-        yield from items[_OPEN_CARDS:]
+        answers = sorted(answers, key=lambda answer: answer.stratum != "overall")
+    items = list(map(_answer, answers))
+    yield from items[:_OPEN_ANSWERS]
+    if len(items) > _OPEN_ANSWERS:
+        yield f"<details><summary>{len(items) - _OPEN_ANSWERS} more</summary>"
+        yield from items[_OPEN_ANSWERS:]
         yield "</details>"
     notes = (*material.notes, *material.summary.remarks)
     yield from (f'<p class="note">{html.escape(note)}</p>' for note in notes)
     yield "</section>"
 
 
-def _card(card: Card) -> str:
-    """Return a card: its answer, and its lines below."""
-    answer = card.answer
+def _answer(answer: Answer) -> str:
+    """Return an answer: its advice, its lines, and its details folded."""
 
     def escaped(text: str) -> str:
         # A number and its per cent sign stay on one line.
         return html.escape(text.replace(" %", "\u00a0%"))
 
-    text = escaped(answer.text)
+    def rows(lines: Iterable[tuple[str, str]]) -> str:
+        worse = {"loses"} if answer.losers else set()
+        items = "".join(
+            f"<dt{' class=worse' if name in worse else ''}>{escaped(name)}</dt><dd>{escaped(line)}</dd>"
+            for name, line in lines
+        )
+        return f'<dl class="lines">{items}</dl>' if items else ""
+
+    text = escaped(answer.advice)
     if best := html.escape(answer.best):
         text = text.replace(best, f"<strong>{best}</strong>", 1)
     kind = answer.verdict.value.replace(" ", "-") or "none"
-    rows = "".join(
-        f'<dt class="{name.replace(" ", "-")}">{escaped(name)}</dt><dd>{escaped(line)}</dd>'
-        for name, line in card.lines
-    )
-    return f'<p class="answer {kind}">{text}</p>' + (f'<dl class="card">{rows}</dl>' if rows else "")
+    details = rows(answer.all_details)
+    folded = f"<details><summary>Details</summary>{details}</details>" if details else ""
+    return f'<p class="answer {kind}">{text}</p>{rows(answer.lines)}{folded}'
 
 
 def _failed(material: ReportMaterial) -> Iterator[str]:

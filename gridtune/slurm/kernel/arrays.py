@@ -60,6 +60,7 @@ class JobColumns(NamedTuple):
     run: IntArray
     nodes: IntArray
     least_nodes: IntArray
+    wanted_nodes: IntArray
     most_nodes: IntArray
     tasks: IntArray
     tasks_per_node: IntArray
@@ -229,10 +230,14 @@ class FreeColumns(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in: processors that each node can give, those left during a choice, and the choice."""
+    """Room to work in: processors that each node can give, those left during a choice, and the choice.
+
+    `most` are those that a node chosen gives at most: so many were wanted when it was chosen.
+    """
 
     room: IntArray
     left: IntArray
+    most: IntArray
     chosen: IntArray
     cpus: IntArray
     weight: IntArray

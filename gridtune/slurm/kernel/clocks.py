@@ -177,7 +177,7 @@ def resume(world, record, nodes, began, now):
 def _resume(world, record, nodes, began, now):
     scratch, free, jobs, job = world.scratch, world.free, world.jobs, world.records.job[record]
     for i in range(len(nodes)):
-        scratch.chosen[i] = nodes[i]
+        scratch.chosen[i], scratch.most[nodes[i]] = nodes[i], world.nodes.cpus[nodes[i]]
         if room_of(world, free, record, nodes[i]) == 0:
             return False
     if len(nodes) > world.running.begin[job + 1] - world.running.begin[job]:

@@ -129,11 +129,11 @@ def choose(world, job):
     if world.rules.release >= FIRST_NODE and world.running.begin[job + 1] - world.running.begin[job] == 1:
         return _first_node(world, job, cpus)
     while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job):
-        most = jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count
+        most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
         if world.rules.leaves > 0:
-            taken = _by_switch(world, jobs.least_nodes[job], cpus, most)
+            taken = _by_switch(world, job, cpus, most)
         else:
-            taken = _by_order(world, jobs.least_nodes[job], cpus, most)
+            taken = _by_order(world, job, cpus, most)
         if taken > 0:
             _sort(scratch.chosen, taken)
             return taken
@@ -173,8 +173,19 @@ def _first_node(world, job, cpus):
     for node in range(world.rules.nodes):
         if 0 < left[node] >= cpus and (best < 0 or weight[node] < weight[best]):
             best = node
-    world.scratch.chosen[0] = best
-    return int(best >= 0 and (world.jobs.listed[job] < 0 or _must_have(world, job, best)))
+    if best < 0 or (world.jobs.listed[job] >= 0 and not _must_have(world, job, best)):
+        return 0
+    world.scratch.chosen[0], world.scratch.most[best] = best, cpus
+    return 1
+
+
+@kernel(forceinline=True)
+def _take(world, job, node, taken, need, cpus):
+    """Choose a node; return the processors that it gives: some are left for each node still needed."""
+    scratch = world.scratch
+    given = min(scratch.left[node], max(cpus - max(need - 1, 0), world.jobs.cpus_per_node[job]))
+    scratch.chosen[taken], scratch.most[node] = node, given
+    return given
 
 
 @kernel()
@@ -196,10 +207,12 @@ def fits_better(enough, size, best_enough, best_size):
 
 
 @kernel()
-def _by_switch(world, need, cpus, most):
+def _by_switch(world, job, cpus, most):
     """topology/tree: nodes of the lightest weights that do, from the switches with the fewest of them."""
+    need = world.jobs.wanted_nodes[job]
+    spare = need - world.jobs.least_nodes[job]
     nodes, scratch, size, leaves = world.nodes, world.scratch, world.rules.nodes, world.rules.leaves
-    left, chosen, weight = scratch.left, scratch.chosen, scratch.weight
+    left, weight = scratch.left, scratch.weight
     leaf_nodes, leaf_cpus, used = scratch.leaf_nodes, scratch.leaf_cpus, scratch.leaf_used
     taken, before, least = 0, -_HEAVIEST, 0
     for leaf in range(leaves):
@@ -221,13 +234,13 @@ def _by_switch(world, need, cpus, most):
                 if nodes.leaf[node] >= 0:
                     leaf_nodes[nodes.leaf[node]] += 1
                     leaf_cpus[nodes.leaf[node]] += left[node]
-        if offered >= need and offered_cpus >= cpus:
+        if offered >= need - spare and offered_cpus >= cpus:
             break
         # What is lighter does not do by itself and is taken whole.
         for node in range(size):
             if left[node] > 0 and weight[node] == least and most > 0:
-                chosen[taken] = node
-                taken, need, cpus, most = taken + 1, need - 1, cpus - left[node], most - 1
+                cpus -= _take(world, job, node, taken, need - spare, cpus)
+                taken, need, most = taken + 1, need - 1, most - 1
                 if nodes.leaf[node] >= 0:
                     used[nodes.leaf[node]] = 1
         before = least
@@ -236,29 +249,29 @@ def _by_switch(world, need, cpus, most):
         for leaf in range(leaves):
             if leaf_nodes[leaf] == 0:
                 continue
-            enough = leaf_nodes[leaf] >= need and leaf_cpus[leaf] >= cpus
+            enough = leaf_nodes[leaf] >= need - spare and leaf_cpus[leaf] >= cpus
             better = best < 0 or used[leaf] > used[best]
             if not better and used[leaf] == used[best]:
                 better = fits_better(enough, leaf_nodes[leaf], best_enough, leaf_nodes[best])
             if better:
                 best, best_enough = leaf, enough
         if best < 0:
-            return 0
+            break
         for node in range(size):
             inside = left[node] > 0 and weight[node] == least and nodes.leaf[node] == best
             if inside and (need > 0 or cpus > 0) and most > 0:
-                chosen[taken] = node
-                taken, need, cpus, most = taken + 1, need - 1, cpus - left[node], most - 1
+                cpus -= _take(world, job, node, taken, need - spare, cpus)
+                taken, need, most = taken + 1, need - 1, most - 1
         leaf_nodes[best] = 0
         used[best] = 1
-    return taken if need <= 0 and cpus <= 0 else 0
+    return taken if need <= spare and cpus <= 0 else 0
 
 
 @kernel()
-def _by_order(world, need, cpus, most):
+def _by_order(world, job, cpus, most):
     """No topology: runs of neighbours of one weight, the lightest and then the tightest that suffices."""
-    scratch = world.scratch
-    left, chosen, weight = scratch.left, scratch.chosen, scratch.weight
+    scratch, need = world.scratch, world.jobs.wanted_nodes[job]
+    spare, left, weight = need - world.jobs.least_nodes[job], scratch.left, scratch.weight
     first, last, sizes = scratch.first, scratch.last, scratch.size
     runs, taken = 0, 0
     for node in range(world.rules.nodes):
@@ -275,7 +288,7 @@ def _by_order(world, need, cpus, most):
         for run in range(runs):
             if sizes[run] == 0:
                 continue
-            enough = sizes[run] >= cpus and last[run] - first[run] + 1 >= need
+            enough = sizes[run] >= cpus and last[run] - first[run] + 1 >= need - spare
             if best < 0 or weight[first[run]] < weight[first[best]]:
                 better = True
             elif weight[first[run]] > weight[first[best]]:
@@ -285,7 +298,7 @@ def _by_order(world, need, cpus, most):
             if better:
                 best, best_enough = run, enough
         if best < 0:
-            return 0
+            break
         single = -1
         if need <= 1:
             for node in range(first[best], last[best] + 1):
@@ -293,30 +306,33 @@ def _by_order(world, need, cpus, most):
                     single = node
         for node in range(first[best], last[best] + 1):
             if (single < 0 or node == single) and (need > 0 or cpus > 0) and most > 0:
-                chosen[taken] = node
-                taken, need, cpus, most = taken + 1, need - 1, cpus - left[node], most - 1
+                cpus -= _take(world, job, node, taken, need - spare, cpus)
+                taken, need, most = taken + 1, need - 1, most - 1
         sizes[best] = 0
-    return taken if need <= 0 and cpus <= 0 else 0
+    return taken if need <= spare and cpus <= 0 else 0
 
 
 @kernel()
 def share(world, free, record, count):
-    """Fill in `scratch.cpus`, a job's part of each node chosen: tasks go round them, one at a time."""
+    """Fill in `scratch.cpus`, a job's part of each node chosen: tasks go round them, one at a time.
+
+    None gives more than was wanted of it when it was chosen (`eval_nodes_cpus_to_use` in eval_nodes.c).
+    """
     nodes, jobs, records, scratch = world.nodes, world.jobs, world.records, world.scratch
     job, chosen, cpus = records.job[record], scratch.chosen, scratch.cpus
     for i in range(count):
-        if records.whole[record]:
-            cpus[i] = nodes.cpus[chosen[i]]
-        else:
-            cpus[i] = jobs.cpus_per_node[job] if jobs.tasks_per_node[job] > 0 else 0
-    if records.whole[record] or jobs.tasks_per_node[job] > 0:
+        cpus[i] = nodes.cpus[chosen[i]] if records.whole[record] else 0
+    if records.whole[record]:
         return
     left, step = jobs.tasks[job], jobs.cpus_per_task[job]
     given = True
     while left > 0 and given:
         given = False
         for i in range(count):
-            if left > 0 and cpus[i] + step <= room_of(world, free, record, chosen[i]):
+            room = min(room_of(world, free, record, chosen[i]), scratch.most[chosen[i]])
+            if jobs.tasks_per_node[job] > 0:
+                room = min(room, jobs.cpus_per_node[job])
+            if left > 0 and cpus[i] + step <= room:
                 cpus[i] += step
                 left -= 1
                 given = True

@@ -72,7 +72,7 @@ class Phases:
 
 #: Columns of jobs that are attributes of requests.
 _REQUESTED = (
-    *("submit", "begin", "least_nodes", "most_nodes", "tasks", "tasks_per_node"),
+    *("submit", "begin", "least_nodes", "wanted_nodes", "most_nodes", "tasks", "tasks_per_node"),
     *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed"),
 )
 
@@ -405,10 +405,11 @@ def _counting(request: Request, whole: bool, suiting: Iterable[Node], by_switch:
     share = min(cpus, default=0) if whole else request.cpus_per_node
     if request.gpus or (whole and len(cpus) > 1):
         steady = -1
-    elif whole or request.tasks_per_node:
+    elif whole:
         steady = share * least if even else -1
     else:
-        steady = request.cpus if request.cpus_per_task == 1 or request.tasks == 1 else -1
+        certain = request.cpus_per_task == 1 or request.tasks == 1 or (even and request.tasks_per_node)
+        steady = request.cpus if certain else -1
     plain = by_switch and steady >= 0 and even and least >= request.nodes and share * least >= request.cpus
     return _Counting(request.cpus if one_node and not whole else share, steady, plain)
 
@@ -442,7 +443,7 @@ def _records(
         whole = request.is_whole_in(partition)
         kind = (name, *request.shape)
         asked = (request.tasks, request.tasks_per_node, request.cpus_per_task, request.nodes)
-        case = (*kind, whole, *asked, request.most_nodes)
+        case = (*kind, whole, *asked, request.most_nodes, request.fewest)
         if case not in counting:
             kinds_of = kinds_in(cluster, partition, request.exclude) if request.exclude else nodes[name]
             suiting = [one for one in kinds_of if request.suits(one[0], partition)]
@@ -539,8 +540,9 @@ def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
 
 def _most_parts(request: Request, nodes: int) -> int:
     """Return on how many nodes a job can be at most."""
-    tasks = request.least_nodes if request.tasks_per_node else max(request.tasks, request.least_nodes)
-    return min(nodes, request.most_nodes or tasks)
+    if request.tasks_per_node:
+        return min(nodes, request.wanted_nodes)
+    return min(nodes, request.most_nodes or max(request.tasks, request.least_nodes))
 
 
 def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> AnyArray:

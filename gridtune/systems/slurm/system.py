@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -11,9 +11,10 @@ from cachetools import LRUCache
 from pydantic import Field, field_validator, model_validator
 
 from gridtune.batch.checks import check_policy
-from gridtune.batch.metrics import METRICS, evaluate
+from gridtune.batch.metrics import METRICS, JobColumns, evaluate
+from gridtune.batch.metrics.classes import default_classes
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.core.remarks import log_remarks
+from gridtune.core.remarks import RECORDED, Trust, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
 from gridtune.core.sources import file_checksums
 from gridtune.core.system import (
@@ -28,7 +29,7 @@ from gridtune.core.system import (
 )
 from gridtune.errors import PolicyError, WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.comparison import MODELLED_FACTS, LoggedJobs, anchored, logged_jobs
+from gridtune.slurm.comparison import MODELLED_FACTS, Agreement, LoggedJobs, anchored, logged_jobs
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.kernel.world import Phases
@@ -56,8 +57,8 @@ class SlurmParameters(LogParameters):
             *("changes", "slurm_version"),
         ),
         "Priority": (*(name for name in SETTINGS if name.startswith("weight_")), "guard"),
-        "As it works": ("nodes_in_service", "release_delay", "user_share"),
-        "Jobs": ("clean", "first", "warmup", "cooldown"),
+        "As it works": ("nodes_in_service", "release_delay"),
+        "Jobs": ("clean", "first", "window_mode", "warmup", "cooldown"),
     }
 
     #: Slurm has its own limit for jobs without a walltime.
@@ -70,9 +71,12 @@ class SlurmParameters(LogParameters):
         description="folder of slurm.conf and the files beside it, or the slurm.conf", examples=["/etc/slurm"]
     )
     window: Window | None = Field(
-        None,
-        description="the i-th of n consecutive windows of about as many jobs, each on an empty cluster",
-        examples=["3/10"],
+        None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
+    )
+    window_mode: Literal["cut", "continuous"] = Field(
+        "cut",
+        description="cut: the window's jobs alone are replayed, on an empty cluster; continuous: all jobs "
+        "are, and metrics are of the window's",
     )
     scheduler: Literal["sched/backfill", "sched/builtin"] | None = Field(
         None, description="SchedulerType: with or without backfill"
@@ -119,9 +123,6 @@ class SlurmParameters(LogParameters):
     release_delay: Annotated[int, Field(ge=0)] = Field(
         0, description="seconds for which nodes are still busy after a job has ended"
     )
-    user_share: Share = Field(
-        1.0, description="share of all processors that a user may have at a time, his widest job at least"
-    )
     warmup: Annotated[float, Field(ge=0, lt=0.5)] = Field(
         0.0, description="fraction of the jobs, the first to be submitted, that metrics leave out"
     )
@@ -159,6 +160,14 @@ class SlurmParameters(LogParameters):
             self._refuse_idle([(("guard",), "Slurm's own priority; it goes with an order")])
         return self
 
+    def left_out(self, jobs: int) -> tuple[float, float]:
+        """Return what metrics leave out at both ends of so many replayed jobs, as `evaluate` takes it."""
+        if self.window is None or self.window_mode == "cut":
+            return self.warmup, self.cooldown
+        number, count = map(int, self.window.split("/"))
+        first, last = jobs * (number - 1) // count, jobs * number // count
+        return first + int(self.warmup * (last - first)), jobs - last + int(self.cooldown * (last - first))
+
     @property
     def settings(self) -> tuple[str, ...]:
         """The changes, as `read_cluster` takes it."""
@@ -186,6 +195,7 @@ class SlurmSystem(System):
     def __init__(self) -> None:
         self._clusters: LRUCache[Hashable, SlurmCluster] = LRUCache(8)
         self._jobs: LRUCache[Hashable, tuple[Workload, LoggedJobs]] = LRUCache(4)
+        self._default_classes: LRUCache[str, Mapping[str, str]] = LRUCache(4)
 
     def traces(self, parameters: SlurmParameters) -> Iterable[str]:
         """Return the log, with the cleaning rules where they were set by name."""
@@ -262,8 +272,27 @@ class SlurmSystem(System):
                 "times": len(pauses),
                 "seconds": seconds,
             }
-        metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
+        warmup, cooldown = parameters.left_out(len(workload))
+        classes = self._classes(load(str(parameters.reference)))
+        metrics = evaluate(schedule, warmup=warmup, cooldown=cooldown, classes=classes)
+        kept = JobColumns.trimmed(schedule, warmup, cooldown)
+        waits = result.start - np.array([request.submit for request in requests])
+        agreement = Agreement.of(
+            jobs.recorded[kept.first : kept.last], waits[None, kept.first : kept.last].astype(np.float64)
+        )
+        notes |= {"classes": dict(classes), RECORDED: agreement.as_dict()}
         return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {}, schedule)
+
+    def trust(self, notes: Sequence[Mapping[str, Any]]) -> Trust | None:
+        """Return the trust in answers on a log, by the waits of the baseline's cells."""
+        parts = [Agreement.read(note[RECORDED]) for note in notes if RECORDED in note]
+        return Agreement.pooled(parts).trust if parts else None
+
+    def _classes(self, log: Workload) -> Mapping[str, str]:
+        """Return the classes of jobs by the whole log, so that windows agree."""
+        if log.checksum not in self._default_classes:
+            self._default_classes[log.checksum] = default_classes(log)
+        return self._default_classes[log.checksum]
 
     def _cluster(self, parameters: SlurmParameters) -> SlurmCluster:
         """Return the cluster. The last eight are cached, by the content of their files."""
@@ -281,11 +310,12 @@ class SlurmSystem(System):
     def _selected(self, parameters: SlurmParameters, load: WorkloadLoader) -> tuple[Workload, LoggedJobs]:
         """Return the jobs of the window that the cluster can run, as in the log and as Slurm sees them."""
         raw, cluster = load(str(parameters.reference)), self._cluster(parameters)
-        key = (raw.checksum, self._key(parameters), parameters.clean, parameters.first, parameters.window)
+        window = parameters.window if parameters.window_mode == "cut" else None
+        key = (raw.checksum, self._key(parameters), parameters.clean, parameters.first, window)
         if key not in self._jobs:
             workload, _ = clean(raw, parameters.rules)
-            if parameters.window is not None:
-                workload = workload.part(parameters.window)
+            if window is not None:
+                workload = workload.part(window)
             if parameters.first is not None:
                 workload = workload.first(parameters.first)
             jobs = logged_jobs(workload, cluster)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gridtune.errors import MetricError
-from gridtune.report.answers import answers_of
+from gridtune.report.findings import answers_of
 from gridtune.report.rankings.ranking import Ranking, Verdict, verdict_text
 from gridtune.statistics import mean_interval
 from tests.report.synthetic import overall_of, ranking_of, sweep_table
@@ -116,7 +116,7 @@ def test_failed_runs_leave_no_verdict_however_good_the_others_are() -> None:
     assert rows["c"]["verdict"] == Verdict.BETTER
     (answer,) = answers_of(ranking, ranking)
     assert answer.best == "c"
-    assert answer.text.endswith(" Without a rank because runs failed: b (2 of 20).")
+    assert answer.details[-1] == ("left out", "without a rank because runs failed: b (2 of 20)")
 
 
 def test_all_but_the_failing_one_failed_has_no_best() -> None:
@@ -124,7 +124,7 @@ def test_all_but_the_failing_one_failed_has_no_best() -> None:
     ranking = ranking_of(table, objective="wait", direction="min", baseline={"order": "a"})
     (answer,) = answers_of(ranking, ranking)
     assert (answer.best, answer.verdict) == ("", Verdict.NONE)
-    assert "because runs failed: b (1 of 20), a (1 of 20)." in answer.text
+    assert answer.next_steps[0].endswith("because runs failed: b (1 of 20), a (1 of 20)")
 
 
 def test_no_verdict_where_the_value_is_undefined_and_that_of_the_baseline_is_not() -> None:
@@ -134,7 +134,7 @@ def test_no_verdict_where_the_value_is_undefined_and_that_of_the_baseline_is_not
     assert (row["undefined"], row["failures"], row["rank"]) == (1, 0, None)
     assert (row["p_value"], row["verdict"]) == (None, Verdict.UNSURE)
     (answer,) = answers_of(ranking, ranking)
-    assert answer.text.endswith(" Without a rank because runs gave no wait: b (1 of 20).")
+    assert answer.details[-1] == ("left out", "without a rank because runs gave no wait: b (1 of 20)")
 
 
 def test_a_window_without_anything_to_measure_leaves_the_verdicts() -> None:
