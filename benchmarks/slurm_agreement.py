@@ -126,7 +126,10 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
         asked |= {"nodes": int(least), "most_nodes": int(most_nodes or least)}
     unknown = [name for name, (field, _) in FIELDS.items() if name in options and field not in THERE]
     unknown += sorted(
-        set(options) - set(FIELDS) - DELAYS - {"--nodes", "--constraint", "--gres", "--gpus-per-node"}
+        set(options)
+        - set(FIELDS)
+        - DELAYS
+        - {"--nodes", "--constraint", "--gres", "--gpus-per-node", "--mem"}
     )
     request = Request(
         int(row["job_id"]),
@@ -137,9 +140,10 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
         row["account"],
         tuple(partitions.split(",")),
         row["qos"],
-        int(row["n_tasks"]),
-        int(row["ntasks_per_node"] or 0),
-        memory=int(row["mem_req"] or 0),
+        # A part of a heterogeneous job has as many tasks as it was given processors.
+        int(row["cpus"] or 1) if "HET" in row.get("extra", "") else int(row["n_tasks"]),
+        0 if "HET" in row.get("extra", "") else int(row["ntasks_per_node"] or 0),
+        memory=-1 if options.get("--mem") == "0" else int(row["mem_req"] or 0),
         gpus=int(gres[-1]) if gres else 0,
         gpu_type=gres[1] if len(gres) == 3 else "",
         features=features_of(row["constraint"] or options.get("--constraint", "")),
@@ -267,6 +271,12 @@ class Replay:
         for k, request in enumerate(run.requests):
             self.members[request.array or request.number].append(k)
         self.completing: list[tuple[float, int]] = []
+        #: Starts of heterogeneous jobs, which the log of passes does not have.
+        self.apart = sorted(
+            (int(row["start"]), k)
+            for k, row in enumerate(run.rows)
+            if "HET" in row.get("extra", "") and row["start"]
+        )
         #: Partitions that `scontrol` took down and has not put back.
         self.down: set[str] = set()
         #: Instants and nodes of the messages that a job's node is free, by job, where the log has them.
@@ -393,6 +403,10 @@ class Replay:
                 self.advance(samples[0] + 0.01 * self.run.factor)
                 self.compare_priorities(samples.pop(0))
             self.advance(now)
+            while self.apart and self.apart[0][0] <= now:
+                start, k = self.apart.pop(0)
+                nodes, partition = self.nodes(self.run.rows[k]["nodelist"]), self.run.rows[k]["partition"]
+                self.state.begin(self.state.part_on(k, partition, nodes, start))
             while self.run.partition_states and self.run.partition_states[0][0] <= now:
                 _, partition, up = self.run.partition_states.pop(0)
                 (self.down.discard if up else self.down.add)(partition)
@@ -413,7 +427,8 @@ class Replay:
                         self.later[task] = self.eligible[task] if self.run.rows[task]["eligible"] else 1 << 40
                         continue
                     # The log has a start before the submission where both fall into some milliseconds.
-                    if task in self.state.running or task in self.ended:
+                    apart = any(task == k for _, k in self.apart)
+                    if apart or task in self.state.running or task in self.ended:
                         continue
                     self.waiting.add(task)
                     # The log has the end of the submission; its age was 0.

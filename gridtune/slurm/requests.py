@@ -54,7 +54,8 @@ class Request:
         `-N`: at least 1, and 0 where no most is given. It gets as many as there are, or with
         `--use-min-nodes` as few as do.
     memory, memory_per_cpu
-        MB per node, or `--mem-per-cpu`; 0 and 0 for what the partition gives per processor.
+        MB per node, or `--mem-per-cpu`; 0 and 0 for what the partition gives per processor. A memory of -1 is
+        all that a node has, of which nobody may have some (`--mem=0`).
     features
         Each a name, or names with `&` and `|` between them, in brackets perhaps.
     node_list, exclude
@@ -245,7 +246,7 @@ class RequestCheck:
         amounts = {
             "jobs": 1,
             "cpu": request.cpus,
-            "mem": request.memory * request.least_nodes,
+            "mem": max(request.memory, 0) * request.least_nodes,
             "node": request.least_nodes,
             "gres/gpu": request.gpus * request.least_nodes,
         }
@@ -270,7 +271,9 @@ class RequestCheck:
                     hint="compare it with sacctmgr's lists, or leave such jobs out",
                 )
         if not any(self._can_hold(request, partitions[name]) for name in request.partitions):
-            text = f"{request.least_nodes} nodes, {request.cpus} processors, {request.memory} MB a node"
+            text = (
+                f"{request.least_nodes} nodes, {request.cpus} processors, {max(request.memory, 0)} MB a node"
+            )
             where = f"no partition of {', '.join(request.partitions)} can hold it ({text})"
             raise WorkloadError(
                 f"job {request.number}: {where}: {self.reason_of(request)}",

@@ -219,17 +219,23 @@ class Reference(Release):
         cpus, memory, whole = free.cpus[node], free.memory[node], self.cluster.nodes[node]
         if request.gpus and not request.has_gpus(whole):
             return 0
+        if self.takes_all_memory(request) and memory < whole.memory:
+            return 0
         if request.exclusive or partition.exclusive:
-            need = request.memory or cpus * request.memory_per_cpu_in(partition)
+            need = max(request.memory, 0) or cpus * request.memory_per_cpu_in(partition)
             # What is suspended keeps memory and GPUs of a node without processors.
             fits = not self.suspending or (memory >= need and free.gpus[node] >= request.gpus)
             return cpus if cpus == whole.cpus and fits else 0
-        if request.memory:
+        if request.memory > 0:
             if memory < request.memory:
                 return 0
         elif per_cpu := request.memory_per_cpu_in(partition):
             cpus = min(cpus, memory // per_cpu)
         return cpus if cpus >= request.cpus_per_node and free.gpus[node] >= request.gpus else 0
+
+    def takes_all_memory(self, request):
+        """Tell whether a job takes all memory of nodes of which nobody has some."""
+        return request.memory < 0 and self.cluster.memory_counts
 
     def weight(self, node):
         """Return what nodes are taken by, the lightest first."""
@@ -394,7 +400,9 @@ class Reference(Release):
                         left -= 1
                 if all(cpus[i] + request.cpus_per_task > room[i] for i in range(len(nodes))):
                     break
-        memory = [request.memory or c * request.memory_per_cpu_in(p) for c in cpus]
+        memory = [max(request.memory, 0) or c * request.memory_per_cpu_in(p) for c in cpus]
+        if self.takes_all_memory(request):
+            memory = [self.cluster.nodes[node].memory for node in nodes]
         cores = (
             [self.cores_of(free, *part) for part in zip(nodes, cpus, strict=True)] if self.suspending else ()
         )
@@ -671,7 +679,7 @@ class Reference(Release):
         r, p = self.requests[job], self.cluster.partitions[partition]
         asked = {
             "cpu": self.sizes[job],
-            "mem": r.memory * r.least_nodes or self.sizes[job] * r.memory_per_cpu_in(p),
+            "mem": max(r.memory, 0) * r.least_nodes or self.sizes[job] * r.memory_per_cpu_in(p),
             "node": r.least_nodes,
             "gres/gpu": r.gpus * r.least_nodes,
         }
@@ -1170,7 +1178,7 @@ class Priority(Release):
         p = cluster.partitions[partition]
         amounts = {
             "cpu": request.cpus,
-            "mem": request.memory * asked or request.cpus * request.memory_per_cpu_in(p),
+            "mem": max(request.memory, 0) * asked or request.cpus * request.memory_per_cpu_in(p),
             "node": asked,
             "gres/gpu": request.gpus * asked,
         }

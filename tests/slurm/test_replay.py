@@ -183,7 +183,7 @@ def logs(draw):
                 *shape,
                 nodes=nodes,
                 most_nodes=draw(st.sampled_from([0, 0, 3])),
-                memory=draw(st.sampled_from([0, 0, 300])),
+                memory=draw(st.sampled_from([0, 0, 300, -1])),
                 gpus=draw(st.sampled_from([0, 0, 1])) if shape[0] < 4 else 0,
                 features=draw(st.sampled_from([(), (), ("big",)])),
                 exclusive=draw(st.sampled_from([False, False, False, True])),
@@ -693,7 +693,7 @@ def test_a_job_runs_on_the_nodes_of_its_list_and_on_none_that_it_excludes() -> N
     jobs = [
         Request(1, 0, 100, 600, "u", "p", ("all",), tasks=1, node_list=("b3",)),
         Request(2, 0, 100, 600, "u", "p", ("all",), tasks=2, exclude=("a1", "b1", "b2", "b3")),
-        Request(3, 0, 100, 600, "u", "p", ("all",), tasks=8, node_list=("b3",)),
+        Request(3, 0, 100, 600, "u", "p", ("all",), tasks=8, most_nodes=1, node_list=("b3",)),
         Request(4, 0, 100, 600, "u", "p", ("all",), tasks=4, node_list=("b2", "b1")),
     ]
     result = replay(cluster, jobs)
@@ -702,6 +702,16 @@ def test_a_job_runs_on_the_nodes_of_its_list_and_on_none_that_it_excludes() -> N
     assert result.start[2] >= 100 > result.start[3]
     with pytest.raises(WorkloadError, match="can hold it"):
         replay(cluster, [replace(jobs[0], node_list=("c9",))])
+
+
+def test_a_job_may_take_all_memory_of_a_node() -> None:
+    cluster = SlurmCluster(NODES[:1], {"all": Partition("all", (0,), memory_per_cpu=10)})
+    jobs = [Request(k, 0, 100, 600, "u", "p", ("all",), memory=-1 if k == 2 else 0) for k in (1, 2, 3)]
+    start = replay(cluster, jobs).start
+    # It waits until nobody has memory of the node, and then nobody gets any.
+    assert start[0] < 5
+    assert start[2] >= start[1] + 100 >= 200
+    assert max(replay(replace(cluster, memory_counts=False), jobs).start) < 5
 
 
 def test_licences_are_counted_and_a_job_that_lacks_some_blocks_nobody() -> None:

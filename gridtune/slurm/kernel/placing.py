@@ -65,9 +65,11 @@ def room_of(world, free, record, node):
     nodes, jobs, records = world.nodes, world.jobs, world.records
     job = records.job[record]
     cpus = free.cpus[node]
+    if jobs.memory[job] < 0 and free.memory[node] < nodes.memory[node]:
+        return 0
     if records.whole[record]:
         # Jobs that are suspended keep memory and GPUs of a node without processors.
-        need = (jobs.memory[job] + cpus * records.per_cpu[record]) * world.rules.suspending
+        need = (max(jobs.memory[job], 0) + cpus * records.per_cpu[record]) * world.rules.suspending
         fits = free.memory[node] >= need and free.gpus[node] >= jobs.gpus[job] * world.rules.suspending
         return cpus if cpus == nodes.cpus[node] and fits else 0
     if jobs.memory[job] > 0:

@@ -112,11 +112,14 @@ def too_much(world, record, count):
     limits, jobs, scratch, job = world.limits, world.jobs, world.scratch, world.records.job[record]
     if limits.begin[job] == limits.begin[job + 1]:
         return False
-    cpus, memory, nodes = world.sizes[job], jobs.memory[job] * jobs.least_nodes[job], jobs.least_nodes[job]
+    cpus, nodes, per_node = world.sizes[job], jobs.least_nodes[job], max(jobs.memory[job], 0)
+    memory = per_node * nodes
     if count > 0:
-        cpus, memory, nodes = 0, jobs.memory[job] * count, count
+        cpus, memory, nodes = 0, per_node * count, count
         for i in range(count):
             cpus += scratch.cpus[i]
+            if jobs.memory[job] < 0:
+                memory += world.nodes.memory[scratch.chosen[i]]
     if jobs.memory[job] == 0:
         memory = cpus * world.records.per_cpu[record]
     for entry in range(limits.begin[job], limits.begin[job + 1]):
@@ -143,6 +146,8 @@ def start_job(world, record, count, began, now):
     for i in range(count):
         node, cpus = scratch.chosen[i], scratch.cpus[i]
         memory = jobs.memory[job] if jobs.memory[job] > 0 else cpus * world.records.per_cpu[record]
+        if jobs.memory[job] < 0:
+            memory = world.nodes.memory[node]
         running.node[begin + i], running.cpus[begin + i], running.memory[begin + i] = node, cpus, memory
         free.cpus[node] -= cpus
         free.memory[node] -= memory

@@ -124,6 +124,8 @@ def new_world(
         "gpus": _column(sum(node.gpus.values()) for node in cluster.nodes),
     }
     of_job = {name: _column(getattr(one, name) for one in requests) for name in _REQUESTED}
+    if not cluster.memory_counts:
+        of_job["memory"] = np.maximum(of_job["memory"], 0)
     limits, arrays = _limits(cluster, requests)
     out = {
         node
@@ -458,7 +460,7 @@ def _records(
             counting[case] = _counting(request, whole, (node for node, _ in suiting), by_switch)
         per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
-        if counted.steady >= 0 and not request.node_list and not request.exclude:
+        if counted.steady >= 0 and not request.node_list and not request.exclude and request.memory >= 0:
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
         limit = request.limit_in(partition)
@@ -502,7 +504,7 @@ def _fixed_priority(
     nodes = _asked_nodes(cluster, request)
     amounts: dict[str, float] = {
         "cpu": request.cpus,
-        "mem": request.memory * nodes or request.cpus * request.memory_per_cpu_in(partition),
+        "mem": max(request.memory, 0) * nodes or request.cpus * request.memory_per_cpu_in(partition),
         "node": nodes,
         "gres/gpu": request.gpus * nodes,
     }
