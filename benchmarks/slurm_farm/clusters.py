@@ -352,5 +352,7 @@ class Cluster:
         )
         for path in [*(self.folder / "etc").glob("*.conf"), *(self.folder / "log").iterdir()]:
             if path.name in KEPT:
-                text = path.read_text(errors="replace").replace(str(self.shared), "BASE")
-                (run / path.name).write_text(text)
+                text = path.read_text(errors="replace").replace(str(self.folder), "BASE")
+                if path.suffix == ".conf":
+                    text = re.sub(rf"\b{re.escape(self.host)}\b", "localhost", text)
+                (run / path.name).write_text(text.replace(str(self.shared), "BASE"))

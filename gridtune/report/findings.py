@@ -143,8 +143,11 @@ def _advice(ranking: Ranking, row: Row, base: Row | None, where: str) -> str:
 def _gain(ranking: Ranking, row: Row, base: Row | None) -> tuple[str, str]:
     """Return the gain in a sentence, and its size as far as its interval supports one."""
     head = ranking.head
-    relative = difference_text(row["relative"])
-    if row["mean"] is None:
+    relative, confirmed = difference_text(row["relative"]), row.get("confirmed")
+    if confirmed:
+        fresh = f"{confirmed} fresh {head.replicate}s that the search did not see"
+        text = f"{head.objective} is {relative or 'the same'} on {fresh}"
+    elif row["mean"] is None:
         text = f"{head.objective} is {relative or 'the same'} on average"
     elif base is None or base is row or base["mean"] is None:
         return f"{head.objective} {number_text(row['mean'])} {head.unit}".rstrip(), ""
@@ -157,7 +160,7 @@ def _gain(ranking: Ranking, row: Row, base: Row | None) -> tuple[str, str]:
         return text, ""
     if is_vague(low, high):
         return text, "; that it is better is shown, by how much is not"
-    size = "" if row["mean"] is None else f", {relative}"
+    size = "" if row["mean"] is None or confirmed else f", {relative}"
     return text, f"{size} ({range_text(low, high)}, 95 % sure)"
 
 

@@ -259,6 +259,14 @@ def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] 
             f"other numbers of replicates were judged here before, so this look has an error of "
             f"{100 * facts.error:.2g} %: together they are wrong in at most 6 % of sweeps"
         )
+    for ranking in (*rankings.values(), *overall.values()):
+        for name, rows in ranking.strata.items():
+            lines += [
+                f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} fresh "
+                f"{ranking.head.replicate}s; its difference to the baseline is theirs"
+                for row in rows
+                if row.get("confirmed")
+            ]
     if facts.searches and facts.space.get("replicates", {}).get("windows"):
         lines.append(
             "chance adds to the gain of the best of so many trials, and this log has no further windows to "
@@ -594,7 +602,9 @@ def _to_settle(
         first, second = stratum.samples(ranking.head.objective, pair)[:, None]
         spread = PairedSpread.of(first, second, correlation=row["correlation"] or 0.0)
         tested = sum(one["p_value"] is not None for one in rows)
-        texts += _needed(ranking.head.objective, spread, noun, comparisons=max(1, tested))
+        # As `SweepFacts` says, the next look has less of the error.
+        level = min(ranking.head.error, 0.01) / 2
+        texts += _needed(ranking.head.objective, spread, noun, level=level, comparisons=max(1, tested))
     for bound in bounds:
         constraint = bound.constraint
         if bound.state == Kept.UNSETTLED and constraint.of_baseline and bound.value is not None:
@@ -605,13 +615,17 @@ def _to_settle(
 
 
 def _needed(
-    name: str, spread: PairedSpread, noun: str, *, comparisons: int = 1, beside: float = 0.0
+    name: str,
+    spread: PairedSpread,
+    noun: str,
+    *,
+    comparisons: int = 1,
+    beside: float = 0.0,
+    level: float = 1 - LEVEL,
 ) -> Iterator[str]:
     """Yield how many replicates would show that a mean is on its side of a bound, if that is finite."""
     effect = spread.effect - spread.on_scale(beside)
-    (needed,) = replicates_needed(
-        effect, spread.deviation, level=1 - LEVEL, power=POWER, comparisons=comparisons
-    )
+    (needed,) = replicates_needed(effect, spread.deviation, level=level, power=POWER, comparisons=comparisons)
     if math.isfinite(needed):
         yield f"run about {int(needed):,} {noun}s like these {int(spread.pairs[0])} to settle {name}"
 

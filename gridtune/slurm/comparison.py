@@ -20,7 +20,7 @@ from gridtune.core.remarks import WALLTIMES, Trust, log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.kernel.world import Phases
-from gridtune.slurm.replay import replay
+from gridtune.slurm.replay import in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.statistics.dependence import neighbour_correlation
 from gridtune.types import FloatArray, IntArray
@@ -224,13 +224,14 @@ def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: in
         If a job never starts.
     """
     submit = np.array([request.submit for request in requests])
-    waits = np.empty((draws, len(requests)))
-    for draw in range(draws):
+
+    def drawn(draw: int) -> FloatArray:
         stream = np.random.default_rng([seed, draw])
         result = replay(cluster, requests, Phases.draw(cluster, stream))
         result.check_all_start(requests)
-        waits[draw] = result.start - submit
-    return waits
+        return (result.start - submit).astype(np.float64)
+
+    return in_threads(drawn, draws)
 
 
 def _ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:

@@ -12,7 +12,7 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, SlurmCluster
 from gridtune.slurm.comparison import known_at, logged_jobs
 from gridtune.slurm.kernel.world import Phases
-from gridtune.slurm.replay import ClusterState, replay
+from gridtune.slurm.replay import ClusterState, in_threads, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.shares import decayed_usage
 from gridtune.types import FloatArray
@@ -146,31 +146,32 @@ def forecast(
     """
     now = past.now
     observed = _Shares(cluster, past.ended, running, now)
-    starts = np.full((draws, len(pending)), np.inf)
     longest = min(_WINDOW, now - min((one.submit for one in past.submitted), default=now))
-    horizon = min(_HORIZON, longest)
-    for draw in range(draws):
+
+    def drawn(draw: int) -> FloatArray:
+        horizon = min(_HORIZON, longest)
         stream = np.random.default_rng([seed, draw])
         shares = observed.again(stream)
-        drawn = [replace(one, run_time=shares.draw(one, 0, stream)) for one in pending]
+        waiting = [replace(one, run_time=shares.draw(one, 0, stream)) for one in pending]
         busy = [replace(one, run_time=shares.draw(one, now - start, stream)) for one, start, _ in running]
         state = ClusterState(
             now,
-            {len(drawn) + place: (start, nodes) for place, (_, start, nodes) in enumerate(running)},
+            {len(waiting) + place: (start, nodes) for place, (_, start, nodes) in enumerate(running)},
             past.usage,
         )
         phases = Phases.draw(cluster, stream)
         while True:
             # The same jobs come at first, however far it goes.
             later = _arrivals(past, shares, horizon, np.random.default_rng([seed, draw, 1]))
-            jobs = [*drawn, *busy, *later]
-            result = replay(cluster, jobs, phases, state, needed=len(drawn)).start[: len(drawn)]
+            jobs = [*waiting, *busy, *later]
+            result = replay(cluster, jobs, phases, state, needed=len(waiting)).start[: len(waiting)]
             # Later arrivals matter until the last of these jobs starts.
             if result.max(initial=now) <= now + horizon or horizon == longest:
                 break
             horizon = min(2 * horizon, longest)
-        starts[draw] = np.where(result >= 0, result, np.inf)
-    return starts
+        return np.where(result >= 0, result, np.inf)
+
+    return in_threads(drawn, draws)
 
 
 def _arrivals(past: Past, shares: _Shares, horizon: int, stream: np.random.Generator) -> list[Request]:

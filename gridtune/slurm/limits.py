@@ -12,6 +12,8 @@ from gridtune.workload.slurm import SlurmAccounts
 
 #: After the name of a resource: what runs has so much of it, times the minutes that its time limit leaves it.
 _MINUTES = " minutes"
+#: More than there ever is.
+_NO_LIMIT = 1 << 50
 _RESOURCES = ("cpu", "mem", "node", "gres/gpu")
 #: What limits count: jobs, processors, MB, nodes and GPUs, and the same four times minutes.
 AMOUNTS = ("jobs", *_RESOURCES, *(name + _MINUTES for name in _RESOURCES))
@@ -103,8 +105,8 @@ def limits_on(
 ) -> Iterator[tuple[Hashable, str, int]]:
     """Yield the limits that hold for a job: the key of its sum, the resource, and the most.
 
-    A limit of the QOS hides those of accounts on the same. Of `MaxJobs` and `MaxTRES` the nearest account's
-    holds. Use is not summed up, None, where each job may have so much.
+    A limit of the QOS holds instead of those of accounts on the same. Of `MaxJobs` and `MaxTRES` the nearest
+    account's holds. Use is not summed up, None, where each job may have so much.
     """
     hidden = set()
     for limit in limits:
@@ -118,11 +120,15 @@ def limits_on(
         scopes.append((account, ""))
     for scope in scopes:
         here = [limit for limit in limits if not limit.qos and (limit.account, limit.user) == scope]
-        here = [limit for limit in here if _kind(limit) not in hidden]
+        held = [limit for limit in here if _kind(limit) not in hidden]
         for limit in here:
             each = scopes[0] if limit.each else ""
-            yield None if limit.each == "job" else (limit, each), limit.of, limit.most
-        hidden |= {_kind(limit) for limit in here if limit.each}
+            if limit.each != "job":
+                # A job that a limit of its QOS holds instead still counts here.
+                yield (limit, each), limit.of, limit.most if limit in held else _NO_LIMIT
+            elif limit in held:
+                yield None, limit.of, limit.most
+        hidden |= {_kind(limit) for limit in held if limit.each}
 
 
 def _kind(limit: Limit) -> tuple[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +21,7 @@ from gridtune.slurm.kernel.running import NEVER
 from gridtune.slurm.kernel.world import Phases, new_world
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.shares import ShareTree
-from gridtune.types import IntArray
+from gridtune.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,14 @@ def replay(
         check.check(request)
     rule = None if order is None else order_for_nodes(order)
     return _ClusterReplay(cluster, requests, phases or Phases(), start, rule, guard).run(needed)
+
+
+def in_threads(drawn: Callable[[int], FloatArray], draws: int) -> FloatArray:
+    """Return the arrays of all draws, one below the other; as many run at once as there are cores."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    with ThreadPoolExecutor(max(1, min(cores, draws))) as threads:
+        return np.array(list(threads.map(drawn, range(draws))), np.float64)
 
 
 class _ClusterReplay:

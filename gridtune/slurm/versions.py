@@ -22,6 +22,8 @@ _STATED = "scontrol_show_config.txt"
 SHOWN_CPUS = 23_02_00
 #: A partition that takes an account takes those below it.
 SUBACCOUNTS = 23_02_00
+#: Plans of an array are at most as many as tasks may still run at a time; before, as tasks are left.
+ARRAY_PLANS = 23_02_04
 #: Jobs share nodes where no `SelectType` is set; before, each had whole nodes.
 SHARED_NODES = 23_11_00
 #: Each test of backfill weighs the nodes afresh, and takes those that are completing last.

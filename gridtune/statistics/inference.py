@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.statistics.dependence import effective_number, widening
+from gridtune.statistics.dependence import widening
 from gridtune.statistics.intervals import FloatOrArray, Interval, Samples, check_confidence, reach, t_quantile
 from gridtune.types import BoolArray, FloatArray, IntArray
 
@@ -341,7 +341,6 @@ def hold_together(
     shown: BoolArray,
     *,
     levels: tuple[float, float],
-    correlation: float,
     ratio: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of intervals that hold for many comparisons together.
@@ -355,20 +354,17 @@ def hold_together(
         of theirs do: an end that would reach across stays at 0.
     levels
         The error of the given intervals, and the one that each may have (`error_of_each`).
-    correlation
-        Of neighbouring replicates.
     ratio
         True for relative differences: ends move on the scale of the logarithm of the ratio.
     """
     factor = np.ones(len(estimate))
     for n in np.unique(counts[counts > 1]).tolist():
-        size = max(effective_number(n, correlation), 2.0)
-        alone, together = (t_quantile(size, 1 - level) for level in levels)
+        alone, together = (t_quantile(n, 1 - level) for level in levels)
         factor[counts == n] = together / alone
     plain = [estimate + factor * (end - estimate) for end in ends]
     low, high = (_moved_out(estimate, end, factor) for end in ends) if ratio else plain
     low = np.where(shown, np.where(ends[0] > 0, np.maximum(low, 0.0), low), np.minimum(low, 0.0))
-    high = np.where(shown, np.where(ends[1] < 0, np.minimum(high, 0.0), high), np.maximum(high, 0.0))
+    high = np.where(shown, np.where(ends[1] < 0, np.minimum(high, -0.0), high), np.maximum(high, 0.0))
     return low, high
 
 

@@ -130,7 +130,7 @@ Use fair instead of fcfs over the 2 workloads.
 Keep fcfs: little, the best of the others, is not shown to be better.
   gain   bounded_slowdown_mean 53.18 instead of 54.27; chance can explain the difference
   loses  nobody is shown to lose (4 metrics and classes of jobs compared)
-  next   run about 40 seeds like these 12 to settle bounded_slowdown_mean
+  next   run about 69 seeds like these 12 to settle bounded_slowdown_mean
 """,
     "one log": """
 Use fair instead of fcfs.

@@ -805,7 +805,7 @@ class Reference(Release):
             if request.array and part is None:
                 planned[array] = planned.get(array, 0) + len(plans) - before
                 left = clocks.bf_max_job_array_resv
-                if request.array_most:
+                if request.array_most and self.holds_since(23_02_04):
                     running = self.used.get((("array", request.array), "jobs"), 0)
                     left = min(left, request.array_most - running)
                 if len(plans) == before or planned[array] >= left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -24,9 +25,10 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.comparison import replayed_waits
+from gridtune.slurm.kernel.clocks import advance, prioritise, settle
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.limits import Limit
-from gridtune.slurm.replay import ClusterState, Phases, replay
+from gridtune.slurm.replay import ClusterState, Phases, in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.workload.slurm import SlurmAccounts
 from tests.slurm.reference import Record, Reference, reference_replay
@@ -733,3 +735,20 @@ def test_a_job_starts_no_earlier_than_its_time_to_begin() -> None:
     # The next full pass finds it.
     assert start[1] < 5
     assert 500 <= start[0] <= 560
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_draws_run_at_once_with_the_same_results(monkeypatch, cores) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
+    cluster, jobs = cluster_of(), [request(k, 10 * k, 50, 60, 4, 4) for k in range(1, 9)]
+    waits = replayed_waits(cluster, jobs, 6, 0)
+    for draw in range(6):
+        phases = Phases.draw(cluster, np.random.default_rng([0, draw]))
+        start = replay(cluster, jobs, phases).start
+        assert waits[draw].tolist() == [int(at) - job.submit for at, job in zip(start, jobs, strict=True)]
+    # Each waits for the other: both are under way.
+    together = threading.Barrier(cores)
+    assert in_threads(lambda draw: np.full(2, together.wait(60) * 0 + draw), cores)[:, 0].tolist() == [
+        *range(cores)
+    ]
+    assert all(one.targetoptions["nogil"] for one in (advance, settle, prioritise))

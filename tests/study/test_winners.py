@@ -40,9 +40,11 @@ def test_the_best_of_a_search_has_the_gain_of_fresh_seeds(tmp_path: Path) -> Non
     assert set(fresh["replicate"]) == {f"seed {number}" for number in range(6, 16)}
     assert best(study)["confirmed"] == 10
     assert len(fresh) == 20
+    assert any("replayed on 10 fresh seeds;" in remark for remark in study.summary.remarks)
     means = fresh.groupby("configuration_id")["metric.loss"].mean()
     expected = means[best(study)["configuration_id"]] / means.max() - 1
     assert best(study)["relative"] == pytest.approx(expected, rel=1e-9)
+    assert "on 10 fresh seeds that the search did not see" in study.summary.answers[0].gain
     assert set(study.to_pandas()["replicate"]) == {f"seed {number}" for number in range(6)}
     # A report of the stored sweep shows the same; one by another objective has nothing that was confirmed.
     assert best(gt.report_study(tmp_path)) == best(study)

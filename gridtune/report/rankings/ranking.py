@@ -166,7 +166,6 @@ class RankingHead:
                 (np.isfinite(values) & np.isfinite(base)).sum(axis=1),
                 shown,
                 levels=(self.error, each),
-                correlation=float(np.max(correlation)),
                 ratio=name == "relative",
             )
         return found

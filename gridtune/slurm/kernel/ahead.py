@@ -18,6 +18,8 @@ from gridtune.slurm.versions import DATED_TESTS, ENDED_AT, FIRST_NODE, OWN_ENDS
 FIRST_WINDOW = 30
 #: A form's list has a bitmap after so many nodes.
 STRIDE = 16
+#: The most steps that are kept of a search, and the nodes that a step may depend on.
+STEPS, WITNESSES = 64, 3
 _BIT = np.uint64(1)
 
 
@@ -227,6 +229,105 @@ def _next_with_some(world, usable, place):
 
 
 @kernel()
+def _place_of(world, search, turn, step):
+    """Return the place of a step among those of all searches."""
+    return (2 * search + (world.searches.turn[search] ^ turn)) * (STEPS + 1) + step
+
+
+@kernel()
+def open_search(world, search):
+    """Begin a search for a start, which notes the steps that fail."""
+    state = world.state
+    state.failed, state.looked = 0, 0
+    if search >= 0 and world.searches.made[search] != state.passes:
+        world.searches.failed[search] = 0
+
+
+@kernel()
+def close_search(world, record, search, epoch):
+    """Keep the steps of a search that began in an epoch in place of the last one of its kind."""
+    searches = world.searches
+    searches.made[search], searches.epoch[search] = world.state.passes, epoch
+    searches.limit[search], searches.failed[search] = world.records.limit[record], world.state.failed
+    searches.turn[search] ^= 1
+
+
+@kernel()
+def fails_again(world, record, search, begin, later):
+    """Tell whether no start from `begin` to before `later` is possible since an earlier search failed there.
+
+    That search was for as many nodes of the same form for at most as long, and plans have only been added
+    since: each node that it lacked from `begin` on is still lacking, unless others came sooner than now.
+    """
+    searches, state, limit = world.searches, world.state, world.records.limit[record]
+    if searches.limit[search] > limit:
+        return False
+    step, steps = state.looked, searches.failed[search]
+    place = _place_of(world, search, 0, step)
+    while step < steps and searches.begin[place + 1] <= begin:
+        step += 1
+        place += 1
+    state.looked = step
+    if step == steps or begin < searches.begin[place] or later > searches.begin[place + 1]:
+        return False
+    seen = place * WITNESSES
+    if searches.seen[seen] >= 0:
+        if searches.epoch[search] != state.epoch:
+            return False
+        for k in range(seen, seen + WITNESSES):
+            node = searches.seen[k]
+            planned = searches.planned[node] == state.passes
+            if planned and searches.first[node] <= begin + limit and searches.last[node] > begin:
+                return False
+    noted = _note_step(world, search, begin, later)
+    for k in range(WITNESSES if noted >= 0 else 0):
+        searches.seen[noted + k] = searches.seen[seen + k]
+    return True
+
+
+@kernel()
+def _note_step(world, search, begin, later):
+    """Note that a step failed; return where its nodes are in `seen`, -1 if there is no room for it."""
+    searches, state = world.searches, world.state
+    place = _place_of(world, search, 1, state.failed)
+    if state.failed == STEPS or (state.failed > 0 and searches.begin[place] != begin):
+        return -1
+    searches.begin[place], searches.begin[place + 1] = begin, later
+    state.failed += 1
+    return place * WITNESSES
+
+
+@kernel()
+def note_failure(world, search, begin, later, by_group):
+    """Note that a step failed: for want of nodes, or by the group of ends that `find_start` found last."""
+    searches, running = world.searches, world.running
+    if search < 0 or (by_group and searches.ends[WITNESSES - 1] < 0):
+        return
+    seen = _note_step(world, search, begin, later)
+    for k in range(WITNESSES if seen >= 0 else 0):
+        searches.seen[seen + k] = -1
+        if by_group:
+            job = running.by_limit[searches.ends[k]]
+            part = running.begin[job]
+            while not has(world.usable, 0, running.node[part]):
+                part += 1
+            searches.seen[seen + k] = running.node[part]
+
+
+@kernel()
+def note_plan(world, count, low, high):
+    """Note until when the nodes chosen are planned."""
+    searches = world.searches
+    for i in range(count):
+        node = world.scratch.chosen[i]
+        if searches.planned[node] != world.state.passes:
+            searches.planned[node] = world.state.passes
+            searches.first[node], searches.last[node] = low, high
+        searches.first[node] = min(searches.first[node], low)
+        searches.last[node] = max(searches.last[node], high)
+
+
+@kernel()
 def _last_of_group(world, usable, place, first):
     """Return the place of the last job that is taken away in one group with that at a place, which has some.
 
@@ -234,17 +335,21 @@ def _last_of_group(world, usable, place, first):
     A group goes on to the first job on the usable nodes after which none ends within its window. So it ends
     with the first such job from the last one within the window on; one before may have come as far as this.
     """
-    running, ends = world.running, world.state.running
-    end = running.limit_end[running.by_limit[_next_with_some(world, usable, first)]]
+    running, ends, seen = world.running, world.state.running, world.searches.ends
+    seen[0] = seen[1] = _next_with_some(world, usable, first)
+    end = running.limit_end[running.by_limit[seen[0]]]
     horizon = first_horizon(world, end)
     before, window = 0, FIRST_WINDOW
     while running.limit_end[running.by_limit[place]] > horizon + window:
         before = window
         window = widened(world, window)
-    if before > 0 and _next_with_some(world, usable, ended_by(world, horizon + before) - 1) == place:
-        return place
+    if before > 0:
+        seen[1] = _next_with_some(world, usable, ended_by(world, horizon + before) - 1)
+        if seen[1] == place:
+            return place
     last = ended_by(world, horizon + window) - 1
     found = _next_with_some(world, usable, last)
+    seen[2] = found if found < ends else -1
     while found == ends:
         found = last if last == place or has_some(world, usable, running.by_limit[last]) else ends
         last -= 1

@@ -22,6 +22,8 @@ from gridtune.types import AnyArray, FloatArray, IntArray
 #: the tests in which jobs are taken away, and the attempts to place one beside others.
 #: Ends: `stuck` is 1 if nothing will ever change, `ended` counts ends, and `circles` how often since the last
 #: one jobs have only made room.
+#: Searches: `failed` are the steps of the one under way that failed, one after the other from now on, and
+#: `looked` is the place in the earlier one that it is compared with.
 #: Tests: nodes that have room for a job, their processors for it, and the most of one (`room_…`).
 STATE = np.dtype(
     [
@@ -31,6 +33,7 @@ STATE = np.dtype(
             *("clock", "due", "direct", "last_pass", "next_backfill", "last_tick", "back", "edge"),
             *("passes", "epoch", "planned", "touched", "slots", "slots_made", "crooked"),
             *("paused", "pauses", "tests", "fits", "stuck", "ended", "circles"),
+            *("failed", "looked"),
             *("room_nodes", "room_cpus", "room_most"),
         )
     ]
@@ -90,6 +93,7 @@ class Records(NamedTuple):
 
     `billing` has five numbers a record: what a processor, a MB, a node and a GPU add to the usage of its
     user, and the factor of its QOS.
+    `search` is the number of the kind of search for its start, -1 for none: see `Searches`.
 
     `form` is the number of the form of request, -1 where counting nodes does not do, and `need` are the
     processors that a node must have for it. `steady` is the size that every test gives to the job; `plain` is
@@ -110,6 +114,7 @@ class Records(NamedTuple):
     steady: IntArray
     plain: IntArray
     billing: FloatArray
+    search: IntArray
     suits: AnyArray
     able: AnyArray
 
@@ -303,6 +308,31 @@ class Forms(NamedTuple):
     leaf_stop: IntArray
 
 
+class Searches(NamedTuple):
+    """The last search for a start of each kind, (kinds,): of one form, number of nodes and like limits.
+
+    It was `made` in a pass and an `epoch`, for a `limit`, and `failed` at so many steps. Step i tried starts
+    from `begin[i]` to before `begin[i + 1]`. It failed for want of nodes; or because the group of ends goes
+    beyond it, which stays so while three nodes, `seen`, have no plan: they are -1 in the first case. Two
+    searches of a kind take turns in their places there, `turn` is that of the last. `ends` are the places, by
+    limits, of the three jobs on which the last group found depends; the last is -1 where more matters.
+
+    `first` and `last` are of each node, (n,): from and until when it is planned in the pass `planned`.
+    """
+
+    made: IntArray
+    epoch: IntArray
+    limit: IntArray
+    failed: IntArray
+    turn: IntArray
+    begin: IntArray
+    seen: IntArray
+    ends: IntArray
+    planned: IntArray
+    first: IntArray
+    last: IntArray
+
+
 class Plans(NamedTuple):
     """Of each job, (jobs,): the start last planned, -1 for none, and that plan's nodes as a bitmap."""
 
@@ -338,6 +368,7 @@ class World(NamedTuple):
     running: RunningJobs
     slots: TimeSlices
     forms: Forms
+    searches: Searches
     plans: Plans
     scratch: Scratch
     avail: AnyArray

@@ -19,7 +19,7 @@ _LATEST = 1 << 59
 _CIRCLES = 200
 
 
-@kernel()
+@kernel(nogil=True)
 def settle(world, now):
     """Decay all usage and add that of the jobs that run, as the decay thread does first."""
     _settle(bare(world), now)
@@ -106,7 +106,7 @@ def _sort_in(world, position):
     order[position] = record
 
 
-@kernel()
+@kernel(nogil=True)
 def prioritise(world, now):
     """Compute the priorities of all that waits, and sort it."""
     _prioritise(bare(world), now)
@@ -283,7 +283,7 @@ def _end(world, now):
             _settle_dependencies(world, job, now)
 
 
-@kernel()
+@kernel(nogil=True)
 def advance(world, ordering, until):
     """Advance to an instant, before its events.
 

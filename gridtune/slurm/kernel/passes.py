@@ -10,12 +10,17 @@ from __future__ import annotations
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.ahead import (
     FIRST_WINDOW,
+    close_search,
     ended_by,
+    fails_again,
     find_start,
     first_horizon,
     form_of,
     has_some,
     may_start,
+    note_failure,
+    note_plan,
+    open_search,
     start_after,
     usable_nodes,
     widened,
@@ -40,7 +45,7 @@ from gridtune.slurm.kernel.table import (
     overlaps,
     reserve,
 )
-from gridtune.slurm.versions import DATED_TESTS, ENDED_AT, FRESH_WEIGHTS, OWN_ENDS, SHOWN_CPUS
+from gridtune.slurm.versions import ARRAY_PLANS, DATED_TESTS, ENDED_AT, FRESH_WEIGHTS, OWN_ENDS, SHOWN_CPUS
 
 #: The weight that nodes have more which are completing.
 _HEAVIER = 256
@@ -79,7 +84,7 @@ def _note_plan(world, record, planned):
     stamp = world.state.passes << 32
     arrays.planned[key] = max(arrays.planned[key], stamp) + planned
     left, array = world.rules.bf_max_job_array_resv, arrays.array[world.records.job[record]]
-    if arrays.most[array] > 0:
+    if arrays.most[array] > 0 and world.rules.release >= ARRAY_PLANS:
         left = min(left, arrays.most[array] - world.limits.used[arrays.counter[array]])
     if planned == 0 or arrays.planned[key] - stamp >= left:
         _reject(world, record)
@@ -446,17 +451,25 @@ def backfill_pass(world, now):
 
 @kernel()
 def _plan(world, record, now):
-    """Start a job, or reserve nodes for it; return whether it was tested.
-
-    It is tested from now on, and then from each instant at which nodes come that have no plan.
-    """
-    state, rules, records = world.state, world.rules, world.records
-    now_only, partition = _reserves_nothing(world, record, now), records.partition[record]
-    if 0 < rules.bf_job_part_count_reserve <= world.failed[partition]:
+    """Start a job, or reserve nodes for it; return whether it was tested."""
+    state, now_only = world.state, _reserves_nothing(world, record, now)
+    if 0 < world.rules.bf_job_part_count_reserve <= world.failed[world.records.partition[record]]:
         now_only = True
     form = -1 if now_only else form_of(world, record)
-    if rules.release >= FRESH_WEIGHTS and are_many(world, world.completing, 1):
+    if world.rules.release >= FRESH_WEIGHTS and are_many(world, world.completing, 1):
         form = -1
+    search, epoch = world.records.search[record] if form >= 0 else -1, state.epoch
+    open_search(world, search)
+    counted = _plan_from(world, record, form, now, now_only)
+    if search >= 0 and not state.crooked:
+        close_search(world, record, search, epoch)
+    return counted
+
+
+@kernel()
+def _plan_from(world, record, form, now, now_only):
+    """Do so from now on, and then from each instant at which nodes come that have no plan."""
+    state, rules, records = world.state, world.rules, world.records
     counted, begin, reach = 0, now, now + rules.bf_window
     while begin <= world.slots.begin[0] + rules.bf_window:
         if form >= 0 and not state.crooked:
@@ -497,11 +510,12 @@ def _plan(world, record, now):
         if start <= reach and too_much(world, record, 0):
             return counted
         _keep_plan(world, record, start)
-        world.failed[partition] += int(start <= reach)
+        world.failed[records.partition[record]] += int(start <= reach)
         if start <= reach and state.slots_made >= rules.most_slots:
             state.slots_made = _FULL
         elif start <= reach:
             reserve(world, low, high)
+            note_plan(world, count, low, high)
         return counted
     return _are_ever_many(world, record, now) if form >= 0 and counted == 0 else counted
 
@@ -584,23 +598,28 @@ def _test_by_counting(world, record, form, begin, now):
     """Do as `_test` does for a job whose nodes can be counted; a start after others come is none."""
     records, end, pool = world.records, begin + world.records.limit[record], world.rules.words
     pool *= records.partition[record]
-    first = first_slot(world, begin)
+    search, first = records.search[record], first_slot(world, begin)
     later = next_later(world, pool, first, begin, end)
+    if later > 0 and search >= 0 and fails_again(world, record, search, begin, later):
+        return -1, 0, later, 0
     ended = ended_by(world, later) if later > 0 else -1
     if later > 0 and not may_start(world, record, form, first, begin, end, ended):
+        note_failure(world, search, begin, later, False)
         return -1, 0, later, 0
     if not records.plain[record]:
         return _test(world, record, begin, now, 0)
     if later == 0:
         usable_nodes(world, record, first, begin, end)
     start, count = find_start(world, record, form, now, begin, ended)
+    if start < 0 and later > 0:
+        note_failure(world, search, begin, later, True)
     return start, count, later, int(later > 0 or start >= 0)
 
 
 @kernel()
 def _are_ever_many(world, record, now):
     """Tell whether a job that finds no place has enough nodes without a plan at some instant."""
-    records, begin, later = world.records, now, now
+    records, begin, later = world.records, now, 1
     pool = records.partition[record] * world.rules.words
     while later > 0 and begin <= world.slots.begin[0] + world.rules.bf_window:
         later = common_nodes(world, pool, begin, begin + records.limit[record])

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from gridtune.slurm.cluster import MODES, Node, Partition, SlurmCluster
-from gridtune.slurm.kernel.ahead import STRIDE
+from gridtune.slurm.kernel.ahead import STEPS, STRIDE, WITNESSES
 from gridtune.slurm.kernel.arrays import (
     STATE,
     Dependencies,
@@ -26,6 +26,7 @@ from gridtune.slurm.kernel.arrays import (
     Records,
     RunningJobs,
     Scratch,
+    Searches,
     Suspending,
     TimeSlices,
     World,
@@ -40,6 +41,8 @@ from gridtune.types import AnyArray, IntArray
 _Table = TypeVar("_Table", bound=NamedTuple)
 #: Nodes in all lists of forms; where there are more forms, those of later jobs have no list.
 _MOST_LISTED = 1_000_000
+#: Kinds of searches that are kept.
+_MOST_SEARCHES = 4096
 #: MB of a node whose memory jobs need not share; all of a cluster's fit 64 bits.
 _NEVER_FULL = 1 << 40
 
@@ -178,6 +181,7 @@ def new_world(
         ),
         slots=_table(TimeSlices, room, row=np.arange(room), nodes=bits.empty(room)),
         forms=_forms(cluster, int(records.form.max(initial=-1)) + 1, leaf, bits),
+        searches=_searches(int(records.search.max(initial=-1)) + 1, count),
         plans=Plans(start=_full(jobs, -1), nodes=bits.empty(jobs)),
         scratch=_table(
             Scratch,
@@ -386,6 +390,17 @@ def _forms(cluster: SlurmCluster, forms: int, leaf: IntArray, bits: _Bits) -> Fo
     )
 
 
+def _searches(kinds: int, nodes: int) -> Searches:
+    return _table(
+        Searches,
+        kinds,
+        begin=_full(2 * kinds * (STEPS + 1)),
+        seen=_full(2 * kinds * (STEPS + 1) * WITNESSES),
+        ends=_full(WITNESSES),
+        **{name: _full(nodes) for name in ("planned", "first", "last")},
+    )
+
+
 class _Counting(NamedTuple):
     """Rules to count nodes for a request: the processors that each must have, and two facts.
 
@@ -425,6 +440,7 @@ def _records(
 ) -> Records:
     kinds: dict[tuple[object, ...], int] = {}
     forms: dict[tuple[object, ...], int] = {}
+    searches: dict[tuple[int, ...], int] = {}
     counting: dict[tuple[object, ...], _Counting] = {}
     # Where others must go, or nodes are reserved, counting does not do.
     most_forms = _MOST_LISTED // bits.count
@@ -465,13 +481,19 @@ def _records(
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
         limit = request.limit_in(partition)
         row = (job, numbers[name], partition.tier, limit, per_cpu, whole, kinds[kind], group)
-        rows.append((*row, form if form < most_forms else -1, *counted))
+        form = form if form < most_forms else -1
+        search = -1
+        if form >= 0 and not _suspends(cluster):
+            # Limits of one kind are within a factor of two: a search compares with one for a lower limit.
+            like = (form, request.least_nodes, counted.plain, limit.bit_length())
+            search = searches.setdefault(like, len(searches))
+        rows.append((*row, form, search if search < _MOST_SEARCHES else -1, *counted))
         weights = partition.billing or {"cpu": 1.0}
         billing[k, :4] = [weights.get(of, 0.0) for of in weighed]
         billing[k, 4] = cluster.qos[request.qos].usage_factor if request.qos in cluster.qos else 1.0
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos, whole_of[name])
-    names = ("job", "partition", "tier", "limit", "per_cpu", "whole", "kind", "group", "form")
-    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 12), strict=True))
+    names = ("job", "partition", "tier", "limit", "per_cpu", "whole", "kind", "group", "form", "search")
+    columns = dict(zip((*names, *_Counting._fields), _columns(rows, 13), strict=True))
     return Records(
         fixed=fixed,
         billing=billing.ravel(),
