@@ -423,6 +423,8 @@ class Replay:
                 continue
             if kind == "submit":
                 for task in self.tasks(job):
+                    if task in self.state.running or task in self.ended:
+                        continue
                     if DELAYS & set(options_of(self.run.rows[task].get("extra", ""))):
                         self.later[task] = self.eligible[task] if self.run.rows[task]["eligible"] else 1 << 40
                         continue
@@ -494,6 +496,10 @@ class Replay:
             for e in events
             if e["kind"] == start_kind and int(e["job"]) in self.index
         }
+        for job in set(recorded) - self.waiting - set(self.later):
+            # The log has the end of a submission: a pass may have come before it.
+            self.waiting.add(job)
+            self.store(job, self.eligible[job])
         depth = self.run.cluster.clocks.default_queue_depth if default else 1 << 60
         plans: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
         since = dict(self.state.since)

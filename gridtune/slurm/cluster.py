@@ -205,6 +205,8 @@ class SlurmCluster:
         True if jobs on a node share its memory; else each may ask for as much as the node has.
     socket_by_socket
         True if a job's processors fill a socket before the next one; else all sockets give one in turn.
+    least_loaded
+        True if jobs get the nodes with the largest share of idle processors (CR_LLN).
     version
         The release of Slurm whose rules hold: see `gridtune.slurm.versions`.
     zero
@@ -231,6 +233,7 @@ class SlurmCluster:
     limits: tuple[Limit, ...] = ()
     memory_counts: bool = True
     socket_by_socket: bool = True
+    least_loaded: bool = False
     version: str = VERIFIED[0]
     zero: int = 0
     licences: Mapping[str, int] = field(default_factory=dict)

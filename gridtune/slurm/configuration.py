@@ -200,6 +200,7 @@ class _ClusterReader(PlacedReader):
             memory_counts=self.memory_counts,
             socket_by_socket=self.socket_by_socket,
             licences=self._licences(),
+            least_loaded=self.least_loaded,
             not_modelled=tuple(self.ignored),
         )
 
@@ -249,6 +250,7 @@ class _ClusterReader(PlacedReader):
         self.linear = "select/linear" in self._items("SelectType", default)
         words = self._items("SelectTypeParameters", "CR_Core_Memory").keys()
         alone = words & {"cr_cpu", "cr_core", "cr_socket", "cr_board"}
+        self.least_loaded = not self.linear and "cr_lln" in words
         self.memory_counts = not alone and not (self.linear and "cr_memory" not in words)
         self.by_core = not self.linear and not any(word.startswith("cr_cpu") for word in words)
         self.socket_by_socket = not self.by_core or "cr_core_default_dist_block" in words

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 from types import SimpleNamespace
 
 from gridtune.batch.policies import JobView
@@ -265,7 +266,8 @@ class Reference(Release):
                 if request.gpus:
                     self.near_gpus[node] = min(255, free.gpus[node])
         if self.holds_since(26_05_00) and request.wanted_nodes == 1:
-            if 1 in {request.most_nodes, request.tasks} or request.tasks <= request.tasks_per_node:
+            single = 1 in {request.most_nodes, request.tasks}
+            if single or (request.tasks <= request.tasks_per_node and not self.cluster.least_loaded):
                 # It can use one node only, and the switches are not looked at.
                 able = [node for node in room if room[node] >= request.cpus]
                 first = sorted(able, key=lambda node: (self.weight(node), node))[:1]
@@ -273,9 +275,11 @@ class Reference(Release):
                 return first if first and must <= {*first} else None
         # Where small nodes lead to a dead end, they are left out, the smallest first.
         while len(room) >= request.least_nodes and must <= room.keys():
-            chosen = (
-                self._choose_by_switch(request, room) if self.leaves else self._choose_by_order(request, room)
-            )
+            if self.cluster.least_loaded:
+                chosen = self._choose_by_load(request, room, free)
+            else:
+                by = self._choose_by_switch if self.leaves else self._choose_by_order
+                chosen = by(request, room)
             if chosen is not None:
                 return sorted(chosen)
             least = min(room.values())
@@ -340,6 +344,20 @@ class Reference(Release):
         given = min(room[node], max(cpus - max(need - 1, 0), request.cpus_per_node))
         self.most_of[node] = given
         return given
+
+    def _choose_by_load(self, request, room, free):
+        """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first."""
+        need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
+        chosen, spare = [], request.wanted_nodes - request.least_nodes
+        order = sorted(
+            room, key=lambda n: (self.weight(n), -Fraction(free.cpus[n], self.cluster.nodes[n].cpus), n)
+        )
+        for node in order:
+            if (need > 0 or cpus > 0) and most > 0:
+                chosen.append(node)
+                cpus -= self.take(request, room, node, need - spare, cpus)
+                need, most = need - 1, most - 1
+        return chosen if need <= spare and cpus <= 0 else None
 
     def _choose_by_order(self, request, room):
         """No topology: runs of neighbours of one weight, the lightest and then the tightest that suffices."""
@@ -535,9 +553,11 @@ class Reference(Release):
                 break
         return free, chosen
 
-    def part_on(self, job, partition, nodes, now):
-        """Return a job's part of the nodes on which it is known to have started."""
+    def part_on(self, job, partition, nodes, now, evenly=False):
+        """Return a job's part of the nodes on which it is known to have started, all nodes alike or as chosen."""
         free, chosen = self.fit(self.free, self.running, job, partition, mask_of(nodes), now)
+        if evenly:
+            self.most_of = {}
         return self.share(self.free if chosen is None else free, job, partition, nodes, now)
 
     # Preemption
@@ -1328,8 +1348,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             partition = next(
                 p for p in requests[job].partitions if set(nodes) <= set(cluster.partitions[p].nodes)
             )
-            state.most_of = {}
-            part = state.share(state.free, job, partition, sorted(nodes), began)
+            part = state.part_on(job, partition, sorted(nodes), began, evenly=True)
             state.begin(part, start.now)
             note(part)
         for (account, user), used in start.usage.items():

@@ -154,6 +154,7 @@ def clusters(draw):
         outages=tuple(draw(st.lists(OUTAGES, max_size=2))),
         version=draw(VERSIONS),
         preemption=draw(PREEMPTIONS),
+        least_loaded=draw(st.sampled_from([False, False, True])),
         requeue=draw(st.booleans()),
         kill_wait=draw(st.sampled_from([30, 0, 90])),
         overtime=draw(st.sampled_from([0, 0, 60])),
@@ -752,3 +753,10 @@ def test_draws_run_at_once_with_the_same_results(monkeypatch, cores) -> None:
         *range(cores)
     ]
     assert all(one.targetoptions["nogil"] for one in (advance, settle, prioritise))
+
+
+@pytest.mark.parametrize(("least_loaded", "second"), [(False, (0,)), (True, (1,))])
+def test_the_least_loaded_node_is_taken_first(least_loaded: bool, second: tuple[int, ...]) -> None:
+    cluster = replace(cluster_of(), least_loaded=least_loaded)
+    result = replay(cluster, [request(k, 0, 100, 120, 1) for k in (1, 2)])
+    assert tuple(result.nodes[1]) == second

@@ -235,12 +235,13 @@ class FreeColumns(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in: processors that each node can give, those left during a choice, and the choice.
+    """Room to work in: processors that each node can give, all idle ones, those left during a choice, and it.
 
     `most` are those that a node chosen gives at most: so many were wanted when it was chosen.
     """
 
     room: IntArray
+    idle: IntArray
     left: IntArray
     most: IntArray
     chosen: IntArray

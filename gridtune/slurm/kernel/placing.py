@@ -93,6 +93,7 @@ def measure_room(world, free, record, nodes):
         while word != 0:
             if word & _BIT != 0:
                 room[node] = room_of(world, free, record, node)
+                world.scratch.idle[node] = free.cpus[node]
                 if gpus > 0 and room[node] > 0:
                     world.nodes.near[node] = min(255, free.gpus[node])
             word >>= _BIT
@@ -128,11 +129,18 @@ def choose(world, job):
                 scratch.weight[node] -= _LISTED
     if jobs.most_nodes[job] > 0 and jobs.most_nodes[job] * largest < cpus:
         return 0
-    if world.rules.release >= FIRST_NODE and world.running.begin[job + 1] - world.running.begin[job] == 1:
+    first = not world.rules.least_loaded or jobs.tasks[job] == 1 or jobs.most_nodes[job] == 1
+    if (
+        first
+        and world.rules.release >= FIRST_NODE
+        and world.running.begin[job + 1] - world.running.begin[job] == 1
+    ):
         return _first_node(world, job, cpus)
     while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job):
         most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
-        if world.rules.leaves > 0:
+        if world.rules.least_loaded:
+            taken = _by_load(world, job, cpus, most)
+        elif world.rules.leaves > 0:
             taken = _by_switch(world, job, cpus, most)
         else:
             taken = _by_order(world, job, cpus, most)
@@ -311,6 +319,31 @@ def _by_order(world, job, cpus, most):
                 cpus -= _take(world, job, node, taken, need - spare, cpus)
                 taken, need, most = taken + 1, need - 1, most - 1
         sizes[best] = 0
+    return taken if need <= spare and cpus <= 0 else 0
+
+
+@kernel()
+def _by_load(world, job, cpus, most):
+    """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first."""
+    scratch, whole, need = world.scratch, world.nodes.cpus, world.jobs.wanted_nodes[job]
+    spare, left, weight, idle = need - world.jobs.least_nodes[job], scratch.left, scratch.weight, scratch.idle
+    taken = 0
+    while (need > 0 or cpus > 0) and most > 0:
+        best = -1
+        for node in range(world.rules.nodes):
+            if left[node] <= 0:
+                continue
+            emptier = best >= 0 and idle[node] * whole[best] > idle[best] * whole[node]
+            if best < 0 or weight[node] < weight[best] or (weight[node] == weight[best] and emptier):
+                best = node
+        if best < 0:
+            break
+        cpus -= _take(world, job, best, taken, need - spare, cpus)
+        taken, need, most = taken + 1, need - 1, most - 1
+        # It is out of the choice, and in the next one where these do not do.
+        left[best] = -left[best]
+    for i in range(taken):
+        left[scratch.chosen[i]] = -left[scratch.chosen[i]]
     return taken if need <= spare and cpus <= 0 else 0
 
 

@@ -470,7 +470,8 @@ def _records(
                 suits.append(bits.of(n for _, members in suiting for n in members))
                 has_gpus = (members for node, members in suiting if request.has_gpus(node))
                 able.append(bits.of(n for members in has_gpus for n in members))
-            by_switch = len(cluster.leaves) > 0 and all(
+            by_switch = len(cluster.leaves) > 0 and not cluster.least_loaded
+            by_switch = by_switch and all(
                 not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
             )
             counting[case] = _counting(request, whole, (node for node, _ in suiting), by_switch)
@@ -599,6 +600,7 @@ def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> 
         "suspending": _suspends(cluster),
         "by_partition": preemption.by == "partition",
         "socket_by_socket": cluster.socket_by_socket,
+        "least_loaded": cluster.least_loaded,
         "core_words": _Bits(max(node.cpus for node in cluster.nodes)).words,
         "full_phase": phases.full,
         "timeout_phase": phases.timeout,
