@@ -18,6 +18,8 @@ _PAIRS, _FOURS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _EIGHTS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 _TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
 _HEAVIEST = 1 << 60
+#: What the nodes of a job's list are lighter by: they are taken first.
+_LISTED = 1 << 40
 
 
 @kernel()
@@ -63,9 +65,11 @@ def room_of(world, free, record, node):
     nodes, jobs, records = world.nodes, world.jobs, world.records
     job = records.job[record]
     cpus = free.cpus[node]
+    if jobs.memory[job] < 0 and free.memory[node] < nodes.memory[node]:
+        return 0
     if records.whole[record]:
         # Jobs that are suspended keep memory and GPUs of a node without processors.
-        need = (jobs.memory[job] + cpus * records.per_cpu[record]) * world.rules.suspending
+        need = (max(jobs.memory[job], 0) + cpus * records.per_cpu[record]) * world.rules.suspending
         fits = free.memory[node] >= need and free.gpus[node] >= jobs.gpus[job] * world.rules.suspending
         return cpus if cpus == nodes.cpus[node] and fits else 0
     if jobs.memory[job] > 0:
@@ -121,6 +125,8 @@ def choose(world, job):
             total += left[node]
             largest = max(largest, left[node])
             scratch.weight[node] = (nodes.weight[node] << 16) - nodes.near[node]
+            if _must_have(world, job, node):
+                scratch.weight[node] -= _LISTED
     if jobs.most_nodes[job] > 0 and jobs.most_nodes[job] * largest < cpus:
         return 0
     first = not world.rules.least_loaded or jobs.tasks[job] == 1 or jobs.most_nodes[job] == 1
@@ -129,8 +135,8 @@ def choose(world, job):
         and world.rules.release >= FIRST_NODE
         and world.running.begin[job + 1] - world.running.begin[job] == 1
     ):
-        return _first_node(world, cpus)
-    while count >= jobs.least_nodes[job] and total >= cpus:
+        return _first_node(world, job, cpus)
+    while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job):
         most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
         if world.rules.least_loaded:
             taken = _by_load(world, job, cpus, most)
@@ -153,14 +159,31 @@ def choose(world, job):
     return 0
 
 
+@kernel(forceinline=True)
+def _must_have(world, job, node):
+    """Tell whether a node is in a job's list."""
+    listed = world.jobs.listed[job]
+    return listed >= 0 and has(world.jobs.named, listed, node)
+
+
 @kernel()
-def _first_node(world, cpus):
+def _has_listed(world, job):
+    """Tell whether all nodes of a job's list are left."""
+    if world.jobs.listed[job] >= 0:
+        for node in range(world.rules.nodes):
+            if world.scratch.left[node] == 0 and _must_have(world, job, node):
+                return False
+    return True
+
+
+@kernel()
+def _first_node(world, job, cpus):
     """Choose the lightest node that suffices, the first of equal ones, without regard to switches."""
     left, weight, best = world.scratch.left, world.scratch.weight, -1
     for node in range(world.rules.nodes):
         if 0 < left[node] >= cpus and (best < 0 or weight[node] < weight[best]):
             best = node
-    if best < 0:
+    if best < 0 or (world.jobs.listed[job] >= 0 and not _must_have(world, job, best)):
         return 0
     world.scratch.chosen[0], world.scratch.most[best] = best, cpus
     return 1
