@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import gridtune as gt
+from gridtune.report.labels import row_parameters
 from gridtune.study.choosing import choose
 from gridtune.study.predicting import block_sums, delay_of, resampled_blocks
 from gridtune.workload.catalogue import resolve_trace
@@ -133,7 +134,11 @@ def compared(text: str, choices: Path | None) -> Comparison:
     choice = choose(log, out=folder, budget=BUDGET, say=print, executor="inline")
     if choice.left_out:
         print(f"{label}: not tried: {', '.join(choice.left_out)}")
-    return Comparison(label, log.take(slice(choice.jobs[0], None)), choice.parameters)
+    # Also where the rest does not confirm it, and `choose` keeps the baseline.
+    chosen = {
+        name: value for name, value in row_parameters(choice.chosen.row or {}).items() if value is not None
+    }
+    return Comparison(label, log.take(slice(choice.jobs[0], None)), chosen)
 
 
 def main() -> None:

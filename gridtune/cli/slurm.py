@@ -31,24 +31,25 @@ def slurm() -> None:
 def _fit(*, as_json: bool = False, **options: Any) -> None:
     """Compare simulated with recorded waits of LOG, and calibrate the model.
 
-    A log does not contain the nodes in service, the seconds until nodes are free and the limit of one user:
-    they are searched on the first part of the log. The other jobs are used for the comparison only.
+    A log does not contain the share of nodes in service and the seconds until nodes are free: they are
+    searched on the first part of the log, and kept if they also fit the next part. The other jobs are used
+    for the comparison only.
 
     \b
     Examples:
       gridtune slurm fit sacct.txt --slurm /etc/slurm
       gridtune slurm whatif sacct.txt --slurm /etc/slurm --fit results/fit-sacct/fit.yaml --to new/
     """
+    from gridtune.report.answer import print_answers
+
     result = fitting.fit(**options, say=lambda line: click.echo(line, err=True))
     if as_json:
         print_json(result.as_dict(), indent=2)
         return
     console = report_console()
-    console.print(result.verdict, style={"yes": "green", "no": "red"}.get(result.trust, "yellow"))
-    print_lines(console, result.reasons)
+    print_answers([result.answer], console)
     console.print(f"  {result}")
     console.print(_table("jobs that were judged, seconds", *result.table()))
-    print_lines(console, [f"not modelled: {line}" for line in result.not_modelled])
     click.echo(f"page: {result.page}\nsettings: {result.file}")
 
 

@@ -536,12 +536,6 @@ def handles_within(words: IntArray, lengths: Sequence[int] | IntArray) -> IntArr
     return np.stack([begins, np.broadcast_to(lengths, begins.shape)], axis=2).reshape(rows, -1)
 
 
-def _dtype_of(array_type: Any) -> np.dtype[Any]:
-    """Return what arrays of an annotated type hold; from NumPy 2.5 on, `NDArray` has one argument."""
-    element = get_args(array_type)[-1]
-    return np.dtype((get_args(element) or (element,))[0])
-
-
 @intrinsic
 def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first: Any) -> Any:
     """Return a NamedTuple: of the values, then of bare columns with the handles from `first` on.
@@ -549,7 +543,10 @@ def columns_at(typing_context: Any, kind: Any, values: Any, handles: Any, first:
     The annotations of the class say what its columns hold: int64 of an `IntArray`.
     """
     hints = list(get_type_hints(kind.instance_class).values())[len(values) :]
-    columns = [_bare_type(types.Array(from_dtype(_dtype_of(hint)), 1, "C")) for hint in hints]
+    elements = [get_args(hint)[-1] for hint in hints]
+    # From NumPy 2.5 on, `NDArray` has one argument.
+    dtypes = [np.dtype((get_args(element) or (element,))[0]) for element in elements]
+    columns = [_bare_type(types.Array(from_dtype(dtype), 1, "C")) for dtype in dtypes]
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = cgutils.create_struct_proxy(signature.args[2])(context, builder, value=arguments[2])

@@ -306,14 +306,10 @@ def whatif(
     difference = [*releases, *configuration_difference(folder, other, change)]
     ignored = not_modelled(workload, cluster, changed)
     trust = Agreement.of(jobs.recorded, before).trust
-    if fit is not None and trust.level != "no" and _is_untrusted(Path(fit)):
+    found = None if fit is None else yaml.safe_load(Path(fit).read_text(encoding="utf-8")).get("trust")
+    if found == "no" and trust.level != "no":
         trust = Trust("no", f"by {fit} simulated waits differ from the recorded ones")
     return WhatIf(workload, Comparison(jobs, before, after), difference, ignored, trust, anyway)
-
-
-def _is_untrusted(fit: Path) -> bool:
-    """Return whether `gridtune slurm fit` found no trust; the file has been read as settings before."""
-    return bool(yaml.safe_load(fit.read_text(encoding="utf-8")).get("trust") == "no")
 
 
 @dataclass(frozen=True)

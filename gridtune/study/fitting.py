@@ -16,7 +16,9 @@ import yaml
 from gridtune.core.remarks import TrustLevel
 from gridtune.core.style import BASELINE, BETTER, WORSE, figure, save
 from gridtune.errors import SweepError
+from gridtune.report.answer import Answer
 from gridtune.report.labels import percent_text
+from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.tables import html_document, plain_table
 from gridtune.slurm.comparison import (
     Agreement,
@@ -160,6 +162,7 @@ class Fit:
             "left_out": self.jobs.left_out,
             "utilisation": None if math.isnan(self.used) else self.used,
             "reasons": list(self.reasons),
+            "answer": self.answer.as_dict(),
             "described": self.agreement(self.described).as_dict(),
             "fitted": self.agreement(self.fitted).as_dict(),
             "classes": {one.name: agreement.as_dict() for one, agreement in self.classes()},
@@ -181,9 +184,22 @@ class Fit:
         return list(_HEADS), [[name, *_cells(agreement)] for name, agreement in rows]
 
     @property
-    def verdict(self) -> str:
-        """The trust in advice on this log, in a sentence."""
-        return _TRUST[self.trust]
+    def answer(self) -> Answer:
+        """The trust in advice on this log with its reasons, and what to do next."""
+        trust = self.agreement(self.fitted).trust
+        remedies = [reason for reason in self.reasons if "`" in reason]
+        doubts = [reason for reason in self.reasons if reason not in remedies]
+        use = f"`gridtune slurm whatif LOG --slurm FOLDER --fit {self.file} --change SETTING`"
+        return Answer(
+            _OBJECTIVE,
+            self.name,
+            "",
+            Verdict.NONE,
+            _TRUST[self.trust],
+            trust=replace(trust, reason="; ".join([trust.reason, *doubts])),
+            not_modelled=self.not_modelled,
+            next_steps=[*remedies, *([] if self.trust == "no" else [use])],
+        )
 
     def __str__(self) -> str:
         values = (
@@ -193,8 +209,8 @@ class Fit:
         return f"fitted: {', '.join(values)}; the jobs used {self.used:.0%} of the processors"
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in (self.verdict, *self.reasons, str(self)))
-        return lines + plain_table(*self.table())
+        lines = (self.answer.advice, *(f"{name}: {text}" for name, text in self.answer.lines), str(self))
+        return "".join(f"<p>{html.escape(line)}</p>" for line in lines) + plain_table(*self.table())
 
 
 def fit(
@@ -213,8 +229,8 @@ def fit(
 ) -> Fit:
     """Calibrate a simulated cluster on the first part of a log, and compare waits on the rest.
 
-    A log does not contain the nodes in service, the seconds until nodes are free and the limit of one user.
-    They are searched on the first part.
+    A log does not contain the share of nodes in service and the seconds until nodes are free. They are
+    searched on the first part, and kept if they also fit the next part, which the search does not see.
 
     Parameters
     ----------
@@ -426,7 +442,6 @@ def _page(fit: Fit) -> str:
         picture = base64.b64encode(save(drawing, fit.folder / "fit.png").read_bytes()).decode()
     kind = {"yes": "better", "signs only": "not-sure", "no": "worse"}[fit.trust]
     calibrated = len(fit.jobs.requests) - len(fit.judged)
-    others = [f"{count:,} jobs {reason}" for reason, count in fit.jobs.left_out.items()]
     note = (
         f"The {calibrated:,} jobs before them were used for calibration: {fit.tried} configurations were "
         f"tried, misfit {fit.misfit[0]:.3f} as described, {fit.misfit[1]:.3f} as fitted. The median error is "
@@ -435,16 +450,15 @@ def _page(fit: Fit) -> str:
     title = f"{fit.name}: recorded and simulated waits"
     body = [
         f"<header><h1>{html.escape(title)}</h1></header><main>",
-        f'<section><h2>Verdict</h2><p class="answer {kind}">{html.escape(fit.verdict)}</p>',
-        *(f'<p class="note">{html.escape(line)}</p>' for line in (*fit.reasons, str(fit))),
+        f'<section><h2>Verdict</h2><p class="answer {kind}">{html.escape(fit.answer.advice)}</p>',
+        *(f'<p class="note">{name}: {html.escape(text)}</p>' for name, text in fit.answer.lines),
+        f'<p class="note">{html.escape(str(fit))}</p>',
         '<figure class="picture"><img alt="Simulated against recorded waits, and both over time" '
         f'src="data:image/png;base64,{picture}"></figure></section>',
         "<section><h2>The jobs that were judged, seconds</h2>",
         plain_table(*fit.table()),
         f"<p>{html.escape(note)}</p>",
     ]
-    for head, lines in (("Left out", others), ("Not modelled", fit.not_modelled)):
-        body += [f"<h3>{head}</h3><p>{html.escape('; '.join(lines))}</p>"] if lines else []
     return html_document(title, [*body, "</section></main>"], styles=("page", "reproduction"))
 
 

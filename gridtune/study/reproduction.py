@@ -74,7 +74,7 @@ def _reproduction_names() -> dict[str, str]:
     return {name: system for system in SYSTEMS.names() for name in get_system(system).reproductions}
 
 
-def find_reproduction(name: str) -> tuple[System, Reproduction]:
+def _find_reproduction(name: str) -> tuple[System, Reproduction]:
     """Return a reproduction and its system.
 
     Raises
@@ -129,7 +129,7 @@ def reproduce(
     GridtuneError
         If there is no such reproduction, a log is missing, or the folder is another reproduction's.
     """
-    system, reproduction = find_reproduction(name)
+    system, reproduction = _find_reproduction(name)
     mode = "full" if full else "quick"
     home = Path(folder) if folder is not None else Path("results") / f"reproduce-{name}-{mode}"
     verdicts = home / VERDICTS_FILE

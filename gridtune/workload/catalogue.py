@@ -113,13 +113,6 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path("~/.cache").expanduser()) / "gridtune" / "traces"
 
 
-def _trace_folder() -> Path | None:
-    """Return the folder of the user's own traces, `$GRIDTUNE_TRACE_DIR`, if it is set and exists."""
-    value = os.environ.get("GRIDTUNE_TRACE_DIR")
-    folder = Path(value).expanduser() if value else None
-    return folder if folder is not None and folder.is_dir() else None
-
-
 def bundled_traces() -> dict[str, Path]:
     """Return the bundled traces by their short names."""
     return {
@@ -161,7 +154,8 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     except RuntimeError:
         # `~NAME` of no user.
         path = Path(reference)
-    own = _trace_folder()
+    value = os.environ.get("GRIDTUNE_TRACE_DIR")
+    own = Path(value).expanduser() if value else None
     folders = [Path(), base, shipped_folder("traces"), own, cache_folder()]
     candidates = [folder / path for folder in folders if folder is not None]
     name = str(reference)
@@ -303,7 +297,8 @@ def fetch(
         if isinstance(source, Path):
             shutil.copyfile(source, target)
         else:
-            hooks = {"response": _keep_compressed}
+            # Some servers declare a .gz file a compressed transfer of a plain one: keep it as it is.
+            hooks = {"response": lambda response, **_: response.raw.headers.pop("Content-Encoding", None)}
             pooch.HTTPDownloader(progressbar=progress, timeout=_TIMEOUT, hooks=hooks)(source, target, cache)
         if expected is None:
             _check_gzip(Path(target))
@@ -360,11 +355,6 @@ def _source(entry: CatalogueEntry, mirror: str | Path | None) -> Path | str:
     if matches := sorted(folder.rglob(entry.file_name)):
         return matches[0]
     raise TraceError(f"no {entry.file_name} in this folder", path=folder)
-
-
-def _keep_compressed(response: Any, **_: Any) -> None:
-    """Keep a .gz file as it is published: some servers declare it a compressed transfer of a plain file."""
-    response.raw.headers.pop("Content-Encoding", None)
 
 
 def _check_gzip(path: Path) -> None:

@@ -82,7 +82,7 @@ RuleFunction = Callable[[Jobs], tuple[Jobs, int]]
 
 
 @dataclass(frozen=True)
-class CleaningRule:
+class _CleaningRule:
     """A named rule.
 
     Attributes
@@ -121,7 +121,7 @@ class CleaningReport:
         return {"jobs_before": self.jobs_before, "jobs_after": self.jobs_after, "counts": dict(self.counts)}
 
 
-_RULES: Registry[CleaningRule] = Registry(
+_RULES: Registry[_CleaningRule] = Registry(
     "cleaning rule", "gridtune.cleaning_rules", WorkloadError, code=lambda rule: rule.apply
 )
 
@@ -138,7 +138,7 @@ def _register(name: str, function: RuleFunction) -> RuleFunction:
     summary = (function.__doc__ or "").strip().split("\n")[0]
     if not summary:
         raise WorkloadError(f"the cleaning rule {name!r} needs a docstring that says what it does")
-    _RULES.register(name, CleaningRule(name, function, summary))
+    _RULES.register(name, _CleaningRule(name, function, summary))
     return function
 
 
@@ -146,7 +146,7 @@ def _own_rule(function: RuleFunction) -> RuleFunction:
     return _register(function.__name__.removeprefix("_"), function)
 
 
-def cleaning_rules() -> dict[str, CleaningRule]:
+def cleaning_rules() -> dict[str, _CleaningRule]:
     """Return every registered rule by name."""
     return dict(_RULES)
 
@@ -204,14 +204,14 @@ def _dropping(name: str, summary: str, faulty: Callable[[Jobs], BoolArray]) -> N
         gone = faulty(jobs)
         return (jobs.take(~gone) if gone.any() else jobs), int(gone.sum())
 
-    _RULES.register(name, CleaningRule(name, apply, summary))
+    _RULES.register(name, _CleaningRule(name, apply, summary))
 
 
 def _setting(
     name: str, summary: str, field: str, values: Callable[[Jobs], tuple[BoolArray, npt.ArrayLike]]
 ) -> None:
     """Register the rule that gives some jobs other values of a field."""
-    _RULES.register(name, CleaningRule(name, lambda jobs: _put(jobs, field, *values(jobs)), summary))
+    _RULES.register(name, _CleaningRule(name, lambda jobs: _put(jobs, field, *values(jobs)), summary))
 
 
 @_own_rule

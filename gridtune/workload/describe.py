@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
-from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
 
@@ -167,7 +167,10 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
     sized, ran = size[_size_known(workload)], run[run >= 0]
     clock, hour, weekday = local_clock(workload)
     dated = start_instant(workload) is not None
-    accuracy = _estimate_accuracy(workload)
+    estimated = (workload.requested_time > 0) & (run >= 0)
+    accuracy = np.asarray(run[estimated] / workload.requested_time[estimated])
+    unknown = {field: int((workload.column(field) == UNKNOWN).sum()) for field in _FIELDS_TO_MISS}
+    unknown["processors"] = int((~_size_known(workload)).sum())
     _, jobs_of_users = np.unique(workload.user[workload.user != UNKNOWN], return_counts=True)
     busiest = float(jobs_of_users.max() / jobs_of_users.sum()) if len(jobs_of_users) else math.nan
     return WorkloadStatistics(
@@ -201,7 +204,7 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         unsorted=int((np.diff(submit) < 0).sum()),
         arrivals_by_hour=_shares(hour, 24),
         arrivals_by_weekday=_shares(weekday, 7) if dated else (),
-        unknown=_unknown(workload),
+        unknown={field: count for field, count in unknown.items() if count},
     )
 
 
@@ -289,11 +292,6 @@ def _recorded_utilisation(workload: Workload, machine: int | None) -> float:
     return _area(jobs) / (machine * int((start + jobs.run_time).max() - start.min()))
 
 
-def _estimate_accuracy(workload: Workload) -> FloatArray:
-    estimated = (workload.requested_time > 0) & (workload.run_time >= 0)
-    return np.asarray(workload.run_time[estimated] / workload.requested_time[estimated])
-
-
 def _size_known(workload: Workload) -> BoolArray:
     return (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
 
@@ -309,9 +307,3 @@ def _share(mask: BoolArray) -> float:
 
 def _shares(kinds: IntArray, count: int) -> tuple[float, ...]:
     return tuple(float(share) for share in np.bincount(kinds, minlength=count) / len(kinds))
-
-
-def _unknown(workload: Workload) -> dict[str, int]:
-    counts = {field: int((workload.column(field) == UNKNOWN).sum()) for field in _FIELDS_TO_MISS}
-    counts["processors"] = int((~_size_known(workload)).sum())
-    return {field: count for field, count in counts.items() if count}

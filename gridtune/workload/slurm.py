@@ -64,7 +64,7 @@ class _ConfEntry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SlurmMachine:
+class _SlurmMachine:
     """Nodes and partitions.
 
     Nodes that are FUTURE, or CLOUD without a `ResumeProgram`, are left out: nothing starts them.
@@ -109,7 +109,7 @@ class SlurmMachine:
         return sum(self.processors_of_node[node] for node in nodes)
 
 
-def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
+def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> _SlurmMachine:
     """Read nodes, their GPUs, and partitions; files that it includes are read beside it.
 
     Parameters
@@ -131,7 +131,7 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
     )
 
 
-def with_counted_gpus(machine: SlurmMachine, gres: Path, needed: bool = False) -> SlurmMachine:
+def with_counted_gpus(machine: _SlurmMachine, gres: Path, needed: bool = False) -> _SlurmMachine:
     """Return a machine with the GPUs whose number its nodes do not say: those of a `gres.conf`, if any."""
     counted = _gpus_of_gres(gres, machine.gpus_of_node) if needed or gres.is_file() else {}
     gpus = {
@@ -142,7 +142,7 @@ def with_counted_gpus(machine: SlurmMachine, gres: Path, needed: bool = False) -
     return replace(machine, gpus_of_node=gpus)
 
 
-def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
+def machine_of(path: Path, lines: Iterable[ConfLine]) -> _SlurmMachine:
     """Return the nodes and partitions in the lines of a `slurm.conf`.
 
     Raises
@@ -190,7 +190,7 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> SlurmMachine:
     idled |= {name for name, entry in nodes.items() if _state(entry) in _IDLED}
     sets = {name: _nodes_of(entry, every) for name, entry in entries["nodeset"].items()}
     inside = {name: _nodes_of(entry, every, sets) for name, entry in partitions.items()}
-    return SlurmMachine(
+    return _SlurmMachine(
         nodes,
         partitions,
         {name: processors[name] for name in nodes},

@@ -47,7 +47,7 @@ def fill_example(page: Path) -> str:
     digest = hashlib.sha256(table.read_bytes() + picture.read_bytes()).hexdigest()
     with table.open(encoding="utf-8", newline="") as file:
         stored = [row for row in csv.DictReader(file) if (row["param.order"], row["param.backfill"]) in _ROWS]
-    heads = ["#", "order", "backfill", "n", "to baseline", "95 % paired", "verdict"]
+    heads = ["#", "order", "backfill", "n", "to baseline", "95 % paired", "verdict", "bounds"]
     rows = markdown_table(heads, map(_row, stored), left=0)
     mark = f"<!-- written by `python scripts/site/example_page.py`, checksum {digest[:16]}: do not edit -->\n"
     text, found = _PART.subn(lambda _: f"{mark}\n{rows}\n{_END}", page.read_text(encoding="utf-8"))
@@ -57,11 +57,11 @@ def fill_example(page: Path) -> str:
 
 
 def _row(row: Mapping[str, str]) -> list[str]:
-    cells = [row["rank"], row["param.order"], row["param.backfill"], row["n"]]
+    cells = [row["rank"] or "–", row["param.order"], row["param.backfill"], row["n"]]
     if row["is_baseline"] == "true":
-        return [f"**{cell}**" for cell in (*cells, "+0.0 %", "–", "baseline")]
+        return [f"**{cell}**" for cell in (*cells, "+0.0 %", "–", "baseline", "satisfied")]
     low, high = _percent(row["relative_low"]), _percent(row["relative_high"])
-    return [*cells, f"{_percent(row['relative'])} %", f"{low} … {high} %", row["verdict"]]
+    return [*cells, f"{_percent(row['relative'])} %", f"{low} … {high} %", row["verdict"], row["subject_to"]]
 
 
 def _percent(fraction: str) -> str:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from gridtune.core.reproduction import PaperFigure
 from gridtune.report.labels import markdown_table
-from gridtune.report.reproduction.page import made_text, reproduction_markdown, tally_text
+from gridtune.report.reproduction.page import _made_text, _tally_text, reproduction_markdown
 from gridtune.report.reproduction.verdicts import ClaimVerdict, Reproduced, read_reproduced
-from gridtune.study.reproduction import find_reproduction
+from gridtune.study.reproduction import _find_reproduction
 
 __all__ = ["BEGIN", "DRAFT", "END", "fill_draft", "fill_results", "paper_pages", "papers_table"]
 
@@ -63,7 +63,7 @@ def paper_pages(docs: Path, tables: bool = False) -> Mapping[Path, str]:
 
     pages = {}
     for reproduced in _read(docs):
-        text = reproduction_markdown(reproduced, find_reproduction(reproduced.name)[1], image_of, tables)
+        text = reproduction_markdown(reproduced, _find_reproduction(reproduced.name)[1], image_of, tables)
         if reproduced.tables and not tables:
             text += _ELSEWHERE.format(name=reproduced.name)
         pages[docs / _FOLDER / f"{reproduced.name}.md"] = f"{_WRITTEN}\n{text}"
@@ -88,8 +88,8 @@ def papers_table(reproductions: Iterable[Reproduced]) -> str:
     rows = [
         [
             f"[{reproduced.title}](studies/reproductions/{reproduced.name}.md)",
-            tally_text(reproduced),
-            made_text(reproduced),
+            _tally_text(reproduced),
+            _made_text(reproduced),
         ]
         for reproduced in reproductions
     ]

@@ -18,6 +18,7 @@ from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import Effective
+from gridtune.study.fitting import fit
 from gridtune.workload import Workload, write_workload
 
 CONF = """\
@@ -128,6 +129,31 @@ def test_a_file_that_is_no_fit_is_refused(tmp_path: Path) -> None:
     assert Effective.read(path) == Effective(0.8, 4)
 
 
+def test_settings_that_fit_the_searched_jobs_alone_are_dropped(
+    tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(2)
+    submit = np.cumsum(rng.integers(1, 90, 200))
+    run = rng.integers(100, 900, 200)
+    requests = [
+        Request(k, int(submit[k]), int(run[k]), 1800, partitions=("all",), tasks=4) for k in range(len(run))
+    ]
+    start = replay(cluster, requests, Phases(7, 7, 7, 7)).start
+    recorded = log(
+        submit_time=submit.tolist(),
+        wait_time=(start - submit).tolist(),
+        run_time=run.tolist(),
+        requested_time=[1800] * len(run),
+        requested_processors=[4] * len(run),
+    )
+    found = {"nodes_in_service": 0.5, "release_delay": 0}, 3, (1.0, 0.5)
+    monkeypatch.setattr("gridtune.study.fitting._search", lambda *_: found)
+    result = fit(recorded, slurm=tmp_path, slurm_version="22.05", draws=2, out=tmp_path / "fit")
+    assert result.settings == {"nodes_in_service": 1.0, "release_delay": 0}
+    assert any(reason.startswith("fitted settings were dropped: on ") for reason in result.reasons)
+    assert "fitted settings were dropped" in str(result.answer.trust)
+
+
 @pytest.mark.slow
 def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
     """The log is of a cluster of six nodes, the slurm.conf has ten."""
@@ -156,7 +182,7 @@ def test_hidden_nodes_are_found(tmp_path: Path, cluster: SlurmCluster) -> None:
     report = json.loads(result.stdout)
     # Slow releases are nearly the same as fewer nodes.
     assert 0.5 < report["settings"]["nodes_in_service"] < 0.8
-    assert report["trust"] == "yes"
+    assert report["trust"] == report["answer"]["trust"]["level"] == "yes"
     assert report["described"]["mean_error"] < -0.5
     assert (out / "fit.html").read_text().count("<img") == 1
     settings = Effective.read(out / "fit.yaml")

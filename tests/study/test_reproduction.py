@@ -23,7 +23,7 @@ from gridtune.core.reproduction import (
 )
 from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError, SweepError
-from gridtune.study.reproduction import find_reproduction, reproduce
+from gridtune.study.reproduction import _find_reproduction, reproduce
 from gridtune.tracking.store import connect
 from tests.cli.folders import quickstart
 
@@ -145,9 +145,9 @@ def test_a_folder_of_another_reproduction_is_refused(demo: Reproduction, tmp_pat
 
 
 def test_the_name_that_was_meant(demo: Reproduction) -> None:
-    assert find_reproduction("demo")[0].name == "batch"
+    assert _find_reproduction("demo")[0].name == "batch"
     with pytest.raises(SweepError, match="no reproduction of 'demmo'") as caught:
-        find_reproduction("demmo")
+        _find_reproduction("demmo")
     assert "did you mean 'demo'?" in str(caught.value)
     assert "shutdown" in str(caught.value)
 

@@ -88,11 +88,6 @@ def _throughput(jobs: JobColumns) -> float:
     return _share(ended * 3600.0, closes - opens)
 
 
-def _queue_length_mean(jobs: JobColumns) -> float:
-    opens, closes = jobs.window
-    return _share(int(jobs.waited_within(jobs.window).sum()), closes - opens)
-
-
 def _backlog_mean(jobs: JobColumns) -> float:
     opens, closes = jobs.window
     # In floating point, as processor-seconds times seconds may overflow int64.
@@ -133,7 +128,9 @@ _SYSTEM: Mapping[str, MetricFunction] = {
         _busy_share(jobs, (int(jobs.submit[0]), int(jobs.submit[-1]))) if len(jobs) else math.nan
     ),
     "throughput": _throughput,
-    "queue_length_mean": _queue_length_mean,
+    "queue_length_mean": lambda jobs: _share(
+        int(jobs.waited_within(jobs.window).sum()), jobs.window[1] - jobs.window[0]
+    ),
     "queue_length_max": lambda jobs: jobs.once(_most_waiting)[0],
     "backlog_mean": _backlog_mean,
     "backlog_max": lambda jobs: jobs.once(_most_waiting)[1] / jobs.schedule.processors,

@@ -115,11 +115,6 @@ def _hours(jobs: JobColumns, *states: NodeState) -> float:
     return sum(seconds[state] for state in states) / _HOUR if seconds else math.nan
 
 
-def _boot_wait_mean(jobs: JobColumns) -> float:
-    nodes = jobs.schedule.nodes
-    return math.nan if nodes is None or not len(jobs) else float(jobs.kept(nodes.boot_wait).mean())
-
-
 #: Bounds and metrics of energy, by the names of `metrics.toml`.
 ENERGY: Mapping[str, MetricFunction] = {
     "area_weighted_response_bound": _area_weighted_response_bound,
@@ -135,5 +130,9 @@ ENERGY: Mapping[str, MetricFunction] = {
     "switches_per_node_day": _switches_per_node_day,
     "node_hours_on": lambda jobs: _hours(jobs, NodeState.IDLE, NodeState.COMPUTING),
     "node_hours_off": lambda jobs: _hours(jobs, NodeState.SLEEPING),
-    "boot_wait_mean": _boot_wait_mean,
+    "boot_wait_mean": lambda jobs: (
+        float(jobs.kept(jobs.schedule.nodes.boot_wait).mean())
+        if jobs.schedule.nodes is not None and len(jobs)
+        else math.nan
+    ),
 }

@@ -27,19 +27,15 @@ def quantiles_of(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(ordered[int(level * (len(ordered) - 1) + 0.5)]) for level in QUANTILES)
 
 
-def _corrected(walltime: int, elapsed: int) -> float:
-    """Return what is expected of a job that has run for longer than all it was compared with."""
-    ends = (elapsed + step for step in _INCREMENTS if step > elapsed / 4)
-    return float(min(walltime, next(ends, walltime)))
-
-
 def _of_past(runs: Sequence[int], job: PredictedJob) -> Prediction:
     """Return the prediction by run times of jobs like this one."""
     longest, elapsed = job.walltime, job.elapsed
     possible = [float(min(run, longest)) for run in runs if run > elapsed or elapsed == 0]
     early = sum(run < EARLY * longest for run in possible) / len(possible) if possible else 0.0
     if not possible:
-        end = _corrected(longest, elapsed) if runs else float(longest)
+        # A job that has run for longer than all it was compared with.
+        ends = (elapsed + step for step in _INCREMENTS if step > elapsed / 4)
+        end = float(min(longest, next(ends, longest)) if runs else longest)
         return Prediction(end, (end,) * len(QUANTILES), 0.0)
     return Prediction(sum(possible) / len(possible), quantiles_of(possible), early)
 

@@ -128,7 +128,7 @@ def _sections(
     """Return the head of the page, and the name and text of each folded section that is not empty."""
     head = [
         f"# {reproduced.title}\n",
-        _wrapped(f"**{tally_text(reproduced)}** ({made_text(reproduced)}). {reproduced.data}") + "\n",
+        _wrapped(f"**{_tally_text(reproduced)}** ({_made_text(reproduced)}). {reproduced.data}") + "\n",
         "".join(f"- {publication}\n" for publication in reproduced.publications),
         "".join(_claims(reproduced.claims)),
     ]
@@ -142,13 +142,13 @@ def _sections(
     return "\n".join(head), [(name, text) for name, text in texts.items() if text]
 
 
-def tally_text(reproduced: Reproduced) -> str:
+def _tally_text(reproduced: Reproduced) -> str:
     """Return how many claims have each verdict."""
     counts = Counter(claim.verdict for claim in reproduced.claims)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
 
 
-def made_text(reproduced: Reproduced) -> str:
+def _made_text(reproduced: Reproduced) -> str:
     """Return how a reproduction was made, and on which logs."""
     logs = ", ".join(
         trace.name + (f" ({trace.remark})" if trace.remark else "") for trace in reproduced.traces

@@ -219,11 +219,6 @@ def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
     return _scaled(Estimate(value, low, high, len(common)), factor * ours.factor)
 
 
-def _selection(where: Mapping[str, Any]) -> str:
-    parts = (f"{name}={value_text(value) if value is not None else 'unset'}" for name, value in where.items())
-    return ", ".join(parts) or "the only configuration"
-
-
 def _samples(
     ours: Reading, metric: str, where: Mapping[str, Any], results: Results
 ) -> dict[tuple[str, str], float]:
@@ -235,8 +230,12 @@ def _samples(
             continue
         key = ("" if _WORKLOAD in where else result.workload, result.replicate)
         if key in samples:
+            parts = (
+                f"{name}={'unset' if value is None else value_text(value)}" for name, value in where.items()
+            )
+            selected = ", ".join(parts) or "the only configuration"
             raise SweepError(
-                f"several configurations of the experiment {ours.experiment!r} have {_selection(where)}",
+                f"several configurations of the experiment {ours.experiment!r} have {selected}",
                 hint="name more parameters in the reading",
             )
         if ours.part is None:

@@ -54,7 +54,7 @@ def order_for_nodes(reference: str | QueueOrder | Rollout | Callable[..., float]
     return order
 
 
-class Lookahead(NamedTuple):
+class _Lookahead(NamedTuple):
     """The waiting jobs with the portfolio, the processors that each job needs, and the world played."""
 
     waiting: Waiting
@@ -71,7 +71,7 @@ class Ordering(NamedTuple):
     others are columns of the world.
     """
 
-    ahead: Lookahead | None
+    ahead: _Lookahead | None
     function: Any
     program: int
     handles: IntArray
@@ -100,7 +100,7 @@ def new_ordering(
     unknown: IntArray = np.zeros(len(job), np.int64)
     facts = Facts(unknown, unknown, unknown, unknown, np.zeros(len(job)))
     inputs = score_inputs(submit - origin, records.limit[scored], width, facts, 0.0, guard)
-    ahead: Lookahead | None = None
+    ahead: _Lookahead | None = None
     orders: Sequence[QueueOrder] = ()
     if isinstance(order, Rollout):
         ahead, orders = _new_lookahead(order, inputs, world)
@@ -126,12 +126,12 @@ def new_ordering(
 
 def _new_lookahead(
     policy: Rollout, inputs: ScoreInputs, world: World
-) -> tuple[Lookahead, Sequence[QueueOrder]]:
+) -> tuple[_Lookahead, Sequence[QueueOrder]]:
     """Return a rollout's view of a world, by the inputs of its jobs, and the orders to keep beside it."""
     records, jobs, first = world.records, world.jobs, world.jobs.records[:-1]
     whole = records.whole[first] * jobs.least_nodes * records.need[first]
     waiting, orders = new_waiting(policy, inputs, len(first), len(first))
-    return Lookahead(waiting, np.maximum(inputs.processors, whole), world), orders
+    return _Lookahead(waiting, np.maximum(inputs.processors, whole), world), orders
 
 
 @kernel()

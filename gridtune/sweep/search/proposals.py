@@ -168,8 +168,12 @@ class Proposer:
             if dimension.expression is not None:
                 nodes = dimension.expression.choices(value)
                 stored.update({f"{name}[{node}]": choice for node, choice in nodes.items()})
+            elif listed is None:
+                stored[name] = value
             else:
-                stored[name] = value if listed is None else _position(listed, value)
+                # 1 and 1.0 are the same; a value that is not listed has no place.
+                plain = [*map(_plain, listed)]
+                stored[name] = plain.index(_plain(value)) if _plain(value) in plain else None
         return stored
 
     def _add(self, point: Point, trial: Any) -> None:
@@ -220,12 +224,6 @@ def _suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
             # By position: Optuna's categories are scalars, a parameter's values need not be.
             point[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
     return {name: point[name] for name in dimensions if name in point}
-
-
-def _position(values: Sequence[Any], value: Any) -> int | None:
-    """Return the place of a value among those listed, 1 and 1.0 being the same; None without one."""
-    listed = [*map(_plain, values)]
-    return listed.index(_plain(value)) if _plain(value) in listed else None
 
 
 def _plain(value: Any) -> str:

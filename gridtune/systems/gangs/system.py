@@ -208,7 +208,11 @@ class GangsSystem(System):
         else:
             jobs = self._selected(p, load)
             if p.drawn_jobs is not None:
-                jobs = _drawn_from(jobs, p.drawn_jobs, streams("jobs"))
+                # With repetition, at the same rate as a Poisson process.
+                rng = streams("jobs")
+                gap = float(jobs.submit_time[-1] - jobs.submit_time[0]) / len(jobs)
+                drawn = jobs.take(rng.integers(len(jobs), size=p.drawn_jobs))
+                jobs = drawn.submitted(_arrivals(p.drawn_jobs, gap, rng))
         jobs = _loaded(jobs, p)
         submit, gpus, pool = jobs.submit_time - jobs.submit_time[0], jobs.processors, _size(jobs, p)
         clock = GpuPool(pool // p.gpus_per_node, p.gpus_per_node, p.round, p.restart)
@@ -249,12 +253,6 @@ def _draw_jobs(count: int, rng: np.random.Generator) -> Workload:
     submit = _arrivals(count, (gpus * run_time).mean() / (_LOAD * _GPUS), rng)
     columns = {"submit_time": submit, "run_time": run_time, "requested_processors": gpus}
     return Workload(columns, name="drawn jobs", machine_processors=_GPUS)
-
-
-def _drawn_from(jobs: Workload, count: int, rng: np.random.Generator) -> Workload:
-    """Return jobs drawn at random, with repetition, that arrive at the same rate as a Poisson process."""
-    gap = float(jobs.submit_time[-1] - jobs.submit_time[0]) / len(jobs)
-    return jobs.take(rng.integers(len(jobs), size=count)).submitted(_arrivals(count, gap, rng))
 
 
 def _arrivals(count: int, gap: float, rng: np.random.Generator) -> IntArray:

@@ -99,14 +99,6 @@ def _interactive_times(count: int) -> IntArray:
     return np.clip(times, 1, INTERACTIVE_BELOW - 1)
 
 
-def _batch_times(count: int) -> IntArray:
-    """Return the run times of `count` batch jobs, ascending, seconds."""
-    grid = np.geomspace(INTERACTIVE_BELOW, LONGEST, 8000)
-    usual = _normal(np.log(grid / BATCH_MEDIAN) / BATCH_SPREAD)
-    long = _normal(np.log(grid / (STRETCH * BATCH_MEDIAN)) / BATCH_SPREAD)
-    return _quantiles(grid, (1.0 - STRETCHED_SHARE) * usual + STRETCHED_SHARE * long, count)
-
-
 @generator("egee")
 def egee(
     *,
@@ -134,7 +126,11 @@ def egee(
     if load is not None:
         check_range("load", load, high=100.0, above=0.0)
     short = round(INTERACTIVE_SHARE * jobs)
-    batch = _Class(seed, "batch", _batch_times(jobs - short), BATCH_BURSTS)
+    grid = np.geomspace(INTERACTIVE_BELOW, LONGEST, 8000)
+    most = _normal(np.log(grid / BATCH_MEDIAN) / BATCH_SPREAD)
+    stretched = _normal(np.log(grid / (STRETCH * BATCH_MEDIAN)) / BATCH_SPREAD)
+    below = (1.0 - STRETCHED_SHARE) * most + STRETCHED_SHARE * stretched
+    batch = _Class(seed, "batch", _quantiles(grid, below, jobs - short), BATCH_BURSTS)
     prompt = _Class(seed, "interactive", _interactive_times(short), INTERACTIVE_BURSTS)
     batch_run = batch.run_times()
     run = np.concatenate([batch_run, prompt.run_times()])

@@ -90,9 +90,15 @@ def grid5000(
     check_range("load", target, high=100.0, above=0.0)
     sizes, shares = _days(jobs, seed, model, BUSY_IS_SEQUENTIAL[cluster])
     submit, burst = _submissions(sizes, shares, seed)
-    same = _repeats(burst, seed)
+    # For each job the first of the jobs that it repeats, or itself.
+    again = stream(seed, "repeat").random(len(burst)) < REPEATS
+    again &= np.diff(burst, prepend=-1) == 0
+    same = np.maximum.accumulate(np.where(again, 0, np.arange(len(burst))))
     cores = _cores(same, seed, model)
-    part = _parts_of_walltime(jobs, seed)
+    # The share of its walltime that each job runs; 1: it is killed.
+    rng = stream(seed, "run time")
+    part = np.asarray(SHORTEST_PART ** rng.random(jobs), dtype=np.float64)
+    part = np.where(rng.random(jobs) < KILLED, 1.0, part)
     walltime, run, reached = _durations(same, part, cores, target, processors * DAY * len(sizes), seed)
     # A few jobs may not reach the default load; a requested load is reached or refused.
     if load is not None and not 0.95 * load < reached < 1.05 * load:
@@ -161,13 +167,6 @@ def _submissions(sizes: IntArray, shares: FloatArray, seed: int) -> tuple[IntArr
     return np.concatenate(submit), np.concatenate(burst)
 
 
-def _repeats(burst: IntArray, seed: int) -> IntArray:
-    """Return for each job the first of the jobs that it repeats, or itself."""
-    again = stream(seed, "repeat").random(len(burst)) < REPEATS
-    again &= np.diff(burst, prepend=-1) == 0
-    return np.maximum.accumulate(np.where(again, 0, np.arange(len(burst))))
-
-
 def _cores(same: IntArray, seed: int, model: Trace) -> IntArray:
     rng, jobs = stream(seed, "size"), len(same)
     per_node = model.cores_per_node
@@ -177,13 +176,6 @@ def _cores(same: IntArray, seed: int, model: Trace) -> IntArray:
     edges = list(itertools.accumulate((ONE_CORE, PART_OF_NODE, ANY_CORES)))
     kind = np.searchsorted(edges, rng.random(jobs), side="right")
     return np.choose(kind, [np.ones(jobs, np.int64), part, anything, whole])[same]
-
-
-def _parts_of_walltime(jobs: int, seed: int) -> FloatArray:
-    """Return the share of its walltime that each job runs; 1: it is killed."""
-    rng = stream(seed, "run time")
-    part = np.asarray(SHORTEST_PART ** rng.random(jobs), dtype=np.float64)
-    return np.where(rng.random(jobs) < KILLED, 1.0, part)
 
 
 def _durations(

@@ -47,7 +47,7 @@ Interval = Annotated[int, Field(gt=0)] | None
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-class SlurmParameters(LogParameters):
+class _SlurmParameters(LogParameters):
     """The parameters of one replay: a setting that is left open is that of the slurm.conf."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -155,7 +155,7 @@ class SlurmParameters(LogParameters):
         return value
 
     @model_validator(mode="after")
-    def _check_guard(self) -> SlurmParameters:
+    def _check_guard(self) -> _SlurmParameters:
         if self.order is None:
             self._refuse_idle([(("guard",), "Slurm's own priority; it goes with an order")])
         return self
@@ -187,8 +187,8 @@ class SlurmSystem(System):
     """
 
     name: ClassVar[str] = "slurm"
-    version: ClassVar[str] = "2"
-    Parameters: ClassVar[type[SystemParameters]] = SlurmParameters
+    version: ClassVar[str] = "3"
+    Parameters: ClassVar[type[SystemParameters]] = _SlurmParameters
     metrics = METRICS
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
 
@@ -197,11 +197,11 @@ class SlurmSystem(System):
         self._jobs: LRUCache[Hashable, tuple[Workload, LoggedJobs]] = LRUCache(4)
         self._default_classes: LRUCache[str, Mapping[str, str]] = LRUCache(4)
 
-    def traces(self, parameters: SlurmParameters) -> Iterable[str]:
+    def traces(self, parameters: _SlurmParameters) -> Iterable[str]:
         """Return the log, with the cleaning rules where they were set by name."""
         return (str(parameters.reference),)
 
-    def file_checksums(self, parameters: SlurmParameters) -> Mapping[str, str]:
+    def file_checksums(self, parameters: _SlurmParameters) -> Mapping[str, str]:
         """Return the checksums of slurm.conf and of what lies beside it."""
         place = Path(parameters.slurm)
         folder = place if place.is_dir() else place.parent
@@ -210,17 +210,17 @@ class SlurmSystem(System):
             {path.name: path for path in sorted(files | ({place} if place.is_file() else set()))}
         )
 
-    def modelled_features(self, parameters: SlurmParameters) -> Collection[str]:
+    def modelled_features(self, parameters: _SlurmParameters) -> Collection[str]:
         """Return what a replay models; accounts as shares, QOS by their priorities and limits."""
         return MODELLED_FACTS
 
-    def preflight(self, parameters: SlurmParameters, load: WorkloadLoader) -> None:
+    def preflight(self, parameters: _SlurmParameters, load: WorkloadLoader) -> None:
         """Refuse configurations and orders that are faulty, and a log of which nothing can run there."""
         workload, _ = self._selected(parameters, load)
         if parameters.order is not None:
             check_policy(order_for_nodes(parameters.order), workload)
 
-    def prepare(self, parameters: Iterable[SlurmParameters]) -> None:
+    def prepare(self, parameters: Iterable[_SlurmParameters]) -> None:
         """Compile the kernels by replaying two jobs under each order."""
         for cell in {cell.order: cell for cell in parameters}.values():
             cluster = self._cluster(cell)
@@ -228,7 +228,7 @@ class SlurmSystem(System):
             replay(cluster, [Request(k, k, 9, 60, partitions=(name,)) for k in (1, 2)], order=cell.order)
 
     def run(
-        self, parameters: SlurmParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+        self, parameters: _SlurmParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Replay the jobs of a window on the empty cluster; `tables` adds the schedule as a table."""
         workload, jobs = self._selected(parameters, load)
@@ -294,7 +294,7 @@ class SlurmSystem(System):
             self._default_classes[log.checksum] = default_classes(log)
         return self._default_classes[log.checksum]
 
-    def _cluster(self, parameters: SlurmParameters) -> SlurmCluster:
+    def _cluster(self, parameters: _SlurmParameters) -> SlurmCluster:
         """Return the cluster. The last eight are cached, by the content of their files."""
         key = self._key(parameters)
         if key not in self._clusters:
@@ -303,11 +303,11 @@ class SlurmSystem(System):
             )
         return self._clusters[key]
 
-    def _key(self, parameters: SlurmParameters) -> Hashable:
+    def _key(self, parameters: _SlurmParameters) -> Hashable:
         checksums = tuple(self.file_checksums(parameters).items())
         return parameters.slurm, parameters.settings, parameters.slurm_version, checksums
 
-    def _selected(self, parameters: SlurmParameters, load: WorkloadLoader) -> tuple[Workload, LoggedJobs]:
+    def _selected(self, parameters: _SlurmParameters, load: WorkloadLoader) -> tuple[Workload, LoggedJobs]:
         """Return the jobs of the window that the cluster can run, as in the log and as Slurm sees them."""
         raw, cluster = load(str(parameters.reference)), self._cluster(parameters)
         window = parameters.window if parameters.window_mode == "cut" else None

@@ -100,16 +100,11 @@ def log_of_records(records: Records, options: TableOptions | None = None) -> Raw
     records = _of_one_cluster(records.without_steps(), options.cluster)
     chosen = quantities_of(list(records.columns), options.columns or "", records.kind)
     _check_quantities(records, chosen)
-    records = _begun(records.once(chosen), chosen)
+    records = records.once(chosen)
+    if chosen["submit"] == chosen.get("start"):
+        begun = records.columns[chosen["start"]].matching(r"\d")
+        records = records.only(begun, "rows without a start, which stands for the submission")
     return _AccountedJobs(records, chosen, options).log()
-
-
-def _begun(records: Records, chosen: Mapping[str, str]) -> Records:
-    """Return the rows that have a start, where the start stands for the submission."""
-    if chosen["submit"] != chosen.get("start"):
-        return records
-    begun = records.columns[chosen["start"]].matching(r"\d")
-    return records.only(begun, "rows without a start, which stands for the submission")
 
 
 def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:

@@ -320,7 +320,7 @@ def _read(stream: LogStream) -> Records:
     Steps are left out and counted, and so are damaged records, with a warning. If more records are damaged
     than not, the first of them is an error.
     """
-    if _is_json(stream.peek()):
+    if decoded(stream.peek()).lstrip("\ufeff \r\n\t").startswith("{"):
         return _records_of_json(decoded(stream.read()), stream.path)
     header = decoded(stream.peek()).lstrip("\ufeff\r\n").split("\n", 1)[0]
     lines = _Lines(_utf8(stream.read()), delimiter_of(header))
@@ -461,10 +461,6 @@ def _utf8(content: bytes) -> bytes:
     except UnicodeDecodeError:
         return decoded(content).encode()
     return content
-
-
-def _is_json(start: bytes) -> bool:
-    return decoded(start).lstrip("\ufeff \r\n\t").startswith("{")
 
 
 SACCT = Format("sacct", ".sacct", _read, None, "Slurm's accounting, sacct -P or sacct --json: read only")

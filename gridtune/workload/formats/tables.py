@@ -186,7 +186,11 @@ def _read_parquet(stream: LogStream, table: TableOptions) -> RawLog | Records:
         raise WorkloadError("is empty", path=stream.path)
     try:
         file = pq.ParquetFile(io.BytesIO(content))
-        _check_size(file.metadata, stream)
+        # Run-length encoding can make very much out of very little, so what counts is the size in memory.
+        size = file.metadata.num_rows * file.metadata.num_columns * 8
+        if size > stream.max_bytes:
+            message = f"holds {size:,} bytes once decompressed, more than {stream.max_bytes:,}"
+            raise stream.too_large(message)
         read = file.read()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         message = f"is not a Parquet file, or it is cut off or damaged ({str(error).partition(chr(10))[0]})"
@@ -253,14 +257,6 @@ def _texts(column: Any) -> list[str]:
         texts = column.cast(pa.timestamp("s")).cast(pa.string()).to_pylist()
         return ["" if text is None else text + zone for text in texts]
     return ["" if value is None else str(value) for value in column.to_pylist()]
-
-
-def _check_size(metadata: Any, stream: LogStream) -> None:
-    # Run-length encoding can make very much out of very little, so what counts is the size in memory.
-    size = metadata.num_rows * metadata.num_columns * 8
-    if size > stream.max_bytes:
-        message = f"holds {size:,} bytes once decompressed, more than {stream.max_bytes:,}"
-        raise stream.too_large(message)
 
 
 def _column(column: Any, name: str, path: Path) -> npt.NDArray[Any]:

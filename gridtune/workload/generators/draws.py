@@ -150,7 +150,9 @@ def _modal_estimates(rng: np.random.Generator, run_time: IntArray, maximum: int)
             f"the longest run time is {int(run_time.max())} s, above the longest estimate {maximum} s"
         )
     values, shares = _histogram(maximum)
-    wanted = _apportion(shares, len(run_time))
+    # Whole numbers that add up to the number of jobs, each within 1 of its share of it.
+    edges = np.rint(np.cumsum(shares) * len(run_time)).astype(np.int64)
+    wanted = np.diff(edges, prepend=0)
     order = np.argsort(run_time, kind="stable")
     fitting = np.searchsorted(run_time[order], values, side="right")
     estimates = np.full(len(run_time), maximum, dtype=np.int64)
@@ -175,12 +177,6 @@ def _histogram(maximum: int) -> tuple[IntArray, FloatArray]:
     shares = np.concatenate([[89.0 - rest.sum()], rest])[: len(times)]
     ascending = np.argsort(times)
     return np.asarray(times, dtype=np.int64)[ascending], (shares / shares.sum())[ascending]
-
-
-def _apportion(shares: FloatArray, count: int) -> IntArray:
-    """Return whole numbers that add up to `count`, each within 1 of its share of it."""
-    edges = np.rint(np.cumsum(shares) * count).astype(np.int64)
-    return np.diff(edges, prepend=0)
 
 
 def draw_estimates(

@@ -138,13 +138,18 @@ def _sessions(
     check_range("users", users, 1, 10**6)
     check_range("user_skew", user_skew, 0.0, 10.0)
     check_range("sessions_per_day", sessions_per_day, above=0.0)
+    check_range("run_time", run_time, 1.0, 1e9)
+    check_range("run_time_spread", run_time_spread, 0.0, 5.0)
     check_range("longest_run_time", longest_run_time, 3600, 10**9)
     layout = _layout(
         _batch_sizes(seed, jobs, batch_tail, largest_batch), seed, batches_per_session, users, user_skew
     )
-    program = _programs(seed, layout)
+    # The program of each batch, counted over all users; a user has a favourite.
+    favourite = zipf(stream(seed, "program"), len(layout.session), APPLICATIONS, 1.0)
+    program = (layout.user[layout.session] - 1) * APPLICATIONS + favourite - 1
     size = _sizes(seed, users, processors, serial)[program][layout.batch]
-    typical = _typical_times(seed, users, run_time, run_time_spread)[program]
+    scatter = stream(seed, "typical time").standard_normal(users * APPLICATIONS)
+    typical = (run_time * np.exp(run_time_spread * scatter))[program]
     ran, requested, cut = _times(seed, layout, typical, similarity, longest_run_time)
     offset = _offsets(seed, layout, batch_gap, think_time)
     span = None if load is None else float((size * ran).sum()) / (processors * load)
@@ -199,12 +204,6 @@ def _layout(batch_sizes: IntArray, seed: int, batches_per_session: float, users:
     )
 
 
-def _programs(seed: int, layout: _Layout) -> IntArray:
-    """Return the program of each batch, counted over all users from 0; a user has a favourite."""
-    favourite = zipf(stream(seed, "program"), len(layout.session), APPLICATIONS, 1.0)
-    return (layout.user[layout.session] - 1) * APPLICATIONS + favourite - 1
-
-
 def _sizes(seed: int, users: int, processors: int, serial: float) -> IntArray:
     """Return the processors of each program."""
     check_range("serial", serial, 0.0, 1.0)
@@ -215,13 +214,6 @@ def _sizes(seed: int, users: int, processors: int, serial: float) -> IntArray:
     rounded = np.where(rng.random(count) < 0.75, np.floor(exponent + 0.5), exponent)
     parallel = np.clip(np.rint(np.exp2(rounded)), 2, processors).astype(np.int64)
     return np.where(kind < serial, 1, parallel)
-
-
-def _typical_times(seed: int, users: int, median: float, spread: float) -> FloatArray:
-    """Return the typical run time of each program, seconds."""
-    check_range("run_time", median, 1.0, 1e9)
-    check_range("run_time_spread", spread, 0.0, 5.0)
-    return median * np.exp(spread * stream(seed, "typical time").standard_normal(users * APPLICATIONS))
 
 
 def _times(

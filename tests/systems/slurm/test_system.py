@@ -14,7 +14,7 @@ from gridtune.errors import GridtuneError, WorkloadError
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import configured
 from gridtune.sweep.execution.runner import run_cell
-from gridtune.systems.slurm.system import SlurmParameters
+from gridtune.systems.slurm.system import _SlurmParameters
 from gridtune.testing import SystemConformance
 from gridtune.workload import Workload, write_workload
 
@@ -69,7 +69,7 @@ def test_a_rollout_chooses_among_its_portfolio() -> None:
 
 
 def test_parameters_of_a_rollout_are_written_in_one_way() -> None:
-    cell = SlurmParameters(**CELL, order="rollout( moves = 60 , window=64)")
+    cell = _SlurmParameters(**CELL, order="rollout( moves = 60 , window=64)")
     assert cell.order == "rollout(moves=60)"
 
 
@@ -77,7 +77,7 @@ def test_a_function_of_ones_own_is_an_order() -> None:
     def reversed_sjf(job, factor=1.0):
         return -factor * job.walltime
 
-    name = SlurmParameters.register_function("order", reversed_sjf)
+    name = _SlurmParameters.register_function("order", reversed_sjf)
     assert wait_mean(order=f"{name}(factor=2)") == wait_mean(order="ljf")
 
 

@@ -158,7 +158,10 @@ def build_days(workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_
         lengths = np.maximum.reduceat(submit, begins) + work
     first = np.append(begins, len(workload)).astype(np.int64)
     job_id, cores = workload.job_id.astype(np.int64), workload.processors
-    user = _users_by_day(workload.user, day, begins)
+    # Users are numbered from 0 within each day.
+    _, number = np.unique(np.stack([day, workload.user]), axis=1, return_inverse=True)
+    number = number.reshape(-1).astype(np.int64)
+    user = number - np.minimum.reduceat(number, begins)[day]
     return Days(tuple(names), first, lengths, job_id, submit, run, walltime, cores, user)
 
 
@@ -191,10 +194,3 @@ def _durations(workload: Workload) -> tuple[IntArray, IntArray]:
     run = np.maximum(-(-workload.run_time // MINUTE), 1)
     walltime = -(-workload.requested_time // MINUTE)
     return run, np.where(workload.requested_time > 0, walltime, run)
-
-
-def _users_by_day(user: IntArray, day: IntArray, begins: IntArray) -> IntArray:
-    """Return users numbered from 0 within each day."""
-    _, number = np.unique(np.stack([day, user]), axis=1, return_inverse=True)
-    number = number.reshape(-1).astype(np.int64)
-    return number - np.minimum.reduceat(number, begins)[day]
