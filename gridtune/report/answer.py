@@ -274,7 +274,10 @@ def values_text(value: float, other: float, unit: str) -> str:
         size, name = next(
             (size, name) for least, size, name in _UNITS if max(abs(value), abs(other)) >= least
         )
-    texts = [number_text(one) if size == 1 else f"{one / size:,.1f}" for one in (value, other)]
+    if unit == "s":
+        texts = [f"{one / size:,.0f}" if size == 1 else f"{one / size:,.1f}" for one in (value, other)]
+    else:
+        texts = [number_text(one) for one in (value, other)]
     return f"{texts[0]} instead of {texts[1]} {name}".rstrip()
 
 
