@@ -54,6 +54,8 @@ class Run:
     back: dict[int, list[tuple[int, int]]]
     #: Numbers of jobs by the option of sbatch that requests cannot express.
     unknown: Counter[str]
+    #: Instants at which `scontrol` took a partition down, or put it back (True).
+    partition_states: list[tuple[float, str, bool]]
 
 
 def opened(folder: Path, name: str) -> IO[str] | None:
@@ -105,10 +107,12 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
 
     Return the options that a request cannot express too.
     """
-    gres = row["gres"].split(":") if row["gres"] else []
+    options = options_of(row.get("extra", ""))
+    per_node = options.get("--gpus-per-node")
+    gres = (row["gres"] or options.get("--gres", "") or (f"gpu:{per_node}" if per_node else "")).split(":")
+    gres = gres if gres[0] else []
     partitions = row.get("part_asked") or row["partition"]
     array, most = arrays[row["wid"]] if row.get("array_task") else (0, 0)
-    options = options_of(row.get("extra", ""))
     after = [
         (item.partition(":")[0], arrays[number[1:]][0])
         for item in row.get("dependency", "").replace("?", ",").split(",")
@@ -121,7 +125,12 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
         least, _, most_nodes = options["--nodes"].partition("-")
         asked |= {"nodes": int(least), "most_nodes": int(most_nodes or least)}
     unknown = [name for name, (field, _) in FIELDS.items() if name in options and field not in THERE]
-    unknown += sorted(set(options) - set(FIELDS) - DELAYS - {"--nodes", "--constraint"})
+    unknown += sorted(
+        set(options)
+        - set(FIELDS)
+        - DELAYS
+        - {"--nodes", "--constraint", "--gres", "--gpus-per-node", "--mem"}
+    )
     request = Request(
         int(row["job_id"]),
         int(row["submit"]),
@@ -131,9 +140,10 @@ def request_of(row: dict[str, str], arrays: dict[str, tuple[int, int]]) -> tuple
         row["account"],
         tuple(partitions.split(",")),
         row["qos"],
-        int(row["n_tasks"]),
-        int(row["ntasks_per_node"] or 0),
-        memory=int(row["mem_req"] or 0),
+        # A part of a heterogeneous job has as many tasks as it was given processors.
+        int(row["cpus"] or 1) if "HET" in row.get("extra", "") else int(row["n_tasks"]),
+        0 if "HET" in row.get("extra", "") else int(row["ntasks_per_node"] or 0),
+        memory=-1 if options.get("--mem") == "0" else int(row["mem_req"] or 0),
         gpus=int(gres[-1]) if gres else 0,
         gpu_type=gres[1] if len(gres) == 3 else "",
         features=features_of(row["constraint"] or options.get("--constraint", "")),
@@ -218,7 +228,12 @@ def read_run(folder: Path) -> Run:
         start = calendar.timegm(time.strptime(boot[1], "%Y-%m-%dT%H:%M:%S")) - zero if boot else 0.0
         tick = start + 1.1 * factor if boot else 0.0
     tick %= cluster.priorities.period
-    return Run(cluster, requests, rows, events, factor, tick, dict(samples), back, unknown)
+    states = [
+        (float(row["done_fake"]) - zero, match[1], match[2].upper() == "UP")
+        for row in table(folder, "control.csv")
+        if (match := re.search(r"update partition(?:name)?=(\S+) state=(\w+)", row["command"], re.IGNORECASE))
+    ]
+    return Run(cluster, requests, rows, events, factor, tick, dict(samples), back, unknown, states)
 
 
 def tick_of(
@@ -256,6 +271,14 @@ class Replay:
         for k, request in enumerate(run.requests):
             self.members[request.array or request.number].append(k)
         self.completing: list[tuple[float, int]] = []
+        #: Starts of heterogeneous jobs, which the log of passes does not have.
+        self.apart = sorted(
+            (int(row["start"]), k)
+            for k, row in enumerate(run.rows)
+            if "HET" in row.get("extra", "") and row["start"]
+        )
+        #: Partitions that `scontrol` took down and has not put back.
+        self.down: set[str] = set()
         #: Instants and nodes of the messages that a job's node is free, by job, where the log has them.
         self.freed: dict[int, list[tuple[float, str]]] = defaultdict(list)
         for event in run.events:
@@ -317,7 +340,8 @@ class Replay:
         period = self.run.cluster.priorities.period
         while self.next_tick <= now:
             intervals = [
-                (part.job, sum(part.cpus), part.start, 1 << 60) for part in self.state.running.values()
+                (part.job, self.state.billed(part), part.start, 1 << 60)
+                for part in self.state.running.values()
             ]
             self.priority.tick(self.next_tick, intervals)
             for job in self.waiting | set(self.back):
@@ -357,6 +381,7 @@ class Replay:
             for job in self.waiting
             if self.may_start(job)
             for partition in self.run.requests[job].partitions
+            if partition not in self.down
         ]
         tier = {name: partition.tier for name, partition in self.run.cluster.partitions.items()}
         requests = self.run.requests
@@ -378,6 +403,13 @@ class Replay:
                 self.advance(samples[0] + 0.01 * self.run.factor)
                 self.compare_priorities(samples.pop(0))
             self.advance(now)
+            while self.apart and self.apart[0][0] <= now:
+                start, k = self.apart.pop(0)
+                nodes, partition = self.nodes(self.run.rows[k]["nodelist"]), self.run.rows[k]["partition"]
+                self.state.begin(self.state.part_on(k, partition, nodes, start))
+            while self.run.partition_states and self.run.partition_states[0][0] <= now:
+                _, partition, up = self.run.partition_states.pop(0)
+                (self.down.discard if up else self.down.add)(partition)
             kind = event["kind"]
             if i in following:
                 if self.waiting:
@@ -391,8 +423,14 @@ class Replay:
                 continue
             if kind == "submit":
                 for task in self.tasks(job):
+                    if task in self.state.running or task in self.ended:
+                        continue
                     if DELAYS & set(options_of(self.run.rows[task].get("extra", ""))):
                         self.later[task] = self.eligible[task] if self.run.rows[task]["eligible"] else 1 << 40
+                        continue
+                    # The log has a start before the submission where both fall into some milliseconds.
+                    apart = any(task == k for _, k in self.apart)
+                    if apart or task in self.state.running or task in self.ended:
                         continue
                     self.waiting.add(task)
                     # The log has the end of the submission; its age was 0.
@@ -412,7 +450,7 @@ class Replay:
         """End a job that is complete, was killed or had to make room."""
         part = self.state.end(job, int(now))
         last = self.priority.last if self.priority.last is not None else now
-        self.priority.add(job, sum(part.cpus), max(0, int(now) - max(part.start, last)))
+        self.priority.add(job, self.state.billed(part), max(0, int(now) - max(part.start, last)))
         if kind != "complete":
             self.completing.append((now + self.epilog, part.mask))
         for instant, name in self.freed[job]:
@@ -458,6 +496,10 @@ class Replay:
             for e in events
             if e["kind"] == start_kind and int(e["job"]) in self.index
         }
+        for job in set(recorded) - self.waiting - set(self.later):
+            # The log has the end of a submission: a pass may have come before it.
+            self.waiting.add(job)
+            self.store(job, self.eligible[job])
         depth = self.run.cluster.clocks.default_queue_depth if default else 1 << 60
         plans: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
         since = dict(self.state.since)

@@ -51,7 +51,8 @@ class Partition:
 
     One that starts no jobs has no nodes. `preempt_mode` and `grace` are what becomes of its jobs where others
     take their place, "" for what the cluster says, and the seconds that they have before. Jobs need so many
-    nodes, at least and at most (0: no limit), and an account and a QOS that it admits.
+    nodes, at least and at most (0: no limit), and an account and a QOS that it admits. `billing` weighs what
+    a job's usage counts (cpu, mem in MB, node, gres/gpu); without it processors count.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Partition:
     max_nodes: int = 0
     accounts: Admission = Admission()
     qos: Admission = Admission()
+    billing: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Clocks:
     bf_min_prio_reserve: int = 0
     bf_window_linear: int = 0
     bf_max_job_array_resv: int = 20
+    bf_job_part_count_reserve: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,10 +115,11 @@ class Priorities:
 
 @dataclass(frozen=True)
 class Qos:
-    """A quality of service and its priority."""
+    """A quality of service, its priority, and what it multiplies the usage of its jobs by."""
 
     name: str
     priority: int = 0
+    usage_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -201,10 +205,14 @@ class SlurmCluster:
         True if jobs on a node share its memory; else each may ask for as much as the node has.
     socket_by_socket
         True if a job's processors fill a socket before the next one; else all sockets give one in turn.
+    least_loaded
+        True if jobs get the nodes with the largest share of idle processors (CR_LLN).
     version
         The release of Slurm whose rules hold: see `gridtune.slurm.versions`.
     zero
         The Unix time of second 0 of the log: plans begin at multiples of `bf_resolution` since 1970.
+    licences
+        How many there are of each.
     not_modelled
         Settings in the files that are not simulated: "FILE:LINE: setting".
     """
@@ -225,8 +233,10 @@ class SlurmCluster:
     limits: tuple[Limit, ...] = ()
     memory_counts: bool = True
     socket_by_socket: bool = True
+    least_loaded: bool = False
     version: str = VERIFIED[0]
     zero: int = 0
+    licences: Mapping[str, int] = field(default_factory=dict)
     not_modelled: tuple[str, ...] = ()
 
     @property

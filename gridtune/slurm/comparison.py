@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import calendar
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -193,9 +194,22 @@ def _eligible(
 
 
 def anchored(cluster: SlurmCluster, workload: Workload) -> SlurmCluster:
-    """Return the cluster with the Unix time of a log's second 0, where the log has it."""
+    """Return the cluster with the Unix time of a log's second 0, if the log has it, and outages from it on.
+
+    Raises
+    ------
+    WorkloadError
+        If there are outages, and the log has no such time.
+    """
     instant = start_instant(workload)
-    return cluster if instant is None else replace(cluster, zero=int(instant.timestamp()))
+    if instant is None and cluster.outages:
+        hint = "write UnixStartTime into its header, or take the lists of reservations and events away"
+        raise WorkloadError("the log has no date, so reservations and node events have no place", hint=hint)
+    if instant is None:
+        return cluster
+    local = calendar.timegm(instant.timetuple())
+    moved = [replace(one, start=one.start - local, end=one.end - local) for one in cluster.outages]
+    return replace(cluster, zero=int(instant.timestamp()), outages=tuple(moved))
 
 
 def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: int, seed: int) -> FloatArray:

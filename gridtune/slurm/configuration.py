@@ -31,6 +31,7 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit, limits_of_row
+from gridtune.slurm.outages import read_outages, read_table
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
 from gridtune.slurm.versions import SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
 from gridtune.workload.slurm import (
@@ -149,6 +150,10 @@ class _ClusterReader(PlacedReader):
                 if kind == GENERAL:
                     self.settings[name], self.places[name] = value, self.place
         self._read_beside("gres.conf")
+        if "maxnodecount" in self.settings and not any("nodename" in line.settings for line in lines):
+            self.place = self.places["maxnodecount"]
+            hint = "write a line NodeName=... for each node of `scontrol show node`"
+            raise self.fault("all nodes are dynamic, so the file does not name them", "MaxNodeCount", hint)
         self.machine = with_counted_gpus(machine_of(self.path, lines), self.path.parent / "gres.conf")
         self._select()
         nodes = tuple(self._node(name) for name in sorted(self.machine.processors_of_node, key=_natural))
@@ -166,8 +171,11 @@ class _ClusterReader(PlacedReader):
             self._read_beside("topology.conf")
         self.parameters = self._items(PARAMETERS)
         clocks = self._clocks()
-        self.accounts = _accounts_of(self.path.parent)
+        self.accounts, remarks = _accounts_of(self.path.parent)
+        self.ignored += remarks
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
+        outages, remarks = read_outages(self.path.parent, number_of)
+        self.ignored += remarks
         if self.version[:5] not in VERIFIED:
             self.ignored.append(f"Slurm {self.version}: rules of its source, not confirmed by recorded runs")
         if partitions and not any(partition.nodes for partition in partitions.values()):
@@ -180,18 +188,28 @@ class _ClusterReader(PlacedReader):
             backfill=self.settings.get("schedulertype", "sched/backfill") == "sched/backfill",
             clocks=clocks,
             priorities=self._priorities(),
-            qos={name: Qos(name, priority) for name, priority in _qos_priorities(self.path.parent).items()},
+            qos=_qos_of(self.path.parent),
             accounts=self.accounts,
             kill_wait=self._number("killwait", 30),
             overtime=60 * self._number("overtimelimit", 0),
             requeue=bool(self._number("jobrequeue", 1)),
             preemption=self._preemption(partitions),
             limits=tuple(self.limits),
+            outages=outages,
             version=self.version,
             memory_counts=self.memory_counts,
             socket_by_socket=self.socket_by_socket,
+            licences=self._licences(),
+            least_loaded=self.least_loaded,
             not_modelled=tuple(self.ignored),
         )
+
+    def _licences(self) -> dict[str, int]:
+        """Read how many licences there are of each name."""
+        self.place = self.places.get("licenses", self.place)
+        words = filter(None, self.settings.get("licenses", "").split(","))
+        pairs = (re.split(r"[:*=]", word, maxsplit=1) for word in words)
+        return {pair[0]: self.whole(pair[-1] if len(pair) > 1 else "1", "Licenses") for pair in pairs}
 
     def _remark(self, kind: str, name: str, text: str, value: str = "set") -> None:
         remark = remark_on(kind, name, value)
@@ -232,6 +250,7 @@ class _ClusterReader(PlacedReader):
         self.linear = "select/linear" in self._items("SelectType", default)
         words = self._items("SelectTypeParameters", "CR_Core_Memory").keys()
         alone = words & {"cr_cpu", "cr_core", "cr_socket", "cr_board"}
+        self.least_loaded = not self.linear and "cr_lln" in words
         self.memory_counts = not alone and not (self.linear and "cr_memory" not in words)
         self.by_core = not self.linear and not any(word.startswith("cr_cpu") for word in words)
         self.socket_by_socket = not self.by_core or "cr_core_default_dist_block" in words
@@ -330,7 +349,21 @@ class _ClusterReader(PlacedReader):
             self._count(settings.get("maxnodes", "0"), "MaxNodes"),
             self._admission(settings, "accounts"),
             self._admission(settings, "qos"),
+            self._billing(settings.get("tresbillingweights", "")),
         )
+
+    def _billing(self, text: str) -> dict[str, float]:
+        """Read weights of resources in usage; those of memory are per MB, or per unit named."""
+        weights = {}
+        for word in filter(None, text.split(",")):
+            name, _, value = word.lower().partition("=")
+            match = re.fullmatch(r"([0-9.]+)([kmgt]?)", value)
+            if match is None:
+                raise self.fault(f"{word!r} is no weight", "TRESBillingWeights", "such as Mem=0.25G")
+            if name not in {"cpu", "mem", "node", "gres/gpu"}:
+                self._ignore(f"TRESBillingWeights: {word}", partly=True)
+            weights[name] = float(match[1]) / 1024 ** ("kmgt".find(match[2]) - 1 if match[2] else 0)
+        return weights
 
     def _count(self, text: str, field: str) -> int:
         """Return a number of nodes, 0 for no limit."""
@@ -502,24 +535,27 @@ def _leaves(path: Path, number_of: Mapping[str, int]) -> tuple[tuple[int, ...], 
     return tuple(leaves)
 
 
-def _qos_priorities(folder: Path) -> dict[str, int]:
-    """Read the priority of each QOS.
+def _qos_of(folder: Path) -> dict[str, Qos]:
+    """Read the priority of each QOS, and its factor of usage.
 
     It stands in sacctmgr_qos.txt (`sacctmgr show qos -P`) or sacctmgr.script (sacctmgr's commands).
     """
     path = folder / "sacctmgr_qos.txt"
     if path.is_file():
-        reader, priorities = PlacedReader(path), {}
+        reader, found = PlacedReader(path), {}
         for line, row in read_table(path, "Name", "Priority"):
             reader.place = (path, line)
-            if row["Name"]:
-                priorities[row["Name"]] = reader.whole(row["Priority"] or "0", "Priority")
-        return priorities
+            factor = row.get("UsageFactor") or "1"
+            if not re.fullmatch(r"[0-9.]+", factor):
+                raise reader.fault(f"{factor!r} is no number", "UsageFactor")
+            if name := row["Name"]:
+                found[name] = Qos(name, reader.whole(row["Priority"] or "0", "Priority"), float(factor))
+        return found
     script = folder / "sacctmgr.script"
     text = text_of(script) if script.is_file() else ""
-    found = re.findall(r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE)
-    matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in found}
-    return {name: int(match[1]) if match else 0 for name, match in matches.items()}
+    lines = re.findall(r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE)
+    matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in lines}
+    return {name: Qos(name, int(match[1]) if match else 0) for name, match in matches.items()}
 
 
 def _parents_of(parents: Mapping[str, str], account: str) -> list[str]:
@@ -531,16 +567,19 @@ def _parents_of(parents: Mapping[str, str], account: str) -> list[str]:
     return above
 
 
-def _accounts_of(folder: Path) -> SlurmAccounts:
-    """Read accounts from a table of sacctmgr or sshare, or from sacctmgr's commands; none without a file."""
+def _accounts_of(folder: Path) -> tuple[SlurmAccounts, list[str]]:
+    """Read accounts from a table of sacctmgr or sshare, or from sacctmgr's commands, and remarks on them."""
+    remarks = []
     for name, shares in (("sacctmgr_assoc.txt", "Share"), ("sshare.txt", "RawShares")):
         if (folder / name).is_file():
             accounts = SlurmAccounts()
             # From root down to the last account: sacctmgr's tree has one blank more at each level.
             above: list[tuple[int, str]] = []
-            for _, row in read_table(folder / name, "Account", "User", shares):
+            for line, row in read_table(folder / name, "Account", "User", shares):
                 account, user = row["Account"].strip(), row["User"].strip()
                 number = int(row[shares]) if row[shares].isdecimal() else 1
+                if row[shares].lower() == "parent":
+                    remarks.append(f"{name}:{line}: {shares}=parent of {user or account}: taken as 1")
                 if user:
                     accounts.users[account, user] = number
                     continue
@@ -555,33 +594,6 @@ def _accounts_of(folder: Path) -> SlurmAccounts:
                 if account in _parents_of(accounts.parent_of, account):
                     message = f"account {account!r} is below itself"
                     raise WorkloadError(message, path=folder / name, field="ParentName")
-            return accounts
+            return accounts, remarks
     script = folder / "sacctmgr.script"
-    return read_slurm_accounts(script) if script.is_file() else SlurmAccounts()
-
-
-def read_table(
-    path: Path, *needed: str, hint: str = "write it again with sacctmgr"
-) -> list[tuple[int, dict[str, str]]]:
-    """Read the lines of a table with bars between its columns, as `sacctmgr -P` and `squeue -o` write it.
-
-    Raises
-    ------
-    WorkloadError
-        If the table cannot be read or lacks a needed column, or a line is cut off.
-    """
-    lines = text_of(path).splitlines()
-    head = lines[0].split("|") if lines else []
-    missing = [name for name in needed if name not in head]
-    if missing:
-        raise WorkloadError(f"has no column {missing[0]}", path=path, line=1, hint=hint)
-    rows = []
-    for number, line in enumerate(lines[1:], start=2):
-        values = line.split("|")
-        if not line.strip():
-            continue
-        if len(values) != len(head):
-            message = f"has {len(values)} of {len(head)} columns: the file is cut off or damaged"
-            raise WorkloadError(message, path=path, line=number, hint=hint)
-        rows.append((number, dict(zip(head, values, strict=True))))
-    return rows
+    return read_slurm_accounts(script) if script.is_file() else SlurmAccounts(), remarks

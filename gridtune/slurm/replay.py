@@ -248,6 +248,7 @@ class _ClusterReplay:
         """Tell whether jobs may still start."""
         state = self.world.state
         some = state["arrived"] < len(self.order) or state["waiting"] or state["running"]
+        some = some or state["back"] < NEVER
         left = state["started"] - state["requeued"] < len(self.order)
         return bool(some and left and not state["stuck"])
 

@@ -54,9 +54,16 @@ class Request:
         `-N`: at least 1, and 0 where no most is given. It gets as many as there are, or with
         `--use-min-nodes` as few as do.
     memory, memory_per_cpu
-        MB per node, or `--mem-per-cpu`; 0 and 0 for what the partition gives per processor.
+        MB per node, or `--mem-per-cpu`; 0 and 0 for what the partition gives per processor. A memory of -1 is
+        all that a node has, of which nobody may have some (`--mem=0`).
     features
         Each a name, or names with `&` and `|` between them, in brackets perhaps.
+    node_list, exclude
+        Names of nodes that it must have, all of them, and of those that it must not have.
+    licences
+        "NAME" or "NAME:COUNT" of each.
+    begin
+        Seconds: it may not start earlier.
     gpus, gpu_type
         GPUs per node, of a type or, "", of any.
     array, task, array_most
@@ -100,10 +107,16 @@ class Request:
     singleton: bool = False
     failed: bool = False
     requeue: bool | None = None
+    node_list: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
+    begin: int = 0
     memory_per_cpu: int = 0
     fewest: bool = False
 
     def __post_init__(self) -> None:
+        if self.nodes < len(self.node_list):
+            object.__setattr__(self, "nodes", len(self.node_list))
         if self.tasks < self.nodes:
             object.__setattr__(self, "tasks", self.nodes)
 
@@ -115,7 +128,8 @@ class Request:
     @property
     def shape(self) -> tuple[object, ...]:
         """All that decides which nodes suit it and have its GPUs."""
-        return self.features, self.memory, self.memory_per_cpu, self.cpus_per_node, self.gpus, self.gpu_type
+        asked = self.features, self.memory, self.memory_per_cpu, self.cpus_per_node, self.gpus, self.gpu_type
+        return *asked, self.exclude
 
     @property
     def cpus(self) -> int:
@@ -137,6 +151,12 @@ class Request:
         """Nodes that it gets where there are so many."""
         more = 0 if self.fewest else min(self.most_nodes, self.tasks)
         return max(self.least_nodes, more)
+
+    @property
+    def licence_counts(self) -> dict[str, int]:
+        """How many it needs of each licence."""
+        pairs = (text.partition(":") for text in self.licences)
+        return {name: int(count or 1) for name, _, count in pairs}
 
     def limit_in(self, partition: Partition) -> int:
         """Return the time limit in a partition."""
@@ -161,6 +181,7 @@ class Request:
         """Tell whether a node has the processors, memory and features; GPUs are another matter to Slurm."""
         return (
             node.cpus >= self.cpus_per_node
+            and node.name not in self.exclude
             and node.memory >= max(self.memory, self.cpus_per_node * self.memory_per_cpu_in(partition))
             and all(has_feature(feature, node.features) for feature in self.features)
         )
@@ -205,7 +226,7 @@ class RequestCheck:
 
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
-        self._kinds: dict[str, list[tuple[Node, int]]] = {}
+        self._kinds: dict[tuple[str, tuple[str, ...]], list[tuple[Node, int]]] = {}
         self._limits: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
 
     def check(self, request: Request) -> None:
@@ -225,7 +246,7 @@ class RequestCheck:
         amounts = {
             "jobs": 1,
             "cpu": request.cpus,
-            "mem": request.memory * request.least_nodes,
+            "mem": max(request.memory, 0) * request.least_nodes,
             "node": request.least_nodes,
             "gres/gpu": request.gpus * request.least_nodes,
         }
@@ -234,6 +255,13 @@ class RequestCheck:
             if name not in partitions:
                 there = ", ".join(partitions)
                 raise WorkloadError(f"job {request.number}: no partition {name!r}", hint=f"there are {there}")
+        for name, count in request.licence_counts.items():
+            there_are = self.cluster.licences.get(name, 0)
+            if count > there_are:
+                raise WorkloadError(
+                    f"job {request.number}: asks for {count} of licence {name}, but there are {there_are}",
+                    hint="compare it with Licenses= in slurm.conf, or leave such jobs out",
+                )
         limit = min((request.limit_in(partitions[name]) for name in request.partitions), default=0)
         asked = amounts | {f"{of} minutes": amount * limit / 60 for of, amount in amounts.items()}
         for of, most in self._limits_of(request):
@@ -243,7 +271,9 @@ class RequestCheck:
                     hint="compare it with sacctmgr's lists, or leave such jobs out",
                 )
         if not any(self._can_hold(request, partitions[name]) for name in request.partitions):
-            text = f"{request.least_nodes} nodes, {request.cpus} processors, {request.memory} MB a node"
+            text = (
+                f"{request.least_nodes} nodes, {request.cpus} processors, {max(request.memory, 0)} MB a node"
+            )
             where = f"no partition of {', '.join(request.partitions)} can hold it ({text})"
             raise WorkloadError(
                 f"job {request.number}: {where}: {self.reason_of(request)}",
@@ -278,11 +308,19 @@ class RequestCheck:
     def _can_hold(self, request: Request, partition: Partition) -> bool:
         if not request.may_run_in(partition):
             return False
-        if partition.name not in self._kinds:
-            kinds = ((node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition))
-            self._kinds[partition.name] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
+        inside = {self.cluster.nodes[number].name: self.cluster.nodes[number] for number in partition.nodes}
+        for name in request.node_list:
+            node = inside.get(name)
+            if node is None or not (request.suits(node, partition) and request.has_gpus(node)):
+                return False
+        key = partition.name, request.exclude
+        if key not in self._kinds:
+            kinds = (
+                (node, len(numbers)) for node, numbers in kinds_in(self.cluster, partition, request.exclude)
+            )
+            self._kinds[key] = sorted(kinds, key=lambda kind: kind[0].cpus, reverse=True)
         nodes, cpus, most = 0, 0, request.most_nodes or len(partition.nodes)
-        for node, count in self._kinds[partition.name]:
+        for node, count in self._kinds[key]:
             if request.suits(node, partition) and request.has_gpus(node):
                 # The largest nodes hold the most.
                 cpus += node.cpus * max(0, min(count, most - nodes))
@@ -290,12 +328,14 @@ class RequestCheck:
         return nodes >= request.least_nodes and cpus >= request.cpus
 
 
-def kinds_in(cluster: SlurmCluster, partition: Partition) -> list[tuple[Node, list[int]]]:
-    """Return one node of each kind in a partition, and the numbers of all of that kind."""
+def kinds_in(
+    cluster: SlurmCluster, partition: Partition, apart: tuple[str, ...] = ()
+) -> list[tuple[Node, list[int]]]:
+    """Return one node of each kind in a partition, and the numbers of all of that kind; some stand apart."""
     kinds: dict[tuple[object, ...], list[int]] = {}
     for number in partition.nodes:
         node = cluster.nodes[number]
-        key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features)
+        key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features, node.name in apart)
         kinds.setdefault(key, []).append(number)
     return [(cluster.nodes[numbers[0]], numbers) for numbers in kinds.values()]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 from types import SimpleNamespace
 
 from gridtune.batch.policies import JobView
@@ -113,6 +114,7 @@ class Plan:
     start: int
     end: int
     nodes: int
+    reserved: bool = True
 
 
 @dataclass
@@ -157,6 +159,8 @@ class Reference(Release):
         self.near_gpus = [0] * len(nodes)
         # Nodes that a test takes last, as they are completing.
         self.heavy = 0
+        # Names of the nodes that the job must have for which nodes are chosen: they are taken first.
+        self.listed = ()
         self.available = (1 << len(nodes)) - 1
         self.reserved = [(o.start, o.end, mask_of(o.nodes)) for o in cluster.outages if o.planned]
         # The processors of each job that its size counts: those asked for, later those of its last test.
@@ -172,6 +176,8 @@ class Reference(Release):
         ]
         # The last tick of the decay thread, up to which minutes have passed; `on` are the nodes of jobs under a limit.
         self.used, self.on, self.ticked = {}, {}, -math.inf
+        self.licences = Counter()
+        self.number_of = {node.name: number for number, node in enumerate(nodes)}
         self.part_nodes = {name: mask_of(p.nodes) for name, p in cluster.partitions.items()}
         self.fitting = {}
         self.leaves = [mask_of(leaf) for leaf in cluster.leaves]
@@ -214,21 +220,29 @@ class Reference(Release):
         cpus, memory, whole = free.cpus[node], free.memory[node], self.cluster.nodes[node]
         if request.gpus and not request.has_gpus(whole):
             return 0
+        if self.takes_all_memory(request) and memory < whole.memory:
+            return 0
         if request.exclusive or partition.exclusive:
-            need = request.memory or cpus * request.memory_per_cpu_in(partition)
+            need = max(request.memory, 0) or cpus * request.memory_per_cpu_in(partition)
             # What is suspended keeps memory and GPUs of a node without processors.
             fits = not self.suspending or (memory >= need and free.gpus[node] >= request.gpus)
             return cpus if cpus == whole.cpus and fits else 0
-        if request.memory:
+        if request.memory > 0:
             if memory < request.memory:
                 return 0
         elif per_cpu := request.memory_per_cpu_in(partition):
             cpus = min(cpus, memory // per_cpu)
         return cpus if cpus >= request.cpus_per_node and free.gpus[node] >= request.gpus else 0
 
+    def takes_all_memory(self, request):
+        """Tell whether a job takes all memory of nodes of which nobody has some."""
+        return request.memory < 0 and self.cluster.memory_counts
+
     def weight(self, node):
         """Return what nodes are taken by, the lightest first."""
         heavy = 0x100 if self.heavy >> node & 1 else 0
+        if self.cluster.nodes[node].name in self.listed:
+            heavy -= 1 << 40
         return (self.cluster.nodes[node].weight << 16) - self.near_gpus[node] + heavy
 
     def place_now(self, job, partition, avail, now):
@@ -240,7 +254,8 @@ class Reference(Release):
     def place(self, free, job, partition, avail):
         """Choose nodes for a job among `avail`; return them in ascending order, or None if they do not do."""
         request, p = self.requests[job], self.cluster.partitions[partition]
-        room, self.most_of = {}, {}
+        room, self.most_of, self.listed = {}, {}, request.node_list
+        must = {self.number_of[name] for name in request.node_list}
         for node in numbers(avail & self.candidates(job, partition)):
             cpus = self.room(free, node, request, p)
             if cpus:
@@ -251,16 +266,20 @@ class Reference(Release):
                 if request.gpus:
                     self.near_gpus[node] = min(255, free.gpus[node])
         if self.holds_since(26_05_00) and request.wanted_nodes == 1:
-            if 1 in {request.most_nodes, request.tasks} or request.tasks <= request.tasks_per_node:
+            single = 1 in {request.most_nodes, request.tasks}
+            if single or (request.tasks <= request.tasks_per_node and not self.cluster.least_loaded):
                 # It can use one node only, and the switches are not looked at.
                 able = [node for node in room if room[node] >= request.cpus]
+                first = sorted(able, key=lambda node: (self.weight(node), node))[:1]
                 self.most_of = dict.fromkeys(able, request.cpus)
-                return sorted(able, key=lambda node: (self.weight(node), node))[:1] or None
+                return first if first and must <= {*first} else None
         # Where small nodes lead to a dead end, they are left out, the smallest first.
-        while len(room) >= request.least_nodes:
-            chosen = (
-                self._choose_by_switch(request, room) if self.leaves else self._choose_by_order(request, room)
-            )
+        while len(room) >= request.least_nodes and must <= room.keys():
+            if self.cluster.least_loaded:
+                chosen = self._choose_by_load(request, room, free)
+            else:
+                by = self._choose_by_switch if self.leaves else self._choose_by_order
+                chosen = by(request, room)
             if chosen is not None:
                 return sorted(chosen)
             least = min(room.values())
@@ -326,6 +345,20 @@ class Reference(Release):
         self.most_of[node] = given
         return given
 
+    def _choose_by_load(self, request, room, free):
+        """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first."""
+        need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
+        chosen, spare = [], request.wanted_nodes - request.least_nodes
+        order = sorted(
+            room, key=lambda n: (self.weight(n), -Fraction(free.cpus[n], self.cluster.nodes[n].cpus), n)
+        )
+        for node in order:
+            if (need > 0 or cpus > 0) and most > 0:
+                chosen.append(node)
+                cpus -= self.take(request, room, node, need - spare, cpus)
+                need, most = need - 1, most - 1
+        return chosen if need <= spare and cpus <= 0 else None
+
     def _choose_by_order(self, request, room):
         """No topology: runs of neighbours of one weight, the lightest and then the tightest that suffices."""
         need, cpus, most = request.wanted_nodes, request.cpus, self.most_nodes(request, room)
@@ -385,7 +418,9 @@ class Reference(Release):
                         left -= 1
                 if all(cpus[i] + request.cpus_per_task > room[i] for i in range(len(nodes))):
                     break
-        memory = [request.memory or c * request.memory_per_cpu_in(p) for c in cpus]
+        memory = [max(request.memory, 0) or c * request.memory_per_cpu_in(p) for c in cpus]
+        if self.takes_all_memory(request):
+            memory = [self.cluster.nodes[node].memory for node in nodes]
         cores = (
             [self.cores_of(free, *part) for part in zip(nodes, cpus, strict=True)] if self.suspending else ()
         )
@@ -518,9 +553,11 @@ class Reference(Release):
                 break
         return free, chosen
 
-    def part_on(self, job, partition, nodes, now):
-        """Return a job's part of the nodes on which it is known to have started."""
+    def part_on(self, job, partition, nodes, now, evenly=False):
+        """Return a job's part of the nodes on which it is known to have started, all nodes alike or as chosen."""
         free, chosen = self.fit(self.free, self.running, job, partition, mask_of(nodes), now)
+        if evenly:
+            self.most_of = {}
         return self.share(self.free if chosen is None else free, job, partition, nodes, now)
 
     # Preemption
@@ -621,6 +658,8 @@ class Reference(Release):
 
     def count(self, part, sign):
         """Add a job's resources to what its limits count, or take them away."""
+        for name, count in self.requests[part.job].licence_counts.items():
+            self.licences[name] += sign * count
         for key, of, _ in self.limits[part.job]:
             if of == "node":
                 on = self.on.setdefault(key, Counter())
@@ -646,6 +685,12 @@ class Reference(Release):
             of == "jobs" and self.used.get((key, of), 0) + 1 > most for key, of, most in self.limits[job]
         )
 
+    def lacks_licences(self, job):
+        """Tell whether too many of the licences that a job needs are in use."""
+        there_are = self.cluster.licences
+        counts = self.requests[job].licence_counts
+        return any(self.licences[name] + count > there_are.get(name, 0) for name, count in counts.items())
+
     def too_much(self, job, partition, part=None):
         """Tell whether a job would take too much of a resource, by what it asks for or by what it got.
 
@@ -654,7 +699,7 @@ class Reference(Release):
         r, p = self.requests[job], self.cluster.partitions[partition]
         asked = {
             "cpu": self.sizes[job],
-            "mem": r.memory * r.least_nodes or self.sizes[job] * r.memory_per_cpu_in(p),
+            "mem": max(r.memory, 0) * r.least_nodes or self.sizes[job] * r.memory_per_cpu_in(p),
             "node": r.least_nodes,
             "gres/gpu": r.gpus * r.least_nodes,
         }
@@ -666,6 +711,14 @@ class Reference(Release):
             if of != "jobs" and used + amounts[of] > most + 1e-9:
                 return True
         return False
+
+    def billed(self, part):
+        """Return what a second of a job adds to its user's usage: processors, or by the partition's weights."""
+        request = self.requests[part.job]
+        weights = self.cluster.partitions[part.partition].billing or {"cpu": 1}
+        qos, amounts = self.cluster.qos.get(request.qos), amounts_of(part)
+        billed = sum(weights.get(of, 0) * amounts[of] for of in ("cpu", "mem", "node", "gres/gpu"))
+        return billed * (qos.usage_factor if qos else 1.0)
 
     # The main pass
 
@@ -689,7 +742,10 @@ class Reference(Release):
             usable = avail & nodes
             chosen, held, tested = None, self.too_many(job), False
             if not held and usable.bit_count() >= self.asked_nodes(request):
-                tested = True
+                tested, held = True, self.lacks_licences(job)
+                if held:
+                    tested = False
+            if tested:
                 usable &= self.unreserved(now, request.limit_in(self.cluster.partitions[partition]))
                 free, chosen = self.place_now(job, partition, usable & ~self.completing, now)
                 # Its nodes may be drained, reserved or taken out: it blocks nobody.
@@ -708,6 +764,10 @@ class Reference(Release):
                 self.make_room(job, partition, usable & ~self.completing, now)
             if request.array:
                 rejected.add((request.array, partition))
+            if tested and request.node_list and len(request.node_list) >= self.asked_nodes(request):
+                # Its nodes are kept for it, and it blocks nobody else.
+                avail &= ~mask_of(self.number_of[name] for name in request.node_list)
+                continue
             if not held and not (tested and self.reserves_nothing(record, now)):
                 failed.add(partition)
                 avail &= ~nodes
@@ -755,7 +815,7 @@ class Reference(Release):
                 looked[request.user] = looked.get(request.user, 0) + 1
                 if looked[request.user] > clocks.bf_max_job_user:
                     continue
-            if self.too_many(job):
+            if self.too_many(job) or self.lacks_licences(job):
                 if request.array:
                     rejected.add(array)
                 continue
@@ -784,7 +844,9 @@ class Reference(Release):
         job, partition = record.job, record.partition
         request = self.requests[job]
         limit = request.limit_in(self.cluster.partitions[partition])
-        now_only = self.reserves_nothing(record, now)
+        most = clocks.bf_job_part_count_reserve
+        mine = sum(plan.partition == partition and plan.reserved for plan in plans)
+        now_only = self.reserves_nothing(record, now) or 0 < most <= mine
 
         def slice_of(start):
             low, end = self.grid_before(start), start + limit + (resolution - 1 if dated else 0)
@@ -815,9 +877,11 @@ class Reference(Release):
             ]
             if edges and min(edges) < now + window and (not later or min(edges) < later):
                 later = min(edges)
+            avail &= ~mask_of(self.number_of[name] for name in request.exclude if name in self.number_of)
+            missing = mask_of(self.number_of[name] for name in request.node_list) & ~avail
             usable = avail & self.candidates(job, partition)
             start = None
-            if avail.bit_count() >= self.asked_nodes(request):
+            if not missing and avail.bit_count() >= self.asked_nodes(request):
                 counted = 1
                 start, chosen = self.will_run(job, partition, usable, now, now_only, begin, later)
             if start is None:
@@ -850,7 +914,7 @@ class Reference(Release):
                 continue
             (low, high), mask = slice_of(start), mask_of(chosen)
             if start > now + window:
-                plans.append(Plan(job, partition, start, high, mask))
+                plans.append(Plan(job, partition, start, high, mask, reserved=False))
                 return counted, None
             if overlaps(slots, low, high, mask):
                 # Without progress 22.05 would try the same until its time is up; later releases go on like this.
@@ -1087,7 +1151,7 @@ class Priority(Release):
         self.factors = self.shares({})
 
     def tick(self, now, intervals):
-        """Decay usage and add that of the jobs that ran since; `intervals`: (job, cpus, start, end)."""
+        """Decay usage and add that of the jobs that ran since; `intervals`: (job, billed, start, end)."""
         rules = self.cluster.priorities
         last = self.last if self.last is not None else now
         rate = 1 - 0.693 / rules.half_life if rules.half_life else 1.0
@@ -1134,7 +1198,7 @@ class Priority(Release):
         p = cluster.partitions[partition]
         amounts = {
             "cpu": request.cpus,
-            "mem": request.memory * asked or request.cpus * request.memory_per_cpu_in(p),
+            "mem": max(request.memory, 0) * asked or request.cpus * request.memory_per_cpu_in(p),
             "node": asked,
             "gres/gpu": request.gpus * asked,
         }
@@ -1284,7 +1348,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             partition = next(
                 p for p in requests[job].partitions if set(nodes) <= set(cluster.partitions[p].nodes)
             )
-            part = state.part_on(job, partition, sorted(nodes), began)
+            part = state.part_on(job, partition, sorted(nodes), began, evenly=True)
             state.begin(part, start.now)
             note(part)
         for (account, user), used in start.usage.items():
@@ -1313,7 +1377,11 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         return not met or (any(met) if request.after_any else all(met))
 
     def arrive(job):
-        waiting.append(job)
+        begin = requests[job].begin
+        if begin > now:
+            state.eligible[job] = back[job] = begin
+        else:
+            waiting.append(job)
         stored.update({(job, name): value(job, name) for name in requests[job].partitions})
 
     back, direct = {}, math.inf
@@ -1350,7 +1418,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
     def use_until_now(part):
         last = priority.last if priority.last is not None else part.start
         if now > max(part.start, last):
-            priority.add(part.job, sum(part.cpus), now - max(part.start, last))
+            priority.add(part.job, state.billed(part), now - max(part.start, last))
 
     def release():
         """Let jobs wait for nodes that have waited for the end of others."""
@@ -1371,7 +1439,7 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
         state.completing = 0
         touched = touched or now in edges
         if rules.multifactor and (now - phases.tick) % rules.period == 0:
-            running = [(part.job, sum(part.cpus), part.start, math.inf) for part in state.running.values()]
+            running = [(p.job, state.billed(p), p.start, math.inf) for p in state.running.values()]
             priority.tick(now, running)
             state.ticked = now
             state.eligible = [back.get(job, since) for job, since in enumerate(state.eligible)]
@@ -1399,10 +1467,13 @@ def reference_replay(cluster, requests, phases, start=None, score=None, guard=No
             release()
         for job in sorted((j for j in back if back[j] <= now), key=order.index):
             state.eligible[job] = back.pop(job)
+            asks = state.eligible[job] > requests[job].begin
             if state.holds_since(24_05_05):
                 stored.update({(job, name): value(job, name) for name in requests[job].partitions})
             waiting.append(job)
-            ask(now)
+            # Nothing looks at a job when its time to begin has come.
+            if asks:
+                ask(now)
         while submitted < len(order) and requests[order[submitted]].submit <= now:
             job = order[submitted]
             if job not in schedule:

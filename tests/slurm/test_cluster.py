@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridtune.errors import WorkloadError
-from gridtune.slurm.cluster import UNLIMITED, PreemptClass
+from gridtune.slurm.cluster import UNLIMITED, Outage, PreemptClass, Qos
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.limits import Limit
 
@@ -105,6 +105,53 @@ def test_partitions_that_share_processors_without_suspension_are_named(folder):
     note = "slurm.conf:17: OverSubscribe=FORCE:1"
     assert note not in read_cluster(folder, [*change, "PartitionName=few PriorityTier=1"]).not_modelled
     assert note in read_cluster(folder).not_modelled
+
+
+def test_reservations_and_node_events_are_read(folder):
+    (folder / "slurm.conf").write_text(CONF)
+    names = [node.name for node in read_cluster(folder).nodes]
+    (folder / "scontrol_show_res.txt").write_text(
+        f"ReservationName=r1 StartTime=1970-01-02T00:00:00 EndTime=1970-01-02T00:01:00\n"
+        f"   Nodes={names[0]} Users=x\n\n"
+        "ReservationName=r2 StartTime=1970-01-03T00:00:00 EndTime=1970-01-03T00:01:00\n   Nodes=(null)\n"
+    )
+    (folder / "sacctmgr_show_event.txt").write_text(
+        f"Cluster|NodeName|TimeStart|TimeEnd|State\nc||1970-01-01T00:00:00|Unknown|DOWN\n"
+        f"c|{names[1]}|1970-01-02T00:00:05|1970-01-02T00:00:09|DRAIN\n"
+    )
+    cluster = read_cluster(folder)
+    assert cluster.outages == (
+        Outage(86400, 86460, (0,), planned=True),
+        Outage(172800, 172860, (), planned=True),
+        Outage(86405, 86409, (1,)),
+    )
+    assert any("scontrol_show_res.txt:1: reservation r1" in text for text in cluster.not_modelled)
+    (folder / "sacctmgr_show_event.txt").write_text("NodeName|TimeStart|TimeEnd\nx|soon|Unknown\n")
+    with pytest.raises(WorkloadError, match=r"event.txt.*2(.|\n)*'soon' is no time"):
+        read_cluster(folder)
+
+
+def test_billing_weights_and_usage_factors_are_read(folder):
+    weights = 'TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=4"'
+    (folder / "slurm.conf").write_text(CONF.replace("OverSubscribe=EXCLUSIVE", weights))
+    (folder / "sacctmgr_qos.txt").write_text("Name|Priority|UsageFactor\nnormal|0|1.0\nhot|7|3.000000\n")
+    cluster = read_cluster(folder)
+    assert cluster.partitions["few"].billing == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 4.0}
+    assert cluster.qos["hot"] == Qos("hot", 7, 3.0)
+
+
+def test_shares_of_the_parent_are_named_and_dynamic_nodes_refused(folder):
+    (folder / "slurm.conf").write_text(CONF)
+    (folder / "sacctmgr_assoc.txt").write_text("Account|User|Share\nroot||1\n a||3\n a|u|parent\n")
+    assert "sacctmgr_assoc.txt:4: Share=parent of u: taken as 1" in read_cluster(folder).not_modelled
+    (folder / "slurm.conf").write_text("ClusterName=x\nMaxNodeCount=20\nPartitionName=p Nodes=ALL\n")
+    with pytest.raises(WorkloadError, match=r"slurm.conf.*2(.|\n)*MaxNodeCount(.|\n)*all nodes are dynamic"):
+        read_cluster(folder)
+
+
+def test_licences_are_read(folder):
+    (folder / "slurm.conf").write_text(CONF + "Licenses=m:3,n,k*2\n")
+    assert read_cluster(folder).licences == {"m": 3, "n": 1, "k": 2}
 
 
 def test_sockets_are_read(folder):

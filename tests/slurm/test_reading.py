@@ -159,7 +159,7 @@ def test_selections_that_are_not_modelled_are_named(tmp_path):
     cluster = read_cluster(site(tmp_path, text + NODES + PARTITION))
     assert cluster.memory_counts
     assert [line.partition("SelectTypeParameters=")[2] for line in cluster.not_modelled] == [
-        *("CR_Socket_Memory", "CR_LLN", "CR_Pack_Nodes", "cr_one_task_per_core"),
+        *("CR_Socket_Memory", "cr_one_task_per_core"),
         "CR_LNL (unknown; CR_LLN was meant?)",
     ]
     hyperthreads = NODES.replace("CPUs=16", "Sockets=1 CoresPerSocket=8 ThreadsPerCore=2")
@@ -229,7 +229,7 @@ def test_groups_and_drained_partitions_are_named(tmp_path):
         ("PriorityWieghtAge=2", r"is no setting(.|\n)*did you mean 'PriorityWeightAge'"),
         ("PartitionName=normal LLN=YES", r"LLN is not modelled, so nothing would change"),
         ("PartitionName=normal Hidden=YES", r"Hidden has no effect on starts: a log has the partition"),
-        ("SelectTypeParameters=CR_LLN", r"SelectTypeParameters=CR_LLN is not modelled"),
+        ("SelectTypeParameters=CR_Board", r"SelectTypeParameters=CR_Board is not modelled"),
         ("PriorityFlags=MAX_TRES", r"PriorityFlags=MAX_TRES is not modelled"),
         ("PartitionName=normal State=DRAIN", r"State=DRAIN is not modelled"),
         ("bf_busy_nodes", r"bf_busy_nodes is not modelled"),

@@ -123,6 +123,7 @@ def clusters(draw):
             factor=3,
             max_time=600,
             exclusive=draw(st.booleans()),
+            billing=draw(st.sampled_from([{}, {"cpu": 0.5, "mem": 0.25, "gres/gpu": 40.0}])),
         ),
     }
     clocks = Clocks(
@@ -132,6 +133,7 @@ def clusters(draw):
         bf_max_job_test=draw(st.sampled_from([4, 100])),
         bf_max_job_user=draw(st.sampled_from([0, 2])),
         bf_max_job_array_resv=draw(st.sampled_from([1, 20])),
+        bf_job_part_count_reserve=draw(st.sampled_from([0, 0, 0, 1])),
         bf_max_job_start=draw(st.sampled_from([0, 1])),
         bf_min_age_reserve=draw(st.sampled_from([0, 60])),
         bf_min_prio_reserve=draw(st.sampled_from([0, 0, 350])),
@@ -145,12 +147,14 @@ def clusters(draw):
         draw(st.booleans()),
         clocks,
         draw(st.sampled_from([RULES, TRES, replace(TRES, normal_tres=False), CLASSIC, Priorities()])),
-        {"hot": Qos("hot", 7)},
+        {"hot": Qos("hot", 7, draw(st.sampled_from([1.0, 2.5])))},
         ACCOUNTS,
         limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=3, unique=True))),
+        licences={"m": 3, "n": 1},
         outages=tuple(draw(st.lists(OUTAGES, max_size=2))),
         version=draw(VERSIONS),
         preemption=draw(PREEMPTIONS),
+        least_loaded=draw(st.sampled_from([False, False, True])),
         requeue=draw(st.booleans()),
         kill_wait=draw(st.sampled_from([30, 0, 90])),
         overtime=draw(st.sampled_from([0, 0, 60])),
@@ -182,7 +186,7 @@ def logs(draw):
                 *shape,
                 nodes=nodes,
                 most_nodes=draw(st.sampled_from([0, 0, 3])),
-                memory=draw(st.sampled_from([0, 0, 300])),
+                memory=draw(st.sampled_from([0, 0, 300, -1])),
                 gpus=draw(st.sampled_from([0, 0, 1])) if shape[0] < 4 else 0,
                 features=draw(st.sampled_from([(), (), ("big",)])),
                 exclusive=draw(st.sampled_from([False, False, False, True])),
@@ -193,6 +197,10 @@ def logs(draw):
                 singleton=draw(st.sampled_from([False, False, True])),
                 failed=draw(st.booleans()),
                 requeue=draw(st.sampled_from([None, None, False])),
+                node_list=draw(st.sampled_from([(), (), (), (), ("b3",), ("a2", "b1")])),
+                exclude=draw(st.sampled_from([(), (), (), ("b3",), ("a1", "b2")])),
+                licences=draw(st.sampled_from([(), (), ("m",), ("m:2", "n")])),
+                begin=draw(st.sampled_from([0, 0, 0, 333])),
             )
         )
     # Some jobs become arrays of up to four tasks.
@@ -683,6 +691,53 @@ def test_a_plan_lasts_a_step_at_least_in_later_releases(version, slot):
     assert (plan.start // 60 * 60, plan.end) == slot
 
 
+def test_a_job_runs_on_the_nodes_of_its_list_and_on_none_that_it_excludes() -> None:
+    cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))}, version="22.05")
+    jobs = [
+        Request(1, 0, 100, 600, "u", "p", ("all",), tasks=1, node_list=("b3",)),
+        Request(2, 0, 100, 600, "u", "p", ("all",), tasks=2, exclude=("a1", "b1", "b2", "b3")),
+        Request(3, 0, 100, 600, "u", "p", ("all",), tasks=8, most_nodes=1, node_list=("b3",)),
+        Request(4, 0, 100, 600, "u", "p", ("all",), tasks=4, node_list=("b2", "b1")),
+    ]
+    result = replay(cluster, jobs)
+    assert [tuple(nodes) for nodes in result.nodes] == [(4,), (1,), (4,), (2, 3)]
+    # The third waits for its node; the fourth does not wait for the third.
+    assert result.start[2] >= 100 > result.start[3]
+    with pytest.raises(WorkloadError, match="can hold it"):
+        replay(cluster, [replace(jobs[0], node_list=("c9",))])
+
+
+def test_a_job_may_take_all_memory_of_a_node() -> None:
+    cluster = SlurmCluster(NODES[:1], {"all": Partition("all", (0,), memory_per_cpu=10)})
+    jobs = [Request(k, 0, 100, 600, "u", "p", ("all",), memory=-1 if k == 2 else 0) for k in (1, 2, 3)]
+    start = replay(cluster, jobs).start
+    # It waits until nobody has memory of the node, and then nobody gets any.
+    assert start[0] < 5
+    assert start[2] >= start[1] + 100 >= 200
+    assert max(replay(replace(cluster, memory_counts=False), jobs).start) < 5
+
+
+def test_licences_are_counted_and_a_job_that_lacks_some_blocks_nobody() -> None:
+    cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))}, licences={"m": 2})
+    jobs = [
+        Request(k, 0, 100, 600, "u", "p", ("all",), licences=("m:2",) if k < 3 else ()) for k in (1, 2, 3)
+    ]
+    start = replay(cluster, jobs).start
+    assert max(start[0], start[2]) < 5
+    assert start[1] >= 100
+    with pytest.raises(WorkloadError, match="3 of licence m, but there are 2"):
+        replay(cluster, [replace(jobs[0], licences=("m:3",))])
+
+
+def test_a_job_starts_no_earlier_than_its_time_to_begin() -> None:
+    cluster = SlurmCluster(NODES, {"all": Partition("all", (0, 1, 2, 3, 4))})
+    jobs = [Request(1, 0, 10, 600, "u", "p", ("all",), begin=500), Request(2, 0, 10, 600, "u", "p", ("all",))]
+    start = replay(cluster, jobs).start
+    # The next full pass finds it.
+    assert start[1] < 5
+    assert 500 <= start[0] <= 560
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 def test_draws_run_at_once_with_the_same_results(monkeypatch, cores) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
@@ -698,3 +753,10 @@ def test_draws_run_at_once_with_the_same_results(monkeypatch, cores) -> None:
         *range(cores)
     ]
     assert all(one.targetoptions["nogil"] for one in (advance, settle, prioritise))
+
+
+@pytest.mark.parametrize(("least_loaded", "second"), [(False, (0,)), (True, (1,))])
+def test_the_least_loaded_node_is_taken_first(least_loaded: bool, second: tuple[int, ...]) -> None:
+    cluster = replace(cluster_of(), least_loaded=least_loaded)
+    result = replay(cluster, [request(k, 0, 100, 120, 1) for k in (1, 2)])
+    assert tuple(result.nodes[1]) == second

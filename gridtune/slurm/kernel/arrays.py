@@ -55,7 +55,8 @@ class JobColumns(NamedTuple):
     """Requests of jobs, in the order of submission, (jobs,) each, most under the names of `Request`.
 
     `assoc` is the number of the account's user; `shown` the most processors that it sees on a node; `records`
-    says where each job's records begin.
+    says where each job's records begin. `listed` and `barred` say where the bitmaps of the nodes that it must
+    and must not have begin in `named`, -1 without one; `covered` is 1 if it needs no others than those.
     """
 
     submit: IntArray
@@ -75,7 +76,12 @@ class JobColumns(NamedTuple):
     requeue: IntArray
     user: IntArray
     assoc: IntArray
+    begin: IntArray
     records: IntArray
+    listed: IntArray
+    barred: IntArray
+    covered: IntArray
+    named: AnyArray
 
 
 class Records(NamedTuple):
@@ -85,6 +91,8 @@ class Records(NamedTuple):
     processors, the memory and the features, and those of them that have the GPUs too. `group` is the number
     of the class that preemption knows, -1 without one.
 
+    `billing` has five numbers a record: what a processor, a MB, a node and a GPU add to the usage of its
+    user, and the factor of its QOS.
     `search` is the number of the kind of search for its start, -1 for none: see `Searches`.
 
     `form` is the number of the form of request, -1 where counting nodes does not do, and `need` are the
@@ -105,6 +113,7 @@ class Records(NamedTuple):
     need: IntArray
     steady: IntArray
     plain: IntArray
+    billing: FloatArray
     search: IntArray
     suits: AnyArray
     able: AnyArray
@@ -122,14 +131,16 @@ class Outages(NamedTuple):
 class LimitColumns(NamedTuple):
     """Limits on each job and what counts towards them: entries, those of a job from `begin` on.
 
-    `of` is the place in `AMOUNTS`, `counter` that in `used`. Minutes are in seconds. A counter of nodes
-    that several jobs share has a `row` in `on`, (rows * n,): how many of them each node has. Others have -1.
+    `of` is the place in `AMOUNTS`, -1 for a licence, `counter` that in `used`. `each` is how many a job takes
+    of jobs or licences. Minutes are in seconds. A counter of nodes that several jobs share has a `row` in
+    `on`, (rows * n,): how many of them each node has. Others have -1.
     """
 
     begin: IntArray
     counter: IntArray
     of: IntArray
     most: IntArray
+    each: IntArray
     used: IntArray
     row: IntArray
     on: IntArray
@@ -224,12 +235,13 @@ class FreeColumns(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in: processors that each node can give, those left during a choice, and the choice.
+    """Room to work in: processors that each node can give, all idle ones, those left during a choice, and it.
 
     `most` are those that a node chosen gives at most: so many were wanted when it was chosen.
     """
 
     room: IntArray
+    idle: IntArray
     left: IntArray
     most: IntArray
     chosen: IntArray
@@ -336,6 +348,7 @@ class World(NamedTuple):
     bitmap each, the last two of nodes in service and of those whose job was killed this second; so are `fits`
     and `offered`, room to count in, and `picked`, the nodes chosen. `empty` is
     what is free where nothing runs; `intended` are nodes chosen before.
+    `failed` says, in a main pass, which partitions are blocked, and counts plans of each in a backfill pass.
     `sizes` are the processors of each job that its priority counts: asked for, or given by its last test.
     """
 

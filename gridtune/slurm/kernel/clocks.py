@@ -218,8 +218,15 @@ def _settle_dependencies(world, job, now):
 def _submit(world, job, now):
     if world.running.start[job] != NEVER or world.dependencies.unmet[job] > 0:
         return
+    later = world.jobs.begin[job]
+    if later > now:
+        world.eligible[job] = later
     for record in range(world.jobs.records[job], world.jobs.records[job + 1]):
         world.priority[record] = _priority(world, record, now)
+    if later > now:
+        world.preemption.back[job] = later
+        world.state.back = min(world.state.back, later)
+        return
     _let_wait(world, job)
 
 
@@ -236,17 +243,19 @@ def _let_wait(world, job):
 
 @kernel()
 def _bring_back(world, now):
-    """Let jobs wait again that had to make room; their age counts from now."""
+    """Let jobs wait that had to make room or have a time to begin; their age counts from now."""
     state, back = world.state, world.preemption.back
     state.back = NEVER
     for job in range(world.rules.jobs):
         if back[job] <= now:
+            asks = back[job] > world.jobs.begin[job]
             back[job], world.eligible[job] = NEVER, now
             if world.rules.release >= REQUEUED_PRIORITY:
                 for record in range(world.jobs.records[job], world.jobs.records[job + 1]):
                     world.priority[record] = _priority(world, record, now)
             _let_wait(world, job)
-            _ask(world, now)
+            if asks:
+                _ask(world, now)
         elif back[job] < state.back:
             state.back = back[job]
 

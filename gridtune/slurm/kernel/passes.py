@@ -157,8 +157,10 @@ def main_pass(world, now, depth):
         if world.failed[partition] == 0:
             for w in range(words):
                 usable[w] = avail[w] & world.partitions[partition * words + w]
-            count, held = 0, too_many(world, job)
+            count, held = 0, too_many(world, job, 0)
             tested = not held and are_many(world, usable, world.jobs.nodes[job])
+            if tested and too_many(world, job, -1):
+                tested, held = False, True
             if tested:
                 _drop_reserved(world, usable, now, records.limit[record])
                 count = _choose_now(world, record, usable, now)
@@ -172,6 +174,11 @@ def main_pass(world, now, depth):
             if tested and not held:
                 _make_room(world, record, now)
             _reject(world, record)
+            if tested and world.jobs.covered[job]:
+                # The nodes that it must have are kept for it, and it blocks nobody else.
+                for w in range(words):
+                    avail[w] &= ~world.jobs.named[world.jobs.listed[job] + w]
+                continue
             if held or (tested and _reserves_nothing(world, record, now)):
                 continue
             world.failed[partition] = 1
@@ -414,6 +421,8 @@ def backfill_pass(world, now):
     state.epoch += 1
     for user in range(rules.users):
         world.looked[user] = 0
+    for partition in range(rules.partitions):
+        world.failed[partition] = 0
     for position in range(state.waiting):
         world.plans.start[records.job[world.order[position]]] = -1
     state.passes += 1
@@ -429,7 +438,7 @@ def backfill_pass(world, now):
             world.looked[world.jobs.user[job]] += 1
             if world.looked[world.jobs.user[job]] > rules.bf_max_job_user:
                 continue
-        if too_many(world, job):
+        if too_many(world, job, 0) or too_many(world, job, -1):
             _reject(world, record)
             continue
         planned = state.planned
@@ -444,6 +453,8 @@ def backfill_pass(world, now):
 def _plan(world, record, now):
     """Start a job, or reserve nodes for it; return whether it was tested."""
     state, now_only = world.state, _reserves_nothing(world, record, now)
+    if 0 < world.rules.bf_job_part_count_reserve <= world.failed[world.records.partition[record]]:
+        now_only = True
     form = -1 if now_only else form_of(world, record)
     if world.rules.release >= FRESH_WEIGHTS and are_many(world, world.completing, 1):
         form = -1
@@ -499,6 +510,7 @@ def _plan_from(world, record, form, now, now_only):
         if start <= reach and too_much(world, record, 0):
             return counted
         _keep_plan(world, record, start)
+        world.failed[records.partition[record]] += int(start <= reach)
         if start <= reach and state.slots_made >= rules.most_slots:
             state.slots_made = _FULL
         elif start <= reach:
@@ -567,7 +579,13 @@ def _test(world, record, begin, now, now_only):
     edge = _reservation_end(world, begin)
     if 0 < edge < now + rules.bf_window and (later == 0 or edge < later):
         later = edge
-    if are_many(world, avail, world.jobs.nodes[records.job[record]]):
+    job, missing = records.job[record], False
+    for w in range(words):
+        if world.jobs.barred[job] >= 0:
+            avail[w] &= ~world.jobs.named[world.jobs.barred[job] + w]
+        if world.jobs.listed[job] >= 0:
+            missing |= world.jobs.named[world.jobs.listed[job] + w] & ~avail[w] != 0
+    if are_many(world, avail, world.jobs.nodes[job]) and not missing:
         many = 1
         for w in range(words):
             usable[w] = avail[w] & records.suits[records.kind[record] + w]

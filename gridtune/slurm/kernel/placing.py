@@ -18,6 +18,8 @@ _PAIRS, _FOURS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _EIGHTS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 _TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
 _HEAVIEST = 1 << 60
+#: What the nodes of a job's list are lighter by: they are taken first.
+_LISTED = 1 << 40
 
 
 @kernel()
@@ -63,9 +65,11 @@ def room_of(world, free, record, node):
     nodes, jobs, records = world.nodes, world.jobs, world.records
     job = records.job[record]
     cpus = free.cpus[node]
+    if jobs.memory[job] < 0 and free.memory[node] < nodes.memory[node]:
+        return 0
     if records.whole[record]:
         # Jobs that are suspended keep memory and GPUs of a node without processors.
-        need = (jobs.memory[job] + cpus * records.per_cpu[record]) * world.rules.suspending
+        need = (max(jobs.memory[job], 0) + cpus * records.per_cpu[record]) * world.rules.suspending
         fits = free.memory[node] >= need and free.gpus[node] >= jobs.gpus[job] * world.rules.suspending
         return cpus if cpus == nodes.cpus[node] and fits else 0
     if jobs.memory[job] > 0:
@@ -89,6 +93,7 @@ def measure_room(world, free, record, nodes):
         while word != 0:
             if word & _BIT != 0:
                 room[node] = room_of(world, free, record, node)
+                world.scratch.idle[node] = free.cpus[node]
                 if gpus > 0 and room[node] > 0:
                     world.nodes.near[node] = min(255, free.gpus[node])
             word >>= _BIT
@@ -120,13 +125,22 @@ def choose(world, job):
             total += left[node]
             largest = max(largest, left[node])
             scratch.weight[node] = (nodes.weight[node] << 16) - nodes.near[node]
+            if _must_have(world, job, node):
+                scratch.weight[node] -= _LISTED
     if jobs.most_nodes[job] > 0 and jobs.most_nodes[job] * largest < cpus:
         return 0
-    if world.rules.release >= FIRST_NODE and world.running.begin[job + 1] - world.running.begin[job] == 1:
-        return _first_node(world, cpus)
-    while count >= jobs.least_nodes[job] and total >= cpus:
+    first = not world.rules.least_loaded or jobs.tasks[job] == 1 or jobs.most_nodes[job] == 1
+    if (
+        first
+        and world.rules.release >= FIRST_NODE
+        and world.running.begin[job + 1] - world.running.begin[job] == 1
+    ):
+        return _first_node(world, job, cpus)
+    while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job):
         most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
-        if world.rules.leaves > 0:
+        if world.rules.least_loaded:
+            taken = _by_load(world, job, cpus, most)
+        elif world.rules.leaves > 0:
             taken = _by_switch(world, job, cpus, most)
         else:
             taken = _by_order(world, job, cpus, most)
@@ -145,14 +159,31 @@ def choose(world, job):
     return 0
 
 
+@kernel(forceinline=True)
+def _must_have(world, job, node):
+    """Tell whether a node is in a job's list."""
+    listed = world.jobs.listed[job]
+    return listed >= 0 and has(world.jobs.named, listed, node)
+
+
 @kernel()
-def _first_node(world, cpus):
+def _has_listed(world, job):
+    """Tell whether all nodes of a job's list are left."""
+    if world.jobs.listed[job] >= 0:
+        for node in range(world.rules.nodes):
+            if world.scratch.left[node] == 0 and _must_have(world, job, node):
+                return False
+    return True
+
+
+@kernel()
+def _first_node(world, job, cpus):
     """Choose the lightest node that suffices, the first of equal ones, without regard to switches."""
     left, weight, best = world.scratch.left, world.scratch.weight, -1
     for node in range(world.rules.nodes):
         if 0 < left[node] >= cpus and (best < 0 or weight[node] < weight[best]):
             best = node
-    if best < 0:
+    if best < 0 or (world.jobs.listed[job] >= 0 and not _must_have(world, job, best)):
         return 0
     world.scratch.chosen[0], world.scratch.most[best] = best, cpus
     return 1
@@ -288,6 +319,31 @@ def _by_order(world, job, cpus, most):
                 cpus -= _take(world, job, node, taken, need - spare, cpus)
                 taken, need, most = taken + 1, need - 1, most - 1
         sizes[best] = 0
+    return taken if need <= spare and cpus <= 0 else 0
+
+
+@kernel()
+def _by_load(world, job, cpus, most):
+    """CR_LLN: the lightest nodes, of these those with the largest share of idle processors first."""
+    scratch, whole, need = world.scratch, world.nodes.cpus, world.jobs.wanted_nodes[job]
+    spare, left, weight, idle = need - world.jobs.least_nodes[job], scratch.left, scratch.weight, scratch.idle
+    taken = 0
+    while (need > 0 or cpus > 0) and most > 0:
+        best = -1
+        for node in range(world.rules.nodes):
+            if left[node] <= 0:
+                continue
+            emptier = best >= 0 and idle[node] * whole[best] > idle[best] * whole[node]
+            if best < 0 or weight[node] < weight[best] or (weight[node] == weight[best] and emptier):
+                best = node
+        if best < 0:
+            break
+        cpus -= _take(world, job, best, taken, need - spare, cpus)
+        taken, need, most = taken + 1, need - 1, most - 1
+        # It is out of the choice, and in the next one where these do not do.
+        left[best] = -left[best]
+    for i in range(taken):
+        left[scratch.chosen[i]] = -left[scratch.chosen[i]]
     return taken if need <= spare and cpus <= 0 else 0
 
 

@@ -48,8 +48,6 @@ def _remove(order, count, job):
 @kernel()
 def _amount(world, job, of, cpus, memory, nodes, seconds):
     """Return what a limit counts of a job that has so much for so long."""
-    if of == 0:
-        return 1
     times, resource = (seconds, of - MINUTES + 1) if of >= MINUTES else (1, of)
     if resource == 1:
         return times * cpus
@@ -83,6 +81,8 @@ def _count(world, job, sign, seconds, first):
                 node = row + running.node[i]
                 limits.used[counter] += sign * (limits.on[node] == (sign < 0))
                 limits.on[node] += sign
+        elif 0 >= of >= first:
+            limits.used[counter] += sign * limits.each[entry]
         elif of >= first:
             amount = _amount(world, job, of, cpus, memory, running.parts[job], seconds)
             limits.used[counter] += sign * amount
@@ -96,11 +96,12 @@ def pass_minutes(world, job, now):
 
 
 @kernel()
-def too_many(world, job):
-    """Tell whether a job would be one too many: looked at before nodes are."""
+def too_many(world, job, of):
+    """Tell whether a job would be one too many or, if `of` is -1, whether licences lack; nodes come later."""
     limits = world.limits
     for entry in range(limits.begin[job], limits.begin[job + 1]):
-        if limits.of[entry] == 0 and limits.used[limits.counter[entry]] >= limits.most[entry]:
+        used = limits.used[limits.counter[entry]] + limits.each[entry]
+        if limits.of[entry] == of and used > limits.most[entry]:
             return True
     return False
 
@@ -111,11 +112,14 @@ def too_much(world, record, count):
     limits, jobs, scratch, job = world.limits, world.jobs, world.scratch, world.records.job[record]
     if limits.begin[job] == limits.begin[job + 1]:
         return False
-    cpus, memory, nodes = world.sizes[job], jobs.memory[job] * jobs.least_nodes[job], jobs.least_nodes[job]
+    cpus, nodes, per_node = world.sizes[job], jobs.least_nodes[job], max(jobs.memory[job], 0)
+    memory = per_node * nodes
     if count > 0:
-        cpus, memory, nodes = 0, jobs.memory[job] * count, count
+        cpus, memory, nodes = 0, per_node * count, count
         for i in range(count):
             cpus += scratch.cpus[i]
+            if jobs.memory[job] < 0:
+                memory += world.nodes.memory[scratch.chosen[i]]
     if jobs.memory[job] == 0:
         memory = cpus * world.records.per_cpu[record]
     for entry in range(limits.begin[job], limits.begin[job + 1]):
@@ -142,6 +146,8 @@ def start_job(world, record, count, began, now):
     for i in range(count):
         node, cpus = scratch.chosen[i], scratch.cpus[i]
         memory = jobs.memory[job] if jobs.memory[job] > 0 else cpus * world.records.per_cpu[record]
+        if jobs.memory[job] < 0:
+            memory = world.nodes.memory[node]
         running.node[begin + i], running.cpus[begin + i], running.memory[begin + i] = node, cpus, memory
         free.cpus[node] -= cpus
         free.memory[node] -= memory
@@ -149,7 +155,7 @@ def start_job(world, record, count, began, now):
     running.record[job], running.start[job], running.parts[job] = record, began, count
     world.suspension.seconds[job] = 0
     _set_ends(world, job, now)
-    _count(world, job, 1, _left(world, job, state.last_tick), 0)
+    _count(world, job, 1, _left(world, job, state.last_tick), -1)
     _insert(running.by_limit, state.running, running.limit_end, job)
     _insert(running.by_end, state.running, running.real_end, job)
     state.running += 1
@@ -265,10 +271,14 @@ def follow_use(world, job, now):
     run = now - max(running.start[job], state.last_tick)
     if run <= 0:
         return
-    cpus = 0
-    for i in range(running.begin[job], running.begin[job] + running.parts[job]):
+    cpus, memory, parts, weights = 0, 0, running.parts[job], 5 * running.record[job]
+    for i in range(running.begin[job], running.begin[job] + parts):
         cpus += running.cpus[i]
-    world.usage[world.jobs.assoc[job]] += cpus * run * world.rules.rate**run
+        memory += running.memory[i]
+    billing, gpus = world.records.billing, world.jobs.gpus[job] * parts
+    billed = billing[weights] * cpus + billing[weights + 1] * memory + billing[weights + 2] * parts
+    billed = (billed + billing[weights + 3] * gpus) * billing[weights + 4]
+    world.usage[world.jobs.assoc[job]] += billed * run * world.rules.rate**run
 
 
 @kernel()
@@ -279,7 +289,7 @@ def end_job(world, job, now):
     _remove(running.by_limit, state.running, job)
     _remove(running.by_end, state.running, job)
     state.running -= 1
-    _count(world, job, -1, _left(world, job, state.last_tick), 0)
+    _count(world, job, -1, _left(world, job, state.last_tick), -1)
     killed = now - running.start[job] - world.suspension.seconds[job] < world.jobs.run[job]
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         node = running.node[i]

@@ -75,7 +75,7 @@ class Phases:
 
 #: Columns of jobs that are attributes of requests.
 _REQUESTED = (
-    *("submit", "least_nodes", "wanted_nodes", "most_nodes", "tasks", "tasks_per_node"),
+    *("submit", "begin", "least_nodes", "wanted_nodes", "most_nodes", "tasks", "tasks_per_node"),
     *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed"),
 )
 
@@ -127,6 +127,8 @@ def new_world(
         "gpus": _column(sum(node.gpus.values()) for node in cluster.nodes),
     }
     of_job = {name: _column(getattr(one, name) for one in requests) for name in _REQUESTED}
+    if not cluster.memory_counts:
+        of_job["memory"] = np.maximum(of_job["memory"], 0)
     limits, arrays = _limits(cluster, requests)
     out = {
         node
@@ -150,6 +152,7 @@ def new_world(
             ),
             user=_column(users[request.user] for request in requests),
             assoc=_column(number_of[request.account, request.user] for request in requests),
+            **_named_nodes(cluster, requests, bits),
             records=np.searchsorted(records.job, np.arange(jobs + 1)).astype(np.int64),
         ),
         records=records,
@@ -202,6 +205,24 @@ def new_world(
     )
 
 
+def _named_nodes(cluster: SlurmCluster, requests: Sequence[Request], bits: _Bits) -> dict[str, AnyArray]:
+    """Return the columns of the nodes that jobs must and must not have."""
+    number_of = {node.name: number for number, node in enumerate(cluster.nodes)}
+    places: dict[tuple[str, ...], int] = {(): -1}
+    for request in requests:
+        for names in (request.node_list, request.exclude):
+            places.setdefault(names, (len(places) - 1) * bits.words)
+    lists = [{number_of[name] for name in names if name in number_of} for names in places if names]
+    return {
+        "listed": _column(places[request.node_list] for request in requests),
+        "barred": _column(places[request.exclude] for request in requests),
+        "covered": _column(
+            0 < len(request.node_list) >= _asked_nodes(cluster, request) for request in requests
+        ),
+        "named": bits.rows(lists),
+    }
+
+
 def _state(cluster: SlurmCluster, phases: Phases, begin: int) -> AnyArray:
     state = np.zeros((), STATE)
     for name in ("due", "direct", "back"):
@@ -229,13 +250,16 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitCo
         for key, of, number in held:
             counter = counters.setdefault((job if key is None else key, of), len(counters))
             place = AMOUNTS.index(of)
-            entries.append((counter, place, 60 * number if place >= MINUTES else number))
+            entries.append((counter, place, 60 * number if place >= MINUTES else number, 1))
+        for name, number in request.licence_counts.items():
+            counter = counters.setdefault((("licence", name), ""), len(counters))
+            entries.append((counter, -1, cluster.licences.get(name, 0), number))
         begin.append(len(entries))
         if request.array and request.array not in numbers:
             numbers[request.array] = len(numbers)
             most.append(request.array_most)
-            array_counters.append(entries[-1][0] if request.array_most else -1)
-    columns = dict(zip(("counter", "of", "most"), _columns(entries, 3), strict=True))
+            array_counters.append(counters[("array", request.array), "jobs"] if request.array_most else -1)
+    columns = dict(zip(("counter", "of", "most", "each"), _columns(entries, 4), strict=True))
     shared = np.array([of == AMOUNTS[NODES] and not isinstance(key, int) for key, of in counters], np.bool_)
     table = LimitColumns(
         begin=_column(begin),
@@ -424,7 +448,8 @@ def _records(
         most_forms = 0
     suits, able = [bits.of(())], [bits.of(())]
     rows: list[tuple[int, ...]] = []
-    fixed = np.zeros(len(pairs))
+    fixed, billing = np.zeros(len(pairs)), np.ones((len(pairs), 5))
+    weighed = ("cpu", "mem", "node", "gres/gpu")
     numbers = {name: number for number, name in enumerate(cluster.partitions)}
     groups = {name: number for number, name in enumerate(cluster.preemption.classes)}
     nodes = {name: kinds_in(cluster, partition) for name, partition in cluster.partitions.items()}
@@ -438,19 +463,21 @@ def _records(
         asked = (request.tasks, request.tasks_per_node, request.cpus_per_task, request.nodes)
         case = (*kind, whole, *asked, request.most_nodes, request.fewest)
         if case not in counting:
-            suiting = [one for one in nodes[name] if request.suits(one[0], partition)]
+            kinds_of = kinds_in(cluster, partition, request.exclude) if request.exclude else nodes[name]
+            suiting = [one for one in kinds_of if request.suits(one[0], partition)]
             if kind not in kinds:
                 kinds[kind] = len(suits) * bits.words
                 suits.append(bits.of(n for _, members in suiting for n in members))
                 has_gpus = (members for node, members in suiting if request.has_gpus(node))
                 able.append(bits.of(n for members in has_gpus for n in members))
-            by_switch = len(cluster.leaves) > 0 and all(
+            by_switch = len(cluster.leaves) > 0 and not cluster.least_loaded
+            by_switch = by_switch and all(
                 not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
             )
             counting[case] = _counting(request, whole, (node for node, _ in suiting), by_switch)
         per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
-        if counted.steady >= 0:
+        if counted.steady >= 0 and not request.node_list and not request.exclude and request.memory >= 0:
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
         limit = request.limit_in(partition)
@@ -462,10 +489,19 @@ def _records(
             like = (form, request.least_nodes, counted.plain, limit.bit_length())
             search = searches.setdefault(like, len(searches))
         rows.append((*row, form, search if search < _MOST_SEARCHES else -1, *counted))
+        weights = partition.billing or {"cpu": 1.0}
+        billing[k, :4] = [weights.get(of, 0.0) for of in weighed]
+        billing[k, 4] = cluster.qos[request.qos].usage_factor if request.qos in cluster.qos else 1.0
         fixed[k] = _fixed_priority(cluster, request, partition, most_factor, best_qos, whole_of[name])
     names = ("job", "partition", "tier", "limit", "per_cpu", "whole", "kind", "group", "form", "search")
     columns = dict(zip((*names, *_Counting._fields), _columns(rows, 13), strict=True))
-    return Records(fixed=fixed, suits=np.concatenate(suits), able=np.concatenate(able), **columns)
+    return Records(
+        fixed=fixed,
+        billing=billing.ravel(),
+        suits=np.concatenate(suits),
+        able=np.concatenate(able),
+        **columns,
+    )
 
 
 def _preempts(cluster: SlurmCluster) -> bool:
@@ -491,7 +527,7 @@ def _fixed_priority(
     nodes = _asked_nodes(cluster, request)
     amounts: dict[str, float] = {
         "cpu": request.cpus,
-        "mem": request.memory * nodes or request.cpus * request.memory_per_cpu_in(partition),
+        "mem": max(request.memory, 0) * nodes or request.cpus * request.memory_per_cpu_in(partition),
         "node": nodes,
         "gres/gpu": request.gpus * nodes,
     }
@@ -564,6 +600,7 @@ def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> 
         "suspending": _suspends(cluster),
         "by_partition": preemption.by == "partition",
         "socket_by_socket": cluster.socket_by_socket,
+        "least_loaded": cluster.least_loaded,
         "core_words": _Bits(max(node.cpus for node in cluster.nodes)).words,
         "full_phase": phases.full,
         "timeout_phase": phases.timeout,
