@@ -131,11 +131,11 @@ def _answer(answer: Answer) -> str:
         return html.escape(text.replace(" %", "\u00a0%"))
 
     def rows(lines: Iterable[tuple[str, str]]) -> str:
-        worse = {"loses"} if answer.losers else set()
-        items = "".join(
-            f"<dt{' class=worse' if name in worse else ''}>{escaped(name)}</dt><dd>{escaped(line)}</dd>"
-            for name, line in lines
-        )
+        items, before = "", ""
+        for name, line in lines:
+            kind = " class=worse" if name == "loses" and answer.losers else ""
+            items += f"<dt{kind}>{escaped(name) if name != before else ''}</dt><dd>{escaped(line)}</dd>"
+            before = name
         return f'<dl class="lines">{items}</dl>' if items else ""
 
     text = escaped(answer.advice)
