@@ -19,7 +19,7 @@ from gridtune.report.answer import print_answers
 from gridtune.report.facts import SweepFacts
 from gridtune.report.rankings.comparison import Comparison, Side, compare
 from gridtune.report.rankings.power import EFFECTS, power_table
-from gridtune.report.rankings.ranking import Ranking
+from gridtune.report.rankings.ranking import PAIRED, Ranking
 from gridtune.report.summary import Best, Summary
 from gridtune.report.tables import print_ranking
 from gridtune.sweep.execution.observing import SweepResult
@@ -39,7 +39,7 @@ _SHOWN_WORKLOADS, _SHOWN_ROWS = 3, 30
 #: Kinds of figures that `Study.plot` draws.
 _FIGURES = ("ranking", "overall", "front")
 #: Columns of a ranking that `as_dict` gives of the best configuration.
-_BEST = ("configuration_id", "mean", "ci_low", "ci_high", "relative", "verdict")
+_BEST = ("configuration_id", "mean", "ci_low", "ci_high", *PAIRED[3:], "verdict", "confirmed")
 
 
 @dataclass(frozen=True, repr=False)
@@ -327,7 +327,7 @@ class Study:
             "earlier": self.earlier,
             **{state: self.counts.get(state, 0) for state in ("done", "failed", "timed_out", "lost")},
             "best": {
-                best.stratum: {"configuration": best.label, **{name: best.row[name] for name in _BEST}}
+                best.stratum: {"configuration": best.label, **{name: best.row.get(name) for name in _BEST}}
                 for best in self.summary.best
             },
             "answers": [answer.as_dict() for answer in self.summary.answers],

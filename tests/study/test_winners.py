@@ -45,6 +45,9 @@ def test_the_best_of_a_search_has_the_gain_of_fresh_seeds(tmp_path: Path) -> Non
     expected = means[best(study)["configuration_id"]] / means.max() - 1
     assert best(study)["relative"] == pytest.approx(expected, rel=1e-9)
     assert "on 10 fresh seeds that the search did not see" in study.summary.answers[0].gain
+    (shown,) = study.as_dict()["best"].values()
+    assert shown["confirmed"] == 10
+    assert shown["relative_low"] == best(study)["relative_low"]
     assert set(study.to_pandas()["replicate"]) == {f"seed {number}" for number in range(6)}
     # A report of the stored sweep shows the same; one by another objective has nothing that was confirmed.
     assert best(gt.report_study(tmp_path)) == best(study)
