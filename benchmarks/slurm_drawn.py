@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import WorkloadError
@@ -53,6 +53,7 @@ def compare_batch(kind: str, number: int) -> tuple[Counter[str], str]:
     def check(cluster: SlurmCluster, requests: list[Request], phases: Phases) -> None:
         able = RequestCheck(cluster).can_run
         requests = [one for one in requests if able(one)]
+        assume(requests)
         try:
             result = replay(cluster, requests, phases)
         except WorkloadError:

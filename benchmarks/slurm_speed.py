@@ -1,25 +1,28 @@
 """How long a replay takes: a week of a real cluster, and a larger cluster that is made up.
 
-    python -m benchmarks.slurm_speed [FOLDER] [--share 0.44]
+    python -m benchmarks.slurm_speed [FOLDER] [--share 0.44] [--release 24.11.5] [--draws 8]
 
 The folder is that of the submissions that UB CCR published for its Slurm simulator: slurm.conf,
 topology.conf, sacctmgr.script, users.sim and workload_week.events.xz. Without it the cluster is made up:
 1,000 nodes and 10,000 jobs a day for three days, which run for up to that share of their limits. Some 200
-wait.
+wait. With draws so many replays of the first day are timed on one core and on all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import lzma
+import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.measure import print_machine
 from gridtune.slurm.cluster import Node, Partition, Priorities, SlurmCluster
+from gridtune.slurm.comparison import replayed_waits
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.replay import Phases, replay
 from gridtune.slurm.requests import Request
@@ -96,12 +99,27 @@ def made_up(most_share: float, days: int = 3, each_day: int = 10_000) -> tuple[S
     return cluster, requests
 
 
+def time_draws(cluster: SlurmCluster, requests: list[Request], draws: int) -> None:
+    """Print how long replays of a log take on one core and on all, and check that they are the same."""
+    cores, seconds, waits = os.sched_getaffinity(0), [], []
+    for some in ({min(cores)}, cores):
+        os.sched_setaffinity(0, some)
+        began = time.perf_counter()
+        waits.append(replayed_waits(cluster, requests, draws, 0))
+        seconds.append(time.perf_counter() - began)
+    np.testing.assert_array_equal(*waits)
+    one, many = seconds
+    print(f"{draws} draws: {one:.1f} s on one core, {many:.1f} s on {len(cores)}: {one / many:.2f} times")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--order", help="queue order in place of Slurm's priority")
     parser.add_argument("--guard", type=int, help="with an order: seconds; longer waits go first")
     parser.add_argument("--share", type=float, default=0.44, help="of limits that jobs run at most (0.44)")
+    parser.add_argument("--release", help="of Slurm, in place of the cluster's")
+    parser.add_argument("--draws", type=int, help="time so many draws, too")
     arguments = parser.parse_args()
     folder = arguments.folder
     print_machine()
@@ -110,6 +128,7 @@ def main() -> None:
     else:
         cluster = read_cluster(folder)
         requests = read_submissions(folder, cluster)
+    cluster = replace(cluster, version=arguments.release or cluster.version)
     began = time.process_time()
     rule = {"order": arguments.order, "guard": arguments.guard}
     replay(cluster, requests[:50], **rule)
@@ -129,6 +148,9 @@ def main() -> None:
     run = result.end - result.start
     slowdown = np.maximum(1, (waits + run) / np.maximum(10, run)).mean()
     print(f"the longest wait is {waits.max():,} s, the mean bounded slowdown {slowdown:,.1f}")
+    if arguments.draws:
+        first = requests[0].submit + 86_400
+        time_draws(cluster, [request for request in requests if request.submit < first], arguments.draws)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from gridtune.batch.simulator.events import (
     STRICT,
     JobLog,
 )
-from gridtune.batch.simulator.nodes import PoweredNodes, longest_boot_wait
+from gridtune.batch.simulator.nodes import NEVER, PoweredNodes
 from gridtune.batch.simulator.ranked import ranked_schedule, static_ranks
 from gridtune.batch.simulator.scores import (
     Facts,
@@ -410,7 +410,11 @@ def _plan_conservatively(
     from gridtune.batch.simulator.conservative import conservative_schedule  # noqa: PLC0415 (for this alone)
 
     # Every job is planned with the longest time that its nodes may need.
-    planned = log if nodes is None else log._replace(walltime=log.walltime + longest_boot_wait(nodes))
+    planned = log
+    if nodes is not None and nodes.state["timeout"] != NEVER:
+        # A job can hold cores before its start while its nodes boot, and they may be switching off then.
+        held = int(nodes.state["boot"] + nodes.state["shutdown"])
+        planned = log._replace(walltime=log.walltime + held)
     if queue.static and policy.guard is None:
         conservative_schedule(planned, machine, nodes, ranks(queue), policy.rule.compression)
     else:

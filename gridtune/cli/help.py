@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
@@ -279,11 +280,14 @@ def _predictors(_: str | None) -> _List:
 
 def _spaces(name: str | None) -> _List:
     from gridtune.errors import SpaceError
-    from gridtune.sweep.space.schema import find_space, read_space, spaces_here
+    from gridtune.sweep.space.schema import SPACES, find_space, read_space
+    from gridtune.workload.catalogue import shipped_folder
 
     systems = _systems_named(name)
     named = {f"{system.name}/{path.stem}": path for system in systems for path in system.bundled_spaces}
-    here = {str(path): find_space(path) for path in spaces_here()}
+    folder = Path(SPACES) if Path(SPACES).is_dir() else shipped_folder(SPACES)
+    spaces = [Path(SPACES) / path.name for path in sorted(folder.glob("*.yaml"))]
+    here = {str(path): find_space(path) for path in spaces}
     wanted, rows = {system.name for system in systems}, []
     for label, path in {**named, **here}.items():
         try:

@@ -20,6 +20,7 @@ from gridtune.core.remarks import Trust
 from gridtune.report.labels import interval_text, number_text, percent_text
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.tables import MARKS
+from gridtune.sweep.space.constraints import Kept
 
 #: What is worse by less than this in the mean, and not shown to be worse, is not named.
 _NAMED_FROM = 0.05
@@ -27,6 +28,8 @@ _NAMED_FROM = 0.05
 _WIDEST = 4.0
 #: Losers that are named, and sentences of one heading.
 _NAMED = 3
+#: Verdicts that show a gain.
+GAINS = (Verdict.BETTER, Verdict.TYPICALLY)
 #: Seconds to a unit that people read more easily, from so many seconds on.
 _UNITS = ((172_800, 86_400, "days"), (5400, 3600, "h"), (0, 1, "s"))
 
@@ -161,6 +164,18 @@ class Answer:
         return sorted(worse, key=lambda effect: -abs(effect.relative or math.inf))
 
     @property
+    def is_confirmed(self) -> bool:
+        """True if a gain is shown that breaks no bound."""
+        return self.verdict in GAINS and (self.row or {}).get("subject_to") != Kept.NO
+
+    def weighed(self) -> Answer:
+        """Return the answer with advice that depends on the losses, where somebody is shown to lose."""
+        if not self.is_confirmed or not self.losers:
+            return self
+        advice, colon, reason = self.advice.removesuffix(".").partition(":")
+        return replace(self, advice=f"{advice}, if these losses are acceptable{colon}{reason}.")
+
+    @property
     def lines(self) -> list[tuple[str, str]]:
         """The lines below the advice: a heading and a sentence each."""
         lines = [("gain", self.gain + self.size)] if self.gain else []
@@ -259,7 +274,10 @@ def values_text(value: float, other: float, unit: str) -> str:
         size, name = next(
             (size, name) for least, size, name in _UNITS if max(abs(value), abs(other)) >= least
         )
-    texts = [number_text(one) if size == 1 else f"{one / size:,.1f}" for one in (value, other)]
+    if unit == "s":
+        texts = [f"{one / size:,.0f}" if size == 1 else f"{one / size:,.1f}" for one in (value, other)]
+    else:
+        texts = [number_text(one) for one in (value, other)]
     return f"{texts[0]} instead of {texts[1]} {name}".rstrip()
 
 

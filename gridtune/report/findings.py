@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gridtune.core.remarks import Trust
-from gridtune.report.answer import Answer, difference_text, is_vague, values_text
+from gridtune.report.answer import GAINS, Answer, difference_text, is_vague, values_text
 from gridtune.report.labels import interval_text, number_text, percent_text
 from gridtune.report.rankings.ranking import LEVEL, SEED, Ranking, Row, Verdict
 from gridtune.statistics.inference import paired_difference
@@ -19,7 +19,6 @@ from gridtune.types import BoolArray, FloatArray
 
 #: Configurations that a sentence lists.
 _LISTED = 6
-_GAINS = (Verdict.BETTER, Verdict.TYPICALLY)
 
 
 def answers_of(ranking: Ranking, single: Ranking) -> Iterator[Answer]:
@@ -47,27 +46,10 @@ def answer_of(ranking: Ranking, single: Ranking, row: Row) -> Answer:
     return _answer(ranking, name, single, row, f"has {place} by {ranking.head.objective}")
 
 
-def is_confirmed(answer: Answer) -> bool:
-    """Return whether an answer confirms a gain that breaks no bound."""
-    return answer.verdict in _GAINS and (answer.row or {}).get("subject_to") != Kept.NO
-
-
-def with_losses(answer: Answer) -> Answer:
-    """Return an answer whose advice depends on the losses, where somebody is shown to lose."""
-    if answer.verdict not in _GAINS or not answer.losers or answer.advice.startswith("Keep "):
-        return answer
-    advice, colon, reason = answer.advice.removesuffix(".").partition(":")
-    return replace(answer, advice=f"{advice}, if these losses are acceptable{colon}{reason}.")
-
-
 def listed(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
-
-
-def _stratum(ranking: Ranking, name: str) -> str:
-    return "overall" if ranking.head.overall else name
 
 
 def _without_answer(ranking: Ranking, name: str, single: Ranking) -> Answer:
@@ -76,7 +58,7 @@ def _without_answer(ranking: Ranking, name: str, single: Ranking) -> Answer:
     advice = f"No answer{_where(ranking, name, single)}: no configuration has {objective} in every "
     return Answer(
         objective,
-        _stratum(ranking, name),
+        "overall" if ranking.head.overall else name,
         "",
         Verdict.NONE,
         f"{advice}{ranking.head.replicate}.",
@@ -93,14 +75,14 @@ def _answer(ranking: Ranking, name: str, single: Ranking, row: Row, lead: str) -
     export = ["`gridtune results export` writes this configuration to a file"]
     return Answer(
         head.objective,
-        _stratum(ranking, name),
+        "overall" if ranking.head.overall else name,
         label,
         Verdict(row["verdict"]),
         _advice(ranking, row, base, _where(ranking, name, single)),
         gain=gain,
         size=size,
         trust=_trust(ranking, single, row),
-        next_steps=export if row["verdict"] in _GAINS else [],
+        next_steps=export if row["verdict"] in GAINS else [],
         details=[("statistics", statistics), *(("left out", text) for text in _left_out(ranking, rows))],
         row=row,
     )
@@ -123,7 +105,7 @@ def _advice(ranking: Ranking, row: Row, base: Row | None, where: str) -> str:
     before = "the baseline" if base is row else ranking.label(base)
     if row.get("subject_to") == Kept.NO and base is not row:
         return f"Keep {before}{where}: {label} breaks a bound."
-    if row["verdict"] in _GAINS:
+    if row["verdict"] in GAINS:
         return f"Use {label} instead of {before}{where}."
     if base is row:
         bounds = " that keeps every bound" if head.subject_to else ""
@@ -156,7 +138,7 @@ def _gain(ranking: Ranking, row: Row, base: Row | None) -> tuple[str, str]:
     low, high = row["relative_low"], row["relative_high"]
     if row["verdict"] == Verdict.UNSURE:
         return text, "; chance can explain the difference"
-    if row["verdict"] not in _GAINS or base is row:
+    if row["verdict"] not in GAINS or base is row:
         return text, ""
     if is_vague(low, high):
         return text, "; that it is better is shown, by how much is not"
@@ -167,7 +149,7 @@ def _gain(ranking: Ranking, row: Row, base: Row | None) -> tuple[str, str]:
 def _trust(ranking: Ranking, single: Ranking, row: Row) -> Trust | None:
     """Return what a ranking by itself says of trust: nothing in it was compared with records."""
     head = ranking.head
-    if row["verdict"] not in _GAINS:
+    if row["verdict"] not in GAINS:
         return None
     reasons = ["simulated, not compared with recorded values"]
     if len(single.strata) == 1 and head.replicate in {"window", "shake"}:

@@ -20,7 +20,7 @@ from gridtune.errors import SweepError
 from gridtune.registry import NamedValues
 from gridtune.report.answer import Answer, Effect
 from gridtune.report.facts import SweepFacts, has_configuration
-from gridtune.report.findings import answer_of, answers_of, compare_rows, listed, with_losses
+from gridtune.report.findings import answer_of, answers_of, compare_rows, listed
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     file_text,
@@ -448,17 +448,15 @@ def _whole(summary: Summary, answer: Answer, ranking: Ranking) -> Answer:
     elif next_ones:
         details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
     details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
-    whole = with_losses(
-        replace(
-            answer,
-            effects=effects,
-            bounds=[*_kept(bounds), *_passed_over(summary, row, rows, ranking)],
-            not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
-            next_steps=[*answer.next_steps, *settle],
-            details=[*answer.details, *details],
-        )
+    whole = replace(
+        answer,
+        effects=effects,
+        bounds=[*_kept(bounds), *_passed_over(summary, row, rows, ranking)],
+        not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
+        next_steps=[*answer.next_steps, *settle],
+        details=[*answer.details, *details],
     )
-    return _graded(summary, whole)
+    return _graded(summary, whole.weighed())
 
 
 def _graded(summary: Summary, answer: Answer) -> Answer:

@@ -33,7 +33,7 @@ from gridtune.slurm.cluster import (
 from gridtune.slurm.limits import Limit, limits_of_row
 from gridtune.slurm.outages import read_outages, read_table
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
-from gridtune.slurm.versions import SHARED_NODES, SUBACCOUNTS, VERIFIED, is_verified, release_of
+from gridtune.slurm.versions import SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
 from gridtune.workload.slurm import (
     ConfLine,
     SlurmAccounts,
@@ -176,7 +176,7 @@ class _ClusterReader(PlacedReader):
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
         outages, remarks = read_outages(self.path.parent, number_of)
         self.ignored += remarks
-        if not is_verified(self.version):
+        if self.version[:5] not in VERIFIED:
             self.ignored.append(f"Slurm {self.version}: rules of its source, not confirmed by recorded runs")
         if partitions and not any(partition.nodes for partition in partitions.values()):
             hint = "compare State= of nodes and partitions with `sinfo`"

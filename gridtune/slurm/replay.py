@@ -15,7 +15,7 @@ from gridtune.batch.simulator.scores import check_scores, naming_jobs
 from gridtune.core.usage import paused_seconds
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.kernel.clocks import advance, prioritise, resume, settle
+from gridtune.slurm.kernel.clocks import ADVANCE, PRIORITISE, SETTLE, resume, take_turn
 from gridtune.slurm.kernel.ordering import Ordering, new_ordering, order_for_nodes
 from gridtune.slurm.kernel.running import NEVER
 from gridtune.slurm.kernel.world import Phases, new_world
@@ -221,9 +221,9 @@ class _ClusterReplay:
             self._advance(tick)
             if rules.multifactor:
                 before = world.usage.copy()
-                settle(world, tick)
+                take_turn(world, self.ordering, SETTLE, tick)
                 world.factor[:] = self.tree.factors(world.usage, rules, before)
-                prioritise(world, tick)
+                take_turn(world, self.ordering, PRIORITISE, tick)
             tick += rules.period
         if not world.state["stuck"]:
             self._advance(NEVER)
@@ -238,7 +238,7 @@ class _ClusterReplay:
         """Go on to an instant, and keep the suspensions that are over, for few of which a kernel has room."""
         state, full = self.world.state, True
         while full:
-            advance(self.world, self.ordering, until)
+            take_turn(self.world, self.ordering, ADVANCE, until)
             count = int(state["pauses"])
             if count > 0:
                 self.pauses.append(self.world.suspension.over[: 3 * count].reshape(-1, 3).copy())

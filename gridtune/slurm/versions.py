@@ -80,8 +80,3 @@ def version_of(given: str | None, folder: Path, log: Workload | None, default: s
         )
     release_of(version)
     return version
-
-
-def is_verified(version: str) -> bool:
-    """Tell whether recorded runs confirm the rules of a release."""
-    return version[:5] in VERIFIED

@@ -16,7 +16,7 @@ import yaml
 from gridtune.core.remarks import Trust
 from gridtune.errors import SweepError
 from gridtune.report.answer import Answer, Effect, difference_text, is_vague, values_text
-from gridtune.report.findings import compare_rows, range_text, with_losses
+from gridtune.report.findings import compare_rows, range_text
 from gridtune.report.labels import count_text, interval_text, percent_text
 from gridtune.report.rankings.ranking import LEVEL, Verdict, plain
 from gridtune.report.tables import plain_table
@@ -127,7 +127,7 @@ class WhatIf:
             not_modelled=list(self.not_modelled),
             details=[("statistics", self._statistics(whole))],
         )
-        return with_losses(answer).graded(self.trust, anyway=self.anyway)
+        return answer.weighed().graded(self.trust, anyway=self.anyway)
 
     @property
     def _replicates(self) -> int:

@@ -14,7 +14,6 @@ from gridtune.core.system import SuggestedSpace, default_system, starter_windows
 from gridtune.core.user_code.plugins import load_plugins
 from gridtune.errors import SweepError
 from gridtune.report.answer import Answer
-from gridtune.report.findings import is_confirmed
 from gridtune.report.labels import configuration_label
 from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.summary import Summary, summarise
@@ -96,7 +95,7 @@ class Choice:
     def __str__(self) -> str:
         policy = configuration_label(self.parameters, list(self.parameters))
         text = f"{self.chosen.best}: chosen from {self.tried} policies on the first {self.jobs[0]:,} jobs"
-        if self.judged is not None and not is_confirmed(self.judged):
+        if self.judged is not None and not self.judged.is_confirmed:
             text = f"{policy}: {text}, not confirmed on the rest"
         return f"{text}; not tried in the budget: {', '.join(self.left_out)}" if self.left_out else text
 
@@ -252,7 +251,7 @@ def choose(
         say(f"judging on the other {len(rest.log):,} jobs")
         judged = _judged(rest, policy, starter.baseline)
     measured = {name: value for name, value in exported["parameters"].items() if name not in _MEASURED}
-    if judged is not None and not is_confirmed(judged):
+    if judged is not None and not judged.is_confirmed:
         policy = dict(starter.baseline)
         measured = {name: value for name, value in measured.items() if name not in _POLICY} | policy
     exported["parameters"] = {**measured, "trace": trace}

@@ -194,7 +194,7 @@ By wait_max, keep fcfs: no other configuration has a better wait_max.
 """,
     "a change of Slurm": """
 Make this change, if these losses are acceptable: jobs wait less.
-  gain          mean wait 3052 instead of 4548 s, 33 % less (21 to 43 % less, 95 % sure)
+  gain          mean wait 3,052 instead of 4,548 s, 33 % less (21 to 43 % less, 95 % sure)
   loses         jobs of 49 to 384 processors wait 1.9 instead of 1.2 h (50 % more)
   trust         yes: simulated waits match the recorded ones (mean 4,548 s, recorded 4,544 s; median
                 error 10 s; rank correlation 1.00)

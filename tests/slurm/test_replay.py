@@ -25,7 +25,7 @@ from gridtune.slurm.cluster import (
     SlurmCluster,
 )
 from gridtune.slurm.comparison import replayed_waits
-from gridtune.slurm.kernel.clocks import advance, prioritise, settle
+from gridtune.slurm.kernel.clocks import take_turn
 from gridtune.slurm.kernel.ordering import order_for_nodes
 from gridtune.slurm.limits import Limit
 from gridtune.slurm.replay import ClusterState, Phases, in_threads, replay
@@ -752,7 +752,7 @@ def test_draws_run_at_once_with_the_same_results(monkeypatch, cores) -> None:
     assert in_threads(lambda draw: np.full(2, together.wait(60) * 0 + draw), cores)[:, 0].tolist() == [
         *range(cores)
     ]
-    assert all(one.targetoptions["nogil"] for one in (advance, settle, prioritise))
+    assert take_turn.targetoptions["nogil"]
 
 
 @pytest.mark.parametrize(("least_loaded", "second"), [(False, (0,)), (True, (1,))])

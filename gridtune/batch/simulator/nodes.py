@@ -122,12 +122,6 @@ def new_nodes(
     return columns
 
 
-def longest_boot_wait(nodes: PoweredNodes) -> int:
-    """Return the most seconds for which a job can hold cores before its start: nodes may be switching off."""
-    state = nodes.state
-    return 0 if state["timeout"] == NEVER else int(state["boot"] + state["shutdown"])
-
-
 @kernel()
 def _link_all(nodes):
     nodes = bare(nodes)

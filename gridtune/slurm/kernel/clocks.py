@@ -13,20 +13,17 @@ from gridtune.slurm.kernel.preempting import take_cores
 from gridtune.slurm.kernel.running import NEVER, end_job, follow_use, pass_minutes, put_back, start_job
 from gridtune.slurm.versions import REQUEUED_PRIORITY
 
+#: Turns of a replay.
+ADVANCE, SETTLE, PRIORITISE = range(3)
 #: The latest instant that the clock is set to.
 _LATEST = 1 << 59
 #: A replay ends when jobs have made room so often and nothing else has happened.
 _CIRCLES = 200
 
 
-@kernel(nogil=True)
-def settle(world, now):
-    """Decay all usage and add that of the jobs that run, as the decay thread does first."""
-    _settle(bare(world), now)
-
-
 @kernel()
 def _settle(world, now):
+    """Decay all usage and add that of the jobs that run, as the decay thread does first."""
     state = world.state
     if state.last_tick > -NEVER:
         decay = world.rules.rate ** (now - state.last_tick)
@@ -106,14 +103,9 @@ def _sort_in(world, position):
     order[position] = record
 
 
-@kernel(nogil=True)
-def prioritise(world, now):
-    """Compute the priorities of all that waits, and sort it."""
-    _prioritise(bare(world), now)
-
-
 @kernel()
 def _prioritise(world, now):
+    """Compute the priorities of all that waits, and sort it."""
     state = world.state
     for position in range(state.waiting):
         world.priority[world.order[position]] = _priority(world, world.order[position], now)
@@ -284,12 +276,18 @@ def _end(world, now):
 
 
 @kernel(nogil=True)
-def advance(world, ordering, until):
-    """Advance to an instant, before its events.
+def take_turn(world, ordering, turn, instant):
+    """Advance to an instant, before its events, or do at it what another turn says.
 
-    Without an ordering Slurm's priority orders the queue: kernels are compiled for either.
+    Without an ordering Slurm's priority orders the queue: kernels are compiled for either. All turns are one
+    kernel: taking apart so many arrays takes 3 s to compile.
     """
-    _advance(bare(world), bare(ordering), until)
+    if turn == SETTLE:
+        _settle(bare(world), instant)
+    elif turn == PRIORITISE:
+        _prioritise(bare(world), instant)
+    else:
+        _advance(bare(world), bare(ordering), instant)
 
 
 @kernel()

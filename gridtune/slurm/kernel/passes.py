@@ -473,7 +473,7 @@ def _plan_from(world, record, form, now, now_only):
     counted, begin, reach = 0, now, now + rules.bf_window
     while begin <= world.slots.begin[0] + rules.bf_window:
         if form >= 0 and not state.crooked:
-            start, count, later, many = _test_by_counting(world, record, form, begin, now)
+            start, count, later, many = _test_by_counting(world, record, form, begin, now, now_only)
         else:
             start, count, later, many = _test(world, record, begin, now, now_only)
         counted = max(counted, many)
@@ -594,7 +594,7 @@ def _test(world, record, begin, now, now_only):
 
 
 @kernel()
-def _test_by_counting(world, record, form, begin, now):
+def _test_by_counting(world, record, form, begin, now, now_only):
     """Do as `_test` does for a job whose nodes can be counted; a start after others come is none."""
     records, end, pool = world.records, begin + world.records.limit[record], world.rules.words
     pool *= records.partition[record]
@@ -607,7 +607,7 @@ def _test_by_counting(world, record, form, begin, now):
         note_failure(world, search, begin, later, False)
         return -1, 0, later, 0
     if not records.plain[record]:
-        return _test(world, record, begin, now, 0)
+        return _test(world, record, begin, now, now_only)
     if later == 0:
         usable_nodes(world, record, first, begin, end)
     start, count = find_start(world, record, form, now, begin, ended)

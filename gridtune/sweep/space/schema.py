@@ -445,13 +445,6 @@ def _of_a_log(path: Path | None) -> str:
 SPACES = "search_spaces"
 
 
-def spaces_here() -> list[Path]:
-    """Return the search spaces in `search_spaces/` here; where there is no such folder, gridtune's own."""
-    here = Path(SPACES)
-    folder = here if here.is_dir() else shipped_folder(SPACES)
-    return [here / space.name for space in sorted(folder.glob("*.yaml"))]
-
-
 def find_space(path: str | Path) -> Path:
     """Return the file of a search space.
 

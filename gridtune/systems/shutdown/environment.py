@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gridtune.core.vector_environment import CompiledEnv, CompiledVectorEnv
 from gridtune.errors import SimulationError
-from gridtune.systems.shutdown.simulator.clusters import ClusterBatch, observation_bounds
+from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.state import Variant
@@ -113,7 +113,7 @@ class ShutdownVectorEnv(CompiledVectorEnv):
         self.clusters = ClusterBatch(days, platform, count=num_envs, tau=tau, variant=variant)
         if len(days) == 0:
             raise SimulationError("there are no days to draw from")
-        high = observation_bounds(int(days.walltime.max(initial=0)))
+        high = self.clusters.observation_bounds(int(days.walltime.max(initial=0)))
         observations = gym.spaces.Box(0.0, high, dtype=np.float32)
         actions: gym.spaces.Discrete[np.int64] = gym.spaces.Discrete(self.clusters.platform.nodes + 1)
         super().__init__(num_envs, (observations, actions), copy=copy)

@@ -33,7 +33,6 @@ from gridtune.workload.formats.records import (
     looks_like_size,
     quantities_of,
     spelt,
-    units_of,
 )
 from gridtune.workload.formats.values import (
     GPU,
@@ -158,7 +157,7 @@ class _AccountedJobs:
         self.records, self.options = records, options
         workers = {f"workers of {name}": column for name, column in records.kind.times.items()}
         chosen = chosen | {name: column for name, column in workers.items() if column in records.columns}
-        units = {**units_of(chosen, records.kind), **options.units}
+        units = {**records.kind.units_of(chosen), **options.units}
         self.read = Columns(records, chosen, units, options.zone)
         self.notes: Counter[str] = Counter(records.notes)
         self.by_name = {name.lower(): name for name in reversed(list(records.columns))}

@@ -129,6 +129,12 @@ class TableKind(NamedTuple):
     note: str = ""
     source: str = ""
 
+    def units_of(self, chosen: Mapping[str, str]) -> dict[str, str]:
+        """Return the units that the kind, or the names of its columns, say of quantities."""
+        ends = dict(_without_units({spelt(column): column for column in chosen.values()}).values())
+        named = {quantity: ends[column] for quantity, column in chosen.items() if column in ends}
+        return {**{quantity: unit for quantity, unit in named.items() if quantity in _TIMES}, **self.units}
+
     @property
     def opening(self) -> str:
         """The words that open a refusal of such a table; "" for one that is not known."""
@@ -391,13 +397,6 @@ def quantities_of(columns: Sequence[str], chosen: str = "", kind: TableKind | No
     if "partition" not in found and "cluster" in by_name and "user" not in found:
         found["partition"] = by_name["cluster"]
     return found | (_chosen(chosen, columns) if chosen else {})
-
-
-def units_of(chosen: Mapping[str, str], kind: TableKind) -> dict[str, str]:
-    """Return the units that a table's kind, or the names of its columns, say of quantities."""
-    ends = dict(_without_units({spelt(column): column for column in chosen.values()}).values())
-    named = {quantity: ends[column] for quantity, column in chosen.items() if column in ends}
-    return {**{quantity: unit for quantity, unit in named.items() if quantity in _TIMES}, **kind.units}
 
 
 def _quantity_named(name: str) -> str | None:

@@ -74,15 +74,14 @@ def _surplus(stream: LogStream) -> int:
     return 0
 
 
-def _write_swf(workload: Workload, file: BinaryIO) -> None:
-    write_table(file, workload, [workload.column(name) for name in SWF_FIELDS], ";")
-
-
-def _cannot_hold_swf(workload: Workload) -> list[str]:
-    return [name for name in MORE_FIELDS if name in workload.columns]
-
-
-SWF = Format("swf", ".swf", _read_swf, _write_swf, "its eighteen fields and the header", _cannot_hold_swf)
+SWF = Format(
+    "swf",
+    ".swf",
+    _read_swf,
+    lambda log, file: write_table(file, log, [log.column(name) for name in SWF_FIELDS], ";"),
+    "its eighteen fields and the header",
+    lambda log: [name for name in MORE_FIELDS if name in log.columns],
+)
 
 
 _SHARED, _WIDTH = 16, 29
@@ -123,15 +122,11 @@ def _write_gwf(workload: Workload, file: BinaryIO) -> None:
     write_table(file, workload, columns, "#")
 
 
-def _cannot_hold_gwf(workload: Workload) -> list[str]:
-    return [name for name in FIELDS[_SHARED:] if (workload.column(name) != UNKNOWN).any()]
-
-
 GWF = Format(
     "gwf",
     ".gwf",
     _read_gwf,
     _write_gwf,
     "every field but preceding_job and think_time; the header",
-    _cannot_hold_gwf,
+    lambda log: [name for name in FIELDS[_SHARED:] if (log.column(name) != UNKNOWN).any()],
 )

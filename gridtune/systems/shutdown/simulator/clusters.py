@@ -63,15 +63,6 @@ def _scales(longest: int) -> _Scales:
     )
 
 
-def observation_bounds(longest: int) -> Float32Array:
-    """Return upper bounds of an observation for walltimes up to `longest` minutes; the lower ones are 0."""
-    tables = _scales(longest)
-    high = np.ones(FEATURES, np.float32)
-    high[7] = max(1.0, tables.promise[-1])
-    high[9::4] = max(1.0, tables.walltime[-1])
-    return high
-
-
 @kernel()
 def _observe(cluster, jobs, scale, row):
     """Write the observation of the cluster into `row`: `FEATURES` floats."""
@@ -199,6 +190,14 @@ class ClusterBatch:
             *(self.rewards, self.over),
         )
         self._handles = handles_of(self._arrays)
+
+    def observation_bounds(self, longest: int) -> Float32Array:
+        """Return upper bounds of an observation for walltimes up to `longest` minutes; lower ones are 0."""
+        tables = _scales(longest)
+        high = np.ones(FEATURES, np.float32)
+        high[7] = max(1.0, tables.promise[-1])
+        high[9::4] = max(1.0, tables.walltime[-1])
+        return high
 
     def reset(self, days: IntArray) -> None:
         """Begin `days[i]`, shape (count,), on each cluster i."""
