@@ -448,10 +448,13 @@ def _whole(summary: Summary, answer: Answer, ranking: Ranking) -> Answer:
     elif next_ones:
         details.append(("ties", f"none; the next {len(next_ones)} in the ranking are shown to be worse"))
     details += [("front", text) for text in ([] if front is None else _members(front, ranking))]
+    kept = [f"{bound.constraint}: {bound.state}" for bound in bounds if bound.state != Kept.YES]
+    if bounds and not kept:
+        kept = [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
     whole = replace(
         answer,
         effects=effects,
-        bounds=[*_kept(bounds), *_passed_over(summary, row, rows, ranking)],
+        bounds=[*kept, *_passed_over(summary, row, rows, ranking)],
         not_modelled=[summary.ignored[name] for name in sorted(workloads & summary.ignored.keys())],
         next_steps=[*answer.next_steps, *settle],
         details=[*answer.details, *details],
@@ -468,14 +471,6 @@ def _graded(summary: Summary, answer: Answer) -> Answer:
     }
     trusts = [trust for name, trust in summary.trust.items() if name in workloads]
     return answer.graded(min(trusts, key=lambda trust: _LEVELS.index(trust.level))) if trusts else answer
-
-
-def _kept(bounds: Sequence[Bound]) -> list[str]:
-    """Return sentences on the bounds of a configuration: those not settled, or that all are kept."""
-    if not bounds:
-        return []
-    doubtful = [f"{bound.constraint}: {bound.state}" for bound in bounds if bound.state != Kept.YES]
-    return doubtful or [f"it keeps {' and '.join(str(bound.constraint) for bound in bounds)}"]
 
 
 def _effects(summary: Summary, stratum: Stratum, key: str, families: int) -> Iterator[Effect]:

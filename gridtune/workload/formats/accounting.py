@@ -30,7 +30,6 @@ from gridtune.workload.formats.records import (
     Records,
     TableOptions,
     Texts,
-    looks_like_size,
     quantities_of,
     spelt,
 )
@@ -40,8 +39,6 @@ from gridtune.workload.formats.values import (
     count_in,
     gpus_in,
     kilobytes,
-    leading_number,
-    resources_in,
 )
 
 #: The header's key for how many times as many processors jobs got as they asked for, where these differ.
@@ -327,7 +324,7 @@ class _AccountedJobs:
 
     def _job_numbers(self) -> IntArray:
         """Return the number that each id begins with, or ends with as in job_17; else that of the row."""
-        numbers = self.read.numbers("job", leading_number, r"^\d{1,15}$")
+        numbers = self.read.numbers("job", self.read.leading_number, r"^\d{1,15}$")
         nameless = numbers == UNKNOWN
         if nameless.any():
             codes, values = self.read.texts("job")
@@ -404,7 +401,7 @@ class _AccountedJobs:
         return [
             name
             for name in self.records.columns
-            if name not in read and looks_like_size(name) and counts(name)
+            if name not in read and self.records.looks_like_size(name) and counts(name)
         ]
 
     def _note_unread_sizes(self) -> None:
@@ -418,7 +415,7 @@ class _AccountedJobs:
 
     def _resources(self, quantity: str) -> _Resources:
         texts, named = self.read.texts(quantity), self.records.kind.resources
-        found = [resources or {} for resources in self.read.read(quantity, resources_in, texts)]
+        found = [resources or {} for resources in self.read.read(quantity, self.read.resources_in, texts)]
         values = [{named.get(key, key): many for key, many in own.items()} for own in found]
         nameless = np.array([any(key.isdecimal() for key in own) for own in values], np.bool_)[texts.codes]
         note = "jobs have resources that only the site's database names: their GPUs are not known"

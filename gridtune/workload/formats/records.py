@@ -177,6 +177,12 @@ class Records:
     header: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     begins: tuple[tuple[int, Path], ...] = ()
 
+    @staticmethod
+    def looks_like_size(column: str) -> bool:
+        """Return whether a column's name suggests that it counts what a job occupies."""
+        name = spelt(column)
+        return bool(_SIZE.search(name)) and not _NO_SIZE.search(name)
+
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())).codes) if self.columns else 0
 
@@ -345,12 +351,6 @@ def kind_of(columns: Sequence[str]) -> TableKind:
 #: The columns of sacct's ids, in small letters, and the least number of its others that tells a dump of it.
 SACCT_IDS = frozenset({"jobid", "jobidraw"})
 _SACCT_LEAST = 3
-
-
-def looks_like_size(column: str) -> bool:
-    """Return whether a column's name suggests that it counts what a job occupies."""
-    name = spelt(column)
-    return bool(_SIZE.search(name)) and not _NO_SIZE.search(name)
 
 
 def check_names(names: Sequence[str], path: Path, line: int | None) -> None:

@@ -184,14 +184,6 @@ def kilobytes(text: str) -> tuple[int, str]:
     return round(float(match[1]) * 1024**power), match[3].lower()
 
 
-def resources_in(text: str) -> dict[str, str]:
-    """Return trackable resources by name, from `cpu=12,mem=33600M,node=1,gres/gpu:v100=2`."""
-    pairs = [part.partition("=") for part in text.split(",") if part]
-    if not all(equals for _, equals, _ in pairs):
-        raise ValueError("is no list of resources: cpu=12,mem=33600M,node=1")
-    return {name.lower(): value for name, _, value in pairs}
-
-
 def count_in(resources: dict[str, str], name: str) -> int:
     """Return how many of a trackable resource there are; `UNKNOWN` where it is not said."""
     text = resources.get(name, "")
@@ -204,12 +196,6 @@ def gpus_in(resources: dict[str, str]) -> int:
     if total != UNKNOWN or not resources or any(name.isdecimal() for name in resources):
         return total
     return sum(max(count_in(resources, name), 0) for name in resources if name.startswith(GPU))
-
-
-def leading_number(text: str) -> int | None:
-    """Return the number that a text begins with, of fifteen digits at most; None without one."""
-    digits = text[: len(text) - len(text.lstrip("0123456789"))]
-    return int(digits) if digits and len(digits) <= 15 else None
 
 
 class Columns:
@@ -231,6 +217,20 @@ class Columns:
         self, records: Records, chosen: Mapping[str, str], units: Mapping[str, str], zone: tzinfo
     ) -> None:
         self.records, self.chosen, self.units, self.zone = records, dict(chosen), units, zone
+
+    @staticmethod
+    def leading_number(text: str) -> int | None:
+        """Return the number that a text begins with, of fifteen digits at most; None without one."""
+        digits = text[: len(text) - len(text.lstrip("0123456789"))]
+        return int(digits) if digits and len(digits) <= 15 else None
+
+    @staticmethod
+    def resources_in(text: str) -> dict[str, str]:
+        """Return trackable resources by name, from `cpu=12,mem=33600M,node=1,gres/gpu:v100=2`."""
+        pairs = [part.partition("=") for part in text.split(",") if part]
+        if not all(equals for _, equals, _ in pairs):
+            raise ValueError("is no list of resources: cpu=12,mem=33600M,node=1")
+        return {name.lower(): value for name, _, value in pairs}
 
     def texts(self, quantity: str) -> Texts:
         """Return the texts of a column without blanks around them, empty where nothing is known."""
