@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from gridtune.batch.metrics.classes import default_classes
+from gridtune.core.remarks import TrustLevel
 from gridtune.core.system import SuggestedSpace
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import Outage, SlurmCluster
@@ -154,6 +155,12 @@ class Effective:
             raise WorkloadError(first["msg"], path=path, field=field, hint=hint) from None
         except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
             raise WorkloadError(f"is no fit: {error}", path=path, hint=hint) from None
+
+    @staticmethod
+    def trust_in(path: Path) -> TrustLevel:
+        """Return the trust that `gridtune slurm fit` wrote into its file, which `read` has read."""
+        found = yaml.safe_load(path.read_text(encoding="utf-8")).get("trust")
+        return found if found in {"yes", "signs only", "no"} else "not graded"
 
     @property
     def settings(self) -> dict[str, Any]:

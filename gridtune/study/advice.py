@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from gridtune.core.remarks import Trust
 from gridtune.errors import SweepError
@@ -306,8 +305,7 @@ def whatif(
     difference = [*releases, *configuration_difference(folder, other, change)]
     ignored = not_modelled(workload, cluster, changed)
     trust = Agreement.of(jobs.recorded, before).trust
-    found = None if fit is None else yaml.safe_load(Path(fit).read_text(encoding="utf-8")).get("trust")
-    if found == "no" and trust.level != "no":
+    if fit is not None and trust.level != "no" and Effective.trust_in(Path(fit)) == "no":
         trust = Trust("no", f"by {fit} simulated waits differ from the recorded ones")
     return WhatIf(workload, Comparison(jobs, before, after), difference, ignored, trust, anyway)
 
@@ -329,6 +327,8 @@ class Waits:
         Number of jobs that are held, by reason; they are not predicted.
     not_modelled
         Settings of the configuration, and facts of the log, that are not modelled.
+    trust
+        That of the fit; not graded without one.
     """
 
     now: str
@@ -336,6 +336,7 @@ class Waits:
     pending: Sequence[Mapping[str, Any]]
     held: Mapping[str, int]
     not_modelled: Sequence[str]
+    trust: Trust
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return heads and cells of the table of pending jobs."""
@@ -364,6 +365,7 @@ def waits(
     fit: str | Path | None = None,
     draws: int = 50,
     seed: int = 0,
+    anyway: bool = False,
 ) -> Waits:
     """Predict the starts of pending jobs, with intervals meant to hold 80 % of the starts.
 
@@ -390,6 +392,8 @@ def waits(
         Number of replays.
     seed
         Seed of the draws.
+    anyway
+        Predict although the fit found that simulated waits differ from the recorded ones.
 
     Returns
     -------
@@ -410,7 +414,13 @@ def waits(
     at = None if now is None else int(now.replace(tzinfo=datetime.UTC).timestamp())
     queue = read_queue(Path(squeue), cluster, at)
     past = Past(queue.now) if workload is None else past_of(cluster, workload, queue.now)
-    effective = Effective() if fit is None else Effective.read(Path(fit))
+    effective = Effective()
+    trust = Trust("not graded", "without --fit no waits are compared with recorded ones")
+    if fit is not None:
+        effective, trust = Effective.read(Path(fit)), Trust(Effective.trust_in(Path(fit)), f"by {fit}")
+    if trust.level == "no" and not anyway:
+        message = "found that simulated waits differ from the recorded ones: starts cannot be predicted"
+        raise SweepError(message, path=Path(fit or ""), hint="--anyway predicts all the same")
     cluster, _ = effective.applied(cluster, [*queue.pending, *(one for one, _, _ in queue.running)])
     starts = forecast(cluster, queue.pending, queue.running, past, draws=draws, seed=seed)
     ends = np.quantile(starts, [INTERVAL[0], 0.5, INTERVAL[1]], axis=0, method="nearest")
@@ -430,9 +440,8 @@ def waits(
                 "to": _moment(high),
             }
         )
-    return Waits(
-        _moment(queue.now) or "", len(queue.running), rows, queue.held, not_modelled(workload, cluster)
-    )
+    ignored = not_modelled(workload, cluster)
+    return Waits(_moment(queue.now) or "", len(queue.running), rows, queue.held, ignored, trust)
 
 
 def _moment(instant: float | None) -> str | None:

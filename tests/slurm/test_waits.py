@@ -110,6 +110,18 @@ def test_the_past_decides_when_a_job_starts(tmp_path: Path, cluster: SlurmCluste
     assert json.loads(CliRunner().invoke(cli, command, catch_exceptions=False).output) == report
 
 
+def test_a_fit_without_trust_predicts_no_starts(tmp_path: Path, cluster: SlurmCluster) -> None:
+    fit = tmp_path / "fit.yaml"
+    fit.write_text("settings: {nodes_in_service: 1.0, release_delay: 0}\ntrust: 'no'\n")
+    command = ["slurm", "waits", "--squeue", str(written(tmp_path, RUNS, WAITS)), "--slurm", str(tmp_path)]
+    command += ["--fit", str(fit), "--draws", "2", "--json"]
+    refused = CliRunner().invoke(cli, command)
+    assert "starts cannot be predicted" in str(refused.exception)
+    report = json.loads(CliRunner().invoke(cli, [*command, "--anyway"], catch_exceptions=False).output)
+    assert report["trust"]["level"] == "no"
+    assert len(report["pending"]) == 1
+
+
 def test_run_times_of_what_runs_and_waits_are_not_looked_at(cluster: SlurmCluster) -> None:
     ended = [Request(k, 0, 50 * k, 1000, user="u", partitions=("all",)) for k in range(1, 9)]
     job = Request(20, 500, 7, 1000, user="u", partitions=("all",), tasks=8, nodes=2)

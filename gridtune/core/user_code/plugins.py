@@ -98,6 +98,9 @@ def _recorder(files: set[Path], counts: Callable[[Path, Any], bool]) -> Callable
         if name.endswith(".pyc"):
             with suppress(ValueError):  # a name that Python itself does not use
                 name = importlib.util.source_from_cache(name)
+        if name.endswith(".__path_hook__"):
+            # An editable installation's mark on `sys.path`, which is no file.
+            return
         file = Path(name).resolve()
         if frame is None or counts(file, frame):
             files.add(file)
