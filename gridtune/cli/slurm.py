@@ -102,7 +102,8 @@ def _waits(*, as_json: bool = False, **options: Any) -> None:
         print_json(result.as_dict(), indent=2)
         return
     console = report_console()
-    title = f"{len(result.pending)} pending jobs at {result.now}, {result.running} running"
+    head = f"{len(result.pending)} pending jobs at {result.now}, {result.running} running"
+    title = f"{head}; trust {result.trust}"
     console.print(_table(title, *result.table()))
     print_lines(console, [f"{count} more are held: {reason}" for reason, count in result.held.items()])
     print_lines(console, [f"not modelled: {line}" for line in result.not_modelled])
