@@ -50,6 +50,7 @@ _PUBLIC = {
     "run_sweep": "gridtune.study",
     "validate_schedule": "gridtune.core.schedules.schedule",
     "waits": "gridtune.study.advice",
+    "verify": "gridtune.study.advice",
     "whatif": "gridtune.study.advice",
     "write_workload": "gridtune.workload",
 }

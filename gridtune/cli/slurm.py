@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,7 +55,9 @@ def _fit(*, as_json: bool = False, **options: Any) -> None:
 
 
 @command(advice.whatif, group=slurm)
-def _whatif(*, details: bool = False, as_json: bool = False, **options: Any) -> None:
+def _whatif(
+    *, predict: Path | None = None, details: bool = False, as_json: bool = False, **options: Any
+) -> None:
     """Simulate the waits of the jobs of LOG under another configuration of Slurm.
 
     A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
@@ -66,10 +69,18 @@ def _whatif(*, details: bool = False, as_json: bool = False, **options: Any) -> 
       gridtune slurm whatif sacct.txt --slurm /etc/slurm --change bf_interval=120
       gridtune slurm whatif sacct.txt --slurm /etc/slurm --change "PartitionName=debug PriorityTier=2"
       gridtune slurm whatif sacct.txt --slurm /etc/slurm --to new/ --json
+      gridtune slurm whatif sacct.txt --slurm site --change bf_interval=120 --predict bf120.json
+
+    Parameters
+    ----------
+    predict
+        Store the prediction in this file, for `gridtune slurm verify`.
     """
     from gridtune.report.answer import print_answers
 
     result = advice.whatif(**options)
+    if predict is not None:
+        result.write(predict)
     if as_json:
         print_json(result.as_dict(), indent=2)
         return
@@ -80,6 +91,26 @@ def _whatif(*, details: bool = False, as_json: bool = False, **options: Any) -> 
     print_lines(console, result.remarks())
     if result.is_shown:
         console.print(_table("mean waits in seconds", *result.table()))
+
+
+@command(advice.verify, group=slurm)
+def _verify(*, details: bool = False, as_json: bool = False, **options: Any) -> None:
+    """Check a prediction on the jobs after the change: PREDICTION is the file of `whatif --predict`.
+
+    The later jobs of LOG are replayed under both configurations. If the replay of the changed one waits as
+    recorded, the difference of the two is what the change made of these jobs.
+
+    \b
+    Examples:
+      gridtune slurm verify bf120.json sacct-after.txt
+    """
+    from gridtune.report.answer import print_answers
+
+    answer = advice.verify(**options)
+    if as_json:
+        print_json(answer.as_dict(), indent=2)
+    else:
+        print_answers([answer], report_console(), details=details)
 
 
 @command(advice.waits, group=slurm)

@@ -86,7 +86,7 @@ class Effect:
     def _subject(self) -> str:
         """The class of jobs and the metric in words."""
         name, _, of_class = self.metric.partition("[")
-        jobs = f"jobs of {self.jobs}" if self.jobs else ""
+        jobs = self.jobs if self.jobs in {"", "all jobs"} else f"jobs of {self.jobs}"
         if of_class:
             condition = f" ({self.jobs})" if self.jobs else ""
             jobs = f"{of_class.removesuffix(']')} jobs{condition}"

@@ -52,6 +52,13 @@ def plot_ranking(ranking: Ranking, path: Path) -> Path:
     every = [row for _, rows in groups for row in rows]
     if not has_values(every):
         raise MetricError(f"no replicate has a value of {head.objective}: there is nothing to draw")
+
+    def ranked_label(row: Mapping[str, Any]) -> str:
+        label = ranking.label(row)
+        place = "–" if row["rank"] is None else str(row["rank"])
+        # A figure space is as wide as a digit, which keeps the ranks in a column.
+        return f"{label}{'' if row['complete'] else ' (incomplete)'}  {place:\u2007>2}"
+
     draw = [_mean_panel] if any(row["mean"] is not None for row in every) else []
     draw += [_difference_panel] if any(row["relative"] is not None for row in every) else []
     heights = [1.1 + 0.26 * len(rows) for _, rows in groups]
@@ -64,20 +71,13 @@ def plot_ranking(ranking: Ranking, path: Path) -> Path:
             for panel, draw_panel in zip(panels, draw, strict=True):
                 draw_panel(panel, rows, head)
                 _set_rows(panel, rows, [])
-            _set_rows(panels[0], rows, [_ranked_label(ranking, row) for row in rows])
+            _set_rows(panels[0], rows, [ranked_label(row) for row in rows])
             title = "over all workloads" if head.overall else name
             style.head(panels[0], title, panels[0].get_title(loc="left"))
         for panel in axes[:, 1:].flat:
             style.head(panel, "", panel.get_title(loc="left"))
         _legend(drawing, axes, list(Verdict), loc="outside upper right", ncols=5, handletextpad=0.1)
         return style.save(drawing, path)
-
-
-def _ranked_label(ranking: Ranking, row: Mapping[str, Any]) -> str:
-    label = ranking.label(row)
-    place = "–" if row["rank"] is None else str(row["rank"])
-    # A figure space is as wide as a digit, which keeps the ranks in a column.
-    return f"{label}{'' if row['complete'] else ' (incomplete)'}  {place:\u2007>2}"
 
 
 def _set_rows(axes: Axes, rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:

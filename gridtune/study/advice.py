@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import datetime
 import html
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gridtune.core.cells import content_id
 from gridtune.core.remarks import Trust
 from gridtune.errors import SweepError
 from gridtune.report.answer import Answer, Effect, difference_text, is_vague, values_text
+from gridtune.report.facts import write_json
 from gridtune.report.findings import compare_rows, range_text
 from gridtune.report.labels import count_text, interval_text, percent_text
 from gridtune.report.rankings.ranking import LEVEL, Verdict, plain
@@ -61,6 +64,8 @@ class WhatIf:
         The agreement of the replay of the present configuration with the recorded waits.
     anyway
         Show the effect also without trust.
+    asked
+        The arguments of `whatif` that describe the change.
     """
 
     log: Workload
@@ -69,6 +74,7 @@ class WhatIf:
     not_modelled: Sequence[str]
     trust: Trust
     anyway: bool = False
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def jobs(self) -> LoggedJobs:
@@ -229,6 +235,19 @@ class WhatIf:
             "classes": self.rows() if self.is_shown else {},
         }
 
+    def write(self, path: Path) -> Path:
+        """Store the prediction with its date and a checksum, for `verify`.
+
+        Raises
+        ------
+        SweepError
+            If there is none, as the replay is not trusted.
+        """
+        if not self.is_shown:
+            raise SweepError("no prediction is stored: the replay is not trusted", hint="give --anyway")
+        content = {"written": f"{datetime.date.today()}", "asked": self.asked, "predicted": self.as_dict()}
+        return write_json({**content, "checksum": content_id(content)}, path)
+
     def _repr_html_(self) -> str:
         lines = [("", self.answer.advice), *self.answer.lines]
         text = "".join(f"<p>{html.escape(' '.join(line).strip())}</p>" for line in lines)
@@ -290,6 +309,11 @@ def whatif(
     """
     if not change and to is None:
         raise SweepError("nothing to change", hint="give --change SETTING or --to FOLDER")
+    asked = {"change": list(change), "slurm_version": slurm_version}
+    asked |= {
+        name: None if place is None else str(Path(place).resolve())
+        for name, place in {"slurm": slurm, "to": to, "fit": fit}.items()
+    }
     folder, other = Path(slurm), Path(slurm if to is None else to)
     effective = Effective() if fit is None else Effective.read(Path(fit))
     workload = workload_of(log)
@@ -307,7 +331,64 @@ def whatif(
     trust = Agreement.of(jobs.recorded, before).trust
     if fit is not None and trust.level != "no" and Effective.trust_in(Path(fit)) == "no":
         trust = Trust("no", f"by {fit} simulated waits differ from the recorded ones")
-    return WhatIf(workload, Comparison(jobs, before, after), difference, ignored, trust, anyway)
+    return WhatIf(workload, Comparison(jobs, before, after), difference, ignored, trust, anyway, asked)
+
+
+def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 20, seed: int = 0) -> Answer:
+    """Check a prediction of `whatif` on a log from after the change.
+
+    The later jobs are replayed under both configurations. If the replay of the changed one waits as
+    recorded, the difference of the two is what the change made of these jobs.
+
+    Parameters
+    ----------
+    prediction
+        The file that `gridtune slurm whatif --predict FILE` wrote.
+    log
+        The jobs after the change: a log or a file.
+    draws
+        Replays of each configuration.
+    seed
+        Seed of the draws.
+
+    Returns
+    -------
+    Answer
+        Whether the prediction came true.
+
+    Raises
+    ------
+    GridtuneError
+        If the prediction was changed after it was written, or a file cannot be read.
+    """
+    path = Path(prediction)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise SweepError(f"is no prediction: {fault}", path=path) from None
+    if content.pop("checksum", None) != content_id(content):
+        raise SweepError("was changed after it was written, or is no prediction", path=path)
+    later = whatif(log, **content["asked"], draws=draws, seed=seed, anyway=True)
+    waits, recorded = later.comparison, later.jobs.recorded
+    whole, foreseen = later.effects["all jobs"], content["predicted"]["classes"]["all jobs"]
+    trust = Agreement.of(recorded, waits.after).trust
+    low, high = foreseen["relative_interval"]
+    inside = whole.relative is not None and low is not None and low <= whole.relative <= high
+    same = (whole.relative or 0) * (foreseen["relative"] or 0) > 0
+    verdict = "It came true" if inside else "Its direction came true" if same else "It did not come true"
+    answer = Answer(
+        _METRIC,
+        later.log.name,
+        "",
+        Verdict.NONE,
+        f"{verdict}: the prediction of {content['written']} was {difference_text(foreseen['relative'])} wait"
+        f" ({range_text(low, high)}).",
+        gain=f"with the change, the later jobs wait {values_text(whole.mean or 0, whole.baseline or 0, 's')}",
+        size=f", {difference_text(whole.relative)}",
+        details=[("effect", effect.numbers) for effect in later.effects.values()],
+        not_modelled=later.not_modelled,
+    )
+    return answer.graded(trust)
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,31 @@ def test_more_nodes_end_a_wait(paths, tmp_path):
     assert "account b" in printed
 
 
+def test_a_prediction_is_verified_unless_it_was_edited(paths, tmp_path):
+    log, folder = paths
+    stored = tmp_path / "prediction.json"
+    command = [
+        log,
+        "--slurm",
+        folder,
+        "--draws",
+        "3",
+        "--change",
+        "bf_interval=300",
+        "--predict",
+        str(stored),
+    ]
+    assert "no prediction is stored" in str(whatif(*command).exception)
+    assert not stored.exists()
+    assert whatif(*command, "--anyway").exit_code == 0
+    verify = ["slurm", "verify", str(stored), log, "--draws", "3", "--json"]
+    answer = json.loads(CliRunner().invoke(cli, verify).stdout)
+    assert answer["trust"]["level"] == "no"
+    assert answer["advice"].startswith("No answer")
+    stored.write_text(stored.read_text().replace("bf_interval=300", "bf_interval=3000"))
+    assert "was changed after it was written" in str(CliRunner().invoke(cli, verify).exception)
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [

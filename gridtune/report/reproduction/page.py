@@ -216,6 +216,10 @@ def _published_text(value: float, unit: str = "1") -> str:
 
 
 def _tables(tables: Sequence[TableNumbers]) -> Iterator[str]:
+    def beside(published: float | None, ours: Estimate | None) -> str:
+        printed = "" if published is None else f"*{_published_text(published)}*"
+        return " / ".join(filter(None, ["" if ours is None else _estimate(ours), printed]))
+
     if not tables:
         return
     yield "Ours [95 % interval over replicates] / *published*.\n"
@@ -224,15 +228,10 @@ def _tables(tables: Sequence[TableNumbers]) -> Iterator[str]:
         made = ", ".join(table.experiments) or "an earlier run"
         yield _wrapped(f"{table.source}; ours: {made}.") + "\n"
         rows = [
-            _cells(label, *(_beside(published, ours) for published, ours in cells))
+            _cells(label, *(beside(published, ours) for published, ours in cells))
             for label, cells in table.rows
         ]
         yield markdown_table(["", *table.columns], rows)
-
-
-def _beside(published: float | None, ours: Estimate | None) -> str:
-    printed = "" if published is None else f"*{_published_text(published)}*"
-    return " / ".join(filter(None, ["" if ours is None else _estimate(ours), printed]))
 
 
 def _figures(figures: Sequence[PaperFigure], image_of: Callable[[PaperFigure], str | None]) -> Iterator[str]:
