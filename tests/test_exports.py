@@ -27,7 +27,7 @@ def test_public_names_are_listed_once() -> None:
 
 def test_only_public_names_are_shown() -> None:
     assert dir(gridtune) == sorted(gridtune.__all__)
-    for name in ("choose", "fit", "verify", "waits", "whatif"):
+    for name in ("choose", "fit", "waits", "whatif"):
         function = getattr(gridtune, name)
         sections = inspect.getdoc(function) or ""
         assert all(f"\n{head}\n---" in sections for head in ("Parameters", "Returns", "Raises", "Examples"))

@@ -360,6 +360,10 @@ def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 2
     ------
     GridtuneError
         If the prediction was changed after it was written, or a file cannot be read.
+
+    Examples
+    --------
+    >>> gt.verify("bf120.json", "sacct-after.txt").advice  # doctest: +SKIP
     """
     path = Path(prediction)
     try:
