@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,6 @@ from pathlib import Path
 
 #: The suites of Debian's archive that have a Slurm, by its release: 22.05.8, 24.11.5 and 26.05.5.
 SUITES = {"22.05": "bookworm", "24.11": "trixie", "26.05": "forky"}
-MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "slurmctld,slurmd,slurm-client,slurmdbd,munge"
 #: Where debootstrap keeps what it knows of each suite; the newest ones have no file there.
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
@@ -47,9 +47,25 @@ def root_of(work: Path, version: str) -> Path:
         keys = sorted(work.glob("*/usr/share/keyrings/debian-archive-keyring.gpg"))
         words += [f"--keyring={keys[-1]}"] if keys else []
         script = [] if (SCRIPTS / suite).exists() else [str(SCRIPTS / "sid")]
-        run(*words, suite, made, MIRROR, *script)
+        run(*words, suite, made, mirror(), *script)
         made.rename(root)
     return root
+
+
+def mirror() -> str:
+    """Return the archive that this machine's packages come from.
+
+    Raises
+    ------
+    SystemExit
+        If apt's files name none.
+    """
+    places = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    text = "\n".join(place.read_text(encoding="utf-8") for place in places if place.is_file())
+    found = re.search(r"^(?:deb(?: \[.*?\])?|URIs:) +(\S+?/debian)/?(?:\s|$)", text, re.MULTILINE)
+    if found is None:
+        raise SystemExit("apt's sources name no archive of Debian: debootstrap has none to read from")
+    return found[1]
 
 
 def prepare(root: Path, shared: Path) -> None:
