@@ -14,8 +14,9 @@ def climb_at_most(limit: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-def test_a_space_climbs_ten_times_at_most() -> None:
-    done = climb_at_most(10)
+def test_a_space_climbs_a_few_times_at_most() -> None:
+    # Ten, and eight for the replays that confirm the best of a search.
+    done = climb_at_most(18)
     assert done.returncode == 0, done.stdout
     assert "gridtune.study.run._run" in done.stdout
     assert climb_at_most(1).returncode == 1

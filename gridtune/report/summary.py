@@ -49,7 +49,6 @@ from gridtune.report.rankings.ranking import (
 from gridtune.report.tables import ranking_markdown, table_csv
 from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
 from gridtune.sweep.space.constraints import Kept
-from gridtune.sweep.space.schema import Replicates
 
 #: Levels of trust, the worst first.
 _LEVELS = ("no", "not graded", "signs only", "yes")
@@ -157,10 +156,6 @@ class Summary:
                 if open_bound or any(row["verdict"] == Verdict.UNSURE for row in judged):
                     return False
         return True
-
-    def looks_again(self, replicates: Replicates) -> bool:
-        """Return whether a sweep `until: settled` is to have more of its replicates."""
-        return replicates.count < replicates.end and not self.settled
 
     def confirmed_by(self, fresh: Summary) -> Iterator[dict[str, Any]]:
         """Yield what fresh replicates say of the best of each table of the first objective."""

@@ -139,7 +139,7 @@ def run_sweep(
             while True:
                 tracker = make_tracker(tracking_uri, console) if tracking else None
                 study = _run(look, tracker, progress, remote, show, **options)
-                if not study.summary.looks_again(look.space.replicates):
+                if study.summary.settled or not look.has_more:
                     break
                 look = look.with_more_replicates()
         if console is not None and output == "screen":
@@ -258,7 +258,7 @@ def _run(
                 raise SweepError("the sweep has not said what it is about")
             stage("writing the report", 0)
             summary = summarise(sweep.table, writer.facts, sweep.results)
-            if not summary.looks_again(plan.space.replicates):
+            if summary.settled or not plan.has_more:
                 summary = _confirmed(plan, sweep, summary, stage, options)
             if tracker:
                 # The runs are sent while the figures are drawn.
@@ -274,7 +274,7 @@ def _run(
                 stage("tracking", 0)
                 tracker.store(tracked)
             # The rest is sent to the store after the tables are shown.
-            if not summary.looks_again(plan.space.replicates):
+            if summary.settled or not plan.has_more:
                 show(study)
             status = "FINISHED" if study.complete else "FAILED"
         except (KeyboardInterrupt, SystemExit):

@@ -298,7 +298,9 @@ def fetch(
             shutil.copyfile(source, target)
         else:
             # Some servers declare a .gz file a compressed transfer of a plain one: keep it as it is.
-            hooks = {"response": lambda response, **_: response.raw.headers.pop("Content-Encoding", None)}
+            hooks = {
+                "response": lambda response, **_: response.raw.headers.pop("Content-Encoding", None) and None
+            }
             pooch.HTTPDownloader(progressbar=progress, timeout=_TIMEOUT, hooks=hooks)(source, target, cache)
         if expected is None:
             _check_gzip(Path(target))

@@ -25,6 +25,8 @@ _SHOWN = 70
 #: Examples of keys that no bundled space has.
 EXAMPLES: Mapping[tuple[str, str], Any] = {
     ("SearchSpace", "timeout"): 600,
+    ("Replicates", "until"): "settled",
+    ("Replicates", "most"): 80,
     ("SearchSpace", "subject_to"): {"wait_max": "<= 86400"},
     ("SearchSpace", "classes"): {"long": "walltime > 86400"},
     ("SearchSpace", "plugins"): ["my_orders.py"],

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import gridtune as gt
+from gridtune.report.labels import row_parameters
 from gridtune.study import choosing
 
 
@@ -45,7 +46,7 @@ def chosen(log: gt.Workload, folder: Path, **options) -> choosing.Choice:
 def test_the_rest_has_no_part_in_the_choice(log: gt.Workload, tmp_path: Path) -> None:
     choice = chosen(log, tmp_path / "one")
     assert (choice.tried, choice.left_out, choice.jobs) == (11, [], (1280, 1920))
-    assert choice.parameters["order"] in ("rollout", "saf")
+    assert choice.chosen.row["param.order"] in ("rollout", "saf")
     run_time = np.array(log.run_time)
     run_time[1280:] = run_time[1280:][::-1]
     other = chosen(replace(log, columns={**log.columns, "run_time": run_time}), tmp_path / "other")
@@ -66,11 +67,12 @@ def test_it_takes_the_least_index_of_what_breaks_no_bound(log: gt.Workload, tmp_
     rows = ranking.rows
     able = [row for row in rows if row["subject_to"] != "violated"]
     best = min(able, key=lambda row: row["mean"])
-    assert choice.parameters["order"] == best["param.order"]
+    assert choice.chosen.row["param.order"] == best["param.order"]
     assert choice.exported["objective"]["mean"] == best["mean"]
     # By hand: the mean over the windows of one replay of the first part.
     first = log.take(slice(0, 1280))
-    schedule = gt.simulate(first, **choice.parameters)
+    policy = {name: value for name, value in row_parameters(best).items() if value is not None}
+    schedule = gt.simulate(first, **policy)
     cuts = [1280 * number // 6 for number in range(7)]
     values = [
         gt.evaluate(schedule, warmup=start, cooldown=1280 - end)["delay_index"]

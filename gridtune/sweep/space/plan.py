@@ -166,6 +166,11 @@ class PlannedSpace:
         """The repetitions of every configuration."""
         return list(map(self._replicate, range(self.space.replicates.count)))
 
+    @property
+    def has_more(self) -> bool:
+        """True where a sweep `until: settled` may still have more replicates."""
+        return self.space.replicates.count < self.space.replicates.end
+
     def with_more_replicates(self) -> PlannedSpace:
         """Return the plan with twice as many replicates, or as many as `until: settled` may come to."""
         changed = {"replicates": self.space.replicates.more()}

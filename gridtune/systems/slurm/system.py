@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from cachetools import LRUCache
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from gridtune.batch.checks import check_policy
 from gridtune.batch.metrics import METRICS, JobColumns, evaluate
-from gridtune.batch.metrics.classes import default_classes
+from gridtune.batch.metrics.classes import BY_CLASS, default_classes
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.core.remarks import RECORDED, Trust, log_remarks
 from gridtune.core.schedules.schedule import JobState, Schedule
@@ -26,6 +26,7 @@ from gridtune.core.system import (
     SystemParameters,
     Window,
     WorkloadLoader,
+    split_list,
 )
 from gridtune.errors import PolicyError, WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
@@ -58,7 +59,7 @@ class _SlurmParameters(LogParameters):
         ),
         "Priority": (*(name for name in SETTINGS if name.startswith("weight_")), "guard"),
         "As it works": ("nodes_in_service", "release_delay"),
-        "Jobs": ("clean", "first", "window_mode", "warmup", "cooldown"),
+        "Jobs": ("clean", "first", "window_mode", "warmup", "cooldown", "by_class"),
     }
 
     #: Slurm has its own limit for jobs without a walltime.
@@ -128,6 +129,10 @@ class _SlurmParameters(LogParameters):
     )
     cooldown: Annotated[float, Field(ge=0, lt=0.5)] = Field(
         0.0, description="fraction of the jobs, the last to be submitted, that metrics leave out"
+    )
+
+    by_class: Annotated[tuple[str, ...], BeforeValidator(split_list)] = Field(
+        (), description="further metrics of jobs that each class gets, such as wait_p95"
     )
 
     @classmethod
@@ -274,7 +279,8 @@ class SlurmSystem(System):
             }
         warmup, cooldown = parameters.left_out(len(workload))
         classes = self._classes(load(str(parameters.reference)))
-        metrics = evaluate(schedule, warmup=warmup, cooldown=cooldown, classes=classes)
+        by_class = dict.fromkeys((*BY_CLASS, *parameters.by_class))
+        metrics = evaluate(schedule, warmup=warmup, cooldown=cooldown, classes=classes, by_class=by_class)
         kept = JobColumns.trimmed(schedule, warmup, cooldown)
         waits = result.start - np.array([request.submit for request in requests])
         agreement = Agreement.of(
