@@ -71,7 +71,8 @@ def test_it_takes_the_least_index_of_what_breaks_no_bound(log: gt.Workload, tmp_
     assert choice.exported["objective"]["mean"] == best["mean"]
     # By hand: the mean over the windows of one replay of the first part.
     first = log.take(slice(0, 1280))
-    policy = {name: value for name, value in row_parameters(best).items() if value is not None}
+    chosen_as = row_parameters(best)
+    policy = {name: chosen_as[name] for name in choosing._POLICY if chosen_as.get(name) is not None}
     schedule = gt.simulate(first, **policy)
     cuts = [1280 * number // 6 for number in range(7)]
     values = [
