@@ -564,6 +564,18 @@ class LogParameters(SystemParameters):
     )
     first: Count | None = Field(None, description="only the first N jobs of the log", examples=[5000])
 
+    @staticmethod
+    def outside(window: str | None, jobs: int, warmup: float, cooldown: float) -> tuple[float, float]:
+        """Return what metrics leave out at both ends of so many replayed jobs, as `evaluate` takes it.
+
+        All of them are replayed, and the shares are those of a window; None stands for the whole.
+        """
+        if window is None:
+            return warmup, cooldown
+        number, count = map(int, window.split("/"))
+        first, last = jobs * (number - 1) // count, jobs * number // count
+        return first + int(warmup * (last - first)), jobs - last + int(cooldown * (last - first))
+
     @property
     def rules(self) -> tuple[str, ...]:
         """The cleaning rules by name, in order, each once."""

@@ -86,11 +86,8 @@ class Selection(LogParameters):
 
     def left_out(self, jobs: int, warmup: float, cooldown: float) -> tuple[float, float]:
         """Return what metrics leave out at both ends of so many replayed jobs, as `evaluate` takes it."""
-        if self.window is None or self.window_mode == "cut":
-            return warmup, cooldown
-        number, count = map(int, self.window.split("/"))
-        first, last = jobs * (number - 1) // count, jobs * number // count
-        return first + int(warmup * (last - first)), jobs - last + int(cooldown * (last - first))
+        window = None if self.window_mode == "cut" else self.window
+        return self.outside(window, jobs, warmup, cooldown)
 
     @property
     def selection(self) -> Selection:

@@ -167,11 +167,8 @@ class _SlurmParameters(LogParameters):
 
     def left_out(self, jobs: int) -> tuple[float, float]:
         """Return what metrics leave out at both ends of so many replayed jobs, as `evaluate` takes it."""
-        if self.window is None or self.window_mode == "cut":
-            return self.warmup, self.cooldown
-        number, count = map(int, self.window.split("/"))
-        first, last = jobs * (number - 1) // count, jobs * number // count
-        return first + int(self.warmup * (last - first)), jobs - last + int(self.cooldown * (last - first))
+        window = None if self.window_mode == "cut" else self.window
+        return self.outside(window, jobs, self.warmup, self.cooldown)
 
     @property
     def settings(self) -> tuple[str, ...]:
