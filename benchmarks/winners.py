@@ -1,4 +1,4 @@
-"""How often the best of many trials, or a sweep that is looked at again, shows a gain that is not there.
+"""Rates of false gains: of the best of many trials, and of sweeps that are looked at again.
 
 python -m benchmarks.winners best      # the interval of the best of 200 trials, none of which differs
 python -m benchmarks.winners again     # sweeps that get more seeds until a difference is shown

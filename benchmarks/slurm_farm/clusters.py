@@ -181,7 +181,7 @@ class Cluster:
         self.processes.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log))
 
     def write_files(self) -> None:
-        """Write the files of the daemons; the names of nodes become daemons on ports of their own."""
+        """Write the files of the daemons: one for each node, each with its port."""
         shutil.rmtree(self.folder, ignore_errors=True)
         for name in ("etc", "log", "spool", "state"):
             (self.folder / name).mkdir(parents=True)

@@ -283,7 +283,7 @@ def _one_task(draft: Draft) -> None:
 
 
 def _memory(draft: Draft) -> None:
-    """Let memory decide: jobs ask for it by node and by processor."""
+    """Add requests for memory, by node and by processor, that decide where jobs fit."""
     for job in draft.some(0.5):
         if job["extra"] or job["mem"]:
             continue
@@ -364,7 +364,7 @@ def _weights(draft: Draft) -> None:
 
 
 def _wishes(draft: Draft) -> None:
-    """Let jobs wish for features with `&`, `|` and brackets."""
+    """Add wishes for features with `&`, `|` and brackets."""
     for job in draft.some(0.4):
         if not (job["gres"] or job["mem"]) and int(job["n_tasks"]) <= 16:
             job["constraint"] = draft.stream.choice(("alpha|beta", "[alpha|beta]", "beta&new", "old", "new"))
@@ -390,7 +390,7 @@ def _suspend(draft: Draft) -> None:
 
 
 def _requeue(draft: Draft) -> None:
-    """Let jobs of one QOS requeue those of another."""
+    """Add a QOS whose jobs requeue those of another."""
     draft.settings |= {"PreemptType": "preempt/qos", "PreemptMode": "REQUEUE", "JobRequeue": "1"}
     draft.settings["PriorityWeightQOS"] = "1000000"
     draft.accounts += ["add QOS Name=low Priority=1", "modify QOS where name=urgent set Preempt=low"]
@@ -403,7 +403,7 @@ def _requeue(draft: Draft) -> None:
 
 
 def _cancel(draft: Draft) -> None:
-    """Let jobs of a partition of a higher tier cancel those of a lower one, after a grace time."""
+    """Add a partition of a higher tier whose jobs cancel those of a lower one, after a grace time."""
     draft.settings |= {"PreemptType": "preempt/partition_prio", "PreemptMode": "CANCEL"}
     draft.settings["PreemptExemptTime"] = draft.stream.choice(("0", "00:05:00"))
     draft.partitions["normal"] |= {"PriorityTier": "1", "GraceTime": draft.stream.choice(("0", "60"))}
@@ -510,7 +510,7 @@ def _scheduler(draft: Draft) -> None:
 
 
 def _nodes(draft: Draft) -> None:
-    """Let jobs ask for numbers of nodes, whole nodes, single ones, and several processors a task."""
+    """Add requests for numbers of nodes, whole nodes, single ones, and several processors a task."""
     wishes = ("-N 2", "-N 2-4", "--exclusive", "--nodelist=b2", "--exclude=c1,a1", "-c 2", "--mem=0", "-N 1")
     for job in draft.some(0.4):
         plain = not (job["gres"] or job["mem"] or job["constraint"] or job["extra"] or job["array"])
@@ -523,7 +523,7 @@ def _nodes(draft: Draft) -> None:
 
 
 def _holds(draft: Draft) -> None:
-    """Let jobs begin later, be held and released, and be nice."""
+    """Add begin times, holds with releases, and nice values."""
     for job in draft.some(0.3):
         if job["extra"]:
             continue

@@ -335,7 +335,7 @@ class Agreement:
 
     @property
     def level(self) -> Literal["yes", "signs only", "no"]:
-        """Whether advice can be trusted, by the errors of these jobs."""
+        """The level of trust in advice, by the errors of these jobs."""
         near = self.median_error <= max(_MEDIAN * self.recorded_median, _NO_WAIT)
         if abs(self.mean_error) <= _MEAN and near and self.rank >= _RANK:
             return "yes"

@@ -154,7 +154,7 @@ class Request:
 
     @property
     def licence_counts(self) -> dict[str, int]:
-        """How many it needs of each licence."""
+        """The number that it needs of each licence."""
         pairs = (text.partition(":") for text in self.licences)
         return {name: int(count or 1) for name, _, count in pairs}
 

@@ -119,7 +119,7 @@ class Plan:
 
 @dataclass
 class Free:
-    """What is free on each node; `cores` are its processors, as bits, where jobs are suspended."""
+    """The free room of each node; `cores` are its processors, as bits, where jobs are suspended."""
 
     cpus: list
     memory: list

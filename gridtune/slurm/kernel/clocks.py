@@ -235,7 +235,7 @@ def _let_wait(world, job):
 
 @kernel()
 def _bring_back(world, now):
-    """Let jobs wait that had to make room or have a time to begin; their age counts from now."""
+    """Queue jobs that had to make room or have a time to begin; their age counts from now."""
     state, back = world.state, world.preemption.back
     state.back = NEVER
     for job in range(world.rules.jobs):

@@ -295,7 +295,7 @@ def _order_again(world, count, found):
 
 @kernel()
 def _try_in_order(world, record, nodes, count, now):
-    """Let candidates go one by one until a record fits; return the place of the last, -1 if it never does."""
+    """Take candidates away one by one until a record fits; return the place of the last, -1 for none."""
     order, usable, chosen = world.preemption.order, world.preemption.usable, world.preemption.chosen
     _begin_test(world)
     for i in range(count):
