@@ -86,7 +86,7 @@ def prepare(root: Path, shared: Path) -> None:
 
 
 def own_mounts() -> None:
-    """Start this program again with mounts of its own, which end with it and are hidden from other processes."""
+    """Start this program again with private mounts, which end with it."""
     if os.environ.get("SLURM_FARM_MOUNTS") != "own":
         os.environ["SLURM_FARM_MOUNTS"] = "own"
         os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
