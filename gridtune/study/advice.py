@@ -379,14 +379,15 @@ def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 2
     low, high = foreseen["relative_interval"]
     inside = whole.relative is not None and low is not None and low <= whole.relative <= high
     same = (whole.relative or 0) * (foreseen["relative"] or 0) > 0
+    size = difference_text(foreseen["relative"])
+    predicted = f"{size} wait" if low is None else f"{size} wait ({range_text(low, high)})"
     verdict = "It came true" if inside else "Its direction came true" if same else "It did not come true"
     answer = Answer(
         _METRIC,
         later.log.name,
         "",
         Verdict.NONE,
-        f"{verdict}: the prediction of {content['written']} was {difference_text(foreseen['relative'])} wait"
-        f" ({range_text(low, high)}).",
+        f"{verdict}: the prediction of {content['written']} was {predicted}.",
         gain=f"with the change, the later jobs wait {values_text(whole.mean or 0, whole.baseline or 0, 's')}",
         size=f", {difference_text(whole.relative)}",
         details=[("effect", effect.numbers) for effect in later.effects.values()],

@@ -111,6 +111,10 @@ def test_a_prediction_is_verified_unless_it_was_edited(paths, tmp_path):
     answer = json.loads(CliRunner().invoke(cli, verify).stdout)
     assert answer["trust"]["level"] == "no"
     assert answer["advice"].startswith("No answer")
+    # A single draw has no interval.
+    alone = ["1" if word == "3" else word for word in command]
+    assert whatif(*alone, "--anyway").exit_code == 0
+    assert CliRunner().invoke(cli, verify).exit_code == 0
     stored.write_text(stored.read_text().replace("bf_interval=300", "bf_interval=3000"))
     assert "was changed after it was written" in str(CliRunner().invoke(cli, verify).exception)
 
