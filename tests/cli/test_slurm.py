@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+import gridtune as gt
 from gridtune.cli.main import cli
 
 SACCT = """\
@@ -111,12 +112,16 @@ def test_a_prediction_is_verified_unless_it_was_edited(paths, tmp_path):
     answer = json.loads(CliRunner().invoke(cli, verify).stdout)
     assert answer["trust"]["level"] == "no"
     assert answer["advice"].startswith("No answer")
-    # A single draw has no interval.
-    alone = ["1" if word == "3" else word for word in command]
-    assert whatif(*alone, "--anyway").exit_code == 0
-    assert CliRunner().invoke(cli, verify).exit_code == 0
     stored.write_text(stored.read_text().replace("bf_interval=300", "bf_interval=3000"))
     assert "was changed after it was written" in str(CliRunner().invoke(cli, verify).exception)
+
+
+def test_a_prediction_without_an_interval_is_verified(paths, tmp_path):
+    log, folder = paths
+    one = gt.whatif(log, slurm=folder, change=["bf_interval=300"], draws=1, anyway=True)
+    assert one.effects["all jobs"].low is None
+    answer = gt.verify(one.write(tmp_path / "prediction.json"), log, draws=1)
+    assert answer.trust.level == "no"
 
 
 @pytest.mark.parametrize(
