@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import platform
 import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.request import urlopen
 
 import click
@@ -32,7 +35,9 @@ _ANSWER_SECONDS = 5.0
 
 
 @command()
-def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool = False) -> None:
+def doctor(
+    *, full: bool = False, kernels: bool = False, tracking_uri: str | None = None, as_json: bool = False
+) -> None:
     """Check the installation and this machine: each line is ok, warn or fail, with what to do.
 
     Looked at are Python, plug-ins, disks, the cache of compiled kernels, Ray and the tracking store. `pip
@@ -42,13 +47,20 @@ def doctor(*, full: bool = False, tracking_uri: str | None = None, as_json: bool
     Examples:
       gridtune doctor
       gridtune doctor --full
+      gridtune doctor --kernels
       gridtune doctor --json
 
     Parameters
     ----------
     full
         Also start Ray and run a task on it.
+    kernels
+        Compile the kernels of all bundled policies and systems for everyone who uses this installation, in
+        one or two minutes, and check nothing else.
     """
+    if kernels:
+        _make_kernels()
+        return
     checks: dict[str, Callable[[], Findings]] = {
         "Python": _python,
         "plug-ins": _plug_ins,
@@ -174,6 +186,52 @@ def _kernels() -> Findings:
         return
     how = "compiled now and kept" if any(stats.cache_misses for stats in used) else "from the cache"
     yield "ok", f"batch kernels {how}, first replay {seconds:.1f} s; cache in {folder}", ""
+
+
+def _make_kernels() -> None:
+    """Run a small cell of each kind in all processors; their machine code is kept in the installation.
+
+    Raises
+    ------
+    GridtuneError
+        If the installation cannot be written.
+    """
+    import yaml
+
+    from gridtune.core.compiled import KernelCache
+    from gridtune.sweep.journal.disk import check_writable
+
+    began, folder = time.time(), KernelCache.INSTALLATION
+    folder.mkdir(exist_ok=True)
+    check_writable(folder)
+    content = yaml.safe_load(Path(__file__).with_name("kernels.yaml").read_text(encoding="utf-8"))
+    context = multiprocessing.get_context("spawn")
+    with (
+        tempfile.TemporaryDirectory() as place,
+        ProcessPoolExecutor(os.cpu_count(), context) as pool,
+        click.progressbar(length=len(content["cells"]), label="compiling kernels", file=sys.stderr) as bar,
+    ):
+        for name, text in content["files"].items():
+            Path(place, name).write_text(text, encoding="utf-8")
+        for done in as_completed([pool.submit(_make_kernels_of, cell, place) for cell in content["cells"]]):
+            done.result()
+            bar.update(1)
+    for file in folder.iterdir():
+        if file.stat().st_mtime < began - 1:  # of an older version
+            file.unlink()
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    click.echo(f"kernels made in {time.time() - began:.0f} s: {_size(size)} in {folder}")
+
+
+def _make_kernels_of(cell: dict[str, Any], place: str) -> None:
+    """Run a cell in a folder, and keep the machine code that it uses."""
+    from gridtune.core.compiled import KernelCache
+    from gridtune.sweep.execution.runner import run_cell
+
+    os.chdir(place)
+    KernelCache.installs = True
+    warnings.simplefilter("ignore")  # what so few jobs cannot tell
+    run_cell(cell.pop("system"), cell, seed=0)
 
 
 def _ray(full: bool) -> Findings:
