@@ -268,6 +268,7 @@ class KernelCache(FunctionCache):
         for file in self._files[not self.installs :]:
             with suppress(OSError):  # on a full disk, the next process compiles again
                 file.save(key, data)
+                os.utime(file._index_path)  # in use: `gridtune doctor --kernels` removes older files
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return super()._index_key(sig, codegen) if self._content is None else (sig, codegen.magic_tuple())
