@@ -98,20 +98,36 @@ class LoggedJobs:
     replicate: str
     blocks: IntArray
 
-    def able_in(self, cluster: SlurmCluster) -> LoggedJobs:
-        """Return those that another cluster can run, too; the others are counted as left out."""
-        check = RequestCheck(cluster)
-        able = [place for place, request in enumerate(self.requests) if check.can_run(request)]
-        lost = len(self.requests) - len(able)
-        reason = {"that the other configuration could never run": lost} if lost else {}
-        return replace(
+    def able_in(self, changed: SlurmCluster, running: SlurmCluster) -> tuple[LoggedJobs, IntArray, list[str]]:
+        """Return those that a changed cluster can run, too, their places, and a sentence on others.
+
+        A job whose time limit is above `MaxTime` never starts, unless it did so on the running cluster.
+        """
+        check, places = RequestCheck(changed), []
+        others: dict[tuple[str, str], list[int]] = {}
+        for place, one in enumerate(self.requests):
+            if one.is_too_long_for(changed) and not one.is_too_long_for(running):
+                reason = "a time limit above MaxTime"
+            elif check.can_run(one):
+                places.append(place)
+                continue
+            else:
+                reason = check.reason_of(one)
+            others.setdefault((",".join(one.partitions), reason), []).append(one.number)
+        rows = np.array(places, dtype=np.int64)
+        kept = replace(
             self,
-            requests=tuple(self.requests[place] for place in able),
-            rows=self.rows[able],
-            recorded=self.recorded[able],
-            left_out=self.left_out | reason,
-            blocks=self.blocks[able],
+            requests=tuple(self.requests[place] for place in places),
+            rows=self.rows[rows],
+            recorded=self.recorded[rows],
+            blocks=self.blocks[rows],
         )
+        texts = [
+            f"{len(numbers):,} jobs of partition {partition} could never run, {reason}: "
+            f"{', '.join(map(str, numbers[:3]))}{', …' if numbers[3:] else ''}"
+            for (partition, reason), numbers in others.items()
+        ]
+        return kept, rows, texts
 
     def classes(self) -> list[JobClass]:
         """Return all jobs, and those of each width, length, partition, QOS, account and user."""
