@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import gridtune as gt
 from gridtune.cli.main import cli
+from gridtune.tracking.store import connect
 
 SACCT = """\
 JobID|User|Account|Partition|QOS|Submit|Start|End|State|AllocCPUS|ReqCPUS|AllocNodes|ReqNodes|TimelimitRaw|ReqMem
@@ -128,6 +129,32 @@ def test_more_load_is_a_denser_log_graded_as_it_was(paths, tmp_path):
     assert f"mean {both['simulated']:.0f} s, recorded 0 s" in report["trust"]["reason"]
     refused = whatif(*command, "--predict", str(tmp_path / "later.json"))
     assert "later jobs have a load of their own" in str(refused.exception)
+
+
+def test_an_answer_is_tracked_once_with_its_trust(paths, store_uri):
+    log, folder = paths
+    command = [log, "--slurm", folder, "--draws", "3", "--change", "bf_interval=300", "--anyway"]
+    command += ["--tracking-uri", store_uri]
+    for _ in range(2):
+        tracked = whatif(*command)
+        assert tracked.exit_code == 0, tracked.output
+        assert "tracked in " in tracked.output
+    client = connect(store_uri)
+    experiment = client.get_experiment_by_name("slurm whatif")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["classes.all jobs.recorded"] == 19 * 60 / 2
+    assert run.data.params["change"] == "bf_interval=300"
+    assert run.data.tags["trust"].startswith("no: ")
+    assert run.data.tags["advice"].startswith("Not to be trusted.")
+    assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["answer.json"]
+
+
+def test_a_store_that_cannot_be_one_is_refused_before_the_work(paths):
+    log, folder = paths
+    refused = whatif(log, "--slurm", folder, "--tracking-uri", "mlruns")
+    assert "is no tracking URI" in str(refused.exception)
+    assert not refused.output
 
 
 def test_a_prediction_is_verified_unless_it_was_edited(paths, tmp_path):
