@@ -69,6 +69,13 @@ class JobClass:
     name: str
     members: IntArray
 
+    @staticmethod
+    def in_ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:
+        """Yield the classes that a quantity divides jobs into."""
+        place = np.searchsorted(list(names), values)
+        for number, name in enumerate(names.values()):
+            yield JobClass(name, np.flatnonzero(place == number))
+
 
 @dataclass(frozen=True)
 class LoggedJobs:
@@ -136,7 +143,7 @@ class LoggedJobs:
         cpus = np.array([request.cpus for request in requests])
         limits = ((one.run_time, one.time_limit) for one in requests)
         length = np.array([min(run, limit) if limit > 0 else run for run, limit in limits])
-        classes = [*_ranges(cpus, _WIDTHS), *_ranges(length, _LENGTHS)]
+        classes = [*JobClass.in_ranges(cpus, _WIDTHS), *JobClass.in_ranges(length, _LENGTHS)]
         kinds: dict[str, Callable[[Request], str]] = {
             "partition": lambda request: ",".join(request.partitions),
             "QOS": lambda request: request.qos,
@@ -248,13 +255,6 @@ def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: in
         return (result.start - submit).astype(np.float64)
 
     return in_threads(drawn, draws)
-
-
-def _ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:
-    """Yield the classes that a quantity divides jobs into."""
-    place = np.searchsorted(list(names), values)
-    for number, name in enumerate(names.values()):
-        yield JobClass(name, np.flatnonzero(place == number))
 
 
 #: The errors up to which advice can be trusted: of the mean, of the median job, and the rank correlation.

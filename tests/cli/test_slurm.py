@@ -125,7 +125,8 @@ def test_more_load_is_a_denser_log_graded_as_it_was(paths, tmp_path):
     assert report["advice"].endswith("At 1.6 times the load jobs wait longer than now.")
     assert report["slurm_conf"] == ["-load 1", "+load 1.6"]
     both = report["classes"]["all jobs"]
-    assert both["simulated"] < 400 < 500 < both["changed"]
+    assert both["simulated"] < 400
+    assert both["changed"] > 500
     assert f"mean {both['simulated']:.0f} s, recorded 0 s" in report["trust"]["reason"]
     refused = whatif(*command, "--predict", str(tmp_path / "later.json"))
     assert "later jobs have a load of their own" in str(refused.exception)
