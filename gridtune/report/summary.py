@@ -157,12 +157,32 @@ class Summary:
                     return False
         return True
 
-    def confirmed_by(self, fresh: Summary) -> Iterator[dict[str, Any]]:
-        """Yield what fresh replicates say of the best of each table of the first objective."""
+    @property
+    def unconfirmed(self) -> list[str]:
+        """The configurations to replay on fresh replicates: each best of a search, and its baselines."""
+        windows = self.facts.space.get("replicates", {}).get("windows")
+        if not self.facts.searches or windows or not self.rankings:
+            return []
+        objective, ranking = next(iter(self.rankings.items()))
+        tables = [ranking, *([self.overall[objective]] if objective in self.overall else [])]
+        best = [row_parameters(rows[0]) for table in tables for rows in table.strata.values() if rows]
+        found = []
+        for stratum in self.cells.strata:
+            for row in ranking.strata[stratum.name]:
+                place = stratum.place[row["configuration_id"]]
+                base = int(stratum.bases[place])
+                if row_parameters(row) in best and base not in {-1, place}:
+                    found += [stratum.ids[base], stratum.ids[place]]
+        return found
+
+    def confirmed_by(self, fresh: pa.Table) -> SweepFacts:
+        """Return the facts with the difference of each best as the cells of fresh replicates show it."""
         columns = (*PAIRED, "with_tail", "correlation", "p_value", "verdict", "pairs")
+        judged = summarise(fresh, replace(self.facts, error=1 - LEVEL, spent=0.0))
         objective = next(iter(self.rankings))
+        found = []
         for tables in ("rankings", "overall"):
-            ranking, again = (dict(getattr(one, tables)).get(objective) for one in (self, fresh))
+            ranking, again = (dict(getattr(one, tables)).get(objective) for one in (self, judged))
             if ranking is None or again is None:
                 continue
             for name, rows in ranking.strata.items():
@@ -170,7 +190,10 @@ class Summary:
                     if row_parameters(row) == row_parameters(rows[0]) and not row["is_baseline"]:
                         stated = {"objective": objective, "baseline": dict(ranking.head.baseline)}
                         values = {column: row[column] for column in columns}
-                        yield {**stated, "stratum": name, "best": row_parameters(row), "columns": values}
+                        found.append(
+                            {**stated, "stratum": name, "best": row_parameters(row), "columns": values}
+                        )
+        return replace(self.facts, confirmed=tuple(found))
 
     @property
     def best(self) -> list[Best]:
