@@ -92,6 +92,46 @@ def test_more_nodes_end_a_wait(paths, tmp_path):
     assert "account b" in printed
 
 
+def test_jobs_that_could_no_longer_run_are_named_and_lose(paths):
+    log, folder = paths
+    command = [log, "--slurm", folder, "--draws", "6", "--anyway"]
+    down = ["--change", "NodeName=n1 State=DOWN"]
+    report = json.loads(whatif(*command, *down, "--json").output)
+    text = "1 jobs of partition all could never run, more than the cluster could ever hold: 1"
+    assert report["excluded"] == [text]
+    assert (report["jobs"], report["verdict"]) == (1, "better")
+    # The present configuration still has all jobs.
+    assert report["classes"]["all jobs"]["simulated"] > 500
+    assert "if these losses are acceptable" in report["advice"]
+    assert text in " ".join(whatif(*command, *down).output.split())
+    limited = ["--change", "PartitionName=all MaxTime=15"]
+    assert json.loads(whatif(*command, *limited, "--json").output)["excluded"] == [
+        "1 jobs of partition all could never run, a time limit above MaxTime: 1"
+    ]
+    nobody = whatif(*command, "--change", "PartitionName=all MaxTime=5")
+    assert "no job could run after the change" in str(nobody.exception)
+
+
+def test_more_load_is_a_denser_log_graded_as_it_was(paths, tmp_path):
+    log, folder = paths
+    rows = SACCT.splitlines()[:2] + [
+        f"{k}|u|a|all|high|2026-01-05T00:{10 * k:02}:00|2026-01-05T00:{10 * k:02}:00|"
+        f"2026-01-05T00:{10 * k + 12:02}:00|COMPLETED|4|4|2|2|20|10M"
+        for k in range(1, 5)
+    ]
+    (tmp_path / "sacct.txt").write_text("\n".join(rows) + "\n")
+    command = [log, "--slurm", folder, "--draws", "8", "--load", "1.6", "--anyway"]
+    report = json.loads(whatif(*command, "--json").output)
+    assert report["advice"].endswith("At 1.6 times the load jobs wait longer than now.")
+    assert report["slurm_conf"] == ["-load 1", "+load 1.6"]
+    both = report["classes"]["all jobs"]
+    assert both["simulated"] < 400
+    assert both["changed"] > 500
+    assert f"mean {both['simulated']:.0f} s, recorded 0 s" in report["trust"]["reason"]
+    refused = whatif(*command, "--predict", str(tmp_path / "later.json"))
+    assert "later jobs have a load of their own" in str(refused.exception)
+
+
 def test_an_answer_is_tracked_once_with_its_trust(paths, store_uri):
     log, folder = paths
     command = [log, "--slurm", folder, "--draws", "3", "--change", "bf_interval=300", "--anyway"]
