@@ -11,7 +11,7 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.errors import TrackingError
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.content import (
     MOST_RUNS,

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import pytest
 
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import connect
 from gridtune.tracking.tracker import MlflowTracker
