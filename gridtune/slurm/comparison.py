@@ -69,6 +69,13 @@ class JobClass:
     name: str
     members: IntArray
 
+    @staticmethod
+    def in_ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:
+        """Yield the classes that a quantity divides jobs into."""
+        place = np.searchsorted(list(names), values)
+        for number, name in enumerate(names.values()):
+            yield JobClass(name, np.flatnonzero(place == number))
+
 
 @dataclass(frozen=True)
 class LoggedJobs:
@@ -98,20 +105,36 @@ class LoggedJobs:
     replicate: str
     blocks: IntArray
 
-    def able_in(self, cluster: SlurmCluster) -> LoggedJobs:
-        """Return those that another cluster can run, too; the others are counted as left out."""
-        check = RequestCheck(cluster)
-        able = [place for place, request in enumerate(self.requests) if check.can_run(request)]
-        lost = len(self.requests) - len(able)
-        reason = {"that the other configuration could never run": lost} if lost else {}
-        return replace(
+    def able_in(self, changed: SlurmCluster, running: SlurmCluster) -> tuple[LoggedJobs, IntArray, list[str]]:
+        """Return those that a changed cluster can run, too, their places, and a sentence on others.
+
+        A job whose time limit is above `MaxTime` never starts, unless it did so on the running cluster.
+        """
+        check, places = RequestCheck(changed), []
+        others: dict[tuple[str, str], list[int]] = {}
+        for place, one in enumerate(self.requests):
+            if one.is_too_long_for(changed) and not one.is_too_long_for(running):
+                reason = "a time limit above MaxTime"
+            elif check.can_run(one):
+                places.append(place)
+                continue
+            else:
+                reason = check.reason_of(one)
+            others.setdefault((",".join(one.partitions), reason), []).append(one.number)
+        rows = np.array(places, dtype=np.int64)
+        kept = replace(
             self,
-            requests=tuple(self.requests[place] for place in able),
-            rows=self.rows[able],
-            recorded=self.recorded[able],
-            left_out=self.left_out | reason,
-            blocks=self.blocks[able],
+            requests=tuple(self.requests[place] for place in places),
+            rows=self.rows[rows],
+            recorded=self.recorded[rows],
+            blocks=self.blocks[rows],
         )
+        texts = [
+            f"{len(numbers):,} jobs of partition {partition} could never run, {reason}: "
+            f"{', '.join(map(str, numbers[:3]))}{', …' if numbers[3:] else ''}"
+            for (partition, reason), numbers in others.items()
+        ]
+        return kept, rows, texts
 
     def classes(self) -> list[JobClass]:
         """Return all jobs, and those of each width, length, partition, QOS, account and user."""
@@ -120,7 +143,7 @@ class LoggedJobs:
         cpus = np.array([request.cpus for request in requests])
         limits = ((one.run_time, one.time_limit) for one in requests)
         length = np.array([min(run, limit) if limit > 0 else run for run, limit in limits])
-        classes = [*_ranges(cpus, _WIDTHS), *_ranges(length, _LENGTHS)]
+        classes = [*JobClass.in_ranges(cpus, _WIDTHS), *JobClass.in_ranges(length, _LENGTHS)]
         kinds: dict[str, Callable[[Request], str]] = {
             "partition": lambda request: ",".join(request.partitions),
             "QOS": lambda request: request.qos,
@@ -234,13 +257,6 @@ def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: in
     return in_threads(drawn, draws)
 
 
-def _ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:
-    """Yield the classes that a quantity divides jobs into."""
-    place = np.searchsorted(list(names), values)
-    for number, name in enumerate(names.values()):
-        yield JobClass(name, np.flatnonzero(place == number))
-
-
 #: The errors up to which advice can be trusted: of the mean, of the median job, and the rank correlation.
 _MEAN, _MEDIAN, _RANK = 0.07, 0.2, 0.7
 #: The same for signs.
@@ -249,6 +265,12 @@ _ROUGH_MEAN, _ROUGH_RANK = 0.3, 0.5
 _NO_WAIT = 60
 #: Nine replays in ten lie between these quantiles.
 _RANGE = (0.05, 0.95)
+#: The square of the reach of an interval of 95 %, in the logarithm of a ratio of two mean waits, is a sum
+#: of three causes. Each is multiplied by its number here: the relative variance of the draws, of both
+#: replays; the inverse of the seconds that the jobs of a class waited in all, of both; the squared logarithm
+#: of recorded over simulated waits. Learned from 30 pairs of recorded runs:
+#: `python -m benchmarks.slurm_intervals --learn`.
+_REACH = (6.4, 275.0, 2.8)
 
 
 @dataclass(frozen=True)
@@ -382,6 +404,41 @@ class Comparison:
         """The correlation of the differences in neighbouring replicates; 0 where these are draws."""
         before, after = self.replicates
         return 0.0 if self.jobs.replicate == "draw" else neighbour_correlation(after, before)
+
+    def predicted(
+        self, relative: FloatArray, low: FloatArray, high: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return intervals of the differences that a Slurm would record, by class; NaN for a single draw.
+
+        Two runs of one Slurm differ, as a second earlier or later changes which job is backfilled. An
+        interval covers this, the clocks, and the error of the replay on the recorded jobs.
+
+        Parameters
+        ----------
+        relative, low, high
+            Simulated differences, and their intervals over weeks or days; those over draws are not used.
+        """
+        squares = np.array([self.causes(one.members) for one in self.classes]) @ _REACH
+        # A hundred times as much is as good as anything.
+        reach = np.minimum(np.sqrt(squares), math.log(100))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            middle, ends = np.log1p(relative), np.log1p(np.stack([low, high]))
+            sampled = np.zeros_like(ends) if self.jobs.replicate == "draw" else ends - middle
+            below, above = middle + np.hypot(sampled, reach) * [[-1], [1]]
+        return np.expm1(below), np.expm1(above)
+
+    def causes(self, members: IntArray) -> FloatArray:
+        """Return the causes of some jobs' uncertainty, in the units of `_REACH`; NaN for a single draw."""
+        draws = np.array([waits[:, members].mean(axis=1) for waits in (self.before, self.after)])
+        if len(self.before) < 2:
+            return np.full(len(_REACH), np.nan)
+        means = np.maximum(draws.mean(axis=1), 1)
+        stated = members[self.jobs.recorded[members] >= 0]
+        real, simulated = self.jobs.recorded[stated].sum(), self.before[:, stated].mean(axis=0).sum()
+        # Without recorded waits, the error may be as large as that of any replay that is trusted.
+        error = math.log(max(1, real) / max(1, simulated)) if len(stated) else _ROUGH_MEAN
+        spread = ((draws.std(axis=1, ddof=1) / means) ** 2).sum()
+        return np.array([spread, (1 / (means * len(members))).sum(), min(1.0, error**2)])
 
     def means(self, members: IntArray) -> dict[str, Any]:
         """Return the number of some jobs and their mean waits; a range holds nine replays in ten."""
