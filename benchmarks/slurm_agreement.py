@@ -83,6 +83,7 @@ FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--nodelist": ("node_list", lambda text: tuple(text.split(","))),
     "--exclude": ("exclude", lambda text: tuple(text.split(","))),
     "--licenses": ("licences", lambda text: tuple(text.split(","))),
+    "--hint": ("threads", lambda text: int(text == "nomultithread")),
 }
 #: Options whose effect is in the column `eligible`.
 DELAYS = {"--begin", "--hold"}
@@ -343,6 +344,7 @@ class Replay:
                 (part.job, self.state.billed(part), part.start, 1 << 60)
                 for part in self.state.running.values()
             ]
+            self.state.ticked = self.next_tick
             self.priority.tick(self.next_tick, intervals)
             for job in self.waiting | set(self.back):
                 self.store(job, self.next_tick)

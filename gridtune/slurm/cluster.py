@@ -22,7 +22,11 @@ MODES = ("off", "cancel", "requeue", "suspend")
 
 @dataclass(frozen=True)
 class Node:
-    """A node: processors, memory in MB, GPUs, features, weight (the lightest are taken first), sockets."""
+    """A node: processors, memory in MB, GPUs, features, weight (the lightest are taken first), sockets.
+
+    Jobs get whole cores of so many `threads`, which are processors; by `one_task` a core runs one task of a
+    job (CR_ONE_TASK_PER_CORE). Nodes of one `record` of Slurm's differ in nothing that a setting says.
+    """
 
     name: str
     cpus: int
@@ -31,6 +35,9 @@ class Node:
     features: frozenset[str]
     weight: int
     sockets: int = 1
+    threads: int = 1
+    one_task: bool = False
+    record: int = 0
 
 
 @dataclass(frozen=True)

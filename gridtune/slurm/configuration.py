@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from gridtune.slurm.cluster import (
 from gridtune.slurm.limits import Limit, limits_of_row
 from gridtune.slurm.outages import read_outages, read_table
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
-from gridtune.slurm.versions import SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
+from gridtune.slurm.versions import MERGED_NODES, SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
 from gridtune.workload.slurm import (
     ConfLine,
     SlurmAccounts,
@@ -139,6 +139,7 @@ class _ClusterReader(PlacedReader):
         self.places: dict[str, tuple[Path | str, int]] = {}
         self.ignored: list[str] = []
         self.limits: list[Limit] = []
+        self.records: dict[str, int] = {}
 
     def read(self, lines: Sequence[ConfLine]) -> SlurmCluster:
         for line in lines:
@@ -253,6 +254,7 @@ class _ClusterReader(PlacedReader):
         self.least_loaded = not self.linear and "cr_lln" in words
         self.memory_counts = not alone and not (self.linear and "cr_memory" not in words)
         self.by_core = not self.linear and not any(word.startswith("cr_cpu") for word in words)
+        self.one_task = self.by_core and "cr_one_task_per_core" in words
         self.socket_by_socket = not self.by_core or "cr_core_default_dist_block" in words
 
     def _read_limits(self, path: Path) -> None:
@@ -284,20 +286,27 @@ class _ClusterReader(PlacedReader):
         path, line, settings = self.machine.nodes_by_name[name]
         self.place = (path, line)
         features = settings.get("feature", settings.get("features", ""))
-        threads, cpus = settings.get("threadspercore", "1"), self.machine.processors_of_node[name]
-        if self.by_core and threads != "1":
-            self._ignore(f"ThreadsPerCore={threads} (jobs get whole cores of as many processors)")
-        return Node(
+        cpus = self.machine.processors_of_node[name]
+        sockets, threads = self._cores(settings, cpus)
+        node = Node(
             name,
             cpus,
             self.whole(settings.get("realmemory", "1"), "RealMemory"),
             {kind: count or 1 for kind, count in self.machine.gpus_of_node.get(name, {}).items()},
             frozenset(filter(None, features.split(","))),
             self.whole(settings.get("weight", "1"), "Weight"),
-            self._sockets(settings, cpus, threads),
+            sockets,
+            threads,
+            self.one_task,
         )
+        facts = vars(node) | {"name": "", "gpus": sorted(node.gpus.items())}
+        key = repr(facts | {"features": sorted(node.features)})
+        if self.release < MERGED_NODES:
+            key = f"{path}:{line}"
+        return replace(node, record=self.records.setdefault(key, len(self.records)))
 
-    def _sockets(self, settings: Mapping[str, str], cpus: int, threads: str) -> int:
+    def _cores(self, settings: Mapping[str, str], cpus: int) -> tuple[int, int]:
+        """Return a node's sockets and the threads of each core; 1 where jobs get processors."""
         per_board = settings.get("socketsperboard", "1")
         words = (
             settings.get("sockets", per_board),
@@ -305,9 +314,12 @@ class _ClusterReader(PlacedReader):
             settings.get("corespersocket", "1"),
         )
         sockets, boards, cores = (self.whole(word, "Sockets") for word in words)
-        if "sockets" in settings or "socketsperboard" in settings:
-            return max(1, sockets * boards if "sockets" not in settings else sockets)
-        return max(1, cpus // max(1, cores * self.whole(threads, "ThreadsPerCore")))
+        threads = max(1, self.whole(settings.get("threadspercore", "1"), "ThreadsPerCore"))
+        if "sockets" not in settings:
+            per = max(1, cores * threads)
+            sockets = sockets * boards if "socketsperboard" in settings else max(1, cpus // per)
+        # A node of as many CPUs as cores has no threads for Slurm.
+        return max(1, sockets), threads if self.by_core and cpus > sockets * max(1, cores) else 1
 
     def _partition(self, name: str, number_of: Mapping[str, int]) -> Partition:
         path, line, settings = self.machine.partitions[name]

@@ -12,6 +12,7 @@ import numpy as np
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, Node, Partition, SlurmCluster
 from gridtune.slurm.limits import limits_on
+from gridtune.slurm.versions import SHOWN_CPUS, release_of
 from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
@@ -64,6 +65,8 @@ class Request:
         "NAME" or "NAME:COUNT" of each.
     begin
         Seconds: it may not start earlier.
+    threads
+        Threads of a core that it uses: 1 with `--hint=nomultithread`, 0 for all.
     gpus, gpu_type
         GPUs per node, of a type or, "", of any.
     array, task, array_most
@@ -113,6 +116,7 @@ class Request:
     begin: int = 0
     memory_per_cpu: int = 0
     fewest: bool = False
+    threads: int = 0
 
     def __post_init__(self) -> None:
         if self.nodes < len(self.node_list):
@@ -129,7 +133,7 @@ class Request:
     def shape(self) -> tuple[object, ...]:
         """All that decides which nodes suit it and have its GPUs."""
         asked = self.features, self.memory, self.memory_per_cpu, self.cpus_per_node, self.gpus, self.gpu_type
-        return *asked, self.exclude
+        return *asked, self.exclude, self.threads, self.cpus_per_task
 
     @property
     def cpus(self) -> int:
@@ -180,11 +184,35 @@ class Request:
     def suits(self, node: Node, partition: Partition) -> bool:
         """Tell whether a node has the processors, memory and features; GPUs are another matter to Slurm."""
         return (
-            node.cpus >= self.cpus_per_node
+            self.room_on(node) >= self.cpus_per_node
             and node.name not in self.exclude
-            and node.memory >= max(self.memory, self.cpus_per_node * self.memory_per_cpu_in(partition))
+            and node.memory >= max(self.memory, self.charged_on(node) * self.memory_per_cpu_in(partition))
             and all(has_feature(feature, node.features) for feature in self.features)
         )
+
+    def threads_on(self, node: Node) -> int:
+        """Return how many threads of each core of a node it can use."""
+        most = min(node.threads, self.cpus_per_task) if node.one_task else node.threads
+        return min(most, self.threads or most)
+
+    def cores_on(self, node: Node, cpus: int) -> int:
+        """Return how many cores it needs for so many processors, without those shared by tasks."""
+        threads, each = self.threads_on(node), self.cpus_per_task
+        if node.one_task and each > threads:
+            return cpus // each * -(-each // threads)
+        return -(-cpus // threads)
+
+    def room_on(self, node: Node) -> int:
+        """Return how many processors of an empty node its tasks can use."""
+        cores, threads, each = node.cpus // node.threads, self.threads_on(node), self.cpus_per_task
+        if node.one_task and each > threads:
+            return cores // -(-each // threads) * each
+        return cores * threads
+
+    def charged_on(self, node: Node) -> int:
+        """Return for how many processors a node must have memory: those of its cores, or those used."""
+        cpus = self.cpus_per_node
+        return cpus if self.threads else self.cores_on(node, cpus) * node.threads
 
     def has_gpus(self, node: Node) -> bool:
         """Tell whether a node has the GPUs, of the type asked for."""
@@ -323,9 +351,17 @@ class RequestCheck:
         for node, count in self._kinds[key]:
             if request.suits(node, partition) and request.has_gpus(node):
                 # The largest nodes hold the most.
-                cpus += node.cpus * max(0, min(count, most - nodes))
+                per_cpu = request.memory_per_cpu_in(partition)
+                usable = usable_on(request, node, per_cpu, release_of(self.cluster.version))
+                cpus += usable * max(0, min(count, most - nodes))
                 nodes += count
         return nodes >= request.least_nodes and cpus >= request.cpus
+
+
+def usable_on(request: Request, node: Node, per_cpu: int, release: int) -> int:
+    """Return how many processors of an empty node a job's tasks can use."""
+    room, each = request.room_on(node), request.cpus_per_task
+    return room - room % each if per_cpu or (release >= SHOWN_CPUS and not request.gpus) else room
 
 
 def kinds_in(
@@ -335,7 +371,7 @@ def kinds_in(
     kinds: dict[tuple[object, ...], list[int]] = {}
     for number in partition.nodes:
         node = cluster.nodes[number]
-        key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features, node.name in apart)
+        key = (node.cpus, node.threads, node.memory, *node.gpus.items(), node.features, node.name in apart)
         kinds.setdefault(key, []).append(number)
     return [(cluster.nodes[numbers[0]], numbers) for numbers in kinds.values()]
 

@@ -140,8 +140,14 @@ def clusters(draw):
         bf_window_linear=draw(st.sampled_from([0, 40])),
         default_queue_depth=draw(st.sampled_from([1, 100])),
     )
+    threads, one_task = draw(st.sampled_from([(1, False), (1, False), (2, False), (2, True), (4, True)]))
+    records = draw(st.sampled_from([(0, 0, 0, 0, 0), (0, 1, 2, 2, 1)]))
+    nodes = tuple(
+        replace(node, threads=min(threads, node.cpus), one_task=one_task, record=record)
+        for node, record in zip(NODES, records, strict=True)
+    )
     return SlurmCluster(
-        NODES,
+        nodes,
         partitions,
         draw(st.sampled_from([(), ((0, 1), (2, 3, 4)), ((0, 2), (1, 3), (4,))])),
         draw(st.booleans()),
@@ -201,6 +207,8 @@ def logs(draw):
                 exclude=draw(st.sampled_from([(), (), (), ("b3",), ("a1", "b2")])),
                 licences=draw(st.sampled_from([(), (), ("m",), ("m:2", "n")])),
                 begin=draw(st.sampled_from([0, 0, 0, 333])),
+                cpus_per_task=draw(st.sampled_from([1, 1, 2, 3])) if shape[0] < 4 else 1,
+                threads=draw(st.sampled_from([0, 0, 1])),
             )
         )
     # Some jobs become arrays of up to four tasks.

@@ -41,7 +41,10 @@ STATE = np.dtype(
 
 
 class NodeColumns(NamedTuple):
-    """The cluster's nodes, (n,) each; `leaf` is the number of the leaf switch, -1 without one."""
+    """The cluster's nodes, (n,) each; `leaf` is the number of the leaf switch, -1 without one.
+
+    `near` and `extra` are what it weighs less and more, as the last tests left it; `record` is Slurm's of it.
+    """
 
     cpus: IntArray
     memory: IntArray
@@ -49,6 +52,9 @@ class NodeColumns(NamedTuple):
     weight: IntArray
     leaf: IntArray
     near: IntArray
+    threads: IntArray
+    record: IntArray
+    extra: IntArray
 
 
 class JobColumns(NamedTuple):
@@ -57,6 +63,7 @@ class JobColumns(NamedTuple):
     `assoc` is the number of the account's user; `shown` the most processors that it sees on a node; `records`
     says where each job's records begin. `listed` and `barred` say where the bitmaps of the nodes that it must
     and must not have begin in `named`, -1 without one; `covered` is 1 if it needs no others than those.
+    `threads` are the most of a core that it uses; `charged` is 1 if it gets memory for whole cores.
     """
 
     submit: IntArray
@@ -81,6 +88,8 @@ class JobColumns(NamedTuple):
     listed: IntArray
     barred: IntArray
     covered: IntArray
+    threads: IntArray
+    charged: IntArray
     named: AnyArray
 
 
@@ -133,7 +142,9 @@ class LimitColumns(NamedTuple):
 
     `of` is the place in `AMOUNTS`, -1 for a licence, `counter` that in `used`. `each` is how many a job takes
     of jobs or licences. Minutes are in seconds. A counter of nodes that several jobs share has a `row` in
-    `on`, (rows * n,): how many of them each node has. Others have -1.
+    `on`, (rows * n,): how many of them each node has. Others have -1. Where it is `preferred`, such nodes are
+    taken first; of those that count all jobs (1, others have 2) the first that is `known`: a job has started
+    under it.
     """
 
     begin: IntArray
@@ -144,6 +155,8 @@ class LimitColumns(NamedTuple):
     used: IntArray
     row: IntArray
     on: IntArray
+    preferred: IntArray
+    known: IntArray
 
 
 class JobArrays(NamedTuple):
@@ -237,7 +250,8 @@ class FreeColumns(NamedTuple):
 class Scratch(NamedTuple):
     """Room to work in: processors that each node can give, all idle ones, those left during a choice, and it.
 
-    `most` are those that a node chosen gives at most: so many were wanted when it was chosen.
+    `most` are those that a node chosen gives at most: so many were wanted when it was chosen. `charged` are
+    the processors that memory is given for.
     """
 
     room: IntArray
@@ -246,6 +260,7 @@ class Scratch(NamedTuple):
     most: IntArray
     chosen: IntArray
     cpus: IntArray
+    charged: IntArray
     weight: IntArray
     leaf_nodes: IntArray
     leaf_cpus: IntArray

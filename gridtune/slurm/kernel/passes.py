@@ -97,12 +97,12 @@ def _choose_now(world, record, nodes, now):
     Where nothing is free, it takes processors of those that it suspends. Nodes of a job that was killed this
     second do not do. The favour of GPUs looked at before is forgotten.
     """
-    records, clear = world.records, world.clear
-    _forget_gpus(world, records.suits, records.kind[record])
+    clear = world.clear
+    _weigh(world, record)
     for w in range(world.rules.words):
         clear[w] = nodes[w] & ~world.completing[w]
     measure_room(world, world.free, record, clear)
-    count, source, cores = choose(world, records.job[record]), world.free, world.suspension.free
+    count, source, cores = choose(world, world.records.job[record]), world.free, world.suspension.free
     if count == 0:
         count = fit(world, world.free, cores, 0, record, clear, now)
         source, cores = world.beside, world.suspension.beside
@@ -167,7 +167,7 @@ def main_pass(world, now, depth):
                 if count == 0:
                     measure_room(world, world.empty, record, usable)
                     held = choose(world, job) == 0
-            held = held or too_much(world, record, count)
+            held = held or too_much(world, record, count, 0)
             if count > 0 and not held:
                 start_job(world, record, count, now, now)
                 continue
@@ -229,7 +229,9 @@ def _will_run(world, record, avail, now, now_only, begin, later):
     count, source, going = 0, world.free, 0
     heavier = _HEAVIER if release >= FRESH_WEIGHTS and begin <= now else 0
     if release >= FRESH_WEIGHTS:
-        _forget_gpus(world, avail, 0)
+        for node in range(world.rules.nodes):
+            if has(avail, 0, node):
+                world.nodes.near[node] = world.nodes.extra[node] = 0
     measure_room(world, world.free, record, avail)
     if begin <= now or release < DATED_TESTS:
         _weigh_completing(world, heavier)
@@ -270,11 +272,31 @@ def _choose_later(world, record, avail, now):
 
 
 @kernel()
-def _forget_gpus(world, bitmaps, begin):
-    """Forget the favour of GPUs looked at before, for the nodes of the bitmap that begins at a word."""
+def _weigh(world, record):
+    """Weigh the nodes that suit a record: those that others under its limits on nodes have are taken first.
+
+    Of nodes of a record the others count as heavier, if there are such nodes at all (`_find_grp_node_bitmap`
+    and `_build_node_list` in node_scheduler.c). The favour of GPUs looked at before is forgotten.
+    """
+    limits, nodes, begin = world.limits, world.nodes, world.records.kind[record]
+    job, some, suits = world.records.job[record], world.scratch.first, world.records.suits
     for node in range(world.rules.nodes):
-        if has(bitmaps, begin, node):
-            world.nodes.near[node] = 0
+        some[node] = 0
+        if has(suits, begin, node):
+            nodes.near[node] = nodes.extra[node] = 0
+    found, preferring = False, False
+    for entry in range(limits.begin[job], limits.begin[job + 1]):
+        counter = limits.counter[entry]
+        if limits.preferred[entry] == 0 or (limits.preferred[entry] == 1 and found):
+            continue
+        found = found or (limits.preferred[entry] == 1 and limits.known[counter] > 0)
+        for node in range(world.rules.nodes):
+            if has(suits, begin, node) and limits.on[limits.row[counter] * world.rules.nodes + node] > 0:
+                nodes.extra[node], some[nodes.record[node]], preferring = -1, 1, True
+    if preferring:
+        for node in range(world.rules.nodes):
+            if has(suits, begin, node):
+                nodes.extra[node] = some[nodes.record[node]] * (nodes.extra[node] + 1)
 
 
 @kernel()
@@ -507,7 +529,7 @@ def _plan_from(world, record, form, now, now_only):
             # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
             continue
-        if start <= reach and too_much(world, record, 0):
+        if start <= reach and too_much(world, record, 0, count):
             return counted
         _keep_plan(world, record, start)
         world.failed[records.partition[record]] += int(start <= reach)
@@ -531,7 +553,7 @@ def _start_planned(world, record, count, now):
     for i in range(count):
         intended[i] = chosen[i]
     found = _choose_now(world, record, world.usable, now)
-    held = too_much(world, record, found)
+    held = too_much(world, record, found, 0)
     if found > 0 and not held:
         start_job(world, record, found, now, now)
         state.epoch += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.versions import FIRST_NODE
+from gridtune.slurm.versions import FIRST_NODE, SHOWN_CPUS
 
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
@@ -59,24 +59,60 @@ def copy_free(world, free, other):
         other.gpus[node] = free.gpus[node]
 
 
+@kernel(forceinline=True)
+def _threads(world, job, node):
+    """Return how many threads of each core of a node a job can use."""
+    return min(world.nodes.threads[node], world.jobs.threads[job])
+
+
+@kernel(forceinline=True)
+def _apart(world, each, threads):
+    """Tell whether each task of a job has cores to itself."""
+    return world.rules.one_task and each > threads
+
+
+@kernel()
+def _usable(world, job, node, cpus):
+    """Return how many of a node's processors a job's tasks can use."""
+    threads, each = _threads(world, job, node), world.jobs.cpus_per_task[job]
+    cores = cpus // world.nodes.threads[node]
+    if _apart(world, each, threads):
+        return cores // ((each + threads - 1) // threads) * each
+    cpus = cores * threads
+    return cpus - cpus % each if world.rules.release >= SHOWN_CPUS and world.jobs.gpus[job] == 0 else cpus
+
+
+@kernel()
+def _with_memory(world, record, node, cpus, memory):
+    """Return how many of some processors there is memory for."""
+    job, per_cpu = world.records.job[record], world.records.per_cpu[record]
+    threads, each = _threads(world, job, node), world.jobs.cpus_per_task[job]
+    if world.rules.one_task and each == 1:
+        cpus = min(cpus, memory // (per_cpu * world.nodes.threads[node]))
+    lacking = max(0, cpus - memory // per_cpu)
+    cpus = max(0, cpus - (lacking + threads - 1) // threads * threads)
+    return cpus - cpus % each
+
+
 @kernel()
 def room_of(world, free, record, node):
     """Return the processors that a node can give to a job; 0 where it cannot take its part."""
     nodes, jobs, records = world.nodes, world.jobs, world.records
     job = records.job[record]
-    cpus = free.cpus[node]
+    cpus = _usable(world, job, node, free.cpus[node])
     if jobs.memory[job] < 0 and free.memory[node] < nodes.memory[node]:
         return 0
     if records.whole[record]:
         # Jobs that are suspended keep memory and GPUs of a node without processors.
-        need = (max(jobs.memory[job], 0) + cpus * records.per_cpu[record]) * world.rules.suspending
+        need = max(jobs.memory[job], 0) + free.cpus[node] * records.per_cpu[record]
+        need *= world.rules.suspending
         fits = free.memory[node] >= need and free.gpus[node] >= jobs.gpus[job] * world.rules.suspending
-        return cpus if cpus == nodes.cpus[node] and fits else 0
+        return cpus if free.cpus[node] == nodes.cpus[node] and fits else 0
     if jobs.memory[job] > 0:
         if free.memory[node] < jobs.memory[job]:
             return 0
     elif records.per_cpu[record] > 0:
-        cpus = min(cpus, free.memory[node] // records.per_cpu[record])
+        cpus = _with_memory(world, record, node, cpus, free.memory[node])
     fits = cpus >= jobs.cpus_per_node[job] and free.gpus[node] >= jobs.gpus[job]
     return min(cpus, jobs.shown[job]) if fits else 0
 
@@ -124,7 +160,7 @@ def choose(world, job):
             count += 1
             total += left[node]
             largest = max(largest, left[node])
-            scratch.weight[node] = (nodes.weight[node] << 16) - nodes.near[node]
+            scratch.weight[node] = ((nodes.weight[node] + nodes.extra[node]) << 16) - nodes.near[node]
             if _must_have(world, job, node):
                 scratch.weight[node] -= _LISTED
     if jobs.most_nodes[job] > 0 and jobs.most_nodes[job] * largest < cpus:
@@ -193,7 +229,8 @@ def _first_node(world, job, cpus):
 def _take(world, job, node, taken, need, cpus):
     """Choose a node; return the processors that it gives: some are left for each node still needed."""
     scratch = world.scratch
-    given = min(scratch.left[node], max(cpus - max(need - 1, 0), world.jobs.cpus_per_node[job]))
+    left = max(need - 1, 0) * _threads(world, job, node)
+    given = min(scratch.left[node], max(cpus - left, world.jobs.cpus_per_node[job]))
     scratch.chosen[taken], scratch.most[node] = node, given
     return given
 
@@ -355,19 +392,41 @@ def share(world, free, record, count):
     """
     nodes, jobs, records, scratch = world.nodes, world.jobs, world.records, world.scratch
     job, chosen, cpus = records.job[record], scratch.chosen, scratch.cpus
+    left, each = jobs.tasks[job], jobs.cpus_per_task[job]
     for i in range(count):
         cpus[i] = nodes.cpus[chosen[i]] if records.whole[record] else 0
+        scratch.charged[i] = cpus[i]
     if records.whole[record]:
         return
-    left, step = jobs.tasks[job], jobs.cpus_per_task[job]
-    given = True
-    while left > 0 and given:
-        given = False
+    for i in range(count):
+        left -= _give(world, free, record, i, min(left, 1))
+    # Then what is left of the cores begun, and as many tasks a turn as a core has room for.
+    for i in range(count):
+        left -= _give(world, free, record, i, min(left, cpus[i] % nodes.threads[chosen[i]] // each))
+    before = left + 1
+    while 0 < left < before:
+        before = left
         for i in range(count):
-            room = min(room_of(world, free, record, chosen[i]), scratch.most[chosen[i]])
-            if jobs.tasks_per_node[job] > 0:
-                room = min(room, jobs.cpus_per_node[job])
-            if left > 0 and cpus[i] + step <= room:
-                cpus[i] += step
-                left -= 1
-                given = True
+            left -= _give(world, free, record, i, min(left, max(1, nodes.threads[chosen[i]] // each)))
+    for i in range(count):
+        scratch.charged[i] = cpus[i]
+        threads = _threads(world, job, chosen[i])
+        cores = (cpus[i] + threads - 1) // threads
+        if _apart(world, each, threads):
+            cores = cpus[i] // each * ((each + threads - 1) // threads)
+        cpus[i] = cores * nodes.threads[chosen[i]]
+        if jobs.charged[job]:
+            scratch.charged[i] = cpus[i]
+
+
+@kernel()
+def _give(world, free, record, i, tasks):
+    """Give tasks to a node chosen, as many as it has room for; return how many."""
+    jobs, scratch, job = world.jobs, world.scratch, world.records.job[record]
+    node, each = scratch.chosen[i], jobs.cpus_per_task[job]
+    room = min(room_of(world, free, record, node), scratch.most[node])
+    if jobs.tasks_per_node[job] > 0:
+        room = min(room, jobs.cpus_per_node[job])
+    given = max(0, min(tasks, (room - scratch.cpus[i]) // each))
+    scratch.cpus[i] += given * each
+    return given

@@ -33,9 +33,9 @@ from gridtune.slurm.kernel.arrays import (
 )
 from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
-from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
+from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in, usable_on
 from gridtune.slurm.shares import ShareTree
-from gridtune.slurm.versions import NEEDED_NODES, SHOWN_CPUS, release_of
+from gridtune.slurm.versions import FRESH_WEIGHTS, NEEDED_NODES, SHOWN_CPUS, release_of
 from gridtune.types import AnyArray, IntArray
 
 _Table = TypeVar("_Table", bound=NamedTuple)
@@ -140,7 +140,14 @@ def new_world(
     bitmaps = ("avail", "usable", "clear", "completing", "fits", "offered", "picked")
     return World(
         nodes=_table(
-            NodeColumns, count, **of_node, weight=_column(node.weight for node in cluster.nodes), leaf=leaf
+            NodeColumns,
+            count,
+            **of_node,
+            **{
+                name: _column(getattr(node, name) for node in cluster.nodes)
+                for name in ("weight", "threads", "record")
+            },
+            leaf=leaf,
         ),
         jobs=JobColumns(
             **of_job,
@@ -153,6 +160,8 @@ def new_world(
             user=_column(users[request.user] for request in requests),
             assoc=_column(number_of[request.account, request.user] for request in requests),
             **_named_nodes(cluster, requests, bits),
+            threads=_column(_most_threads(cluster, request) for request in requests),
+            charged=_column(request.threads == 0 for request in requests),
             records=np.searchsorted(records.job, np.arange(jobs + 1)).astype(np.int64),
         ),
         records=records,
@@ -247,25 +256,32 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitCo
         held = limits[whose]
         if request.array_most:
             held = [*held, (("array", request.array), "jobs", request.array_most)]
+        preferring: set[str] = set()
         for key, of, number in held:
             counter = counters.setdefault((job if key is None else key, of), len(counters))
-            place = AMOUNTS.index(of)
-            entries.append((counter, place, 60 * number if place >= MINUTES else number, 1))
+            place, preferred = AMOUNTS.index(of), 0
+            if place == NODES and isinstance(key, tuple):
+                each = key[0].each
+                preferred = 0 if each in preferring else 1 + (each != "")
+                preferring |= {each} - {""}
+            entries.append((counter, place, 60 * number if place >= MINUTES else number, 1, preferred))
         for name, number in request.licence_counts.items():
             counter = counters.setdefault((("licence", name), ""), len(counters))
-            entries.append((counter, -1, cluster.licences.get(name, 0), number))
+            entries.append((counter, -1, cluster.licences.get(name, 0), number, 0))
         begin.append(len(entries))
         if request.array and request.array not in numbers:
             numbers[request.array] = len(numbers)
             most.append(request.array_most)
             array_counters.append(counters[("array", request.array), "jobs"] if request.array_most else -1)
-    columns = dict(zip(("counter", "of", "most", "each"), _columns(entries, 4), strict=True))
+    names = ("counter", "of", "most", "each", "preferred")
+    columns = dict(zip(names, _columns(entries, 5), strict=True))
     shared = np.array([of == AMOUNTS[NODES] and not isinstance(key, int) for key, of in counters], np.bool_)
     table = LimitColumns(
         begin=_column(begin),
         used=_full(len(counters)),
         row=np.where(shared, np.cumsum(shared) - 1, -1),
         on=_full(int(shared.sum()) * len(cluster.nodes)),
+        known=_full(len(counters)),
         **columns,
     )
     return table, _table(
@@ -414,19 +430,28 @@ class _Counting(NamedTuple):
     plain: bool
 
 
-def _counting(request: Request, whole: bool, suiting: Iterable[Node], by_switch: bool) -> _Counting:
+def _counting(
+    request: Request, whole: bool, suiting: Iterable[Node], by_switch: bool, release: int
+) -> _Counting:
     """Return the rules; `by_switch` is True if all nodes that suit have a switch and none has GPUs."""
     least, one_node = request.least_nodes, request.most_nodes == 1
     even = request.most_nodes == least
-    cpus = {node.cpus for node in suiting}
-    share = min(cpus, default=0) if whole else request.cpus_per_node
-    if request.gpus or (whole and len(cpus) > 1):
+    nodes = list(suiting)
+    cpus, threads = {node.cpus for node in nodes}, {node.threads for node in nodes}
+    rooms = (usable_on(request, node, 0, release) for node in nodes)
+    share = min(rooms, default=0) if whole else request.cpus_per_node
+    if request.gpus or (whole and len(cpus) > 1) or len(threads) > 1:
         steady = -1
     elif whole:
-        steady = share * least if even else -1
+        steady = min(cpus, default=0) * least if even else -1
     else:
-        certain = request.cpus_per_task == 1 or request.tasks == 1 or (even and request.tasks_per_node)
+        each_node = request.tasks == 1 or (even and request.tasks_per_node)
+        certain = each_node or (request.cpus_per_task == 1 and threads == {1})
         steady = request.cpus if certain else -1
+        if steady >= 0 and threads != {1}:
+            full = request.tasks == request.tasks_per_node * least or request.tasks == 1
+            held = request.cores_on(nodes[0], request.cpus_per_node) * nodes[0].threads
+            steady = held * least if full else -1
     plain = by_switch and steady >= 0 and even and least >= request.nodes and share * least >= request.cpus
     return _Counting(request.cpus if one_node and not whole else share, steady, plain)
 
@@ -445,6 +470,8 @@ def _records(
     # Where others must go, or nodes are reserved, counting does not do.
     most_forms = _MOST_LISTED // bits.count
     if any(outage.planned for outage in cluster.outages) or _preempts(cluster):
+        most_forms = 0
+    if release_of(cluster.version) < FRESH_WEIGHTS and any(limit.of == "node" for limit in cluster.limits):
         most_forms = 0
     suits, able = [bits.of(())], [bits.of(())]
     rows: list[tuple[int, ...]] = []
@@ -474,7 +501,8 @@ def _records(
             by_switch = by_switch and all(
                 not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
             )
-            counting[case] = _counting(request, whole, (node for node, _ in suiting), by_switch)
+            one_of = (node for node, _ in suiting)
+            counting[case] = _counting(request, whole, one_of, by_switch, release_of(cluster.version))
         per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
         if counted.steady >= 0 and not request.node_list and not request.exclude and request.memory >= 0:
@@ -552,6 +580,12 @@ def _shown_cpus(cluster: SlurmCluster, request: Request) -> int:
     return request.cpus_per_node if capped else NEVER
 
 
+def _most_threads(cluster: SlurmCluster, request: Request) -> int:
+    """Return how many threads of a core a job uses at most."""
+    one_task = any(node.one_task for node in cluster.nodes)
+    return min(request.threads or NEVER, request.cpus_per_task if one_task else NEVER)
+
+
 def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
     """Return what a partition has of each resource that `PriorityWeightTRES` weighs."""
     nodes = [cluster.nodes[number] for number in partition.nodes]
@@ -601,6 +635,7 @@ def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> 
         "by_partition": preemption.by == "partition",
         "socket_by_socket": cluster.socket_by_socket,
         "least_loaded": cluster.least_loaded,
+        "one_task": any(node.one_task for node in cluster.nodes),
         "core_words": _Bits(max(node.cpus for node in cluster.nodes)).words,
         "full_phase": phases.full,
         "timeout_phase": phases.timeout,
