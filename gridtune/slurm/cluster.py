@@ -59,7 +59,8 @@ class Partition:
     One that starts no jobs has no nodes. `preempt_mode` and `grace` are what becomes of its jobs where others
     take their place, "" for what the cluster says, and the seconds that they have before. Jobs need so many
     nodes, at least and at most (0: no limit), and an account and a QOS that it admits. `billing` weighs what
-    a job's usage counts (cpu, mem in MB, node, gres/gpu); without it processors count.
+    a job's usage counts (cpu, mem in MB, node, gres/gpu); without it processors count. Limits of `own_qos`
+    hold for all its jobs.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Partition:
     accounts: Admission = Admission()
     qos: Admission = Admission()
     billing: Mapping[str, float] = field(default_factory=dict)
+    own_qos: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,11 +124,15 @@ class Priorities:
 
 @dataclass(frozen=True)
 class Qos:
-    """A quality of service, its priority, and what it multiplies the usage of its jobs by."""
+    """A quality of service, its priority, and what it multiplies the usage of its jobs by.
+
+    Limits of a partition's QOS go before its own, unless it goes before the partition's.
+    """
 
     name: str
     priority: int = 0
     usage_factor: float = 1.0
+    before_partition: bool = False
 
 
 @dataclass(frozen=True)
@@ -245,6 +251,13 @@ class SlurmCluster:
     zero: int = 0
     licences: Mapping[str, int] = field(default_factory=dict)
     not_modelled: tuple[str, ...] = ()
+
+    def limiting_qos(self, qos: str, partition: str) -> tuple[str, ...]:
+        """Return the QOS that limit a job in a partition, the one that holds first."""
+        names = [self.partitions[partition].own_qos, qos]
+        if qos in self.qos and self.qos[qos].before_partition:
+            names.reverse()
+        return tuple(dict.fromkeys(filter(None, names)))
 
     @property
     def cpus(self) -> int:

@@ -174,6 +174,7 @@ class _ClusterReader(PlacedReader):
         clocks = self._clocks()
         self.accounts, remarks = _accounts_of(self.path.parent)
         self.ignored += remarks
+        self.qos = _qos_of(self.path.parent)
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
         outages, remarks = read_outages(self.path.parent, number_of)
         self.ignored += remarks
@@ -189,7 +190,7 @@ class _ClusterReader(PlacedReader):
             backfill=self.settings.get("schedulertype", "sched/backfill") == "sched/backfill",
             clocks=clocks,
             priorities=self._priorities(),
-            qos=_qos_of(self.path.parent),
+            qos=self.qos,
             accounts=self.accounts,
             kill_wait=self._number("killwait", 30),
             overtime=60 * self._number("overtimelimit", 0),
@@ -362,7 +363,15 @@ class _ClusterReader(PlacedReader):
             self._admission(settings, "accounts"),
             self._admission(settings, "qos"),
             self._billing(settings.get("tresbillingweights", "")),
+            self._own_qos(settings.get("qos", "")),
         )
+
+    def _own_qos(self, name: str) -> str:
+        """Return a partition's QOS, and note one of no known limits."""
+        enforced = self._items("AccountingStorageEnforce").keys() & {"limits", "safe", "all"}
+        if name and enforced and name not in self.qos:
+            self._ignore(f"QOS={name} (its limits are unknown: write sacctmgr_qos.txt again)", partly=True)
+        return name
 
     def _billing(self, text: str) -> dict[str, float]:
         """Read weights of resources in usage; those of memory are per MB, or per unit named."""
@@ -561,7 +570,8 @@ def _qos_of(folder: Path) -> dict[str, Qos]:
             if not re.fullmatch(r"[0-9.]+", factor):
                 raise reader.fault(f"{factor!r} is no number", "UsageFactor")
             if name := row["Name"]:
-                found[name] = Qos(name, reader.whole(row["Priority"] or "0", "Priority"), float(factor))
+                priority, flags = reader.whole(row["Priority"] or "0", "Priority"), row.get("Flags", "")
+                found[name] = Qos(name, priority, float(factor), "OverPartQOS" in flags)
         return found
     script = folder / "sacctmgr.script"
     text = text_of(script) if script.is_file() else ""

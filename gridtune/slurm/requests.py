@@ -255,7 +255,7 @@ class RequestCheck:
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
         self._kinds: dict[tuple[str, tuple[str, ...]], list[tuple[Node, int]]] = {}
-        self._limits: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
+        self._limits: dict[tuple[tuple[str, ...], str, str], list[tuple[str, int]]] = {}
 
     def check(self, request: Request) -> None:
         """Refuse a job.
@@ -271,13 +271,6 @@ class RequestCheck:
                 raise WorkloadError(
                     f"job {request.number}: no dependency {kind!r}", hint=f"one of {', '.join(DEPENDENCIES)}"
                 )
-        amounts = {
-            "jobs": 1,
-            "cpu": request.cpus,
-            "mem": max(request.memory, 0) * request.least_nodes,
-            "node": request.least_nodes,
-            "gres/gpu": request.gpus * request.least_nodes,
-        }
         partitions = self.cluster.partitions
         for name in request.partitions:
             if name not in partitions:
@@ -290,14 +283,10 @@ class RequestCheck:
                     f"job {request.number}: asks for {count} of licence {name}, but there are {there_are}",
                     hint="compare it with Licenses= in slurm.conf, or leave such jobs out",
                 )
-        limit = min((request.limit_in(partitions[name]) for name in request.partitions), default=0)
-        asked = amounts | {f"{of} minutes": amount * limit / 60 for of, amount in amounts.items()}
-        for of, most in self._limits_of(request):
-            if asked[of] > most:
-                raise WorkloadError(
-                    f"job {request.number}: asks for {asked[of]:g} of {of}, but a limit allows {most}",
-                    hint="compare it with sacctmgr's lists, or leave such jobs out",
-                )
+        broken = [self._limit_broken(request, partitions[name]) for name in request.partitions]
+        if broken and all(broken):
+            hint = "compare it with sacctmgr's lists, or leave such jobs out"
+            raise WorkloadError(f"job {request.number}: asks for {broken[0]}", hint=hint)
         if not any(self._can_hold(request, partitions[name]) for name in request.partitions):
             text = (
                 f"{request.least_nodes} nodes, {request.cpus} processors, {max(request.memory, 0)} MB a node"
@@ -316,9 +305,28 @@ class RequestCheck:
             return False
         return True
 
-    def _limits_of(self, request: Request) -> list[tuple[str, int]]:
+    def _limit_broken(self, request: Request, partition: Partition) -> str:
+        """Return what is more than a limit allows to a job in a partition, "" for nothing."""
+        amounts: dict[str, float] = {
+            "jobs": 1,
+            "cpu": request.cpus,
+            "mem": max(request.memory, 0) * request.least_nodes,
+            "node": request.least_nodes,
+            "gres/gpu": request.gpus * request.least_nodes,
+        }
+        weights = partition.billing or {"cpu": 1.0}
+        amounts["billing"] = int(sum(weights.get(of, 0.0) * amount for of, amount in amounts.items()))
+        minutes = request.limit_in(partition) / 60
+        asked = amounts | {f"{of} minutes": amount * minutes for of, amount in amounts.items()}
+        for of, most in self._limits_of(request, partition):
+            if asked[of] > most:
+                return f"{asked[of]:g} of {of}, but a limit allows {most}"
+        return ""
+
+    def _limits_of(self, request: Request, partition: Partition) -> list[tuple[str, int]]:
         """Return how much of what a limit allows to jobs of the same QOS, account and user."""
-        whose = request.qos, request.account, request.user
+        qos = self.cluster.limiting_qos(request.qos, partition.name)
+        whose = qos, request.account, request.user
         if whose not in self._limits:
             groups = limits_on(self.cluster.limits, self.cluster.accounts, *whose)
             self._limits[whose] = [(of, most) for _, of, most in groups]

@@ -33,18 +33,6 @@ def with_minutes(amounts, seconds):
     return amounts | {f"{of} minutes": amount * seconds / 60 for of, amount in amounts.items()}
 
 
-def amounts_of(part):
-    """Return what limits count of a job that starts."""
-    amounts = {
-        "jobs": 1,
-        "cpu": sum(part.cpus),
-        "mem": sum(part.memory),
-        "node": len(part.nodes),
-        "gres/gpu": part.gpus * len(part.nodes),
-    }
-    return with_minutes(amounts, part.end - part.start)
-
-
 def numbers(mask):
     """Return the numbers of the nodes in a set, ascending."""
     found = []
@@ -168,14 +156,17 @@ class Reference(Release):
         # The processors of each job that its size counts: those asked for, later those of its last test.
         self.sizes = [request.cpus for request in requests]
         self.eligible = [request.submit for request in requests]
-        self.limits = [
-            [
+        self.limits = {
+            (job, name): [
                 (key or ("job", job), of, most)
-                for key, of, most in limits_on(cluster.limits, cluster.accounts, r.qos, r.account, r.user)
+                for key, of, most in limits_on(
+                    cluster.limits, cluster.accounts, cluster.limiting_qos(r.qos, name), r.account, r.user
+                )
             ]
             + ([(("array", r.array), "jobs", r.array_most)] if r.array_most else [])
             for job, r in enumerate(requests)
-        ]
+            for name in r.partitions
+        }
         # The last tick of the decay thread, up to which minutes have passed; `on` are the nodes of jobs under a limit.
         self.used, self.on, self.ticked = {}, {}, -math.inf
         self.licences = Counter()
@@ -272,7 +263,11 @@ class Reference(Release):
         """
         found, known = (
             {},
-            [limit for limit in self.limits[job] if limit[1] == "node" and limit[0] != ("job", job)],
+            [
+                limit
+                for limit in self.limits[job, partition]
+                if limit[1] == "node" and limit[0] != ("job", job)
+            ],
         )
         for key, _, _ in known:
             each = key[0].each
@@ -723,29 +718,30 @@ class Reference(Release):
         """Add a job's resources to what its limits count, or take them away."""
         for name, count in self.requests[part.job].licence_counts.items():
             self.licences[name] += sign * count
-        for key, of, _ in self.limits[part.job]:
+        for key, of, _ in self.limits[part.job, part.partition]:
             if of == "node":
                 on = self.on.setdefault(key, Counter())
                 for node in part.nodes:
                     on[node] += sign
                 self.used[key, of] = sum(count > 0 for count in on.values())
             elif "minutes" not in of:
-                self.used[key, of] = self.used.get((key, of), 0) + sign * amounts_of(part)[of]
+                self.used[key, of] = self.used.get((key, of), 0) + sign * self.amounts(part)[of]
 
     def minutes(self, key, of):
         """Return what runs under a limit times the minutes that its time limit leaves, as of the last tick."""
         total = 0
         for part in self.running.values():
-            if any((key, of) == limit[:2] for limit in self.limits[part.job]):
+            if any((key, of) == limit[:2] for limit in self.limits[part.job, part.partition]):
                 limit = self.requests[part.job].limit_in(self.cluster.partitions[part.partition])
                 left = max(0, limit - max(0, self.ticked - part.start))
-                total += amounts_of(part)[of.removesuffix(" minutes")] * left / 60
+                total += self.amounts(part)[of.removesuffix(" minutes")] * left / 60
         return total
 
-    def too_many(self, job):
+    def too_many(self, job, partition):
         """Tell whether a job would be one too many: looked at before nodes are."""
         return any(
-            of == "jobs" and self.used.get((key, of), 0) + 1 > most for key, of, most in self.limits[job]
+            of == "jobs" and self.used.get((key, of), 0) + 1 > most
+            for key, of, most in self.limits[job, partition]
         )
 
     def lacks_licences(self, job):
@@ -771,8 +767,9 @@ class Reference(Release):
         known = [self.number_of[name] for name in r.node_list] or (
             planned if self.holds_since(24_11_04) else ()
         )
-        amounts = amounts_of(part) if part else with_minutes(asked, r.limit_in(p))
-        for key, of, most in self.limits[job]:
+        asked["billing"] = self.billing(partition, asked)
+        amounts = self.amounts(part) if part else with_minutes(asked, r.limit_in(p))
+        for key, of, most in self.limits[job, partition]:
             used = self.minutes(key, of) if "minutes" in of else self.used.get((key, of), 0)
             if of == "node":
                 nodes = part.nodes if part else known
@@ -781,13 +778,33 @@ class Reference(Release):
                 return True
         return False
 
+    def amounts(self, part):
+        """Return what limits count of a job that starts."""
+        amounts = {
+            "jobs": 1,
+            "cpu": sum(part.cpus),
+            "mem": sum(part.memory),
+            "node": len(part.nodes),
+            "gres/gpu": part.gpus * len(part.nodes),
+        }
+        amounts["billing"] = self.billing(part.partition, amounts)
+        return with_minutes(amounts, part.end - part.start)
+
+    def billing(self, partition, amounts):
+        """Return the whole number that limits on billing count."""
+        return int(self.weighted(partition, amounts))
+
+    def weighted(self, partition, amounts):
+        """Return resources weighed by a partition; without weights the processors."""
+        weights, total = self.cluster.partitions[partition].billing or {"cpu": 1.0}, 0.0
+        for of in ("cpu", "mem", "node", "gres/gpu"):
+            total += weights.get(of, 0.0) * amounts[of]
+        return total
+
     def billed(self, part):
         """Return what a second of a job adds to its user's usage: processors, or by the partition's weights."""
-        request = self.requests[part.job]
-        weights = self.cluster.partitions[part.partition].billing or {"cpu": 1}
-        qos, amounts = self.cluster.qos.get(request.qos), amounts_of(part)
-        billed = sum(weights.get(of, 0) * amounts[of] for of in ("cpu", "mem", "node", "gres/gpu"))
-        return billed * (qos.usage_factor if qos else 1.0)
+        qos = self.cluster.qos.get(self.requests[part.job].qos)
+        return self.weighted(part.partition, self.amounts(part)) * (qos.usage_factor if qos else 1.0)
 
     # The main pass
 
@@ -809,7 +826,7 @@ class Reference(Release):
                 avail &= ~nodes
                 continue
             usable = avail & nodes
-            chosen, held, tested = None, self.too_many(job), False
+            chosen, held, tested = None, self.too_many(job, partition), False
             if not held and usable.bit_count() >= self.asked_nodes(request):
                 tested, held = True, self.lacks_licences(job)
                 if held:
@@ -884,7 +901,7 @@ class Reference(Release):
                 looked[request.user] = looked.get(request.user, 0) + 1
                 if looked[request.user] > clocks.bf_max_job_user:
                     continue
-            if self.too_many(job) or self.lacks_licences(job):
+            if self.too_many(job, record.partition) or self.lacks_licences(job):
                 if request.array:
                     rejected.add(array)
                 continue

@@ -65,6 +65,11 @@ LIMITS = (
     Limit("cpu minutes", 60, account="root"),
     Limit("node minutes", 12, qos="hot", each="user"),
     Limit("mem minutes", 2000, account="p", each="job"),
+    Limit("billing", 30, account="p"),
+    Limit("billing minutes", 90, qos="few"),
+    Limit("cpu", 6, qos="few", each="user"),
+    Limit("jobs", 2, qos="few"),
+    Limit("cpu", 9, qos="few", each="job"),
 )
 PREEMPTIONS = st.one_of(
     st.just(Preemption()),
@@ -124,6 +129,7 @@ def clusters(draw):
             max_time=600,
             exclusive=draw(st.booleans()),
             billing=draw(st.sampled_from([{}, {"cpu": 0.5, "mem": 0.25, "gres/gpu": 40.0}])),
+            own_qos=draw(st.sampled_from(["", "few", "hot"])),
         ),
     }
     clocks = Clocks(
@@ -153,9 +159,9 @@ def clusters(draw):
         draw(st.booleans()),
         clocks,
         draw(st.sampled_from([RULES, TRES, replace(TRES, normal_tres=False), CLASSIC, Priorities()])),
-        {"hot": Qos("hot", 7, draw(st.sampled_from([1.0, 2.5])))},
+        {"hot": Qos("hot", 7, draw(st.sampled_from([1.0, 2.5])), draw(st.booleans()))},
         ACCOUNTS,
-        limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=3, unique=True))),
+        limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=4, unique=True))),
         licences={"m": 3, "n": 1},
         outages=tuple(draw(st.lists(OUTAGES, max_size=2))),
         version=draw(VERSIONS),

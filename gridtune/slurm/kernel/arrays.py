@@ -138,7 +138,7 @@ class Outages(NamedTuple):
 
 
 class LimitColumns(NamedTuple):
-    """Limits on each job and what counts towards them: entries, those of a job from `begin` on.
+    """Limits on each record and what counts towards them: entries, those of a record from `begin` on.
 
     `of` is the place in `AMOUNTS`, -1 for a licence, `counter` that in `used`. `each` is how many a job takes
     of jobs or licences. Minutes are in seconds. A counter of nodes that several jobs share has a `row` in

@@ -157,9 +157,9 @@ def main_pass(world, now, depth):
         if world.failed[partition] == 0:
             for w in range(words):
                 usable[w] = avail[w] & world.partitions[partition * words + w]
-            count, held = 0, too_many(world, job, 0)
+            count, held = 0, too_many(world, record, 0)
             tested = not held and are_many(world, usable, world.jobs.nodes[job])
-            if tested and too_many(world, job, -1):
+            if tested and too_many(world, record, -1):
                 tested, held = False, True
             if tested:
                 _drop_reserved(world, usable, now, records.limit[record])
@@ -279,13 +279,13 @@ def _weigh(world, record):
     and `_build_node_list` in node_scheduler.c). The favour of GPUs looked at before is forgotten.
     """
     limits, nodes, begin = world.limits, world.nodes, world.records.kind[record]
-    job, some, suits = world.records.job[record], world.scratch.first, world.records.suits
+    some, suits = world.scratch.first, world.records.suits
     for node in range(world.rules.nodes):
         some[node] = 0
         if has(suits, begin, node):
             nodes.near[node] = nodes.extra[node] = 0
     found, preferring = False, False
-    for entry in range(limits.begin[job], limits.begin[job + 1]):
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
         counter = limits.counter[entry]
         if limits.preferred[entry] == 0 or (limits.preferred[entry] == 1 and found):
             continue
@@ -460,7 +460,7 @@ def backfill_pass(world, now):
             world.looked[world.jobs.user[job]] += 1
             if world.looked[world.jobs.user[job]] > rules.bf_max_job_user:
                 continue
-        if too_many(world, job, 0) or too_many(world, job, -1):
+        if too_many(world, record, 0) or too_many(world, record, -1):
             _reject(world, record)
             continue
         planned = state.planned

@@ -11,7 +11,7 @@ from gridtune.slurm.kernel.preempting import leave_to
 from gridtune.slurm.versions import PLANNED_NODES
 
 #: The first of `AMOUNTS` that are minutes.
-MINUTES = 5
+MINUTES = 6
 #: The place of nodes there.
 NODES = 3
 #: An instant after all others.
@@ -47,14 +47,19 @@ def _remove(order, count, job):
 
 
 @kernel()
-def _amount(world, job, of, cpus, memory, nodes, seconds):
+def _amount(world, record, of, cpus, memory, nodes, seconds):
     """Return what a limit counts of a job that has so much for so long."""
     times, resource = (seconds, of - MINUTES + 1) if of >= MINUTES else (1, of)
+    gpus = nodes * world.jobs.gpus[world.records.job[record]]
     if resource == 1:
         return times * cpus
     if resource == 2:
         return times * memory
-    return times * (nodes if resource == 3 else nodes * world.jobs.gpus[job])
+    if resource < 5:
+        return times * (nodes if resource == 3 else gpus)
+    weights = world.records.billing
+    billing = weights[5 * record] * cpus + weights[5 * record + 1] * memory
+    return times * int(billing + weights[5 * record + 2] * nodes + weights[5 * record + 3] * gpus)
 
 
 @kernel()
@@ -68,13 +73,14 @@ def _left(world, job, at):
 def _count(world, job, sign, seconds, first):
     """Add what a job that runs has, for so long, to what its limits count of the amounts from `first` on."""
     limits, running = world.limits, world.running
-    if limits.begin[job] == limits.begin[job + 1]:
+    record = running.record[job]
+    if limits.begin[record] == limits.begin[record + 1]:
         return
     cpus, memory = 0, 0
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         cpus += running.cpus[i]
         memory += running.memory[i]
-    for entry in range(limits.begin[job], limits.begin[job + 1]):
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
         of, counter = limits.of[entry], limits.counter[entry]
         if of >= first and limits.row[counter] >= 0:
             row = limits.row[counter] * world.rules.nodes
@@ -86,7 +92,7 @@ def _count(world, job, sign, seconds, first):
         elif 0 >= of >= first:
             limits.used[counter] += sign * limits.each[entry]
         elif of >= first:
-            amount = _amount(world, job, of, cpus, memory, running.parts[job], seconds)
+            amount = _amount(world, record, of, cpus, memory, running.parts[job], seconds)
             limits.used[counter] += sign * amount
 
 
@@ -98,10 +104,10 @@ def pass_minutes(world, job, now):
 
 
 @kernel()
-def too_many(world, job, of):
+def too_many(world, record, of):
     """Tell whether a job would be one too many or, if `of` is -1, whether licences lack; nodes come later."""
     limits = world.limits
-    for entry in range(limits.begin[job], limits.begin[job + 1]):
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
         used = limits.used[limits.counter[entry]] + limits.each[entry]
         if limits.of[entry] == of and used > limits.most[entry]:
             return True
@@ -116,7 +122,7 @@ def too_much(world, record, count, planned):
     the first ones chosen that are `planned`.
     """
     limits, jobs, scratch, job = world.limits, world.jobs, world.scratch, world.records.job[record]
-    if limits.begin[job] == limits.begin[job + 1]:
+    if limits.begin[record] == limits.begin[record + 1]:
         return False
     cpus, per_node = world.sizes[job], max(jobs.memory[job], 0)
     nodes = planned if planned > 0 else jobs.least_nodes[job]
@@ -131,11 +137,11 @@ def too_much(world, record, count, planned):
             memory += world.nodes.memory[scratch.chosen[i]]
     if jobs.memory[job] == 0:
         memory = charged * world.records.per_cpu[record]
-    for entry in range(limits.begin[job], limits.begin[job + 1]):
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
         of, counter = limits.of[entry], limits.counter[entry]
         if of > 0:
             used = limits.used[counter]
-            amount = _amount(world, job, of, cpus, memory, nodes, world.records.limit[record])
+            amount = _amount(world, record, of, cpus, memory, nodes, world.records.limit[record])
             if limits.row[counter] >= 0:
                 amount -= _nodes_on(world, job, limits.row[counter] * world.rules.nodes, count, planned)
             if used + amount > limits.most[entry]:

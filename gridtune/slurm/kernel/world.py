@@ -129,7 +129,7 @@ def new_world(
     of_job = {name: _column(getattr(one, name) for one in requests) for name in _REQUESTED}
     if not cluster.memory_counts:
         of_job["memory"] = np.maximum(of_job["memory"], 0)
-    limits, arrays = _limits(cluster, requests)
+    limits, arrays = _limits(cluster, requests, pairs)
     out = {
         node
         for outage in cluster.outages
@@ -242,15 +242,16 @@ def _state(cluster: SlurmCluster, phases: Phases, begin: int) -> AnyArray:
     return state
 
 
-def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitColumns, JobArrays]:
+def _limits(
+    cluster: SlurmCluster, requests: Sequence[Request], pairs: Sequence[tuple[int, str]]
+) -> tuple[LimitColumns, JobArrays]:
     begin, entries = [0], []
     counters: dict[tuple[Hashable, str], int] = {}
-    numbers: dict[int, int] = {}
-    most: list[int] = []
-    array_counters: list[int] = []
-    limits: dict[tuple[str, str, str], list[tuple[Hashable, str, int]]] = {}
-    for job, request in enumerate(requests):
-        whose = request.qos, request.account, request.user
+    limits: dict[tuple[Hashable, ...], list[tuple[Hashable, str, int]]] = {}
+    for job, partition in pairs:
+        request = requests[job]
+        qos = cluster.limiting_qos(request.qos, partition)
+        whose = qos, request.account, request.user
         if whose not in limits:
             limits[whose] = [*limits_on(cluster.limits, cluster.accounts, *whose)]
         held = limits[whose]
@@ -269,10 +270,8 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitCo
             counter = counters.setdefault((("licence", name), ""), len(counters))
             entries.append((counter, -1, cluster.licences.get(name, 0), number, 0))
         begin.append(len(entries))
-        if request.array and request.array not in numbers:
-            numbers[request.array] = len(numbers)
-            most.append(request.array_most)
-            array_counters.append(counters[("array", request.array), "jobs"] if request.array_most else -1)
+    arrays = {request.array: request.array_most for request in requests if request.array}
+    numbers = {array: number for number, array in enumerate(arrays)}
     names = ("counter", "of", "most", "each", "preferred")
     columns = dict(zip(names, _columns(entries, 5), strict=True))
     shared = np.array([of == AMOUNTS[NODES] and not isinstance(key, int) for key, of in counters], np.bool_)
@@ -288,8 +287,8 @@ def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitCo
         JobArrays,
         len(numbers) * len(cluster.partitions),
         array=_column(numbers.get(request.array, -1) if request.array else -1 for request in requests),
-        most=_column(most),
-        counter=_column(array_counters),
+        most=_column(arrays.values()),
+        counter=_column(counters.get((("array", array), "jobs"), -1) for array in arrays),
     )
 
 
