@@ -15,8 +15,7 @@ def climb_at_most(limit: int) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_space_climbs_a_few_times_at_most() -> None:
-    # Ten, and eight for the replays that confirm the best of a search.
-    done = climb_at_most(18)
+    done = climb_at_most(10)
     assert done.returncode == 0, done.stdout
     assert "gridtune.study.run._run" in done.stdout
     assert climb_at_most(1).returncode == 1

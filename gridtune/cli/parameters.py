@@ -9,9 +9,9 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -428,6 +428,7 @@ def command(
     without: Collection[str] = (),
     cls: type[click.Command] = click.Command,
     group: click.Group | None = None,
+    tracked: bool = False,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Return what makes a command of a function.
 
@@ -447,12 +448,19 @@ def command(
         The class of the command.
     group
         The group that the command belongs to.
+    tracked
+        Add `--track` and `--tracking-uri`: the function returns what is tracked, an `Answered`.
     """
 
     def made(function: Callable[..., Any]) -> click.Command:
         text, described = _documented(function)
         found = dict(inspect.signature(function).parameters)
         owners = dict.fromkeys(found, function)
+        if tracked:
+            added = inspect.signature(_run_tracked).parameters
+            of_tracking = {key: added[key] for key in ("track", "tracking_uri")}
+            owners |= dict.fromkeys(of_tracking, _run_tracked)
+            found |= of_tracking
         if of is not None:
             taken = inspect.signature(of).parameters
             own = {key: taken[key] for key in taken if key not in found and key not in without}
@@ -467,12 +475,58 @@ def command(
         # The first sentence as a whole; click would cut it where a line ends.
         first = " ".join(text.partition("\n\n")[0].split())
         called = name or function.__name__.removeprefix("_")
-        result = cls(called, params=parameters, callback=function, help=text, short_help=first)
+        callback = partial(_run_tracked, function) if tracked else function
+        result = cls(called, params=parameters, callback=callback, help=text, short_help=first)
         if group is not None:
             group.add_command(result)
         return result
 
     return made
+
+
+class Answered(NamedTuple):
+    """The answer of a command.
+
+    Attributes
+    ----------
+    content
+        The answer in JSON's types.
+    log
+        The name of the log.
+    files
+        Pages and settings that were written.
+    code
+        The exit code.
+    """
+
+    content: Mapping[str, Any]
+    log: str
+    files: Sequence[Path] = ()
+    code: int = 0
+
+
+def _run_tracked(
+    function: Callable[..., Answered],
+    *,
+    track: bool = False,
+    tracking_uri: str | None = None,
+    **options: Any,
+) -> None:
+    """Run a command, and track its answer if that is asked for."""
+    from gridtune.cli.tables import print_tracked
+    from gridtune.tracking.store import tracking_uri as checked
+    from gridtune.tracking.tracked import track_answer
+
+    # A store that cannot be one is refused before the work.
+    store = checked(tracking_uri) if track or tracking_uri else None
+    answered = function(**options)
+    if store is not None:
+        asked = {key: value for key, value in options.items() if value not in (None, (), False)}
+        question = click.get_current_context().command_path.partition(" ")[2]
+        content, log, files, _ = answered
+        print_tracked(track_answer(question, log, asked, content, files=files, uri=store))
+    if answered.code:
+        sys.exit(answered.code)
 
 
 def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:

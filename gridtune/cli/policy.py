@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import check_new, command
+from gridtune.cli.parameters import Answered, check_new, command
 from gridtune.cli.tables import new_table, print_json, print_tables
 from gridtune.study import choosing, leaks, predicting
 
@@ -30,7 +29,7 @@ def policy() -> None:
     """
 
 
-@command(choosing.choose, without=("say",), group=policy)
+@command(choosing.choose, without=("say",), group=policy, tracked=True)
 def _choose(
     *,
     export: Path | None = None,
@@ -38,7 +37,7 @@ def _choose(
     details: bool = False,
     as_json: bool = False,
     **options: Any,
-) -> None:
+) -> Answered:
     """Find the queue order, backfilling and guard for LOG.
 
     Rules with and without guards, under EASY and conservative backfilling, and rollouts replay the first
@@ -71,19 +70,21 @@ def _choose(
     if export is not None:
         text = yaml.safe_dump(dict(choice.exported), sort_keys=False, allow_unicode=True, width=100)
         export.write_text(text, encoding="utf-8")
+    answered = Answered(choice.as_dict(), choice.chosen.stratum, () if export is None else (export,))
     if as_json:
-        print_json(choice.as_dict())
-        return
+        print_json(answered.content)
+        return answered
     click.echo(f"{choice}\n")
     if choice.judged is not None:
         click.echo(f"judged on the {choice.jobs[1]:,} jobs that follow:")
     print_answers([choice.judged or choice.chosen], report_console(), details=details)
     if export is not None:
         click.echo(f"{export}: gridtune run batch --parameters {export}")
+    return answered
 
 
-@command(leaks.score, group=policy)
-def _score(*, as_json: bool = False, **options: Any) -> None:
+@command(leaks.score, group=policy, tracked=True)
+def _score(*, as_json: bool = False, **options: Any) -> Answered:
     """Check that POLICY sees no future, and compare it with simple rules and a rollout.
 
     POLICY is a Python file that registers a queue order, the name of an order, or an expression. A file is
@@ -109,12 +110,12 @@ def _score(*, as_json: bool = False, **options: Any) -> None:
             for number, (title, heads, rows) in enumerate(result.tables())
         )
         click.echo(f"{'passed' if result.passed else 'failed'}: {result.page}")
-    if not result.passed:
-        sys.exit(EXIT_FAILED_CELLS)
+    code = 0 if result.passed else EXIT_FAILED_CELLS
+    return Answered(result.as_dict(), result.policy, [result.page], code)
 
 
-@command(predicting.predict, without=("say",), group=policy)
-def _predict(*, as_json: bool = False, **options: Any) -> None:
+@command(predicting.predict, without=("say",), group=policy, tracked=True)
+def _predict(*, as_json: bool = False, **options: Any) -> Answered:
     """Evaluate run-time predictors on LOG.
 
     LOG is replayed under UNICEF with walltimes, with each predictor's run times, and with the actual run
@@ -126,18 +127,21 @@ def _predict(*, as_json: bool = False, **options: Any) -> None:
       gridtune policy predict my_log.swf.gz --plugin my_predictor.py --predictor mine --guard 345600
     """
     jobs, ratings = predicting.predict(**options, say=lambda line: click.echo(line, err=True))
+    rated = [
+        {
+            **asdict(one),
+            "bins": [column.tolist() for column in one.bins],
+            "shares": {order: one.share(order) for order in one.gains},
+        }
+        for one in ratings
+    ]
+    content = {"log": jobs.name, "jobs": len(jobs), "predictors": rated}
     if as_json:
-        rated = [
-            {
-                **asdict(one),
-                "bins": [column.tolist() for column in one.bins],
-                "shares": {order: one.share(order) for order in one.gains},
-            }
-            for one in ratings
-        ]
-        print_json({"log": jobs.name, "jobs": len(jobs), "predictors": rated})
+        print_json(content)
     else:
         print_tables(_tables(ratings, f"{jobs.name}: {len(jobs):,} jobs"))
+    by_name = {one["predictor"]: one for one in rated}
+    return Answered({**content, "predictors": by_name}, jobs.name)
 
 
 def _tables(ratings: list[predicting.Rating], title: str) -> list[Table]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.parameters import command
+from gridtune.cli.parameters import Answered, command
 from gridtune.cli.tables import new_table, print_json, print_lines
 from gridtune.report.tables import report_console
 from gridtune.study import advice, fitting
@@ -28,8 +28,8 @@ def slurm() -> None:
     """
 
 
-@command(fitting.fit, without=("say",), group=slurm)
-def _fit(*, as_json: bool = False, **options: Any) -> None:
+@command(fitting.fit, without=("say",), group=slurm, tracked=True)
+def _fit(*, as_json: bool = False, **options: Any) -> Answered:
     """Compare simulated with recorded waits of LOG, and calibrate the model.
 
     A log does not contain the share of nodes in service and the seconds until nodes are free: they are
@@ -44,20 +44,22 @@ def _fit(*, as_json: bool = False, **options: Any) -> None:
     from gridtune.report.answer import print_answers
 
     result = fitting.fit(**options, say=lambda line: click.echo(line, err=True))
+    answered = Answered(result.as_dict(), result.name, [result.page, result.file])
     if as_json:
-        print_json(result.as_dict(), indent=2)
-        return
+        print_json(answered.content, indent=2)
+        return answered
     console = report_console()
     print_answers([result.answer], console)
     console.print(f"  {result}")
     console.print(_table("jobs that were judged, seconds", *result.table()))
     click.echo(f"page: {result.page}\nsettings: {result.file}")
+    return answered
 
 
-@command(advice.whatif, group=slurm)
+@command(advice.whatif, group=slurm, tracked=True)
 def _whatif(
     *, predict: Path | None = None, details: bool = False, as_json: bool = False, **options: Any
-) -> None:
+) -> Answered:
     """Simulate the waits of the jobs of LOG under another configuration of Slurm.
 
     A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
@@ -81,9 +83,10 @@ def _whatif(
     result = advice.whatif(**options)
     if predict is not None:
         result.write(predict)
+    answered = Answered(result.as_dict(), result.log.name)
     if as_json:
-        print_json(result.as_dict(), indent=2)
-        return
+        print_json(answered.content, indent=2)
+        return answered
     console = report_console()
     print_answers([result.answer], console, details=details)
     for line in result.difference:
@@ -91,10 +94,11 @@ def _whatif(
     print_lines(console, result.remarks())
     if result.is_shown:
         console.print(_table("mean waits in seconds", *result.table()))
+    return answered
 
 
-@command(advice.verify, group=slurm)
-def _verify(*, details: bool = False, as_json: bool = False, **options: Any) -> None:
+@command(advice.verify, group=slurm, tracked=True)
+def _verify(*, details: bool = False, as_json: bool = False, **options: Any) -> Answered:
     """Check a prediction on the jobs after the change: PREDICTION is the file of `whatif --predict`.
 
     The later jobs of LOG are replayed under both configurations. If the replay of the changed one waits as
@@ -111,10 +115,11 @@ def _verify(*, details: bool = False, as_json: bool = False, **options: Any) -> 
         print_json(answer.as_dict(), indent=2)
     else:
         print_answers([answer], report_console(), details=details)
+    return Answered(answer.as_dict(), answer.stratum)
 
 
-@command(advice.waits, group=slurm)
-def _waits(*, as_json: bool = False, **options: Any) -> None:
+@command(advice.waits, group=slurm, tracked=True)
+def _waits(*, as_json: bool = False, **options: Any) -> Answered:
     """Predict the starts of pending jobs, with intervals meant to hold 80 % of the starts.
 
     The cluster is replayed from its present state. Run times are drawn from each user's past in the log, and
@@ -129,9 +134,10 @@ def _waits(*, as_json: bool = False, **options: Any) -> None:
       gridtune slurm waits --squeue squeue.txt --slurm /etc/slurm --log sacct.txt
     """
     result = advice.waits(**options)
+    answered = Answered(result.as_dict(), options["squeue"].name)
     if as_json:
-        print_json(result.as_dict(), indent=2)
-        return
+        print_json(answered.content, indent=2)
+        return answered
     console = report_console()
     head = f"{len(result.pending)} pending jobs at {result.now}, {result.running} running"
     title = f"{head}; trust {result.trust}"
@@ -140,6 +146,7 @@ def _waits(*, as_json: bool = False, **options: Any) -> None:
     print_lines(console, [f"not modelled: {line}" for line in result.not_modelled])
     if options["log"] is None:
         print_lines(console, ["without --log all run times up to a job's limit are equally likely"])
+    return answered
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:

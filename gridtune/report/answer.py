@@ -130,6 +130,8 @@ class Answer:
         How far to trust it; None where nothing was compared.
     effects
         Effects on classes of jobs and on other metrics.
+    excluded
+        Sentences on jobs that could no longer run.
     bounds
         Sentences on bounds, and on better configurations that break one.
     not_modelled
@@ -151,6 +153,7 @@ class Answer:
     size: str = ""
     trust: Trust | None = None
     effects: Sequence[Effect] = ()
+    excluded: Sequence[str] = ()
     bounds: Sequence[str] = ()
     not_modelled: Sequence[str] = ()
     next_steps: Sequence[str] = ()
@@ -170,7 +173,7 @@ class Answer:
 
     def weighed(self) -> Answer:
         """Return the answer with advice that depends on the losses, where somebody is shown to lose."""
-        if not self.is_confirmed or not self.losers:
+        if not self.is_confirmed or not (self.losers or self.excluded):
             return self
         advice, colon, reason = self.advice.removesuffix(".").partition(":")
         return replace(self, advice=f"{advice}, if these losses are acceptable{colon}{reason}.")
@@ -187,12 +190,12 @@ class Answer:
 
     def _losses(self) -> list[str]:
         if not self.effects:
-            return []
+            return _shortened(self.excluded)
         unsure = [f"perhaps {effect}: not sure" for effect in self.effects if effect.may_be_worse]
         if not self.losers:
             looked_at = f"nobody is shown to lose ({len(self.effects)} metrics and classes of jobs compared)"
-            return [looked_at, *_shortened(unsure)]
-        return _shortened([*map(str, self.losers), *unsure])
+            return [*_shortened(self.excluded), looked_at, *_shortened(unsure)]
+        return _shortened([*self.excluded, *map(str, self.losers), *unsure])
 
     @property
     def all_details(self) -> list[tuple[str, str]]:
@@ -244,7 +247,8 @@ def print_answers(answers: Iterable[Answer], console: Console, *, details: bool 
         table.add_column(ratio=1)
         before = ""
         for name, text in (*answer.lines, *(answer.all_details if details else ())):
-            warns = (name == "loses" and answer.losers) or (name == "trust" and text.startswith("no:"))
+            loses = name == "loses" and (answer.losers or answer.excluded)
+            warns = loses or (name == "trust" and text.startswith("no:"))
             table.add_row(Text("" if name == before else name), Text(text, style="red" if warns else ""))
             before = name
         console.print(Padding(table, (0, 0, 1, 2)))

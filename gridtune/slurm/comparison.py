@@ -69,6 +69,13 @@ class JobClass:
     name: str
     members: IntArray
 
+    @staticmethod
+    def in_ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:
+        """Yield the classes that a quantity divides jobs into."""
+        place = np.searchsorted(list(names), values)
+        for number, name in enumerate(names.values()):
+            yield JobClass(name, np.flatnonzero(place == number))
+
 
 @dataclass(frozen=True)
 class LoggedJobs:
@@ -98,20 +105,36 @@ class LoggedJobs:
     replicate: str
     blocks: IntArray
 
-    def able_in(self, cluster: SlurmCluster) -> LoggedJobs:
-        """Return those that another cluster can run, too; the others are counted as left out."""
-        check = RequestCheck(cluster)
-        able = [place for place, request in enumerate(self.requests) if check.can_run(request)]
-        lost = len(self.requests) - len(able)
-        reason = {"that the other configuration could never run": lost} if lost else {}
-        return replace(
+    def able_in(self, changed: SlurmCluster, running: SlurmCluster) -> tuple[LoggedJobs, IntArray, list[str]]:
+        """Return those that a changed cluster can run, too, their places, and a sentence on others.
+
+        A job whose time limit is above `MaxTime` never starts, unless it did so on the running cluster.
+        """
+        check, places = RequestCheck(changed), []
+        others: dict[tuple[str, str], list[int]] = {}
+        for place, one in enumerate(self.requests):
+            if one.is_too_long_for(changed) and not one.is_too_long_for(running):
+                reason = "a time limit above MaxTime"
+            elif check.can_run(one):
+                places.append(place)
+                continue
+            else:
+                reason = check.reason_of(one)
+            others.setdefault((",".join(one.partitions), reason), []).append(one.number)
+        rows = np.array(places, dtype=np.int64)
+        kept = replace(
             self,
-            requests=tuple(self.requests[place] for place in able),
-            rows=self.rows[able],
-            recorded=self.recorded[able],
-            left_out=self.left_out | reason,
-            blocks=self.blocks[able],
+            requests=tuple(self.requests[place] for place in places),
+            rows=self.rows[rows],
+            recorded=self.recorded[rows],
+            blocks=self.blocks[rows],
         )
+        texts = [
+            f"{len(numbers):,} jobs of partition {partition} could never run, {reason}: "
+            f"{', '.join(map(str, numbers[:3]))}{', …' if numbers[3:] else ''}"
+            for (partition, reason), numbers in others.items()
+        ]
+        return kept, rows, texts
 
     def classes(self) -> list[JobClass]:
         """Return all jobs, and those of each width, length, partition, QOS, account and user."""
@@ -120,7 +143,7 @@ class LoggedJobs:
         cpus = np.array([request.cpus for request in requests])
         limits = ((one.run_time, one.time_limit) for one in requests)
         length = np.array([min(run, limit) if limit > 0 else run for run, limit in limits])
-        classes = [*_ranges(cpus, _WIDTHS), *_ranges(length, _LENGTHS)]
+        classes = [*JobClass.in_ranges(cpus, _WIDTHS), *JobClass.in_ranges(length, _LENGTHS)]
         kinds: dict[str, Callable[[Request], str]] = {
             "partition": lambda request: ",".join(request.partitions),
             "QOS": lambda request: request.qos,
@@ -232,13 +255,6 @@ def replayed_waits(cluster: SlurmCluster, requests: Sequence[Request], draws: in
         return (result.start - submit).astype(np.float64)
 
     return in_threads(drawn, draws)
-
-
-def _ranges(values: IntArray, names: dict[int, str]) -> Iterator[JobClass]:
-    """Yield the classes that a quantity divides jobs into."""
-    place = np.searchsorted(list(names), values)
-    for number, name in enumerate(names.values()):
-        yield JobClass(name, np.flatnonzero(place == number))
 
 
 #: The errors up to which advice can be trusted: of the mean, of the median job, and the rank correlation.

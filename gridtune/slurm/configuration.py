@@ -35,6 +35,7 @@ from gridtune.slurm.outages import read_outages, read_table
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
 from gridtune.slurm.versions import MERGED_NODES, SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
 from gridtune.workload.slurm import (
+    OUT_OF_SERVICE,
     ConfLine,
     SlurmAccounts,
     conf_lines,
@@ -58,7 +59,7 @@ def read_cluster(folder: Path, changes: Iterable[str] = (), version: str = VERIF
         The folder of the files, or the `slurm.conf`.
     changes
         Settings to put in place of those read: "bf_interval=120", "PriorityWeightAge=0",
-        "PartitionName=debug PriorityTier=2".
+        "PartitionName=debug PriorityTier=2", "NodeName=n[11-20] CPUs=32".
     version
         The release whose rules hold, from 22.05 to 26.05.
 
@@ -170,6 +171,8 @@ class _ClusterReader(PlacedReader):
             raise self.fault("the switches are in topology.conf, which is not there", "TopologyPlugin", hint)
         if tree:
             self._read_beside("topology.conf")
+        leaves = _leaves(topology, number_of) if tree else ()
+        self._check_changed_nodes({number for leaf in leaves for number in leaf} if tree else None, number_of)
         self.parameters = self._items(PARAMETERS)
         clocks = self._clocks()
         self.accounts, remarks = _accounts_of(self.path.parent)
@@ -186,7 +189,7 @@ class _ClusterReader(PlacedReader):
         return SlurmCluster(
             nodes=nodes,
             partitions=partitions,
-            leaves=_leaves(topology, number_of) if tree else (),
+            leaves=leaves,
             backfill=self.settings.get("schedulertype", "sched/backfill") == "sched/backfill",
             clocks=clocks,
             priorities=self._priorities(),
@@ -205,6 +208,18 @@ class _ClusterReader(PlacedReader):
             least_loaded=self.least_loaded,
             not_modelled=tuple(self.ignored),
         )
+
+    def _check_changed_nodes(self, on_switches: set[int] | None, number_of: Mapping[str, int]) -> None:
+        """Refuse changed nodes that no partition has, or no switch where switches count."""
+        for name, entry in self.machine.nodes_by_name.items():
+            if not isinstance(entry.path, str) or entry.settings.get("state", "").upper() in OUT_OF_SERVICE:
+                continue
+            if name not in self.machine.nodes:
+                hint = f"add a change of a partition, such as 'PartitionName=NAME Nodes=…,{name}'"
+                raise WorkloadError(f"no partition has the node {name!r}", field="--change", hint=hint)
+            if on_switches is not None and number_of[name] not in on_switches:
+                hint = "change copies of slurm.conf and topology.conf, and give them by --to"
+                raise WorkloadError(f"no switch has the node {name!r}", field="--change", hint=hint)
 
     def _licences(self) -> dict[str, int]:
         """Read how many licences there are of each name."""

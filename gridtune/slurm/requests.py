@@ -167,6 +167,11 @@ class Request:
         own = self.time_limit if 0 < self.time_limit < UNLIMITED else partition.default_time
         return min(own, partition.max_time)
 
+    def is_too_long_for(self, cluster: SlurmCluster) -> bool:
+        """Tell whether its own time limit is above that of each of its partitions."""
+        there = [cluster.partitions[name].max_time for name in self.partitions if name in cluster.partitions]
+        return bool(there) and self.time_limit > max(there)
+
     def may_run_in(self, partition: Partition) -> bool:
         """Tell whether a partition admits its account and QOS, and so many nodes."""
         most = self.most_nodes or max(self.least_nodes, partition.min_nodes)
@@ -334,7 +339,8 @@ class RequestCheck:
 
     def reason_of(self, request: Request) -> str:
         """Return, for a job that is refused, the reason in short."""
-        there = [self.cluster.partitions[name] for name in request.partitions]
+        partitions = self.cluster.partitions
+        there = [partitions[name] for name in request.partitions if name in partitions]
         if not any(partition.nodes for partition in there):
             return "in partitions that are down, or without nodes in service"
         if not any(request.may_run_in(partition) for partition in there):

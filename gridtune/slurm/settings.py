@@ -8,12 +8,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
-from gridtune.workload.slurm import ConfLine
+from gridtune.workload.slurm import ConfLine, host_list
 
 MODELLED, NOT_MODELLED, NO_EFFECT = "modelled", "not modelled", "no effect"
 #: Lines of slurm.conf that describe something by its name, by their first key.
@@ -67,6 +68,8 @@ def _nearest(name: str, settings: Mapping[str, Setting]) -> str | None:
 def changed_lines(lines: Iterable[ConfLine], changes: Iterable[str]) -> list[ConfLine]:
     """Return the lines with settings changed: in place of the last such setting, else after all lines.
 
+    Nodes and partitions are changed in their own lines; nodes that no line has are added.
+
     Raises
     ------
     WorkloadError
@@ -80,9 +83,11 @@ def changed_lines(lines: Iterable[ConfLine], changes: Iterable[str]) -> list[Con
             if change.strip().lower() in _settings_of(PARAMETERS):
                 _refuse_idle(PARAMETERS, change.strip())
             raise _fault(f"{change!r} is no setting", "such as bf_interval=120")
-        partition = words.pop("partitionname", "=").partition("=")[2]
-        if partition:
+        if partition := words.pop("partitionname", "=").partition("=")[2]:
             _change_partition(lines, partition, words, place)
+            continue
+        if nodes := words.pop("nodename", "=").partition("=")[2]:
+            _change_nodes(lines, nodes, words, place)
             continue
         for name, word in words.items():
             key = name
@@ -118,12 +123,67 @@ def _change_partition(lines: list[ConfLine], partition: str, words: Mapping[str,
     lines[rows[partition]] = line
 
 
+def _change_nodes(lines: list[ConfLine], hosts: str, words: Mapping[str, str], place: str) -> None:
+    """Change nodes; a line is divided where some of its nodes change. Those that no line has are added."""
+    for name in words:
+        _refuse_idle("nodename", name)
+    wanted = dict.fromkeys(host_list(hosts, place, 1))
+    last = 0
+    for row in reversed(range(len(lines))):
+        line = lines[row]
+        named = line.settings.get("nodename", "DEFAULT")
+        last = max(last, row if "nodename" in line.settings else 0)
+        own = [] if named.upper() == "DEFAULT" else host_list(named, line.path, line.number)
+        changed, others = ([one for one in own if (one in wanted) == among] for among in (True, False))
+        if not changed:
+            continue
+        parts = [line._replace(text=_with_setting(line.text, f"NodeName={_host_text(others)}"))]
+        text = _with_setting(line.text, f"NodeName={_host_text(changed)}")
+        for word in words.values():
+            text = _with_setting(text, word)
+        lines[row : row + 1] = [*(parts if others else []), line._replace(text=text, change=place)]
+        last += bool(others)
+        for one in changed:
+            del wanted[one]
+    if not wanted:
+        return
+    if not words.keys() & {"cpus", "procs", "boards", "sockets", "corespersocket"}:
+        hint = "such as CPUs=32 RealMemory=192000: copy the settings of nodes of this kind"
+        raise _fault(f"no line has the node {next(iter(wanted))!r}, so its processors are unknown", hint)
+    text = " ".join([f"NodeName={_host_text(wanted)}", *words.values()])
+    lines.insert(last + 1, ConfLine(place, 1, text, place))
+
+
+def _host_text(names: Iterable[str]) -> str:
+    """Return the host list of some names: n1, n2 and n4 are `n[1-2,4]`."""
+    numbers: dict[tuple[str, int], list[int | None]] = {}
+    for name in names:
+        stem = name.rstrip("0123456789")
+        digits = name[len(stem) :]
+        width = len(digits) if digits.startswith("0") else 0
+        numbers.setdefault((stem, width), []).append(int(digits) if digits else None)
+    texts = []
+    for (stem, width), found in numbers.items():
+        known = sorted(number for number in found if number is not None)
+        # Numbers of one run have the same distance to their places.
+        runs = [list(run) for _, run in groupby(enumerate(known), lambda pair: pair[1] - pair[0])]
+        ends = [dict.fromkeys((run[0][1], run[-1][1])) for run in runs]
+        spans = ",".join("-".join(f"{end:0{width}d}" for end in pair) for pair in ends)
+        texts += [stem] if None in found else []
+        texts += [f"{stem}[{spans}]" if len(known) > 1 else f"{stem}{spans}"] if known else []
+    return ",".join(texts)
+
+
 def _refuse_idle(kind: str, name: str) -> None:
     """Refuse to change what is unknown, or would change nothing."""
     everywhere = {**_settings_of(kind), **(_settings_of(PARAMETERS) if kind == GENERAL else {})}
     setting = everywhere.get(name.lower())
     if name.lower() in LINES:
         raise _fault(f"lines of {name} cannot be changed", "change a copy of slurm.conf, and give it by --to")
+    of = next((of for of in LINES[:2] if kind == GENERAL and name.lower() in _settings_of(of)), "")
+    if setting is None and of:
+        owner, own = _settings_of(of)[of].name, _settings_of(of)[name.lower()].name
+        raise _fault(f"{own!r} is no setting of the cluster", f"name what has it: {owner}=… {own}=…")
     if setting is None:
         near = _nearest(name, everywhere)
         raise _fault(

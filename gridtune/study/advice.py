@@ -6,7 +6,7 @@ import datetime
 import html
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,10 @@ class WhatIf:
         Show the effect also without trust.
     asked
         The arguments of `whatif` that describe the change.
+    load
+        The factor by which jobs arrive more densely after the change.
+    excluded
+        Sentences on jobs that could not run after the change; they are in no other number.
     """
 
     log: Workload
@@ -75,6 +79,8 @@ class WhatIf:
     trust: Trust
     anyway: bool = False
     asked: Mapping[str, Any] = field(default_factory=dict)
+    load: float = 1.0
+    excluded: Sequence[str] = ()
 
     @property
     def jobs(self) -> LoggedJobs:
@@ -129,6 +135,7 @@ class WhatIf:
             gain=gain,
             size=size,
             effects=rest,
+            excluded=self.excluded,
             not_modelled=list(self.not_modelled),
             details=[("statistics", self._statistics(whole))],
         )
@@ -142,6 +149,10 @@ class WhatIf:
         return int(self.jobs.blocks.max()) + 1
 
     def _advice(self, whole: Effect) -> str:
+        if self.load != 1 and whole.effect != "not sure":
+            change = " and with the change" if self.asked["change"] or self.asked["to"] else ""
+            longer = "longer" if whole.effect == "worse" else "less"
+            return f"At {self.load:g} times the load{change} jobs wait {longer} than now."
         if whole.effect == "better":
             return "Make this change: jobs wait less."
         if whole.effect == "worse":
@@ -229,6 +240,7 @@ class WhatIf:
             "left_out": self.jobs.left_out,
             "processors_allocated_to_requested": self._factor(),
             "draws": len(self.comparison.before),
+            "load": self.load,
             "replicate": self.jobs.replicate,
             **self.answer.as_dict(),
             "slurm_conf": list(self.difference),
@@ -241,8 +253,10 @@ class WhatIf:
         Raises
         ------
         SweepError
-            If there is none, as the replay is not trusted.
+            If there is none, as the replay is not trusted; or if it is about another load.
         """
+        if self.load != 1:
+            raise SweepError("no prediction is stored: later jobs have a load of their own, not --load")
         if not self.is_shown:
             raise SweepError("no prediction is stored: the replay is not trusted", hint="give --anyway")
         content = {"written": f"{datetime.date.today()}", "asked": self.asked, "predicted": self.as_dict()}
@@ -261,12 +275,13 @@ def whatif(
     slurm_version: str | None = None,
     change: Sequence[str] = (),
     to: str | Path | None = None,
+    load: float = 1.0,
     fit: str | Path | None = None,
     draws: int = 20,
     seed: int = 0,
     anyway: bool = False,
 ) -> WhatIf:
-    """Simulate the waits of a log's jobs under another configuration of Slurm.
+    """Simulate the waits of a log's jobs under another configuration of Slurm, or another load.
 
     A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
     use the same ones. Intervals are over weeks, in a shorter log over days, and in a log of fewer than six
@@ -281,9 +296,12 @@ def whatif(
     slurm_version
         Release of Slurm, such as 24.11.5; by default that of scontrol_show_config.txt in FOLDER, else of LOG.
     change
-        Settings to change, such as bf_interval=120 or 'PartitionName=debug PriorityTier=2'.
+        Settings to change, such as bf_interval=120, 'PartitionName=debug PriorityTier=2' or
+        'NodeName=n[1-4] State=DOWN'.
     to
         Folder of another slurm.conf to compare with.
+    load
+        Divide the times between submissions by this factor after the change: 1.2 is 20 % more load.
     fit
         File of fitted settings, as `gridtune slurm fit` writes it.
     draws
@@ -307,8 +325,8 @@ def whatif(
     --------
     >>> gt.whatif("sacct.txt", slurm="/etc/slurm", change=["bf_interval=120"])  # doctest: +SKIP
     """
-    if not change and to is None:
-        raise SweepError("nothing to change", hint="give --change SETTING or --to FOLDER")
+    if not change and to is None and load == 1:
+        raise SweepError("nothing to change", hint="give --change SETTING, --to FOLDER or --load FACTOR")
     asked = {"change": list(change), "slurm_version": slurm_version}
     asked |= {
         name: None if place is None else str(Path(place).resolve())
@@ -321,17 +339,28 @@ def whatif(
     later = version_of(slurm_version, other, None, version)
     both = read_cluster(folder, version=version), read_cluster(other, change, later)
     cluster, changed = (anchored(one, workload) for one in both)
-    jobs = logged_jobs(workload, cluster).able_in(changed)
+    logged = logged_jobs(workload, cluster)
+    jobs, places, excluded = logged.able_in(changed, cluster)
+    if not len(places):
+        raise SweepError("no job could run after the change", hint="; ".join(excluded))
+    # Jobs are the same ones in both replays, and those of a week stay together.
+    moved = (workload.scale_load(load).submit_time - workload.submit_time)[jobs.rows].tolist()
+    arriving = [replace(one, submit=one.submit + by) for one, by in zip(jobs.requests, moved, strict=True)]
     before, after = (
-        replayed_waits(*effective.applied(one, jobs.requests), draws, seed) for one in (cluster, changed)
+        replayed_waits(*effective.applied(one, requests), draws, seed)
+        for one, requests in ((cluster, logged.requests), (changed, arriving))
     )
+    trust = Agreement.of(logged.recorded, before).trust
     releases = [] if later == version else [f"-Slurm {version}", f"+Slurm {later}"]
+    releases += [] if load == 1 else ["-load 1", f"+load {load:g}"]
     difference = [*releases, *configuration_difference(folder, other, change)]
     ignored = not_modelled(workload, cluster, changed)
-    trust = Agreement.of(jobs.recorded, before).trust
+    if load != 1 and cluster.outages:
+        ignored.append("--load: reservations and node events stay at their recorded times")
     if fit is not None and trust.level != "no" and Effective.trust_in(Path(fit)) == "no":
         trust = Trust("no", f"by {fit} simulated waits differ from the recorded ones")
-    return WhatIf(workload, Comparison(jobs, before, after), difference, ignored, trust, anyway, asked)
+    compared = Comparison(jobs, before[:, places], after)
+    return WhatIf(workload, compared, difference, ignored, trust, anyway, asked, load, excluded)
 
 
 def verify(prediction: str | Path, log: Workload | str | Path, *, draws: int = 20, seed: int = 0) -> Answer:

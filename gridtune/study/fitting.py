@@ -181,7 +181,14 @@ class Fit:
         """Return heads and cells of the table of judged jobs: as described, as fitted, and by class."""
         rows = [("as described", self.agreement(self.described))]
         rows += [(one.name, agreement) for one, agreement in self.classes()]
-        return list(_HEADS), [[name, *_cells(agreement)] for name, agreement in rows]
+        cells = []
+        for name, one in rows:
+            error = percent_text(None if np.isnan(one.mean_error) else one.mean_error)
+            means = one.recorded_mean, one.simulated_mean
+            medians = one.recorded_median, one.simulated_median, one.median_error
+            texts = [[f"{seconds:,.0f}" for seconds in some] for some in (means, medians)]
+            cells.append([name, f"{one.jobs:,}", *texts[0], error, *texts[1], f"{one.rank:.2f}"])
+        return list(_HEADS), cells
 
     @property
     def answer(self) -> Answer:
@@ -418,20 +425,6 @@ class _Machine:
         """Replay all jobs; waits of shape (draws, jobs)."""
         cluster, requests = Effective.of(settings).applied(self.cluster, self.jobs.requests)
         return replayed_waits(cluster, requests, draws, seed)
-
-
-def _cells(agreement: Agreement) -> list[str]:
-    """Return a row's cells below `_HEADS`, without the first; seconds."""
-    return [
-        f"{agreement.jobs:,}",
-        f"{agreement.recorded_mean:,.0f}",
-        f"{agreement.simulated_mean:,.0f}",
-        percent_text(None if np.isnan(agreement.mean_error) else agreement.mean_error),
-        f"{agreement.recorded_median:,.0f}",
-        f"{agreement.simulated_median:,.0f}",
-        f"{agreement.median_error:,.0f}",
-        f"{agreement.rank:.2f}",
-    ]
 
 
 def _page(fit: Fit) -> str:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridtune.errors import GridtuneWarning, SweepError, without_secrets
 from gridtune.report.facts import FACTS_FILE, SweepFacts, list_derived
-from gridtune.report.labels import row_parameters
-from gridtune.report.rankings.ranking import LEVEL
 from gridtune.report.schedules import write_schedules
-from gridtune.report.summary import Summary, summarise
+from gridtune.report.summarising import confirmed_facts, summarise
+from gridtune.report.summary import Summary
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
 from gridtune.study.report import (
@@ -28,18 +27,16 @@ from gridtune.study.report import (
     write_study,
 )
 from gridtune.study.study import Study
-from gridtune.sweep.execution.executors import Stage
 from gridtune.sweep.execution.observing import Progress, SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.execution.status import StatusFile
 from gridtune.sweep.journal.disk import check_writable, when_there_is_room
 from gridtune.sweep.journal.journal import JOURNAL_NAME, read_journal
 from gridtune.sweep.remote.results import Place, RemoteResults, has_sweep, results_at, sweeps_in, view_sweep
-from gridtune.sweep.run import default_directory, run_space, space_cells
+from gridtune.sweep.run import default_directory, run_fresh, run_space, space_cells
 from gridtune.sweep.shards import SHARD_FILE, Shard, merge_journals, missing_shards
 from gridtune.sweep.space.overriding import SpaceObjects
 from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
 from gridtune.sweep.space.schema import SearchSpace, parse_space
-from gridtune.sweep.space.strategies import Strategy
 
 if TYPE_CHECKING:
     from gridtune.sweep.execution.executors import Executor
@@ -47,8 +44,6 @@ if TYPE_CHECKING:
 
 #: What a study prints.
 Output = Literal["screen", "progress", "quiet", "json"]
-#: Fresh replicates that confirm the best of a search, at least.
-_FRESH = 10
 #: Says what is waited for.
 _warn = partial(warnings.warn, category=GridtuneWarning, stacklevel=2)
 
@@ -153,39 +148,6 @@ def run_sweep(
     return study
 
 
-def _confirmed(
-    plan: PlannedSpace, sweep: SweepResult, summary: Summary, stage: Stage, options: Mapping[str, Any]
-) -> Summary:
-    """Replay the best of a search on fresh replicates; return the summary that shows what they say."""
-    facts, space = summary.facts, plan.space
-    if not facts.searches or space.replicates.windows or not sweep.complete or not summary.rankings:
-        return summary
-    objective, ranking = next(iter(summary.rankings.items()))
-    tables = [ranking, *([summary.overall[objective]] if objective in summary.overall else [])]
-    best = [row_parameters(rows[0]) for table in tables for rows in table.strata.values() if rows]
-    of = {result.configuration_id: result.parameters for result in sweep.results}
-    points = []
-    for stratum in summary.cells.strata:
-        for row in ranking.strata[stratum.name]:
-            place = stratum.place[row["configuration_id"]]
-            base = int(stratum.bases[place])
-            if row_parameters(row) in best and base not in {-1, place}:
-                both = (of[stratum.ids[one]] for one in (base, place))
-                points += [{name: one[name] for name in space.dimensions if name in one} for one in both]
-    if not points:
-        return summary
-    stage("confirming the best", 0)
-    fresh = space.replicates.model_copy(update={space.replicates.kind: max(space.replicates.count, _FRESH)})
-    changes: dict[str, Any] = {"replicates": fresh, "strategy": Strategy(grid={})}
-    again = replace(plan, space=space.model_copy(update=changes), first=space.replicates.count)
-    folder = options["directory"] / "confirmation"
-    found = run_space(again, points=points, stage=stage, **{**options, "directory": folder})
-    judged = summarise(found.table, replace(facts, error=1 - LEVEL, spent=0.0))
-    facts = replace(facts, confirmed=tuple(summary.confirmed_by(judged)))
-    facts.write(options["directory"])
-    return summarise(sweep.table, facts, sweep.results)
-
-
 class FactsWriter(SweepObserver):
     """Writes what the sweep is about into its folder before the first cell runs; keeps it as `facts`."""
 
@@ -258,8 +220,13 @@ def _run(
                 raise SweepError("the sweep has not said what it is about")
             stage("writing the report", 0)
             summary = summarise(sweep.table, writer.facts, sweep.results)
-            if summary.settled or not plan.has_more:
-                summary = _confirmed(plan, sweep, summary, stage, options)
+            last = summary.settled or not plan.has_more
+            if last and sweep.complete and summary.unconfirmed:
+                stage("confirming the best", 0)
+                fresh = run_fresh(plan, sweep, summary.unconfirmed, stage=stage, **options)
+                facts = confirmed_facts(summary, fresh.table)
+                facts.write(sweep.path.parent)
+                summary = summarise(sweep.table, facts, sweep.results)
             if tracker:
                 # The runs are sent while the figures are drawn.
                 tracker.publish(summary, seconds=sweep.seconds)
@@ -274,7 +241,7 @@ def _run(
                 stage("tracking", 0)
                 tracker.store(tracked)
             # The rest is sent to the store after the tables are shown.
-            if summary.settled or not plan.has_more:
+            if last:
                 show(study)
             status = "FINISHED" if study.complete else "FAILED"
         except (KeyboardInterrupt, SystemExit):

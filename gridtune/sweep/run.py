@@ -31,6 +31,8 @@ from gridtune.sweep.space.schema import SearchSpace
 RESULTS_NAME = "results.parquet"
 #: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
 _LEAST_FREE = 50 * 2**20
+#: Fresh replicates that confirm the best of a search, at least.
+_FRESH = 10
 #: Configurations that kernels are compiled for beforehand.
 _LARGEST_SAMPLE = 200
 
@@ -62,7 +64,6 @@ def run_space(
     shard: Shard | None = None,
     mirror: Callable[[bytes], None] | None = None,
     until: contextlib.ExitStack | None = None,
-    points: Sequence[Mapping[str, Any]] | None = None,
 ) -> SweepResult:
     """Run what is left to run of a search space; write `results.parquet`.
 
@@ -99,8 +100,6 @@ def run_space(
     until
         Keeps the journal, so that no other process begins this sweep, until it is closed; by default until
         this returns.
-    points
-        Points of the space to run; by default all of them.
 
     Returns
     -------
@@ -140,7 +139,7 @@ def run_space(
             # It starts while the traces are read; a sweep that goes on may have nothing left to run.
             runner.start_ray()
         runner.stage("reading traces", 0)
-        cells = plan.cells(points)
+        cells = plan.cells()
         plan.preflight()
 
         def on_full(message: str) -> None:
@@ -155,6 +154,15 @@ def run_space(
         sweep.run(runner)
         runner.stage("writing results", 0)
         return sweep.end(folder / RESULTS_NAME, on_full, began)
+
+
+def run_fresh(
+    plan: PlannedSpace, sweep: SweepResult, configurations: Collection[str], **options: Any
+) -> SweepResult:
+    """Replay configurations of a sweep on replicates that it did not see, in its folder `confirmation`."""
+    points = {one.configuration_id: one.parameters for one in sweep.results}
+    fresh = plan.fresh([points[one] for one in configurations], least=_FRESH)
+    return run_space(fresh, **{**options, "directory": sweep.path.parent / "confirmation"})
 
 
 def _edited_since(results: Iterable[CellResult]) -> dict[str, set[str]]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gridtune
+from gridtune.core.cells import content_id, finite_json
 from gridtune.errors import without_secrets
+from gridtune.report.facts import write_json
 from gridtune.report.labels import value_text
 from gridtune.storage import network_reason
 from gridtune.tracking.checkpoints import CHECKPOINTS
@@ -229,3 +234,64 @@ def track_once(
         outbox.put(f"the file {file.name}", methodcaller("upload", file.resolve(), ""))
     outbox.end("its end", "FINISHED", at)
     return outbox.finish(_PATIENCE_S)
+
+
+def track_answer(
+    question: str,
+    log: str,
+    asked: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    *,
+    files: Iterable[Path] = (),
+    uri: str | None = None,
+) -> TrackedRun:
+    """Write an answer as a finished run; the same answer to the same question is the same run.
+
+    Parameters
+    ----------
+    question
+        The command, such as "slurm whatif": the experiment's name.
+    log
+        The name of the log.
+    asked
+        The arguments.
+    answer
+        The answer in JSON's types: its numbers are metrics (`classes.wide.changed`), its advice and trust
+        tags, and all of it the artefact `answer.json`.
+    files
+        Pages and other files, artefacts too.
+    uri
+        The tracking store; by default that of the environment, else SQLite in the working directory.
+    """
+    content = finite_json(answer)
+    parameters = {
+        name: ", ".join(map(str, value)) if isinstance(value, tuple | list) else value
+        for name, value in asked.items()
+    }
+    whole = {**content, **(content.get("answer") or content.get("judged") or content.get("chosen") or {})}
+    trust = whole.get("trust") or {}
+    told = {"advice": whole.get("advice"), "gain": whole.get("gain"), "trust": ": ".join(trust.values())}
+    tags = {name: str(text) for name, text in told.items() if text}
+    with tempfile.TemporaryDirectory() as folder:
+        file = write_json(content, Path(folder, "answer.json"))
+        return track_once(
+            question,
+            f"{log} {datetime.now():%Y-%m-%d %H:%M}",
+            content_id([question, log, {name: str(value) for name, value in parameters.items()}, content]),
+            metrics=dict(_numbers(content)),
+            parameters=parameters,
+            tags={**tags, "gridtune.version": gridtune.__version__},
+            files=[file, *files],
+            uri=uri,
+        )
+
+
+def _numbers(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the numbers in nested mappings by their names joined with dots, and the two ends of intervals."""
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            yield from _numbers(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(content, list) and len(content) == 2:
+        yield from _numbers(dict(zip(("low", "high"), content, strict=True)), name)
+    elif isinstance(content, int | float) and not isinstance(content, bool):
+        yield name, float(content)

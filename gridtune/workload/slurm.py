@@ -25,7 +25,7 @@ _MOST_NODES = 1_000_000
 _RANGES = re.compile(r"([^\[\],]*)\[([^\]]*)\]([^,]*)|([^,]+)")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 #: States of nodes that Slurm does not know yet, and of those that it starts no job on.
-_ABSENT, _IDLED = {"FUTURE", "DYNAMIC_FUTURE"}, {"DOWN", "DRAIN", "FAIL", "FAILING"}
+_ABSENT, OUT_OF_SERVICE = {"FUTURE", "DYNAMIC_FUTURE"}, {"DOWN", "DRAIN", "FAIL", "FAILING"}
 _SETTING = re.compile(r"(?<![^\s])(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
 #: A name whose value is left empty at the end of a line.
 _EMPTY = re.compile(r"\s*\w+\s*=\s*")
@@ -160,7 +160,7 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> _SlurmMachine:
         given = line.settings
         kind = next((kind for kind in defaults if kind in given), None)
         file, number = line.place
-        if "downnodes" in given and given.get("state", "DOWN").upper() in _IDLED:
+        if "downnodes" in given and given.get("state", "DOWN").upper() in OUT_OF_SERVICE:
             idled |= {*host_list(given["downnodes"], file, number, "DownNodes")}
         if kind is None:
             continue
@@ -187,7 +187,7 @@ def machine_of(path: Path, lines: Iterable[ConfLine]) -> _SlurmMachine:
         message = "has no node in service: all are FUTURE or CLOUD" if every else "names no nodes"
         hint = "ResumeProgram= starts CLOUD nodes" if every else "a line such as NodeName=n[1-4] CPUs=32"
         raise WorkloadError(message, path=path, hint=hint)
-    idled |= {name for name, entry in nodes.items() if _state(entry) in _IDLED}
+    idled |= {name for name, entry in nodes.items() if _state(entry) in OUT_OF_SERVICE}
     sets = {name: _nodes_of(entry, every) for name, entry in entries["nodeset"].items()}
     inside = {name: _nodes_of(entry, every, sets) for name, entry in partitions.items()}
     return _SlurmMachine(

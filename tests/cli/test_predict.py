@@ -53,8 +53,9 @@ def test_it_rates_predictors(gridtune, tmp_path) -> None:
     assert early["calibration_error"] == pytest.approx(1 - share)
     assert early["bins"] == [[1.0], [pytest.approx(share)], [400]]
     assert two["gains"]["prediction"][1] == early["gains"]["prediction"][1]
-    code, out, _ = gridtune(*arguments)
+    code, out, err = gridtune(*arguments, "--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db")
     assert (code, "share of its gain" in out, "test-always-early" in out) == (0, True, True)
+    assert "tracked in " in err
 
 
 def test_who_knows_run_times_has_the_whole_gain(monkeypatch) -> None:

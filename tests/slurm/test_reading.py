@@ -12,7 +12,7 @@ import pytest
 from gridtune.errors import WorkloadError
 from gridtune.slurm import settings
 from gridtune.slurm.cluster import Clocks
-from gridtune.slurm.configuration import read_cluster
+from gridtune.slurm.configuration import configuration_difference, read_cluster
 from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request, requests_of
@@ -235,7 +235,11 @@ def test_groups_and_drained_partitions_are_named(tmp_path):
         ("bf_busy_nodes", r"bf_busy_nodes is not modelled"),
         ("bf_max_time=9", r"bf_max_time has no effect on starts: a pass takes no time"),
         ("SlurmctldPort=9", r"SlurmctldPort has no effect on starts: names, addresses"),
-        ("NodeName=n1 State=DOWN", r"lines of nodename cannot be changed(.|\n)*--to"),
+        ("NodeSet=x Nodes=n1", r"lines of nodeset cannot be changed(.|\n)*--to"),
+        ("NodeName=n9 Weight=2", r"no line has the node 'n9'(.|\n)*CPUs=32"),
+        ("NodeName=n1 Weigth=2", r"'weigth' is no setting(.|\n)*mean 'Weight'"),
+        ("MaxTime=10", r"'MaxTime' is no setting of the cluster(.|\n)*PartitionName=… MaxTime=…"),
+        ("RealMemory=10", r"'RealMemory' is no setting of the cluster(.|\n)*NodeName=… RealMemory=…"),
     ],
 )
 def test_a_change_of_nothing_is_refused(tmp_path, change, message):
@@ -250,6 +254,46 @@ def test_changes_of_what_is_modelled_change_the_cluster(tmp_path):
     assert (down.partitions["normal"].max_nodes, down.partitions["normal"].exclusive) == (2, True)
     with pytest.raises(WorkloadError, match="no node in service"):
         read_cluster(tmp_path, ["PartitionName=normal State=DOWN"])
+
+
+def test_nodes_are_added_changed_and_put_out_of_service(tmp_path):
+    text = HEAD + "NodeName=n[01-06] CPUs=8 RealMemory=900\nPartitionName=all Nodes=n[01-06]\n"
+    changes = [
+        "NodeName=n[05-08] CPUs=16",
+        "NodeName=n[02,04] State=DOWN",
+        "NodeName=x,y[9-11] CPUs=4",
+        "PartitionName=all Nodes=n[01-08],x,y[9-11] MaxTime=60",
+    ]
+    site(tmp_path, text)
+    with pytest.raises(WorkloadError, match=r"no partition has the node 'n07'(.|\n)*Nodes=…,n07"):
+        read_cluster(tmp_path, changes[:1])
+    cluster = read_cluster(tmp_path, changes)
+    cpus = {node.name: node.cpus for node in cluster.nodes}
+    able = [cluster.nodes[number].name for number in cluster.partitions["all"].nodes]
+    assert cpus == (
+        {f"n0{k}": 8 if k < 5 else 16 for k in range(1, 9)} | dict.fromkeys(("x", "y9", "y10", "y11"), 4)
+    )
+    assert able == ["n01", "n03", "n05", "n06", "n07", "n08", "x", "y9", "y10", "y11"]
+    assert cluster.partitions["all"].max_time == 3600
+    assert {node.memory for node in cluster.nodes if node.name in {"n05", "n07"}} == {900, 1}
+    assert configuration_difference(tmp_path, tmp_path, changes) == [
+        "-NodeName=n[01-06] CPUs=8 RealMemory=900",
+        "-PartitionName=all Nodes=n[01-06]",
+        "+NodeName=n[01,03] CPUs=8 RealMemory=900",
+        "+NodeName=n[02,04] CPUs=8 RealMemory=900 State=DOWN",
+        "+NodeName=n[05-06] CPUs=16 RealMemory=900",
+        "+NodeName=n[07-08] CPUs=16",
+        "+NodeName=x,y[9-11] CPUs=4",
+        "+PartitionName=all Nodes=n[01-08],x,y[9-11] MaxTime=60",
+    ]
+
+
+def test_new_nodes_need_a_switch_where_switches_count(tmp_path):
+    text = HEAD + "TopologyPlugin=topology/tree\n" + NODES + PARTITION
+    site(tmp_path, text, topology__conf="SwitchName=s Nodes=n[1-2]\n")
+    changes = ["NodeName=n9 CPUs=8", "PartitionName=normal Nodes=ALL"]
+    with pytest.raises(WorkloadError, match=r"no switch has the node 'n9'(.|\n)*--to"):
+        read_cluster(tmp_path, changes)
 
 
 def test_the_table_has_every_clock_and_each_setting_once():

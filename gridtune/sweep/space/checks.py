@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gridtune.batch.metrics.classes import CLASS_NAMES, check_class, split_name
+from gridtune.batch.metrics.classes import CLASS_NAMES, split_name
 from gridtune.core.cells import refusal_hint, refusal_text
 from gridtune.core.system import SYSTEMS, System, get_system
 from gridtune.core.user_code.checksums import refresh_checksums
 from gridtune.core.user_code.plugins import load_plugins
-from gridtune.errors import GridtuneError, MetricError, SpaceError, SweepError
+from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.sweep.space.constraints import Constraint
 from gridtune.sweep.space.documents import YamlPath as Place
 from gridtune.sweep.space.points import in_order
@@ -49,11 +49,6 @@ def check_space(space: SearchSpace) -> System:
 
 def _check_metrics(space: SearchSpace, system: System) -> None:
     """Refuse objectives and constraints on metrics or classes of jobs that there are not."""
-    for name, condition in space.classes.items():
-        try:
-            check_class(name, condition)
-        except MetricError as fault:
-            raise space.fault(fault.message, "classes", name, hint=fault.hint) from None
     classes = list(space.fixed.get("classes") or CLASS_NAMES)
     for metric, at in space.metrics.items():
         place = (*at, "metric") if at[0] == "objective" else at
@@ -132,8 +127,8 @@ def _check_names(space: SearchSpace, system: System) -> None:
     for at, name, _ in _stated_values(space):
         if at[0] == "baseline":
             continue
-        # Of a dimension its own place, not that of each value.
-        place = at[:2] if at[0] == "dimensions" else at
+        # Of a dimension and of all classes their own place, not that of each value.
+        place = at[: {"dimensions": 2, "classes": 1}.get(str(at[0]))]
         if name not in fields:
             message = f"{system.name} has no parameter {name!r}"
             having = [other for other, one in SYSTEMS.items() if name in one.Parameters.model_fields]
@@ -193,7 +188,10 @@ def _stated_values(space: SearchSpace) -> Iterator[tuple[Place, str, Any]]:
     """Yield the place, the parameter and the value of all that the space sets."""
     for name, value in space.fixed.items():
         # Classes have a key of their own.
-        yield (("classes",) if name == "classes" and space.classes else ("fixed", name)), name, value
+        if name != "classes" or not space.classes:
+            yield ("fixed", name), name, value
+    for name, condition in space.classes.items():
+        yield ("classes", name), "classes", {name: condition}
     for index, workload in enumerate(space.workloads):
         yield from (
             (("workloads", index, name), name, workload[name]) for name in workload if name != "label"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.points import active_part, agrees, space_points, strategy_points
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
+from gridtune.sweep.space.strategies import Strategy
 from gridtune.workload.files import WorkloadReference, reference_text
 from gridtune.workload.workload import Workload
 
@@ -128,12 +129,15 @@ class PlannedSpace:
         The traces.
     first
         The number of the first replicate: above 0 for those that a search did not see.
+    chosen
+        The points that are known up front; by default those of the space.
     """
 
     space: SearchSpace
     system: System
     workloads: Workloads
     first: int = 0
+    chosen: Sequence[Mapping[str, Any]] | None = None
 
     @cached_property
     def strata(self) -> list[_Stratum]:
@@ -176,6 +180,15 @@ class PlannedSpace:
         changed = {"replicates": self.space.replicates.more()}
         return replace(self, space=self.space.model_copy(update=changed))
 
+    def fresh(self, chosen: Iterable[Mapping[str, Any]], *, least: int) -> PlannedSpace:
+        """Return the plan of chosen points alone, on as many replicates as come after these, or more."""
+        space, replicates = self.space, self.space.replicates
+        count = {replicates.kind: max(replicates.count, least)}
+        changes: dict[str, Any] = {"replicates": replicates.model_copy(update=count)}
+        changes["strategy"] = Strategy(grid={})
+        points = [{name: one[name] for name in space.dimensions if name in one} for one in chosen]
+        return replace(self, space=space.model_copy(update=changes), first=replicates.count, chosen=points)
+
     @property
     def directions(self) -> list[str]:
         """The direction that is better of each objective, "min" or "max": the space's, else the metric's."""
@@ -204,7 +217,8 @@ class PlannedSpace:
         """The configurations that are known up front, by id, in the order of the results."""
         try:
             configurations: dict[str, Configuration] = {}
-            for configuration in self._configurations(space_points(self.space)):
+            points = space_points(self.space) if self.chosen is None else self.chosen
+            for configuration in self._configurations(points):
                 configurations.setdefault(configuration.configuration_id, configuration)
                 # What the system refuses with a replicate, it refuses with the first.
                 self._cell(configuration, self._replicate(0))
