@@ -79,10 +79,13 @@ FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--mem-per-cpu": ("memory_per_cpu", int),
     "--nice": ("nice", int),
     "--no-requeue": ("requeue", lambda _: False),
+    "--contiguous": ("contiguous", lambda _: True),
     "--exclusive": ("exclusive", lambda _: True),
     "--nodelist": ("node_list", lambda text: tuple(text.split(","))),
     "--exclude": ("exclude", lambda text: tuple(text.split(","))),
     "--licenses": ("licences", lambda text: tuple(text.split(","))),
+    "--threads-per-core": ("threads", int),
+    "--use-min-nodes": ("fewest", lambda _: True),
     "--hint": ("threads", lambda text: int(text == "nomultithread")),
 }
 #: Options whose effect is in the column `eligible`.

@@ -171,13 +171,12 @@ class _ClusterReader(PlacedReader):
             raise self.fault("the switches are in topology.conf, which is not there", "TopologyPlugin", hint)
         if tree:
             self._read_beside("topology.conf")
-        leaves = _leaves(topology, number_of) if tree else ()
+        leaves = self._leaves(topology, number_of) if tree else ()
         self._check_changed_nodes({number for leaf in leaves for number in leaf} if tree else None, number_of)
         self.parameters = self._items(PARAMETERS)
         clocks = self._clocks()
-        self.accounts, remarks = _accounts_of(self.path.parent)
-        self.ignored += remarks
-        self.qos = _qos_of(self.path.parent)
+        self.accounts = self._read_accounts(self.path.parent)
+        self.qos = self._read_qos(self.path.parent)
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
         outages, remarks = read_outages(self.path.parent, number_of)
         self.ignored += remarks
@@ -554,45 +553,82 @@ class _ClusterReader(PlacedReader):
                 weights[name.lower()] = float(value)
         return weights
 
+    def _leaves(self, path: Path, number_of: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
+        """Return the nodes of each leaf switch; nodes that slurm.conf lacks are left out, as Slurm does."""
+        leaves = []
+        for line in conf_lines(path):
+            given = line.settings
+            if "switchname" in given and "nodes" in given:
+                named = host_list(given["nodes"], line.path, line.number, "Nodes")
+                leaves.append(tuple(sorted(number_of[name] for name in named if name in number_of)))
+        return tuple(leaves)
+
+    def _read_qos(self, folder: Path) -> dict[str, Qos]:
+        """Read the priority of each QOS, and its factor of usage.
+
+        It stands in sacctmgr_qos.txt (`sacctmgr show qos -P`) or sacctmgr.script (sacctmgr's commands).
+        """
+        path = folder / "sacctmgr_qos.txt"
+        if path.is_file():
+            reader, found = PlacedReader(path), {}
+            for line, row in read_table(path, "Name", "Priority"):
+                reader.place = (path, line)
+                factor = row.get("UsageFactor") or "1"
+                if not re.fullmatch(r"[0-9.]+", factor):
+                    raise reader.fault(f"{factor!r} is no number", "UsageFactor")
+                if name := row["Name"]:
+                    priority, flags = reader.whole(row["Priority"] or "0", "Priority"), row.get("Flags", "")
+                    found[name] = Qos(name, priority, float(factor), "OverPartQOS" in flags)
+            return found
+        script = folder / "sacctmgr.script"
+        text = text_of(script) if script.is_file() else ""
+        lines = re.findall(
+            r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE
+        )
+        matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in lines}
+        return {name: Qos(name, int(match[1]) if match else 0) for name, match in matches.items()}
+
+    def _read_accounts(self, folder: Path) -> SlurmAccounts:
+        """Read accounts from a table of sacctmgr or sshare, or from commands; note what is doubtful."""
+        for name, shares in (("sacctmgr_assoc.txt", "Share"), ("sshare.txt", "RawShares")):
+            if (folder / name).is_file():
+                accounts, indented, row = SlurmAccounts(), False, dict[str, str]()
+                # From root down to the last account: sacctmgr's tree has one blank more at each level.
+                above: list[tuple[int, str]] = []
+                for line, row in read_table(folder / name, "Account", "User", shares):
+                    account, user = row["Account"].strip(), row["User"].strip()
+                    number = int(row[shares]) if row[shares].isdecimal() else 1
+                    if row[shares].lower() == "parent":
+                        self.ignored.append(
+                            f"{name}:{line}: {shares}=parent of {user or account}: taken as 1"
+                        )
+                    if user:
+                        accounts.users[account, user] = number
+                        continue
+                    depth = len(row["Account"]) - len(row["Account"].lstrip())
+                    indented = indented or depth > 0
+                    above = [one for one in above if one[0] < depth]
+                    if account != "root":
+                        parent = above[-1][1] if above else "root"
+                        accounts.parent_of[account] = row.get("ParentName", "") or parent
+                        accounts.shares_of[account] = number
+                    above.append((depth, account))
+                for account in accounts.parent_of:
+                    if account in _parents_of(accounts.parent_of, account):
+                        message = f"account {account!r} is below itself"
+                        raise WorkloadError(message, path=folder / name, field="ParentName")
+                nested = any(parent != "root" for parent in accounts.parent_of.values())
+                if len(accounts.parent_of) > 1 and not nested and not indented and "ParentName" not in row:
+                    hint = f"sacctmgr show assoc tree -P > {folder / 'sacctmgr_assoc.txt'}"
+                    self.ignored.append(f"{name}: accounts are taken as all below root: to know, run {hint}")
+                return accounts
+        script = folder / "sacctmgr.script"
+        return read_slurm_accounts(script) if script.is_file() else SlurmAccounts()
+
 
 def _natural(name: str) -> list[Any]:
     """Return the key of Slurm's order of nodes: n2 stands before n10."""
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.findall(r"\d+|\D+", name)]
-
-
-def _leaves(path: Path, number_of: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-    """Return the nodes of each leaf switch; nodes that slurm.conf lacks are left out, as Slurm does."""
-    leaves = []
-    for line in conf_lines(path):
-        given = line.settings
-        if "switchname" in given and "nodes" in given:
-            named = host_list(given["nodes"], line.path, line.number, "Nodes")
-            leaves.append(tuple(sorted(number_of[name] for name in named if name in number_of)))
-    return tuple(leaves)
-
-
-def _qos_of(folder: Path) -> dict[str, Qos]:
-    """Read the priority of each QOS, and its factor of usage.
-
-    It stands in sacctmgr_qos.txt (`sacctmgr show qos -P`) or sacctmgr.script (sacctmgr's commands).
-    """
-    path = folder / "sacctmgr_qos.txt"
-    if path.is_file():
-        reader, found = PlacedReader(path), {}
-        for line, row in read_table(path, "Name", "Priority"):
-            reader.place = (path, line)
-            factor = row.get("UsageFactor") or "1"
-            if not re.fullmatch(r"[0-9.]+", factor):
-                raise reader.fault(f"{factor!r} is no number", "UsageFactor")
-            if name := row["Name"]:
-                priority, flags = reader.whole(row["Priority"] or "0", "Priority"), row.get("Flags", "")
-                found[name] = Qos(name, priority, float(factor), "OverPartQOS" in flags)
-        return found
-    script = folder / "sacctmgr.script"
-    text = text_of(script) if script.is_file() else ""
-    lines = re.findall(r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE)
-    matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in lines}
-    return {name: Qos(name, int(match[1]) if match else 0) for name, match in matches.items()}
 
 
 def _parents_of(parents: Mapping[str, str], account: str) -> list[str]:
@@ -602,35 +638,3 @@ def _parents_of(parents: Mapping[str, str], account: str) -> list[str]:
         account = parents[account]
         above.append(account)
     return above
-
-
-def _accounts_of(folder: Path) -> tuple[SlurmAccounts, list[str]]:
-    """Read accounts from a table of sacctmgr or sshare, or from sacctmgr's commands, and remarks on them."""
-    remarks = []
-    for name, shares in (("sacctmgr_assoc.txt", "Share"), ("sshare.txt", "RawShares")):
-        if (folder / name).is_file():
-            accounts = SlurmAccounts()
-            # From root down to the last account: sacctmgr's tree has one blank more at each level.
-            above: list[tuple[int, str]] = []
-            for line, row in read_table(folder / name, "Account", "User", shares):
-                account, user = row["Account"].strip(), row["User"].strip()
-                number = int(row[shares]) if row[shares].isdecimal() else 1
-                if row[shares].lower() == "parent":
-                    remarks.append(f"{name}:{line}: {shares}=parent of {user or account}: taken as 1")
-                if user:
-                    accounts.users[account, user] = number
-                    continue
-                depth = len(row["Account"]) - len(row["Account"].lstrip())
-                above = [one for one in above if one[0] < depth]
-                if account != "root":
-                    parent = above[-1][1] if above else "root"
-                    accounts.parent_of[account] = row.get("ParentName", "") or parent
-                    accounts.shares_of[account] = number
-                above.append((depth, account))
-            for account in accounts.parent_of:
-                if account in _parents_of(accounts.parent_of, account):
-                    message = f"account {account!r} is below itself"
-                    raise WorkloadError(message, path=folder / name, field="ParentName")
-            return accounts, remarks
-    script = folder / "sacctmgr.script"
-    return read_slurm_accounts(script) if script.is_file() else SlurmAccounts(), remarks

@@ -61,6 +61,8 @@ class Request:
         Each a name, or names with `&` and `|` between them, in brackets perhaps.
     node_list, exclude
         Names of nodes that it must have, all of them, and of those that it must not have.
+    contiguous
+        True if its nodes must be neighbours in Slurm's table.
     licences
         "NAME" or "NAME:COUNT" of each.
     begin
@@ -117,6 +119,7 @@ class Request:
     memory_per_cpu: int = 0
     fewest: bool = False
     threads: int = 0
+    contiguous: bool = False
 
     def __post_init__(self) -> None:
         if self.nodes < len(self.node_list):
@@ -213,6 +216,11 @@ class Request:
         if node.one_task and each > threads:
             return cores // -(-each // threads) * each
         return cores * threads
+
+    def usable_on(self, node: Node, per_cpu: int, release: int) -> int:
+        """Return how many of them whole tasks can use, where memory is per processor or by later releases."""
+        room, each = self.room_on(node), self.cpus_per_task
+        return room - room % each if per_cpu or (release >= SHOWN_CPUS and not self.gpus) else room
 
     def charged_on(self, node: Node) -> int:
         """Return for how many processors a node must have memory: those of its cores, or those used."""
@@ -366,16 +374,10 @@ class RequestCheck:
             if request.suits(node, partition) and request.has_gpus(node):
                 # The largest nodes hold the most.
                 per_cpu = request.memory_per_cpu_in(partition)
-                usable = usable_on(request, node, per_cpu, release_of(self.cluster.version))
+                usable = request.usable_on(node, per_cpu, release_of(self.cluster.version))
                 cpus += usable * max(0, min(count, most - nodes))
                 nodes += count
         return nodes >= request.least_nodes and cpus >= request.cpus
-
-
-def usable_on(request: Request, node: Node, per_cpu: int, release: int) -> int:
-    """Return how many processors of an empty node a job's tasks can use."""
-    room, each = request.room_on(node), request.cpus_per_task
-    return room - room % each if per_cpu or (release >= SHOWN_CPUS and not request.gpus) else room
 
 
 def kinds_in(

@@ -314,7 +314,8 @@ class Reference(Release):
             if self.cluster.least_loaded:
                 chosen = self._choose_by_load(request, room, free)
             else:
-                by = self._choose_by_switch if self.leaves else self._choose_by_order
+                tree = self.leaves and not request.contiguous
+                by = self._choose_by_switch if tree else self._choose_by_order
                 chosen = by(request, room)
             if chosen is not None:
                 return sorted(chosen)
@@ -402,14 +403,19 @@ class Reference(Release):
         runs, spare = [], request.wanted_nodes - request.least_nodes
         for node in sorted(room):
             weight = self.weight(node)
-            if runs and runs[-1][1][-1] == node - 1 and runs[-1][0] == weight:
+            # Where the nodes must be neighbours, a run has the weight of its last node.
+            if runs and runs[-1][1][-1] == node - 1 and (request.contiguous or runs[-1][0] == weight):
                 runs[-1][1].append(node)
+                runs[-1] = weight, runs[-1][1]
             else:
                 runs.append((weight, [node]))
         chosen = []
         while runs and (need > 0 or cpus > 0) and most > 0:
             best = None
+            must = {self.number_of[name] for name in request.node_list} if request.contiguous else set()
             for weight, run in runs:
+                if not must <= {*run}:
+                    continue
                 size = sum(room[n] for n in run)
                 suffices = size >= cpus and len(run) >= need - spare
                 if best is None or weight < best[0]:
@@ -420,8 +426,10 @@ class Reference(Release):
                     better = suffices
                 else:
                     better = size < best[1] if suffices else size > best[1]
-                if better:
+                if better or (request.contiguous and suffices and not best[2]):
                     best = (weight, size, suffices, run)
+            if best is None or (request.contiguous and not best[2]):
+                return None
             run = best[3]
             if need <= 1:
                 single = [n for n in run if room[n] >= cpus]

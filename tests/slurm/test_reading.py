@@ -155,16 +155,103 @@ def test_whole_nodes_are_the_default_until_23_11(tmp_path):
 
 
 def test_selections_that_are_not_modelled_are_named(tmp_path):
-    text = HEAD.replace("CR_Core_Memory", "CR_Socket_Memory,CR_LLN,CR_Pack_Nodes,cr_one_task_per_core,CR_LNL")
+    text = HEAD.replace("CR_Core_Memory", "CR_Socket_Memory,CR_LLN,CR_Pack_Nodes,cr_other_linear,CR_LNL")
     cluster = read_cluster(site(tmp_path, text + NODES + PARTITION))
     assert cluster.memory_counts
     assert [line.partition("SelectTypeParameters=")[2] for line in cluster.not_modelled] == [
-        *("CR_Socket_Memory", "cr_one_task_per_core"),
+        *("CR_Socket_Memory", "cr_other_linear"),
         "CR_LNL (unknown; CR_LLN was meant?)",
     ]
-    hyperthreads = NODES.replace("CPUs=16", "Sockets=1 CoresPerSocket=8 ThreadsPerCore=2")
-    (line,) = read_cluster(site(tmp_path, HEAD + hyperthreads + PARTITION)).not_modelled
-    assert line.startswith("slurm.conf:4: ThreadsPerCore=2")
+
+
+#: Jobs of one task each that start at once on two nodes of 16 processors, by threads and selection.
+THREADS = {("1", "CR_Core", 0): 32, ("2", "CR_Core", 0): 16, ("4", "CR_Core", 0): 8, ("2", "CR_CPU", 0): 32}
+#: The same of jobs of two tasks: on one core, on two, and with `--hint=nomultithread`.
+PAIRS = {("2", "CR_Core", 0): 16, ("2", "CR_Core,CR_ONE_TASK_PER_CORE", 0): 8, ("2", "CR_Core", 1): 8}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "case", "at_once"),
+    [
+        *((1, case, count) for case, count in THREADS.items()),
+        *((2, case, count) for case, count in PAIRS.items()),
+    ],
+)
+def test_jobs_get_whole_cores(tmp_path, tasks, case, at_once):
+    threads, select, used = case
+    cores = f"Sockets=2 CoresPerSocket={8 // int(threads)} ThreadsPerCore={threads}"
+    text = HEAD.replace("CR_Core_Memory", select) + NODES.replace("CPUs=16", f"CPUs=16 {cores}") + PARTITION
+    jobs = [Request(k, 0, 600, 1200, partitions=("normal",), tasks=tasks, threads=used) for k in range(33)]
+    starts = same_as_twin(site(tmp_path, text), jobs)
+    assert starts.count(min(starts)) == at_once
+
+
+def test_a_node_of_as_many_processors_as_cores_has_no_threads(tmp_path):
+    cores = "CPUs=8 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2"
+    cluster = read_cluster(site(tmp_path, HEAD + NODES.replace("CPUs=16", cores) + PARTITION))
+    assert [node.threads for node in cluster.nodes] == [1, 1]
+
+
+LIMITED = "AccountingStorageEnforce=limits\n" + HEAD + NODES
+
+
+@pytest.mark.parametrize(
+    ("setting", "at_once"),
+    [("", 3), ("QOS=part", 2), ("QOS=big", 4), ("QOS=part TRESBillingWeights=CPU=0.5", 2)],
+)
+def test_the_qos_of_a_partition_limits_its_jobs_before_their_own(tmp_path, setting, at_once):
+    qos = (
+        "Name|Priority|GrpTRES|Flags\nown|0|cpu=12|\npart|0|cpu=8|\nbig|0|cpu=18|\nover|0|cpu=4|OverPartQOS\n"
+    )
+    site(tmp_path, LIMITED + PARTITION.strip() + f" {setting}\n", sacctmgr_qos__txt=qos)
+    jobs = [Request(k, 0, 600, 1200, partitions=("normal",), qos="own", tasks=4) for k in range(5)]
+    starts = same_as_twin(tmp_path, jobs)
+    assert starts.count(min(starts)) == at_once
+    over = [replace(job, qos="over") for job in jobs]
+    assert same_as_twin(tmp_path, over).count(min(starts)) == 1
+
+
+def test_a_partition_of_an_unknown_qos_is_named(tmp_path):
+    cluster = read_cluster(site(tmp_path, LIMITED + PARTITION.strip() + " QOS=gone\n"))
+    assert any("QOS=gone" in line for line in cluster.not_modelled)
+
+
+@pytest.mark.parametrize(("weights", "at_once"), [("", 3), ("CPU=2.0", 1), ("CPU=0.5,Mem=1G", 5)])
+def test_limits_on_billing_count_by_the_weights_of_the_partition(tmp_path, weights, at_once):
+    line = PARTITION.strip() + (f" TRESBillingWeights={weights}" if weights else "") + "\n"
+    site(tmp_path, LIMITED + line, sacctmgr_qos__txt="Name|Priority|GrpTRES\nq|0|billing=12\n")
+    jobs = [Request(k, 0, 600, 1200, partitions=("normal",), qos="q", tasks=4, memory=64) for k in range(5)]
+    starts = same_as_twin(tmp_path, jobs)
+    assert starts.count(min(starts)) == at_once
+
+
+@pytest.mark.parametrize(("version", "lines"), [("24.11.5", 1), ("22.05", 2), ("24.11.5", 2)])
+def test_nodes_that_a_limit_counts_already_are_taken_first(tmp_path, version, lines):
+    # Of one record of Slurm's nodes those of the account are lighter; by 22.05 each line is a record.
+    named = NODES if lines == 1 else "".join(NODES.replace("[1-2]", str(k)) for k in (1, 2))
+    site(
+        tmp_path,
+        LIMITED.replace(NODES, named) + PARTITION,
+        sacctmgr_qos__txt="Name|Priority|GrpTRES\nq|0|node=2\n",
+    )
+    cluster = read_cluster(tmp_path, version=version)
+    first = Request(1, 0, 900, 1200, partitions=("normal",), qos="q", node_list=("n2",))
+    other = replace(first, number=2, qos="", node_list=("n1",), tasks=8)
+    jobs = [first, other, replace(first, number=3, submit=5, node_list=())]
+    result = replay(cluster, jobs)
+    # Else the fuller node is the tighter one.
+    found = 0 if (version, lines) == ("22.05", 2) else 1
+    assert [nodes.tolist() for nodes in result.nodes] == [[1], [0], [found]]
+    assert reference_replay(cluster, jobs, Phases())[2][2] == (found,)
+
+
+def test_a_table_of_accounts_that_may_be_nested_is_named(tmp_path):
+    table = "Account|User|Share\nroot||1\ndivx||60\nlabx||20\nlabx|u1|1\n"
+    (line,) = read_cluster(site(tmp_path, HEAD + NODES + PARTITION, sacctmgr_assoc__txt=table)).not_modelled
+    assert line.startswith("sacctmgr_assoc.txt: accounts are taken as all below root: ")
+    assert "sacctmgr show assoc tree -P" in line
+    tree = table.replace("divx|", " divx|").replace("labx|", " labx|")
+    assert not read_cluster(site(tmp_path, HEAD + NODES + PARTITION, sacctmgr_assoc__txt=tree)).not_modelled
 
 
 @pytest.mark.parametrize(

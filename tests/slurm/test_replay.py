@@ -215,6 +215,7 @@ def logs(draw):
                 begin=draw(st.sampled_from([0, 0, 0, 333])),
                 cpus_per_task=draw(st.sampled_from([1, 1, 2, 3])) if shape[0] < 4 else 1,
                 threads=draw(st.sampled_from([0, 0, 1])),
+                contiguous=draw(st.sampled_from([False, False, True])),
             )
         )
     # Some jobs become arrays of up to four tasks.

@@ -90,6 +90,7 @@ class JobColumns(NamedTuple):
     covered: IntArray
     threads: IntArray
     charged: IntArray
+    contiguous: IntArray
     named: AnyArray
 
 

@@ -65,54 +65,35 @@ def _threads(world, job, node):
     return min(world.nodes.threads[node], world.jobs.threads[job])
 
 
-@kernel(forceinline=True)
-def _apart(world, each, threads):
-    """Tell whether each task of a job has cores to itself."""
-    return world.rules.one_task and each > threads
-
-
-@kernel()
-def _usable(world, job, node, cpus):
-    """Return how many of a node's processors a job's tasks can use."""
-    threads, each = _threads(world, job, node), world.jobs.cpus_per_task[job]
-    cores = cpus // world.nodes.threads[node]
-    if _apart(world, each, threads):
-        return cores // ((each + threads - 1) // threads) * each
-    cpus = cores * threads
-    return cpus - cpus % each if world.rules.release >= SHOWN_CPUS and world.jobs.gpus[job] == 0 else cpus
-
-
-@kernel()
-def _with_memory(world, record, node, cpus, memory):
-    """Return how many of some processors there is memory for."""
-    job, per_cpu = world.records.job[record], world.records.per_cpu[record]
-    threads, each = _threads(world, job, node), world.jobs.cpus_per_task[job]
-    if world.rules.one_task and each == 1:
-        cpus = min(cpus, memory // (per_cpu * world.nodes.threads[node]))
-    lacking = max(0, cpus - memory // per_cpu)
-    cpus = max(0, cpus - (lacking + threads - 1) // threads * threads)
-    return cpus - cpus % each
-
-
 @kernel()
 def room_of(world, free, record, node):
     """Return the processors that a node can give to a job; 0 where it cannot take its part."""
-    nodes, jobs, records = world.nodes, world.jobs, world.records
-    job = records.job[record]
-    cpus = _usable(world, job, node, free.cpus[node])
-    if jobs.memory[job] < 0 and free.memory[node] < nodes.memory[node]:
+    nodes, jobs, records, rules = world.nodes, world.jobs, world.records, world.rules
+    job, per_cpu = records.job[record], records.per_cpu[record]
+    threads, each = _threads(world, job, node), jobs.cpus_per_task[job]
+    cores, memory = free.cpus[node] // nodes.threads[node], free.memory[node]
+    cpus = cores * threads
+    if rules.one_task and each > threads:
+        # Each task has cores to itself.
+        cpus = cores // ((each + threads - 1) // threads) * each
+    elif rules.release >= SHOWN_CPUS and jobs.gpus[job] == 0:
+        cpus -= cpus % each
+    if jobs.memory[job] < 0 and memory < nodes.memory[node]:
         return 0
     if records.whole[record]:
         # Jobs that are suspended keep memory and GPUs of a node without processors.
-        need = max(jobs.memory[job], 0) + free.cpus[node] * records.per_cpu[record]
-        need *= world.rules.suspending
-        fits = free.memory[node] >= need and free.gpus[node] >= jobs.gpus[job] * world.rules.suspending
+        need = (max(jobs.memory[job], 0) + free.cpus[node] * per_cpu) * rules.suspending
+        fits = memory >= need and free.gpus[node] >= jobs.gpus[job] * rules.suspending
         return cpus if free.cpus[node] == nodes.cpus[node] and fits else 0
     if jobs.memory[job] > 0:
-        if free.memory[node] < jobs.memory[job]:
+        if memory < jobs.memory[job]:
             return 0
-    elif records.per_cpu[record] > 0:
-        cpus = _with_memory(world, record, node, cpus, free.memory[node])
+    elif per_cpu > 0:
+        if rules.one_task and each == 1:
+            cpus = min(cpus, memory // (per_cpu * nodes.threads[node]))
+        lacking = max(0, cpus - memory // per_cpu)
+        cpus = max(0, cpus - (lacking + threads - 1) // threads * threads)
+        cpus -= cpus % each
     fits = cpus >= jobs.cpus_per_node[job] and free.gpus[node] >= jobs.gpus[job]
     return min(cpus, jobs.shown[job]) if fits else 0
 
@@ -172,11 +153,11 @@ def choose(world, job):
         and world.running.begin[job + 1] - world.running.begin[job] == 1
     ):
         return _first_node(world, job, cpus)
-    while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job):
+    while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job, 0, size):
         most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
         if world.rules.least_loaded:
             taken = _by_load(world, job, cpus, most)
-        elif world.rules.leaves > 0:
+        elif world.rules.leaves > 0 and not jobs.contiguous[job]:
             taken = _by_switch(world, job, cpus, most)
         else:
             taken = _by_order(world, job, cpus, most)
@@ -203,11 +184,12 @@ def _must_have(world, job, node):
 
 
 @kernel()
-def _has_listed(world, job):
-    """Tell whether all nodes of a job's list are left."""
+def _has_listed(world, job, first, last):
+    """Tell whether all nodes of a job's list are left, and within a run."""
     if world.jobs.listed[job] >= 0:
         for node in range(world.rules.nodes):
-            if world.scratch.left[node] == 0 and _must_have(world, job, node):
+            inside = first <= node <= last and world.scratch.left[node] != 0
+            if not inside and _must_have(world, job, node):
                 return False
     return True
 
@@ -320,11 +302,13 @@ def _by_order(world, job, cpus, most):
     scratch, need = world.scratch, world.jobs.wanted_nodes[job]
     spare, left, weight = need - world.jobs.least_nodes[job], scratch.left, scratch.weight
     first, last, sizes = scratch.first, scratch.last, scratch.size
-    runs, taken = 0, 0
+    runs, taken, joined = 0, 0, world.jobs.contiguous[job]
     for node in range(world.rules.nodes):
         if left[node] <= 0:
             continue
-        if runs > 0 and last[runs - 1] == node - 1 and weight[first[runs - 1]] == weight[node]:
+        # Where the nodes must be neighbours, a run has the weight of its last node.
+        follows = runs > 0 and last[runs - 1] == node - 1
+        if follows and (joined or weight[last[runs - 1]] == weight[node]):
             last[runs - 1] = node
             sizes[runs - 1] += left[node]
         else:
@@ -333,17 +317,19 @@ def _by_order(world, job, cpus, most):
     while (need > 0 or cpus > 0) and most > 0:
         best, best_enough = -1, False
         for run in range(runs):
-            if sizes[run] == 0:
+            if sizes[run] == 0 or (joined and not _has_listed(world, job, first[run], last[run])):
                 continue
             enough = sizes[run] >= cpus and last[run] - first[run] + 1 >= need - spare
-            if best < 0 or weight[first[run]] < weight[first[best]]:
+            if best < 0 or weight[last[run]] < weight[last[best]] or (joined and enough and not best_enough):
                 better = True
-            elif weight[first[run]] > weight[first[best]]:
+            elif weight[last[run]] > weight[last[best]]:
                 better = False
             else:
                 better = fits_better(enough, sizes[run], best_enough, sizes[best])
             if better:
                 best, best_enough = run, enough
+        if joined and (best < 0 or not best_enough):
+            return 0
         if best < 0:
             break
         single = -1
@@ -412,7 +398,7 @@ def share(world, free, record, count):
         scratch.charged[i] = cpus[i]
         threads = _threads(world, job, chosen[i])
         cores = (cpus[i] + threads - 1) // threads
-        if _apart(world, each, threads):
+        if world.rules.one_task and each > threads:
             cores = cpus[i] // each * ((each + threads - 1) // threads)
         cpus[i] = cores * nodes.threads[chosen[i]]
         if jobs.charged[job]:

@@ -33,7 +33,7 @@ from gridtune.slurm.kernel.arrays import (
 )
 from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
-from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in, usable_on
+from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
 from gridtune.slurm.versions import FRESH_WEIGHTS, NEEDED_NODES, SHOWN_CPUS, release_of
 from gridtune.types import AnyArray, IntArray
@@ -76,7 +76,7 @@ class Phases:
 #: Columns of jobs that are attributes of requests.
 _REQUESTED = (
     *("submit", "begin", "least_nodes", "wanted_nodes", "most_nodes", "tasks", "tasks_per_node"),
-    *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed"),
+    *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed", "contiguous"),
 )
 
 
@@ -137,6 +137,7 @@ def new_world(
         for node in outage.nodes
     }
     room = int(rules["most_slots"]) + 4
+    one_task = any(node.one_task for node in cluster.nodes)
     bitmaps = ("avail", "usable", "clear", "completing", "fits", "offered", "picked")
     return World(
         nodes=_table(
@@ -152,7 +153,13 @@ def new_world(
         jobs=JobColumns(
             **of_job,
             nodes=_column(_asked_nodes(cluster, request) for request in requests),
-            shown=_column(_shown_cpus(cluster, request) for request in requests),
+            # Later releases show a job the processors of its tasks alone, if it asks for no GPUs.
+            shown=_column(
+                request.cpus_per_node
+                if release_of(cluster.version) >= SHOWN_CPUS and request.tasks_per_node and not request.gpus
+                else NEVER
+                for request in requests
+            ),
             run=_column(max(1, request.run_time) for request in requests),
             requeue=_column(
                 cluster.requeue if request.requeue is None else request.requeue for request in requests
@@ -160,7 +167,10 @@ def new_world(
             user=_column(users[request.user] for request in requests),
             assoc=_column(number_of[request.account, request.user] for request in requests),
             **_named_nodes(cluster, requests, bits),
-            threads=_column(_most_threads(cluster, request) for request in requests),
+            threads=_column(
+                min(request.threads or NEVER, request.cpus_per_task if one_task else NEVER)
+                for request in requests
+            ),
             charged=_column(request.threads == 0 for request in requests),
             records=np.searchsorted(records.job, np.arange(jobs + 1)).astype(np.int64),
         ),
@@ -437,9 +447,9 @@ def _counting(
     even = request.most_nodes == least
     nodes = list(suiting)
     cpus, threads = {node.cpus for node in nodes}, {node.threads for node in nodes}
-    rooms = (usable_on(request, node, 0, release) for node in nodes)
+    rooms = (request.usable_on(node, 0, release) for node in nodes)
     share = min(rooms, default=0) if whole else request.cpus_per_node
-    if request.gpus or (whole and len(cpus) > 1) or len(threads) > 1:
+    if request.gpus or (whole and len(cpus) > 1) or len(threads) != 1:
         steady = -1
     elif whole:
         steady = min(cpus, default=0) * least if even else -1
@@ -504,7 +514,8 @@ def _records(
             counting[case] = _counting(request, whole, one_of, by_switch, release_of(cluster.version))
         per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
-        if counted.steady >= 0 and not request.node_list and not request.exclude and request.memory >= 0:
+        apart = request.contiguous or request.node_list or request.exclude
+        if counted.steady >= 0 and not apart and request.memory >= 0:
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
         limit = request.limit_in(partition)
@@ -571,18 +582,6 @@ def _fixed_priority(
 def _asked_nodes(cluster: SlurmCluster, request: Request) -> int:
     """Return how many nodes sbatch asks for: by later releases those that the tasks need."""
     return request.least_nodes if release_of(cluster.version) >= NEEDED_NODES else request.nodes
-
-
-def _shown_cpus(cluster: SlurmCluster, request: Request) -> int:
-    """Return the most processors of a node that a job is shown."""
-    capped = release_of(cluster.version) >= SHOWN_CPUS and request.tasks_per_node and not request.gpus
-    return request.cpus_per_node if capped else NEVER
-
-
-def _most_threads(cluster: SlurmCluster, request: Request) -> int:
-    """Return how many threads of a core a job uses at most."""
-    one_task = any(node.one_task for node in cluster.nodes)
-    return min(request.threads or NEVER, request.cpus_per_task if one_task else NEVER)
 
 
 def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -37,7 +38,7 @@ from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import SETTINGS, Effective
-from gridtune.slurm.versions import VERIFIED, release_of
+from gridtune.slurm.versions import VERIFIED, release_of, version_of
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -301,9 +302,14 @@ class SlurmSystem(System):
         """Return the cluster. The last eight are cached, by the content of their files."""
         key = self._key(parameters)
         if key not in self._clusters:
-            self._clusters[key] = read_cluster(
-                Path(parameters.slurm), parameters.settings, parameters.slurm_version
-            )
+            folder, version = Path(parameters.slurm), parameters.slurm_version
+            cluster = read_cluster(folder, parameters.settings, version)
+            stated = version_of(None, folder, None, version)
+            if version == VERIFIED[0] and not stated.startswith(f"{version}."):
+                reason = "no file states it" if stated == version else f"scontrol states {stated}"
+                note = f"slurm_version: {version} is assumed, and {reason}"
+                cluster = replace(cluster, not_modelled=(*cluster.not_modelled, note))
+            self._clusters[key] = cluster
         return self._clusters[key]
 
     def _key(self, parameters: _SlurmParameters) -> Hashable:
