@@ -51,14 +51,28 @@ _SECONDS = {"week": 7 * 86_400, "day": 86_400}
 
 #: Facts of a log that replays model: accounts as shares, QOS by their priorities and limits.
 MODELLED_FACTS = (
-    *(WALLTIMES, "partitions", "nodes", "memory", "gpus", "features", "qos", "accounts", "priorities"),
+    *(
+        WALLTIMES,
+        "partitions",
+        "nodes",
+        "memory",
+        "gpus",
+        "features",
+        "qos",
+        "accounts",
+        "priorities",
+        "node_wishes",
+    ),
 )
 
 
 def not_modelled(workload: Workload | None, *clusters: SlurmCluster) -> list[str]:
     """Return what replays do not model: settings of clusters, and facts of a log."""
     lines = dict.fromkeys(line for cluster in clusters for line in cluster.not_modelled)
-    facts = log_remarks(workload.contents, MODELLED_FACTS).get("ignored") if workload else None
+    modelled: tuple[str, ...] = MODELLED_FACTS
+    if workload and any("licenses=" in text for text in workload.names.get("options", {}).values()):
+        modelled += ("licences",)
+    facts = log_remarks(workload.contents, modelled).get("ignored") if workload else None
     return [*sorted(lines), *([f"the log: {facts}"] if facts else [])]
 
 

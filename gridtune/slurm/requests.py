@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,14 @@ from gridtune.slurm.cluster import UNLIMITED, Node, Partition, SlurmCluster
 from gridtune.slurm.limits import limits_on
 from gridtune.slurm.versions import SHOWN_CPUS, release_of
 from gridtune.types import IntArray
+from gridtune.workload.slurm import host_list
 from gridtune.workload.workload import Workload
 
 #: A job can wait for another one to do this: end, end well, fail.
 DEPENDENCIES = ("afterany", "afterok", "afternotok")
 
 #: Fields of a log that requests are made of: names, and numbers.
-_NAMES = ("user", "account", "partition", "qos", "features", "gpu_type", "state")
+_NAMES = ("user", "account", "partition", "qos", "features", "gpu_type", "state", "options")
 _COLUMNS = (
     "job_id",
     "submit_time",
@@ -392,6 +394,34 @@ def kinds_in(
     return [(cluster.nodes[numbers[0]], numbers) for numbers in kinds.values()]
 
 
+def _asked(options: str, cluster: SlurmCluster, counts: Counter[str]) -> dict[str, Any]:
+    """Return the fields of a request that options of its command line set, and count those that cannot be."""
+    asked: dict[str, Any] = {}
+    there = {node.name for node in cluster.nodes}
+    for word in options.split():
+        name, _, value = word.partition("=")
+        if name in {"nodelist", "exclude"}:
+            try:
+                hosts = host_list(value, "SubmitLine", 1, f"--{name}")
+            except WorkloadError:
+                hosts = [value]
+            if not there.issuperset(hosts):
+                counts[f"with a --{name} of other nodes: taken without them"] += 1
+                hosts = [host for host in hosts if host in there and name == "exclude"]
+            asked["node_list" if name == "nodelist" else name] = tuple(hosts)
+        elif name == "licenses":
+            needed = tuple(re.split("[,;]", value))
+            if any(one.partition(":")[0] not in cluster.licences for one in needed):
+                counts["with licences that slurm.conf does not list: taken without"] += 1
+                continue
+            asked["licences"] = needed
+        elif name in {"exclusive", "contiguous"}:
+            asked[name] = True
+        elif name == "mem" and re.fullmatch(r"0+[KMGT]?", value):
+            asked["memory"] = -1
+    return asked
+
+
 def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request], IntArray, dict[str, int]]:
     """Make requests of a log's jobs, with the processors and nodes allocated or, unknown, requested.
 
@@ -411,6 +441,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
     requests: list[Request] = []
     rows: list[int] = []
     counts: Counter[str] = Counter()
+    # Of a core that runs one task all threads are allocated.
+    threads = max((node.threads for node in cluster.nodes if node.one_task), default=1)
     for row in range(len(workload)):
         job = {name: column[row] for name, column in columns.items()}
         text = {
@@ -424,6 +456,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             counts["never ran, or without processors"] += 1
             continue
         gpus = job["requested_gpus"] if job["requested_gpus"] >= 0 else max(0, job["allocated_gpus"])
+        each = threads if cpus % threads == 0 else 1
+        tasks = cpus // each
         if not partitions:
             counts[f"without a partition of the cluster: taken as {default}"] += 1
         request = Request(
@@ -436,8 +470,9 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             text["account"],
             partitions or (default,),
             text["qos"],
-            cpus,
-            cpus // nodes if cpus % nodes == 0 else 0,
+            tasks,
+            tasks // nodes if tasks % nodes == 0 else 0,
+            each,
             # The size factor of a priority counts the nodes asked for: fewer than the tasks need, maybe.
             nodes=min(nodes, job["requested_nodes"]) if job["requested_nodes"] > 0 else nodes,
             most_nodes=nodes,
@@ -449,6 +484,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             # Nobody but a job that has its nodes to itself gets GPUs that it did not ask for.
             exclusive=job["requested_gpus"] == 0 < job["allocated_gpus"],
         )
+        if text["options"]:
+            request = replace(request, **_asked(text["options"], cluster, counts))
         if nodes > 1 and re.search(r"[\[*]", text["features"]):
             counts["with features of all nodes alike, or counted ([a|b], a*2): taken node by node"] += 1
         if gpus and text["gpu_type"] not in types:

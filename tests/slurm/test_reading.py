@@ -435,6 +435,50 @@ def test_all_memory_of_a_node_is_that_of_the_node_given(tmp_path):
     assert "1 jobs got less memory than they asked for (all of a node, --mem=0)" in notes
 
 
+LINES = {
+    "sbatch -w n[1-2] -N 2 run.sh": {"node_list": ("n1", "n2"), "memory": 1000},
+    "sbatch --nodelist n2 --exclude=n1,gone run.sh": {"node_list": ("n2",), "exclude": ("n1",)},
+    "srun -xn1 -L m:2 --mem=0 a.out": {"exclude": ("n1",), "licences": ("m:2",), "memory": -1},
+    "sbatch --exclusive --contiguous --mem 4G run.sh": {
+        "exclusive": True,
+        "contiguous": True,
+        "memory": 2000,
+    },
+    "sbatch --exclusive=user --nodelist=n9 -L k run.sh": {"node_list": (), "licences": ()},
+    "sbatch --nodelist=n[1- run.sh": {"node_list": ()},
+}
+
+
+@pytest.mark.parametrize(("line", "fields"), LINES.items())
+def test_options_of_the_command_line_are_asked_for(tmp_path, line, fields):
+    one, _, counts = logged(tmp_path, HEAD + "Licenses=m:3\n" + NODES, 2 if "-N 2" in line else 1, line)
+    default = {"exclusive": False, "contiguous": False, "node_list": (), "exclude": (), "licences": ()}
+    wanted = default | {"memory": 2000} | fields
+    assert {name: getattr(one, name) for name in wanted} == wanted
+    assert bool(counts) == any(text in line for text in ("n9", "gone", "[1- "))
+
+
+def test_all_threads_of_a_core_that_runs_one_task_are_allocated(tmp_path):
+    text = HEAD.replace("CR_Core_Memory", "CR_Core,CR_ONE_TASK_PER_CORE")
+    cores = NODES.replace("CPUs=16", "CPUs=16 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2")
+    one, cluster, _ = logged(tmp_path, text + cores, 1, "")
+    assert (one.tasks, one.cpus_per_task) == (2, 2)
+    assert replay(cluster, [one]).cpus[0].tolist() == [4]
+
+
+def logged(folder, text, nodes, line):
+    """Return the request of a job of four processors, with its command line, its cluster, and counts."""
+    head = (
+        "JobID|User|Submit|Start|End|Elapsed|Timelimit|Partition|AllocCPUS|AllocNodes|ReqMem|State|SubmitLine"
+    )
+    times = "2024-01-01T00:00:00|2024-01-01T00:00:05|2024-01-01T00:10:05|00:10:00|01:00:00"
+    log = folder / "sacct.txt"
+    log.write_text(f"{head}\n7|u|{times}|normal|4|{nodes}|2000M|COMPLETED|{line}\n")
+    cluster = read_cluster(site(folder, text + PARTITION))
+    (one,), _, counts = requests_of(WorkloadReference.parse(str(log)).read(), cluster)
+    return one, cluster, counts
+
+
 def test_types_of_gpus_are_asked_for(tmp_path):
     tres = "cpu=4,gres/gpu=1,gres/gpu:{}=1,mem=4000M,node=1"
     one, counts, _ = requested(tmp_path, tres.format("t4"), tres.format("t4"))
