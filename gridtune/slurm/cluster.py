@@ -194,6 +194,16 @@ class Preemption:
     reorder_count: int = 1
     pause: int = 40
 
+    @property
+    def suspends(self) -> bool:
+        """True if jobs are suspended."""
+        return any(one.mode == "suspend" for one in self.classes.values())
+
+    @property
+    def preempts(self) -> bool:
+        """True if jobs may have to make room."""
+        return any(one.preempts for one in self.classes.values())
+
     def class_of(self, qos: str, partition: str) -> str:
         """Return the name of the class of a job in a partition, "" for none."""
         name = {"qos": qos, "partition": partition}.get(self.by, "")

@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 from gridtune.core.remarks import WALLTIMES, Trust, log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.replay import in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.statistics.dependence import neighbour_correlation

@@ -19,7 +19,6 @@ from typing import Any
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import (
     MODES,
-    UNLIMITED,
     Admission,
     Clocks,
     Node,
@@ -27,22 +26,25 @@ from gridtune.slurm.cluster import (
     PreemptClass,
     Preemption,
     Priorities,
-    Qos,
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit, limits_of_row
-from gridtune.slurm.outages import read_outages, read_table
+from gridtune.slurm.outages import (
+    PlacedReader,
+    parents_of,
+    read_accounts,
+    read_outages,
+    read_qos,
+    read_table,
+)
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
 from gridtune.slurm.versions import MERGED_NODES, SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
 from gridtune.workload.slurm import (
     OUT_OF_SERVICE,
     ConfLine,
-    SlurmAccounts,
     conf_lines,
     host_list,
     machine_of,
-    read_slurm_accounts,
-    text_of,
     with_counted_gpus,
 )
 
@@ -100,38 +102,6 @@ def _deciding(line: ConfLine) -> str:
     return " ".join(f"{name}={value}" for name, value in shown)
 
 
-class PlacedReader:
-    """Reads values at a place in a file, which faults name."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.place: tuple[Path | str, int] = (path, 1)
-
-    def fault(self, message: str, field: str, hint: str | None = None) -> WorkloadError:
-        """Return the error of a value at the place."""
-        path, line = self.place
-        return WorkloadError(message, path=path, line=line, field=field, hint=hint)
-
-    def whole(self, text: str, field: str) -> int:
-        """Return a whole number from 0 on."""
-        if not text.isdecimal() or len(text) > 15:
-            raise self.fault(f"{text[:40]!r} is no whole number", field)
-        return int(text)
-
-    def seconds(self, text: str, field: str) -> int:
-        """Return seconds of `minutes[:seconds]`, `hours:minutes:seconds` or `days-hours[:minutes…]`."""
-        if text.upper() in {"INFINITE", "UNLIMITED"}:
-            return UNLIMITED
-        match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text)
-        if match is None:
-            raise self.fault(f"{text[:40]!r} is no time", field, "such as 1-02:00:00")
-        days, *rest = match.groups()
-        numbers = [int(number) for number in rest if number is not None]
-        units = [3600, 60, 1] if days is not None or len(numbers) == 3 else [60, 1]
-        pairs = zip(numbers, units, strict=False)
-        return int(days or 0) * 86400 + sum(number * unit for number, unit in pairs)
-
-
 class _ClusterReader(PlacedReader):
     def __init__(self, path: Path, version: str) -> None:
         super().__init__(path)
@@ -175,8 +145,9 @@ class _ClusterReader(PlacedReader):
         self._check_changed_nodes({number for leaf in leaves for number in leaf} if tree else None, number_of)
         self.parameters = self._items(PARAMETERS)
         clocks = self._clocks()
-        self.accounts = self._read_accounts(self.path.parent)
-        self.qos = self._read_qos(self.path.parent)
+        self.accounts, remarks = read_accounts(self.path.parent)
+        self.ignored += remarks
+        self.qos = read_qos(self.path.parent)
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
         outages, remarks = read_outages(self.path.parent, number_of)
         self.ignored += remarks
@@ -410,7 +381,7 @@ class _ClusterReader(PlacedReader):
         names = {*(denied if allowed.upper() == "ALL" else allowed).lower().split(",")} - {""}
         if of == "accounts" and self.release >= SUBACCOUNTS:
             parents = self.accounts.parent_of
-            names |= {name for name in parents if names & {*_parents_of(parents, name)}}
+            names |= {name for name in parents if names & {*parents_of(parents, name)}}
         return Admission(frozenset(names), allowed.upper() != "ALL")
 
     def _preemption(self, partitions: Mapping[str, Partition]) -> Preemption:
@@ -563,78 +534,7 @@ class _ClusterReader(PlacedReader):
                 leaves.append(tuple(sorted(number_of[name] for name in named if name in number_of)))
         return tuple(leaves)
 
-    def _read_qos(self, folder: Path) -> dict[str, Qos]:
-        """Read the priority of each QOS, and its factor of usage.
-
-        It stands in sacctmgr_qos.txt (`sacctmgr show qos -P`) or sacctmgr.script (sacctmgr's commands).
-        """
-        path = folder / "sacctmgr_qos.txt"
-        if path.is_file():
-            reader, found = PlacedReader(path), {}
-            for line, row in read_table(path, "Name", "Priority"):
-                reader.place = (path, line)
-                factor = row.get("UsageFactor") or "1"
-                if not re.fullmatch(r"[0-9.]+", factor):
-                    raise reader.fault(f"{factor!r} is no number", "UsageFactor")
-                if name := row["Name"]:
-                    priority, flags = reader.whole(row["Priority"] or "0", "Priority"), row.get("Flags", "")
-                    found[name] = Qos(name, priority, float(factor), "OverPartQOS" in flags)
-            return found
-        script = folder / "sacctmgr.script"
-        text = text_of(script) if script.is_file() else ""
-        lines = re.findall(
-            r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE
-        )
-        matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in lines}
-        return {name: Qos(name, int(match[1]) if match else 0) for name, match in matches.items()}
-
-    def _read_accounts(self, folder: Path) -> SlurmAccounts:
-        """Read accounts from a table of sacctmgr or sshare, or from commands; note what is doubtful."""
-        for name, shares in (("sacctmgr_assoc.txt", "Share"), ("sshare.txt", "RawShares")):
-            if (folder / name).is_file():
-                accounts, indented, row = SlurmAccounts(), False, dict[str, str]()
-                # From root down to the last account: sacctmgr's tree has one blank more at each level.
-                above: list[tuple[int, str]] = []
-                for line, row in read_table(folder / name, "Account", "User", shares):
-                    account, user = row["Account"].strip(), row["User"].strip()
-                    number = int(row[shares]) if row[shares].isdecimal() else 1
-                    if row[shares].lower() == "parent":
-                        self.ignored.append(
-                            f"{name}:{line}: {shares}=parent of {user or account}: taken as 1"
-                        )
-                    if user:
-                        accounts.users[account, user] = number
-                        continue
-                    depth = len(row["Account"]) - len(row["Account"].lstrip())
-                    indented = indented or depth > 0
-                    above = [one for one in above if one[0] < depth]
-                    if account != "root":
-                        parent = above[-1][1] if above else "root"
-                        accounts.parent_of[account] = row.get("ParentName", "") or parent
-                        accounts.shares_of[account] = number
-                    above.append((depth, account))
-                for account in accounts.parent_of:
-                    if account in _parents_of(accounts.parent_of, account):
-                        message = f"account {account!r} is below itself"
-                        raise WorkloadError(message, path=folder / name, field="ParentName")
-                nested = any(parent != "root" for parent in accounts.parent_of.values())
-                if len(accounts.parent_of) > 1 and not nested and not indented and "ParentName" not in row:
-                    hint = f"sacctmgr show assoc tree -P > {folder / 'sacctmgr_assoc.txt'}"
-                    self.ignored.append(f"{name}: accounts are taken as all below root: to know, run {hint}")
-                return accounts
-        script = folder / "sacctmgr.script"
-        return read_slurm_accounts(script) if script.is_file() else SlurmAccounts()
-
 
 def _natural(name: str) -> list[Any]:
     """Return the key of Slurm's order of nodes: n2 stands before n10."""
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.findall(r"\d+|\D+", name)]
-
-
-def _parents_of(parents: Mapping[str, str], account: str) -> list[str]:
-    """Return the accounts above one, the nearest first."""
-    above: list[str] = []
-    while account in parents and parents[account] not in above:
-        account = parents[account]
-        above.append(account)
-    return above

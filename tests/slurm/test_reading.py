@@ -13,7 +13,7 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm import settings
 from gridtune.slurm.cluster import Clocks
 from gridtune.slurm.configuration import configuration_difference, read_cluster
-from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request, requests_of
 from gridtune.slurm.settings import _settings_of

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.versions import release_of
 from gridtune.types import AnyArray, FloatArray, IntArray
 
 #: Counters and instants of a replay, seconds.
@@ -38,6 +42,32 @@ STATE = np.dtype(
         )
     ]
 )
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Phases of the scheduler's clocks, in seconds; a log does not record them.
+
+    Attributes
+    ----------
+    full, backfill, timeout, tick
+        Of full main passes, backfill passes, looks at time limits, and priorities.
+    """
+
+    full: int = 0
+    backfill: int = 0
+    timeout: int = 0
+    tick: int = 0
+
+    @staticmethod
+    def draw(cluster: SlurmCluster, stream: np.random.Generator) -> Phases:
+        """Draw each phase from its whole period; full passes and looks at limits come from one clock."""
+        clocks = cluster.clocks
+        full, backfill, tick = (
+            int(stream.integers(period))
+            for period in (clocks.sched_interval, clocks.bf_interval, cluster.priorities.period)
+        )
+        return Phases(full, backfill, full % 30, tick)
 
 
 class NodeColumns(NamedTuple):
@@ -408,3 +438,48 @@ class World(NamedTuple):
     factor: FloatArray
     state: AnyArray
     rules: AnyArray
+
+
+def rules_of(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> AnyArray:
+    """Return the constants of a replay as a record; kernels read its fields by name."""
+    clocks, priorities, preemption = cluster.clocks, cluster.priorities, cluster.preemption
+    whole = {
+        **vars(clocks),
+        **counts,
+        **{
+            name: getattr(preemption, name)
+            for name in ("youngest_first", "strict_order", "reorder_count", "pause")
+        },
+        "bf_window": 60 * clocks.bf_window,
+        "most_slots": clocks.bf_node_space_size or clocks.bf_max_job_test,
+        "backfill": cluster.backfill,
+        "multifactor": priorities.multifactor,
+        "max_age": priorities.max_age,
+        "favor_small": priorities.favor_small,
+        "kill_wait": cluster.kill_wait,
+        "overtime": cluster.overtime,
+        "release": release_of(cluster.version),
+        "leaves": len(cluster.leaves),
+        "partitions": len(cluster.partitions),
+        "outages": len(cluster.outages),
+        "cpus": cluster.cpus,
+        "zero": cluster.zero,
+        "levels": len({node.weight for node in cluster.nodes}),
+        "groups": len(preemption.classes),
+        "preempting": preemption.preempts,
+        "suspending": preemption.suspends,
+        "by_partition": preemption.by == "partition",
+        "socket_by_socket": cluster.socket_by_socket,
+        "least_loaded": cluster.least_loaded,
+        "one_task": any(node.one_task for node in cluster.nodes),
+        "core_words": (max(node.cpus for node in cluster.nodes) + 63) // 64,
+        "full_phase": phases.full,
+        "timeout_phase": phases.timeout,
+        "scored": False,
+    }
+    real = {
+        **{name: getattr(priorities, name) for name in ("age", "fair_share", "size")},
+        "rate": 1 - 0.693 / priorities.half_life if priorities.half_life else 1.0,
+    }
+    kinds = [*((name, np.int64) for name in whole), *((name, np.float64) for name in real)]
+    return np.array((*whole.values(), *real.values()), np.dtype(kinds))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from gridtune.slurm.kernel.arrays import (
     LimitColumns,
     NodeColumns,
     Outages,
+    Phases,
     Plans,
     Preempting,
     Records,
@@ -30,6 +30,7 @@ from gridtune.slurm.kernel.arrays import (
     Suspending,
     TimeSlices,
     World,
+    rules_of,
 )
 from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
@@ -45,32 +46,6 @@ _MOST_LISTED = 1_000_000
 _MOST_SEARCHES = 4096
 #: MB of a node whose memory jobs need not share; all of a cluster's fit 64 bits.
 _NEVER_FULL = 1 << 40
-
-
-@dataclass(frozen=True)
-class Phases:
-    """Phases of the scheduler's clocks, in seconds; a log does not record them.
-
-    Attributes
-    ----------
-    full, backfill, timeout, tick
-        Of full main passes, backfill passes, looks at time limits, and priorities.
-    """
-
-    full: int = 0
-    backfill: int = 0
-    timeout: int = 0
-    tick: int = 0
-
-    @staticmethod
-    def draw(cluster: SlurmCluster, stream: np.random.Generator) -> Phases:
-        """Draw each phase from its whole period; full passes and looks at limits come from one clock."""
-        clocks = cluster.clocks
-        full, backfill, tick = (
-            int(stream.integers(period))
-            for period in (clocks.sched_interval, clocks.bf_interval, cluster.priorities.period)
-        )
-        return Phases(full, backfill, full % 30, tick)
 
 
 #: Columns of jobs that are attributes of requests.
@@ -120,7 +95,7 @@ def new_world(
         "assocs": len(tree.users),
         "jobs": jobs,
     }
-    rules = _rules(cluster, phases, sizes)
+    rules = rules_of(cluster, phases, sizes)
     of_node = {
         "cpus": _column(node.cpus for node in cluster.nodes),
         "memory": _column(node.memory if cluster.memory_counts else _NEVER_FULL for node in cluster.nodes),
@@ -356,12 +331,8 @@ def _preempting(cluster: SlurmCluster, jobs: int, bits: _Bits) -> Preempting:
     )
 
 
-def _suspends(cluster: SlurmCluster) -> bool:
-    return any(one.mode == "suspend" for one in cluster.preemption.classes.values())
-
-
 def _suspending(cluster: SlurmCluster, jobs: int, parts: int) -> Suspending:
-    some, cores = _suspends(cluster), _Bits(max(node.cpus for node in cluster.nodes))
+    some, cores = cluster.preemption.suspends, _Bits(max(node.cpus for node in cluster.nodes))
     whole = [cores.of(range(node.cpus)) for node in cluster.nodes if some]
     maps = {
         name: np.concatenate([cores.empty(0), *whole])
@@ -478,7 +449,7 @@ def _records(
     counting: dict[tuple[object, ...], _Counting] = {}
     # Where others must go, or nodes are reserved, counting does not do.
     most_forms = _MOST_LISTED // bits.count
-    if any(outage.planned for outage in cluster.outages) or _preempts(cluster):
+    if any(outage.planned for outage in cluster.outages) or cluster.preemption.preempts:
         most_forms = 0
     if release_of(cluster.version) < FRESH_WEIGHTS and any(limit.of == "node" for limit in cluster.limits):
         most_forms = 0
@@ -522,7 +493,7 @@ def _records(
         row = (job, numbers[name], partition.tier, limit, per_cpu, whole, kinds[kind], group)
         form = form if form < most_forms else -1
         search = -1
-        if form >= 0 and not _suspends(cluster):
+        if form >= 0 and not cluster.preemption.suspends:
             # Limits of one kind are within a factor of two: a search compares with one for a lower limit.
             like = (form, request.least_nodes, counted.plain, limit.bit_length())
             search = searches.setdefault(like, len(searches))
@@ -540,10 +511,6 @@ def _records(
         able=np.concatenate(able),
         **columns,
     )
-
-
-def _preempts(cluster: SlurmCluster) -> bool:
-    return any(one.preempts for one in cluster.preemption.classes.values())
 
 
 def _fixed_priority(
@@ -600,48 +567,3 @@ def _most_parts(request: Request, nodes: int) -> int:
     if request.tasks_per_node:
         return min(nodes, request.wanted_nodes)
     return min(nodes, request.most_nodes or max(request.tasks, request.least_nodes))
-
-
-def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> AnyArray:
-    """Return the constants of a replay as a record; kernels read its fields by name."""
-    clocks, priorities, preemption = cluster.clocks, cluster.priorities, cluster.preemption
-    whole = {
-        **vars(clocks),
-        **counts,
-        **{
-            name: getattr(preemption, name)
-            for name in ("youngest_first", "strict_order", "reorder_count", "pause")
-        },
-        "bf_window": 60 * clocks.bf_window,
-        "most_slots": clocks.bf_node_space_size or clocks.bf_max_job_test,
-        "backfill": cluster.backfill,
-        "multifactor": priorities.multifactor,
-        "max_age": priorities.max_age,
-        "favor_small": priorities.favor_small,
-        "kill_wait": cluster.kill_wait,
-        "overtime": cluster.overtime,
-        "release": release_of(cluster.version),
-        "leaves": len(cluster.leaves),
-        "partitions": len(cluster.partitions),
-        "outages": len(cluster.outages),
-        "cpus": cluster.cpus,
-        "zero": cluster.zero,
-        "levels": len({node.weight for node in cluster.nodes}),
-        "groups": len(preemption.classes),
-        "preempting": _preempts(cluster),
-        "suspending": _suspends(cluster),
-        "by_partition": preemption.by == "partition",
-        "socket_by_socket": cluster.socket_by_socket,
-        "least_loaded": cluster.least_loaded,
-        "one_task": any(node.one_task for node in cluster.nodes),
-        "core_words": _Bits(max(node.cpus for node in cluster.nodes)).words,
-        "full_phase": phases.full,
-        "timeout_phase": phases.timeout,
-        "scored": False,
-    }
-    real = {
-        **{name: getattr(priorities, name) for name in ("age", "fair_share", "size")},
-        "rate": 1 - 0.693 / priorities.half_life if priorities.half_life else 1.0,
-    }
-    kinds = [*((name, np.int64) for name in whole), *((name, np.float64) for name in real)]
-    return np.array((*whole.values(), *real.values()), np.dtype(kinds))

@@ -33,8 +33,8 @@ from gridtune.errors import PolicyError, WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.comparison import MODELLED_FACTS, Agreement, LoggedJobs, anchored, logged_jobs
 from gridtune.slurm.configuration import read_cluster
+from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.kernel.ordering import order_for_nodes
-from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import SETTINGS, Effective
