@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.slurm_runs import Run, options_of, read_run
-from gridtune.slurm.replay import Phases, replay
+from benchmarks.slurm_runs import DELAYS, Run, options_of, read_run
+from gridtune.slurm.kernel.arrays import Phases
+from gridtune.slurm.replay import replay
 from gridtune.workload.slurm import host_list
 from tests.slurm.reference import Priority, Record, Reference, mask_of
 

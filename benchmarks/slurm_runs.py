@@ -1,7 +1,7 @@
 """A recorded run of a real Slurm, read: the folder that `scripts/slurm_farm` leaves.
 
-It holds slurm.conf and what lies beside it, golden.csv (jobs), events.csv[.xz] (decisions), meta.txt and, where
-priorities were sampled, prio_samples.txt[.xz].
+It holds slurm.conf and what lies beside it, golden.csv (jobs), events.csv[.xz] (decisions), meta.txt and,
+where priorities were sampled, prio_samples.txt[.xz].
 """
 
 from __future__ import annotations
