@@ -312,6 +312,26 @@ class _Policy:
         )
         return sum(flag for is_set, flag in flags if is_set)
 
+    def new_predictions(
+        self,
+        submit: IntArray,
+        requested: IntArray,
+        processors: IntArray,
+        facts: Facts,
+        planned: IntArray | None,
+    ) -> PredictedReplay:
+        """Return the predictions of a replay to begin; without a predictor where nothing reads any."""
+        if not (self.plans or any(order.predicts for order in self.orders)):
+            return PredictedReplay(len(submit))
+        if self.predictor == "last-two" and not self.plans and not isinstance(self.queue, Rollout):
+            from gridtune.batch.predictors.last_two import LastTwoReplay  # noqa: PLC0415 (for this alone)
+
+            return LastTwoReplay(facts.user)
+        asked = {"submit_time": submit, "walltime": requested, "processors": processors}
+        asked |= {name: getattr(facts, name) for name in Facts._fields[:4]}
+        kind = PREDICTORS.find(self.predictor) if isinstance(self.predictor, str) else self.predictor
+        return WatchedReplay(kind, asked, planned)
+
 
 class _Known(NamedTuple):
     """Columns of the jobs, shape (n,): run times as simulated, the scheduler's estimates, and lots."""
@@ -344,7 +364,7 @@ def _start_times(
         return static_ranks(order, submit, walltime, width, facts, undefined=policy.undefined)
 
     def new_inputs() -> tuple[ScoreInputs, PredictedReplay]:
-        said = _new_predictions(policy, submit, known.walltime, width, facts(), planned)
+        said = policy.new_predictions(submit, known.walltime, width, facts(), planned)
         return score_inputs(submit, walltime, width, facts(), policy.half_life, policy.guard, said), said
 
     queue, fill = policy.queue, policy.fill
@@ -374,27 +394,6 @@ def _start_times(
                 bounded=policy.guard is None and not policy.plans,
             )
     return log.start + origin
-
-
-def _new_predictions(
-    policy: _Policy,
-    submit: IntArray,
-    requested: IntArray,
-    processors: IntArray,
-    facts: Facts,
-    planned: IntArray | None,
-) -> PredictedReplay:
-    """Return the predictions of a replay that has not begun; without a predictor where nothing reads any."""
-    if not (policy.plans or any(order.predicts for order in policy.orders)):
-        return PredictedReplay(len(submit))
-    if policy.predictor == "last-two" and not policy.plans and not isinstance(policy.queue, Rollout):
-        from gridtune.batch.predictors.last_two import LastTwoReplay  # noqa: PLC0415 (for this alone)
-
-        return LastTwoReplay(facts.user)
-    asked = {"submit_time": submit, "walltime": requested, "processors": processors}
-    asked |= {name: getattr(facts, name) for name in Facts._fields[:4]}
-    kind = PREDICTORS.find(policy.predictor) if isinstance(policy.predictor, str) else policy.predictor
-    return WatchedReplay(kind, asked, planned)
 
 
 def _plan_conservatively(

@@ -76,6 +76,18 @@ class Jobs(NamedTuple):
         """Return the jobs an index array or mask selects."""
         return self._replace(columns={name: column[index] for name, column in self.columns.items()})
 
+    def put(self, name: str, where: BoolArray, values: npt.ArrayLike) -> tuple[Jobs, int]:
+        """Return the jobs with one field's values replaced where the mask holds, and how many there are."""
+        if not (touched := int(where.sum())):
+            return self, 0
+        column = np.where(where, values, self.column(name))
+        return self._replace(columns={**self.columns, name: column}), touched
+
+    def outlived(self) -> BoolArray:
+        """Return which jobs ran longer than a known walltime."""
+        requested = self.column("requested_time")
+        return np.asarray((requested >= 0) & (self.columns["run_time"] > requested))
+
 
 #: Takes jobs, returns the edited jobs and how many it touched.
 RuleFunction = Callable[[Jobs], tuple[Jobs, int]]
@@ -189,14 +201,6 @@ def clean(
     return replace(workload, columns=jobs.columns, cleaning=dict(done)), report
 
 
-def _put(jobs: Jobs, name: str, where: BoolArray, values: npt.ArrayLike) -> tuple[Jobs, int]:
-    """Return the jobs with one field's values replaced where the mask holds, and how many there are."""
-    if not (touched := int(where.sum())):
-        return jobs, 0
-    column = np.where(where, values, jobs.column(name))
-    return jobs._replace(columns={**jobs.columns, name: column}), touched
-
-
 def _dropping(name: str, summary: str, faulty: Callable[[Jobs], BoolArray]) -> None:
     """Register the rule that drops some jobs."""
 
@@ -211,7 +215,7 @@ def _setting(
     name: str, summary: str, field: str, values: Callable[[Jobs], tuple[BoolArray, npt.ArrayLike]]
 ) -> None:
     """Register the rule that gives some jobs other values of a field."""
-    _RULES.register(name, _CleaningRule(name, lambda jobs: _put(jobs, field, *values(jobs)), summary))
+    _RULES.register(name, _CleaningRule(name, lambda jobs: jobs.put(field, *values(jobs)), summary))
 
 
 @_own_rule
@@ -241,7 +245,7 @@ def _missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
     if not missing.any():
         return jobs, 0
     times = jobs.columns["run_time"] if missing.all() else requested
-    return _put(jobs, "requested_time", missing, max(1, int(times.max())))
+    return jobs.put("requested_time", missing, max(1, int(times.max())))
 
 
 _dropping("drop_zero_run_time", "Drop jobs that ran for 0 s.", lambda jobs: jobs.columns["run_time"] == 0)
@@ -288,7 +292,7 @@ def _unknown_negative_times(jobs: Jobs) -> tuple[Jobs, int]:
     touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
     for name in ("run_time", "requested_time"):
         below = jobs.column(name) < UNKNOWN
-        jobs, _ = _put(jobs, name, below, UNKNOWN)
+        jobs, _ = jobs.put(name, below, UNKNOWN)
         touched |= below
     return jobs, int(touched.sum())
 
@@ -311,20 +315,14 @@ _setting(
     "raise_walltime_to_run_time",
     "Raise known walltimes below the run time to the run time (this tells a scheduler the run time).",
     "requested_time",
-    lambda jobs: (_outlived(jobs), jobs.columns["run_time"]),
+    lambda jobs: (jobs.outlived(), jobs.columns["run_time"]),
 )
 _setting(
     "clip_run_time_to_walltime",
     "Cut run times beyond a known walltime down to the walltime.",
     "run_time",
-    lambda jobs: (_outlived(jobs), jobs.column("requested_time")),
+    lambda jobs: (jobs.outlived(), jobs.column("requested_time")),
 )
-
-
-def _outlived(jobs: Jobs) -> BoolArray:
-    """Return which jobs ran longer than a known walltime."""
-    requested = jobs.column("requested_time")
-    return np.asarray((requested >= 0) & (jobs.columns["run_time"] > requested))
 
 
 _setting(

@@ -47,7 +47,7 @@ from gridtune.workload.formats.compression import (
     split_compression,
     unpack,
 )
-from gridtune.workload.formats.log import RawLog, build_workload, find_format
+from gridtune.workload.formats.log import RawLog, find_format
 from gridtune.workload.formats.recognition import HEADLESS, recognise
 from gridtune.workload.formats.records import Records, TableOptions
 from gridtune.workload.formats.tables import arrow_log, arrow_table
@@ -100,7 +100,7 @@ def read_workload(
     """
     if not isinstance(path, str | os.PathLike) and (table := arrow_table(path)) is not None:
         named = replace(TableOptions(), **options)
-        return build_workload(_raw(arrow_log(table, _IN_MEMORY, named), named), _IN_MEMORY, "table", clean)
+        return _raw(arrow_log(table, _IN_MEMORY, named), named).workload(_IN_MEMORY, "table", clean)
     require_path(path, "path", error=WorkloadError)
     file = Path(path)
     if is_url(str(path)) or (not file.suffix and not file.exists()):
@@ -172,7 +172,7 @@ def read_dumps(
                 hint = "import the others by themselves"
                 raise WorkloadError(message, path=path, hint=hint)
             parts.append(read)
-    return build_workload(log_of_records(Records.joined(parts), table), paths[0], name)
+    return log_of_records(Records.joined(parts), table).workload(paths[0], name)
 
 
 def _read(
@@ -184,7 +184,7 @@ def _read(
 ) -> Workload:
     file_format, name = _format_of(stream.path, format, stream, options.get("columns"))
     table, own = _split_options({**options, **(by_format or {}).get(file_format.name, {})})
-    return build_workload(_raw(_content(file_format, stream, table, own), table), stream.path, name, rules)
+    return _raw(_content(file_format, stream, table, own), table).workload(stream.path, name, rules)
 
 
 def _raw(read: RawLog | Records, table: TableOptions) -> RawLog:

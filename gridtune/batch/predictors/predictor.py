@@ -51,6 +51,18 @@ class Prediction(NamedTuple):
     #: The probability that it ends before a share `EARLY` of its walltime.
     early_end: float
 
+    def check(self) -> None:
+        """Raise a `ValueError` that says what is wrong with a prediction."""
+        mean, quantiles, early = self
+        if not (math.isfinite(mean) and mean >= 0):
+            raise ValueError(f"its mean is {mean!r} and no finite number >= 0")
+        if len(quantiles) != len(QUANTILES) or not all(map(math.isfinite, quantiles)):
+            raise ValueError(f"its quantiles are {quantiles!r} and not {len(QUANTILES)} finite numbers")
+        if any(later < sooner for sooner, later in pairwise(quantiles)):
+            raise ValueError(f"its quantiles {quantiles!r} fall")
+        if not 0 <= early <= 1:
+            raise ValueError(f"its probability of an early end is {early!r}")
+
 
 class Predictor(ABC):
     """A predictor of run times. Each replay has one of its own, made without arguments.
@@ -110,16 +122,3 @@ def predictor(name: str, *, files: Iterable[str | Path] = ()) -> Callable[[type[
         return kind
 
     return register
-
-
-def check_prediction(prediction: Prediction) -> None:
-    """Raise a `ValueError` that says what is wrong with a prediction."""
-    mean, quantiles, early = prediction
-    if not (math.isfinite(mean) and mean >= 0):
-        raise ValueError(f"its mean is {mean!r} and no finite number >= 0")
-    if len(quantiles) != len(QUANTILES) or not all(map(math.isfinite, quantiles)):
-        raise ValueError(f"its quantiles are {quantiles!r} and not {len(QUANTILES)} finite numbers")
-    if any(later < sooner for sooner, later in pairwise(quantiles)):
-        raise ValueError(f"its quantiles {quantiles!r} fall")
-    if not 0 <= early <= 1:
-        raise ValueError(f"its probability of an early end is {early!r}")

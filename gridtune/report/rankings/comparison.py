@@ -58,6 +58,16 @@ class Side:
     selection: Mapping[str, Any] = field(default_factory=dict)
     results: Sequence[CellResult] = ()
 
+    def selected(self, system: System | None) -> list[_Cell]:
+        """Return the cells of the configurations that are meant."""
+        wanted = self.facts.with_baseline(self.selection, self.table).baseline if self.selection else {}
+        if not self.table.num_rows:
+            raise SweepError(f"{self.name} has no cells")
+        fields = {} if system is None else system.Parameters.model_fields
+        defaults = {name: None if field.is_required() else field.default for name, field in fields.items()}
+        cells = [_Cell(row, {**defaults, **row_parameters(row)}) for row in self.table.to_pylist()]
+        return [cell for cell in cells if wanted.items() <= cell.parameters.items()]
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -148,7 +158,7 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
         if f"metric.{goal.metric}" not in side.table.column_names:
             raise SweepError(f"no cell of {side.name} has the metric {goal.metric!r}")
     names = (first.name, second.name)
-    rows = [_selected(side, system) for side in (first, second)]
+    rows = [side.selected(system) for side in (first, second)]
     apart = _apart(rows, {*first.selection, *second.selection})
     paired, notes = _paired(rows, apart, names)
     cells = read_cells(_combined(paired, apart, goal.metric), {_SIDE: 0})
@@ -182,17 +192,6 @@ class _Cell(NamedTuple):
 
     def configuration(self, apart: Sequence[str]) -> tuple[Any, ...]:
         return tuple(self.parameters.get(name) for name in apart)
-
-
-def _selected(side: Side, system: System | None) -> list[_Cell]:
-    """Return the cells of the configurations that are meant."""
-    wanted = side.facts.with_baseline(side.selection, side.table).baseline if side.selection else {}
-    if not side.table.num_rows:
-        raise SweepError(f"{side.name} has no cells")
-    fields = {} if system is None else system.Parameters.model_fields
-    defaults = {name: None if field.is_required() else field.default for name, field in fields.items()}
-    cells = [_Cell(row, {**defaults, **row_parameters(row)}) for row in side.table.to_pylist()]
-    return [cell for cell in cells if wanted.items() <= cell.parameters.items()]
 
 
 def _apart(sides: Sequence[Sequence[_Cell]], selected: Container[str]) -> list[str]:

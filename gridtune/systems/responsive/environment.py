@@ -18,7 +18,6 @@ from gridtune.systems.responsive.simulator.site import (
     SiteJobs,
     SiteModel,
     build_jobs,
-    new_site,
     work_by_vo,
 )
 from gridtune.systems.responsive.simulator.state import GridSite
@@ -266,7 +265,7 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         if self._episode == 0:
             raise SimulationError("there are no jobs")
         model = model or SiteModel()
-        one = new_site(self._jobs.take(slice(0, self._episode)), model)
+        one = self._jobs.take(slice(0, self._episode)).new_site(model)
         self._sites = one._replace(jobs=stacked(one.jobs, num_envs), state=stacked(one.state, num_envs))
         self._weight, self._at_start = weight, reward == "start"
         features, options = int(feature_count(one)), len(one.sizes) + 1

@@ -12,7 +12,6 @@ from pydantic import Field, create_model, model_validator
 
 from gridtune.core.system import Count, Measure, Streams, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import LearnedPolicy, ResponsiveParameters
 from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
@@ -143,7 +142,7 @@ class ResponsiveESNQ(Training):
 
         cell = parameters.cell
         _, held_out, model, _ = self._chosen_jobs(parameters, load)
-        site = play(policy_of(algorithm), held_out, model, headroom=cell.headroom or 0.0)
+        site = policy_of(algorithm).play(held_out, model, headroom=cell.headroom or 0.0)
         outcome = SiteReplay.of(site)
         metrics = measure_site(held_out, outcome, weight=cell.weight, left_out=cell.left_out)
         reward = "rigid_reward_mean" if cell.site == "rigid" else "elastic_reward_mean"

@@ -19,9 +19,7 @@ from gridtune.workload.formats.judge import (
     YEAR_2000,
     Instants,
     are_turnarounds,
-    drop_epochs,
     judge_elapsed,
-    settle_clocks,
 )
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.records import (
@@ -232,9 +230,9 @@ class _AccountedJobs:
         if {"end", "wait"} <= self.read.chosen.keys() and "start" not in self.read.chosen:
             wait = self.read.durations("wait")
             instants.start = np.where(wait >= 0, instants.submit + wait, UNKNOWN)
-        drop_epochs(instants, self.read.fault)
+        instants.drop_epochs(self.read.fault)
         elapsed = self._elapsed(instants)
-        settle_clocks(instants, elapsed, self.options.zone)
+        instants.settle_clocks(elapsed, self.options.zone)
         submit, start, end = instants.submit, instants.start, instants.end
         if (submit == UNKNOWN).any():
             row = int(np.argmax(submit == UNKNOWN))

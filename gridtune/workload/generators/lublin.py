@@ -86,6 +86,26 @@ class _Population:
         # Slot 1 of the model is the half-hour from midnight.
         return Cycle(np.roll(share, _FIRST_SLOT - 1), _SLOT)
 
+    def sizes(self, processors: int, count: int, rng: np.random.Generator) -> IntArray:
+        """Return processors per job: serial, a power of two, or any number, by a two-stage uniform law."""
+        high = log2(processors) - self.high_below_machine
+        medium = high - self.medium_below_high
+        kind, stage, place = rng.random(count), rng.random(count), rng.random(count)
+        bottom = np.where(stage <= self.first_uniform, self.low, medium)
+        top = np.where(stage <= self.first_uniform, medium, high)
+        exponent = bottom + place * (top - bottom)
+        # On a machine whose size is no power of two, rounding up may overshoot it.
+        power = np.minimum(np.floor(exponent + 0.5), floor(log2(processors)))
+        exponent = np.where(kind <= self.serial + self.power_of_two, power, exponent)
+        parallel = np.floor(np.exp2(exponent) + 0.5).astype(np.int64)
+        return np.where(kind <= self.serial, 1, np.minimum(parallel, processors))
+
+    def run_times(self, size: IntArray, rng: np.random.Generator) -> IntArray:
+        """Return run times in seconds: e to a hyper-gamma number whose mixture depends on the size."""
+        first = np.clip(self.mix_slope * size + self.mix_base, 0.0, 1.0)
+        logarithm = _hyper_gamma(rng, first, self.run_time_shapes, self.run_time_scales, MAX_LOG_RUN_TIME)
+        return np.exp(logarithm).astype(np.int64)
+
 
 #: Batch and interactive jobs as fitted apart, and all jobs as fitted together (machine of 128 processors).
 POPULATIONS = MappingProxyType(
@@ -151,8 +171,8 @@ def _lublin(
     run_time = np.empty(jobs, dtype=np.int64)
     for number, kind in enumerate(kinds):
         index = np.flatnonzero(queue == number)
-        size[index] = _sizes(POPULATIONS[kind], processors, len(index), stream(seed, f"size {kind}"))
-        run_time[index] = _run_times(POPULATIONS[kind], size[index], stream(seed, f"run time {kind}"))
+        size[index] = POPULATIONS[kind].sizes(processors, len(index), stream(seed, f"size {kind}"))
+        run_time[index] = POPULATIONS[kind].run_times(size[index], stream(seed, f"run time {kind}"))
     span = None if load is None else float((size * run_time).sum()) / (processors * load)
     submit = _clock_times(even, queue, cycles, span)
     order = np.argsort(submit, kind="stable")
@@ -224,28 +244,6 @@ def _hyper_gamma(
         values[left] = rng.gamma(np.where(component, *shapes), np.where(component, *scales))
         left = left[values[left] > limit]
     return values
-
-
-def _sizes(model: _Population, processors: int, count: int, rng: np.random.Generator) -> IntArray:
-    """Return processors per job: serial, a power of two, or any number, by a two-stage uniform law."""
-    high = log2(processors) - model.high_below_machine
-    medium = high - model.medium_below_high
-    kind, stage, place = rng.random(count), rng.random(count), rng.random(count)
-    bottom = np.where(stage <= model.first_uniform, model.low, medium)
-    top = np.where(stage <= model.first_uniform, medium, high)
-    exponent = bottom + place * (top - bottom)
-    # On a machine whose size is no power of two, rounding up may overshoot it.
-    power = np.minimum(np.floor(exponent + 0.5), floor(log2(processors)))
-    exponent = np.where(kind <= model.serial + model.power_of_two, power, exponent)
-    parallel = np.floor(np.exp2(exponent) + 0.5).astype(np.int64)
-    return np.where(kind <= model.serial, 1, np.minimum(parallel, processors))
-
-
-def _run_times(model: _Population, size: IntArray, rng: np.random.Generator) -> IntArray:
-    """Return run times in seconds: e to a hyper-gamma number whose mixture depends on the size."""
-    first = np.clip(model.mix_slope * size + model.mix_base, 0.0, 1.0)
-    logarithm = _hyper_gamma(rng, first, model.run_time_shapes, model.run_time_scales, MAX_LOG_RUN_TIME)
-    return np.exp(logarithm).astype(np.int64)
 
 
 def _clock_times(

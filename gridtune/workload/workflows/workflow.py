@@ -269,6 +269,37 @@ class Workflow:
             message = f"{wide}, and the largest site has {most}"
             raise WorkloadError(message, field="processors", hint="a task runs within one site")
 
+    def describe(self) -> dict[str, Any]:
+        """Return the figures of a workflow, ready for JSON.
+
+        Returns
+        -------
+        dict
+            Counts and totals by name; `levels`, the tasks of each; `kinds`, in order of appearance, each with
+            its tasks, its run times (seconds) and its processors.
+        """
+        run, kinds = self.mean_run_time, np.array(self.kinds)
+        by_kind = []
+        for kind in dict.fromkeys(self.kinds):
+            rows = kinds == kind
+            times, width = run[rows], self.processors[rows]
+            row = {"kind": kind, "tasks": int(rows.sum()), "processors": int(width.max())}
+            spread = {"mean": float(times.mean()), "least": float(times.min()), "most": float(times.max())}
+            by_kind.append({**row, "run_time": spread})
+        return {
+            "name": self.name,
+            "tasks": len(self),
+            "edges": len(self.parent),
+            "levels": np.bincount(self.level).tolist(),
+            "work_processor_seconds": self.work,
+            "critical_path_seconds": self.critical_path,
+            "widest_task": self.widest,
+            "bytes_sent": float(self.volume.sum()),
+            "cleaning": dict(self.cleaning),
+            "content": self.checksum,
+            "kinds": by_kind,
+        }
+
 
 def _frozen(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     column.flags.writeable = False
@@ -288,38 +319,6 @@ def _rows(task: IntArray, other: IntArray, volume: FloatArray, count: int) -> Ne
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=count), out=offsets[1:])
     return Neighbours(_frozen(offsets), _frozen(other[order]), _frozen(volume[order]))
-
-
-def describe_workflow(workflow: Workflow) -> dict[str, Any]:
-    """Return the figures of a workflow, ready for JSON.
-
-    Returns
-    -------
-    dict
-        Counts and totals by name; `levels`, the tasks of each; `kinds`, in order of appearance, each with its
-        tasks, its run times (seconds) and its processors.
-    """
-    run, kinds = workflow.mean_run_time, np.array(workflow.kinds)
-    by_kind = []
-    for kind in dict.fromkeys(workflow.kinds):
-        rows = kinds == kind
-        times, width = run[rows], workflow.processors[rows]
-        row = {"kind": kind, "tasks": int(rows.sum()), "processors": int(width.max())}
-        spread = {"mean": float(times.mean()), "least": float(times.min()), "most": float(times.max())}
-        by_kind.append({**row, "run_time": spread})
-    return {
-        "name": workflow.name,
-        "tasks": len(workflow),
-        "edges": len(workflow.parent),
-        "levels": np.bincount(workflow.level).tolist(),
-        "work_processor_seconds": workflow.work,
-        "critical_path_seconds": workflow.critical_path,
-        "widest_task": workflow.widest,
-        "bytes_sent": float(workflow.volume.sum()),
-        "cleaning": dict(workflow.cleaning),
-        "content": workflow.checksum,
-        "kinds": by_kind,
-    }
 
 
 def generate_workflow(

@@ -24,7 +24,7 @@ from gridtune.systems.responsive.learners.runs import (
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.replay import EDF
-from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.simulator.state import GridSite
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
@@ -239,7 +239,7 @@ class Sampler:
         return self._sarsa_samples()
 
     def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[GridSite, LearnerState]:
-        return new_site(self._jobs, self._model), new_learner_state(arrays, logged)
+        return self._jobs.new_site(self._model), new_learner_state(arrays, logged)
 
     def _run_until(self, stop: int) -> None:
         run = (self.site, self._learner_state, self._rule)

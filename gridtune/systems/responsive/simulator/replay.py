@@ -14,7 +14,7 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel, new_site
+from gridtune.systems.responsive.simulator.site import SiteJobs, SiteModel
 from gridtune.systems.responsive.simulator.state import (
     GridSite,
     class_estimate,
@@ -164,7 +164,7 @@ def replay(
         raise SimulationError("an agent sizes this pool: use the environment", field="autoscaler")
     if not 0 <= headroom < np.inf:
         raise SimulationError(f"must be at least 0, but got {headroom}", field="headroom")
-    site = new_site(jobs, model)
+    site = jobs.new_site(model)
     _replay_site(site, rules.index(rule), headroom, np.random.default_rng(0) if rng is None else rng)
     return SiteReplay.of(site)
 
