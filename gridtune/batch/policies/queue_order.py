@@ -1,4 +1,4 @@
-"""Queue orders: `queue_order` registers one, `get_queue_order` finds it, `QueueOrder.formula` reads its formula."""
+"""Queue orders: `queue_order` registers one, `get_queue_order` finds it, `formula` is its expression."""
 
 from __future__ import annotations
 
