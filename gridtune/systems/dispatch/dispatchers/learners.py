@@ -33,33 +33,6 @@ from gridtune.systems.dispatch.simulator.replay import MACHINE
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 
-def _stump_predictor(
-    table: FloatArray,
-    labels: Any,
-    weights: FloatArray,
-    *,
-    neighbours: int | None = None,
-    categorical: Sequence[int] = (),
-) -> Callable[[FloatArray], FloatArray]:
-    """Return a function of rows, shape (q, d), that gives class shares by a stump on the examples near a row.
-
-    For each row the examples are weighted by their distance (a linear kernel that falls to 0 at the farthest
-    neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
-    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
-
-    Parameters
-    ----------
-    table, labels, weights
-        Examples, shape (n, d), their classes, numbered from 0 on, and their weights.
-    neighbours
-        Number of the nearest examples that count; None for all.
-    categorical
-        Categorical columns.
-    """
-    shares = stump_shares(table, labels, [weights], neighbours=[neighbours], categorical=categorical)
-    return lambda rows: shares(rows)[0, 0]
-
-
 def _select_attributes(table: FloatArray, labels: IntArray, *, categorical: Sequence[int] = ()) -> BoolArray:
     """Return which attributes to keep, shape (d,): the set of the largest merit, of several the smallest.
 
@@ -288,8 +261,8 @@ class _LocallyWeighted(Learner):
         yield from shares(rows)[..., 1].reshape(-1, len(rows))
 
     def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
-        shares = _stump_predictor(table, labels, weights, neighbours=setting, categorical=(MACHINE,))
-        self.answer = lambda rows: shares(rows)[:, 1]
+        shares = stump_shares(table, labels, [weights], neighbours=[setting], categorical=(MACHINE,))
+        self.answer = lambda rows: shares(rows)[0, 0, :, 1]
 
 
 #: Learners by name; each takes the number of machines, and its attributes by name.
