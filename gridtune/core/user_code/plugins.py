@@ -258,17 +258,28 @@ class Plugin:
         except GridtuneError as error:
             if error.path is not None:
                 raise
-            file, line = _place(error, self)
+            file, line = self.place_of(error)
             raise type(error)(
                 error.message, path=file, line=line, field=error.field, hint=error.hint
             ) from error
         except Exception as error:
-            file, line = _place(error, self)
+            file, line = self.place_of(error)
             reason = error.msg if isinstance(error, SyntaxError) else str(error)
             raise PolicyError(
                 f"the plug-in fails: {type(error).__name__}: {reason}", path=file, line=line
             ) from error
         return self.contents(os.path.relpath(file, folder) for file in opened)
+
+    def place_of(self, error: BaseException) -> tuple[str, int | None]:
+        """Return the user's file and line that an error comes from."""
+        files = {source.file for source in self.modules.values()}
+        if isinstance(error, SyntaxError) and error.filename in files:
+            return error.filename, error.lineno
+        place: tuple[str, int | None] = str(self.path), None
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename in files:
+                place = frame.f_code.co_filename, line
+        return place
 
 
 def _module_name(path: Path) -> str:
@@ -465,18 +476,6 @@ def _read_by_users(file: Path, frame: FrameType | None) -> bool:
         for one in (*(plugin.path.parent / name for name in plugin.files), *plugin.source_files())
     }
     return file not in {one.resolve() for one in counted}
-
-
-def _place(error: BaseException, plugin: Plugin) -> tuple[str, int | None]:
-    """Return the user's file and line that an error comes from."""
-    files = {source.file for source in plugin.modules.values()}
-    if isinstance(error, SyntaxError) and error.filename in files:
-        return error.filename, error.lineno
-    place: tuple[str, int | None] = str(plugin.path), None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename in files:
-            place = frame.f_code.co_filename, line
-    return place
 
 
 class _Finder(importlib.abc.MetaPathFinder):

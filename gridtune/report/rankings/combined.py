@@ -20,7 +20,6 @@ from gridtune.report.rankings.ranking import (
     Ranking,
     RankingHead,
     means_of,
-    ranked_rows,
     row_key,
 )
 from gridtune.statistics.inference import paired_difference, with_unseen_tail
@@ -150,7 +149,7 @@ def rank_overall(cells: Cells, head: RankingHead) -> Ranking | None:
     }
     overall = replace(head, group_by=(), overall=True, baseline=cells.baseline)
     parameters = [entry.parameters for entry in compared]
-    rows = ranked_rows(parameters, statistics, overall, "relative", statistics["relative"])
+    rows = overall.ranked_rows(parameters, statistics, "relative", statistics["relative"])
     fields = [one for one in cells.fields if one.name.startswith(PARAMETER_PREFIX)]
     return Ranking.of(overall, fields, {}).with_rows(overall, {"": rows}, *_BY_LOG)
 

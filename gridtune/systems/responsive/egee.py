@@ -136,7 +136,7 @@ def egee(
     run = np.concatenate([batch_run, prompt.run_times()])
     burst = np.concatenate([batch.burst, prompt.burst + batch.bursts])
     offset = np.concatenate([batch.offset, prompt.offset])
-    leader = _leaders(stream(seed, "following"), batch, prompt)
+    leader = batch.leaders(stream(seed, "following"), prompt)
     after = stream(seed, "following time").exponential(1.0, prompt.bursts) * FOLLOWING_TIME
     week = office_week(NIGHT, WEEKEND)
     usual = USUAL_GAP * jobs
@@ -213,6 +213,15 @@ class _Class:
         assigned[order] = self._times
         return assigned
 
+    def leaders(self, rng: np.random.Generator, prompt: _Class) -> IntArray:
+        """Return the batch burst that each interactive burst follows, -1 for none."""
+        follows = rng.random(prompt.bursts) < FOLLOWING
+        if self.bursts == 0:
+            return np.full(prompt.bursts, -1)
+        # The burst of a random job: one with more jobs is drawn more often.
+        drawn = self.burst[rng.integers(len(self.burst), size=prompt.bursts)]
+        return np.where(follows, drawn, -1)
+
 
 def _in_system(submit: FloatArray, run: IntArray, processors: int) -> Callable[[FloatArray], IntArray]:
     """Return a function of instants: the jobs that wait or run then under first come, first served."""
@@ -244,16 +253,6 @@ def _least_loaded(
     missing = rng.random(bursts) >= CHOICES - (most - 1)
     loads[missing, most - 1] = np.iinfo(np.int64).max
     return np.asarray(drawn[np.arange(bursts), loads.argmin(axis=1)])
-
-
-def _leaders(rng: np.random.Generator, batch: _Class, prompt: _Class) -> IntArray:
-    """Return the batch burst that each interactive burst follows, -1 for none."""
-    follows = rng.random(prompt.bursts) < FOLLOWING
-    if batch.bursts == 0:
-        return np.full(prompt.bursts, -1)
-    # The burst of a random job: one with more jobs is drawn more often.
-    drawn = batch.burst[rng.integers(len(batch.burst), size=prompt.bursts)]
-    return np.where(follows, drawn, -1)
 
 
 def _owners(seed: int, bursts: int) -> tuple[IntArray, IntArray]:

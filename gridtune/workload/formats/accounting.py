@@ -18,8 +18,6 @@ from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.judge import (
     YEAR_2000,
     Instants,
-    are_turnarounds,
-    judge_elapsed,
 )
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.records import (
@@ -213,11 +211,11 @@ class _AccountedJobs:
             self._check_kind(unit)
         if unit is not None or numbers is None:
             return self.read.durations("elapsed", unit or "s")
-        if are_turnarounds(numbers, instants):
+        if instants.are_turnarounds(numbers):
             column, count = self.read.chosen.pop("elapsed"), len(numbers)
             self.notes[f"jobs of which {column} is the time since submission: they ran end - start"] += count
             return np.full(count, UNKNOWN)
-        unit = judge_elapsed(numbers, instants, self.read.fault)
+        unit = instants.judge_elapsed(numbers, self.read.fault)
         run = self.read.durations("elapsed", unit)
         # Instants are finer than minutes and hours, which may have been rounded.
         return np.where(instants.both & (unit in ("min", "h", "d")), UNKNOWN, run)

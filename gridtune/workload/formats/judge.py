@@ -75,8 +75,6 @@ class Instants:
 
         Parameters
         ----------
-        instants
-            Changed in place; notes are added.
         fault
             Returns the error of a row, quantity, message and hint.
 
@@ -103,8 +101,6 @@ class Instants:
 
         Parameters
         ----------
-        instants
-            Changed in place; notes are added.
         elapsed : shape (n,)
             Seconds that jobs ran, as recorded; `UNKNOWN` where that is not known.
         zone
@@ -151,6 +147,51 @@ class Instants:
         self.start[moved] += later[moved]
         settled |= moved
 
+    def judge_elapsed(self, numbers: FloatArray, fault: Fault) -> str:
+        """Return the unit of recorded run times, by the starts and ends beside them.
+
+        Parameters
+        ----------
+        numbers : shape (n,)
+            Plain numbers; NaN where there is none.
+        fault
+            Returns the error of a row, quantity, message and hint.
+
+        Raises
+        ------
+        WorkloadError
+            Where no unit is certain and seconds are not likely.
+        """
+        between = self.between
+        unit, compared = _unit_of(numbers, between)
+        if unit not in ("s", None):
+            self.notes[
+                f"run times are in {_WORDS[unit or '']}: end - start says so; they were converted"
+            ] += compared
+            return unit or "s"
+        known = numbers[np.isfinite(numbers) & (numbers > 0)]
+        if compared == 0 and len(known):
+            doubt = _doubt_of_durations(known, self.submit)
+        elif unit is None:
+            doubt = _doubt_of_ratio(numbers, between)
+        else:
+            return "s"
+        if doubt:
+            hint = "say which: --unit elapsed=s, or ms, min, h (unit=, or a key of the log's reference)"
+            raise fault(int(np.argmax(numbers > 0)), "elapsed", doubt, hint)
+        return "s"
+
+    def are_turnarounds(self, numbers: FloatArray) -> bool:
+        """Return whether all durations are end - submission, and not all end - start."""
+        known = np.isfinite(numbers) & self.both
+        given, end = numbers[known], self.end[known]
+        since, ran = end - self.submit[known], end - self.start[known]
+        if len(given) < 2 or (np.abs(given - since) > 1).any():
+            return False
+        # An hour alone may be that of a zone.
+        longer = np.abs(given - ran)
+        return bool(((longer > 1) & (np.abs(longer - 3600) > 1)).any())
+
 
 def _unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
     """Return the unit in which numbers are the seconds beside them, and how many rows say so.
@@ -179,55 +220,6 @@ def _unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:
         if unit != "s" and (np.abs(given * factor - true) <= max(factor, 1.0)).all() and many > 1:
             return unit, many
     return None, many
-
-
-def are_turnarounds(numbers: FloatArray, instants: Instants) -> bool:
-    """Return whether all durations are end - submission, and not all end - start."""
-    known = np.isfinite(numbers) & instants.both
-    given, end = numbers[known], instants.end[known]
-    since, ran = end - instants.submit[known], end - instants.start[known]
-    if len(given) < 2 or (np.abs(given - since) > 1).any():
-        return False
-    # An hour alone may be that of a zone.
-    longer = np.abs(given - ran)
-    return bool(((longer > 1) & (np.abs(longer - 3600) > 1)).any())
-
-
-def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
-    """Return the unit of recorded run times, by the starts and ends beside them.
-
-    Parameters
-    ----------
-    numbers : shape (n,)
-        Plain numbers; NaN where there is none.
-    instants
-        Notes are added.
-    fault
-        Returns the error of a row, quantity, message and hint.
-
-    Raises
-    ------
-    WorkloadError
-        Where no unit is certain and seconds are not likely.
-    """
-    between = instants.between
-    unit, compared = _unit_of(numbers, between)
-    if unit not in ("s", None):
-        instants.notes[
-            f"run times are in {_WORDS[unit or '']}: end - start says so; they were converted"
-        ] += compared
-        return unit or "s"
-    known = numbers[np.isfinite(numbers) & (numbers > 0)]
-    if compared == 0 and len(known):
-        doubt = _doubt_of_durations(known, instants.submit)
-    elif unit is None:
-        doubt = _doubt_of_ratio(numbers, between)
-    else:
-        return "s"
-    if doubt:
-        hint = "say which: --unit elapsed=s, or ms, min, h (unit=, or a key of the log's reference)"
-        raise fault(int(np.argmax(numbers > 0)), "elapsed", doubt, hint)
-    return "s"
 
 
 def _doubt_of_ratio(numbers: FloatArray, between: IntArray) -> str:

@@ -72,6 +72,50 @@ class _Layout:
     session: IntArray
     user: IntArray
 
+    def times(
+        self, seed: int, typical: FloatArray, similarity: float, longest: int
+    ) -> tuple[IntArray, IntArray, BoolArray]:
+        """Return run times, requested times and which jobs their request cut short."""
+        check_range("similarity", similarity, 0.0, 5.0)
+        drift = np.exp(BATCH_SPREAD * stream(seed, "batch time").standard_normal(len(typical)))
+        batch_time = typical * drift
+        expected = np.clip(np.ceil(batch_time), 1, longest).astype(np.int64)
+        estimates = draw_estimates("modal", stream(seed, "estimate"), expected, maximum=longest)
+        requested = estimates[self.batch]
+        noise = np.exp(similarity * stream(seed, "run time").standard_normal(len(self.batch)))
+        wanted = np.maximum(np.rint(batch_time[self.batch] * noise), 1.0)
+        cut = wanted > requested
+        return np.where(cut, requested, wanted).astype(np.int64), requested, cut
+
+    def offsets(self, seed: int, batch_gap: float, think_time: float) -> FloatArray:
+        """Return each job's seconds since its session began."""
+        check_range("batch_gap", batch_gap, 0.0, 1e6)
+        check_range("think_time", think_time, 0.0, 1e6)
+        within = stream(seed, "gap").exponential(1.0, len(self.batch)) * batch_gap
+        thinks = think_time * np.exp(THINK_SPREAD * stream(seed, "think").standard_normal(len(self.session)))
+        opens_batch = np.diff(self.batch, prepend=-1) > 0
+        gaps = np.where(opens_batch, thinks[self.batch], within)
+        session = self.session[self.batch]
+        opens_session = np.diff(session, prepend=-1) > 0
+        since_first = np.cumsum(gaps)
+        return since_first - since_first[opens_session][session]
+
+    def session_starts(
+        self, seed: int, offset: FloatArray, week: Cycle, *, length: float, span: float | None
+    ) -> FloatArray:
+        """Return when each session begins: a Poisson process over the weeks, given its number of events."""
+        even = np.sort(stream(seed, "session").random(len(self.user)))
+        if span is not None:
+            session = self.session[self.batch]
+            closes = np.append(np.diff(session) > 0, True)
+
+            def spread(scale: float) -> float:
+                starts = week.clock_time(scale * even)
+                return float((starts + offset[closes]).max() - starts[0])
+
+            length = fit_scale(spread, span)
+        return week.clock_time(length * even)
+
 
 @generator("sessions")
 def _sessions(
@@ -150,12 +194,12 @@ def _sessions(
     size = _sizes(seed, users, processors, serial)[program][layout.batch]
     scatter = stream(seed, "typical time").standard_normal(users * APPLICATIONS)
     typical = (run_time * np.exp(run_time_spread * scatter))[program]
-    ran, requested, cut = _times(seed, layout, typical, similarity, longest_run_time)
-    offset = _offsets(seed, layout, batch_gap, think_time)
+    ran, requested, cut = layout.times(seed, typical, similarity, longest_run_time)
+    offset = layout.offsets(seed, batch_gap, think_time)
     span = None if load is None else float((size * ran).sum()) / (processors * load)
     week = office_week(night, weekend)
     length = len(layout.user) / sessions_per_day * DAY
-    starts = _session_starts(seed, layout, offset, week, length=length, span=span)
+    starts = layout.session_starts(seed, offset, week, length=length, span=span)
     submit = np.floor(starts[layout.session[layout.batch]] + offset).astype(np.int64)
     user = layout.user[layout.session][layout.batch]
     columns = {
@@ -214,50 +258,3 @@ def _sizes(seed: int, users: int, processors: int, serial: float) -> IntArray:
     rounded = np.where(rng.random(count) < 0.75, np.floor(exponent + 0.5), exponent)
     parallel = np.clip(np.rint(np.exp2(rounded)), 2, processors).astype(np.int64)
     return np.where(kind < serial, 1, parallel)
-
-
-def _times(
-    seed: int, layout: _Layout, typical: FloatArray, similarity: float, longest: int
-) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return run times, requested times and which jobs their request cut short."""
-    check_range("similarity", similarity, 0.0, 5.0)
-    drift = np.exp(BATCH_SPREAD * stream(seed, "batch time").standard_normal(len(typical)))
-    batch_time = typical * drift
-    expected = np.clip(np.ceil(batch_time), 1, longest).astype(np.int64)
-    estimates = draw_estimates("modal", stream(seed, "estimate"), expected, maximum=longest)
-    requested = estimates[layout.batch]
-    noise = np.exp(similarity * stream(seed, "run time").standard_normal(len(layout.batch)))
-    wanted = np.maximum(np.rint(batch_time[layout.batch] * noise), 1.0)
-    cut = wanted > requested
-    return np.where(cut, requested, wanted).astype(np.int64), requested, cut
-
-
-def _offsets(seed: int, layout: _Layout, batch_gap: float, think_time: float) -> FloatArray:
-    """Return each job's seconds since its session began."""
-    check_range("batch_gap", batch_gap, 0.0, 1e6)
-    check_range("think_time", think_time, 0.0, 1e6)
-    within = stream(seed, "gap").exponential(1.0, len(layout.batch)) * batch_gap
-    thinks = think_time * np.exp(THINK_SPREAD * stream(seed, "think").standard_normal(len(layout.session)))
-    opens_batch = np.diff(layout.batch, prepend=-1) > 0
-    gaps = np.where(opens_batch, thinks[layout.batch], within)
-    session = layout.session[layout.batch]
-    opens_session = np.diff(session, prepend=-1) > 0
-    since_first = np.cumsum(gaps)
-    return since_first - since_first[opens_session][session]
-
-
-def _session_starts(
-    seed: int, layout: _Layout, offset: FloatArray, week: Cycle, *, length: float, span: float | None
-) -> FloatArray:
-    """Return when each session begins: a Poisson process over the weeks, given its number of events."""
-    even = np.sort(stream(seed, "session").random(len(layout.user)))
-    if span is not None:
-        session = layout.session[layout.batch]
-        closes = np.append(np.diff(session) > 0, True)
-
-        def spread(scale: float) -> float:
-            starts = week.clock_time(scale * even)
-            return float((starts + offset[closes]).max() - starts[0])
-
-        length = fit_scale(spread, span)
-    return week.clock_time(length * even)

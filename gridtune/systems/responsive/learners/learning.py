@@ -144,6 +144,14 @@ class SarsaSamples:
     def __len__(self) -> int:
         return len(self.reward)
 
+    def targets(self, readout: FloatArray, settings: LearnerSettings) -> FloatArray:
+        """Return Q + η [r + γ Q(s', a′) − Q] of each sample (Perez et al. 2009, algorithm 1)."""
+        present, following = np.empty(len(self)), np.empty(len(self))
+        _values_of(readout, self.phi, present)
+        _values_of(readout, self.following, following)
+        observed = self.reward + settings.discount * np.where(self.last, 0.0, following)
+        return present + settings.learning_rate * (observed - present)
+
 
 @dataclass(frozen=True)
 class RunSamples:
@@ -172,6 +180,12 @@ class RunSamples:
 
     def __len__(self) -> int:
         return len(self.reward)
+
+    def targets(self, arrays: ReservoirArrays, discount: float) -> FloatArray:
+        """Return r + γ maxᵦ Q(s', b) of each decision of a run; r of its last one."""
+        best = np.empty(len(self))
+        best_values(arrays, self.rows, self.first, self.own, best)
+        return self.reward + discount * np.append(best[1:], 0.0)
 
 
 Samples = SarsaSamples | RunSamples
@@ -336,15 +350,6 @@ class _NormalEquations:
         return out
 
 
-def _sarsa_targets(readout: FloatArray, samples: SarsaSamples, settings: LearnerSettings) -> FloatArray:
-    """Return Q + η [r + γ Q(s', a′) − Q] of each sample (Perez et al. 2009, algorithm 1)."""
-    present, following = np.empty(len(samples)), np.empty(len(samples))
-    _values_of(readout, samples.phi, present)
-    _values_of(readout, samples.following, following)
-    observed = samples.reward + settings.discount * np.where(samples.last, 0.0, following)
-    return present + settings.learning_rate * (observed - present)
-
-
 class Learner:
     """Networks whose readout learns the targets of SARSA or of fitted Q; their other weights stay as drawn.
 
@@ -389,8 +394,8 @@ class Learner:
 
     def _targets(self, part: SarsaSamples | RunSamples) -> FloatArray:
         if isinstance(part, RunSamples):
-            return _fitted_targets(self.arrays, part, self.settings.discount)
-        return _sarsa_targets(self.arrays.readout, part, self.settings)
+            return part.targets(self.arrays, self.settings.discount)
+        return part.targets(self.arrays.readout, self.settings)
 
     def _begin(self, prior: FloatArray) -> None:
         """Forget all samples; the prior of a readout has the shape (m, p)."""
@@ -405,10 +410,3 @@ class Learner:
         before = self.arrays.readout
         self.arrays = self.arrays.with_readout(self._equations.solution())
         return {"change": float(np.abs(self.arrays.readout - before).max())}
-
-
-def _fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> FloatArray:
-    """Return r + γ maxᵦ Q(s', b) of each decision of a run; r of its last one."""
-    best = np.empty(len(run))
-    best_values(arrays, run.rows, run.first, run.own, best)
-    return run.reward + discount * np.append(best[1:], 0.0)

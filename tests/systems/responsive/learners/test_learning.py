@@ -12,8 +12,6 @@ from gridtune.core.array_files import write_arrays
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.learning import (
     Sampler,
-    _fitted_targets,
-    _sarsa_targets,
 )
 from gridtune.systems.responsive.learners.networks import draw_network, score_candidates
 from gridtune.systems.responsive.learners.runs import (
@@ -111,7 +109,7 @@ def test_what_readouts_see_is_what_the_twin_computes() -> None:
 def test_sarsa_targets() -> None:
     _, arrays, parts = sampled(SMALL)
     part = max(parts, key=len)
-    targets = _sarsa_targets(arrays.readout, part, SMALL)
+    targets = part.targets(arrays.readout, SMALL)
     for phi, after, last, reward, target in zip(
         part.phi, part.following, part.last, part.reward, targets, strict=True
     ):
@@ -134,7 +132,7 @@ def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
         state = twin.next_state(arrays, state, run.rows[decision])
         start_candidate(site, sampler._learner_state.log.candidate[decision])
     expected = run.reward + 0.8 * np.append(best[1:], 0.0)
-    assert_allclose(_fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
+    assert_allclose(run.targets(arrays, 0.8), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
