@@ -43,7 +43,6 @@ from gridtune.workload.slurm import (
     machine_of,
     read_slurm_accounts,
     text_of,
-    with_counted_gpus,
 )
 
 #: The clocks of both passes, by their names among the scheduler's parameters.
@@ -155,7 +154,7 @@ class _ClusterReader(PlacedReader):
             self.place = self.places["maxnodecount"]
             hint = "write a line NodeName=... for each node of `scontrol show node`"
             raise self.fault("all nodes are dynamic, so the file does not name them", "MaxNodeCount", hint)
-        self.machine = with_counted_gpus(machine_of(self.path, lines), self.path.parent / "gres.conf")
+        self.machine = machine_of(self.path, lines).with_counted_gpus(self.path.parent / "gres.conf")
         self._select()
         nodes = tuple(self._node(name) for name in sorted(self.machine.processors_of_node, key=_natural))
         number_of = {node.name: number for number, node in enumerate(nodes)}
