@@ -30,8 +30,6 @@ from gridtune.report.rankings.ranking import (
     LEVEL,
     PAIRED,
     Ranking,
-    Row,
-    Verdict,
     has_values,
     rank,
 )
@@ -117,9 +115,9 @@ class _Judged:
             options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}
             ranking = rank(cells, objective=one.metric, error=self.facts.error, **options)
             over_all = rank_overall(cells, ranking.head)
-            rankings[one.metric] = _without_verdicts(ranking) if self.facts.is_race else ranking
+            rankings[one.metric] = ranking.without_verdicts() if self.facts.is_race else ranking
             if over_all is not None:
-                overall[one.metric] = _without_verdicts(over_all) if self.facts.is_race else over_all
+                overall[one.metric] = over_all.without_verdicts() if self.facts.is_race else over_all
         return cells, rankings, overall
 
     def measures(self) -> dict[str, Measure]:
@@ -228,18 +226,6 @@ class _Judged:
             and name not in baseline
             and self.table[PARAMETER_PREFIX + name].null_count == 0
         ]
-
-
-def _without_verdicts(ranking: Ranking) -> Ranking:
-    """Return a race's ranking: no test here allows for configurations that stopped by their results."""
-
-    def unsure(row: Row) -> Row:
-        tested = row["p_value"] is not None
-        return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
-
-    return ranking.with_rows(
-        ranking.head, {name: list(map(unsure, rows)) for name, rows in ranking.strata.items()}
-    )
 
 
 def confirmed_facts(summary: Summary, fresh: pa.Table) -> SweepFacts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -40,6 +40,11 @@ class PredictedJob(NamedTuple):
     partition: int
     #: Seconds since it has started, those of nodes that boot included; 0 while it waits.
     elapsed: int = 0
+
+    def templates(self) -> tuple[Hashable, ...]:
+        """Return what the job has in common with others: user, size and walltime, from all to little."""
+        user = self.user
+        return (user, self.processors, self.walltime), (user, -1, self.walltime), (user, -1, -1)
 
 
 class Prediction(NamedTuple):

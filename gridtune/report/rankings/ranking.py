@@ -379,6 +379,17 @@ class Ranking:
         """Return the configuration of a row in one short line."""
         return configuration_label(row_parameters(row), self.varying)
 
+    def without_verdicts(self) -> Ranking:
+        """Return a race's ranking: no test here allows for configurations that stopped by their results."""
+
+        def unsure(row: Row) -> Row:
+            tested = row["p_value"] is not None
+            return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
+
+        return self.with_rows(
+            self.head, {name: list(map(unsure, rows)) for name, rows in self.strata.items()}
+        )
+
 
 def rank(
     cells: Cells,

@@ -12,6 +12,7 @@ reproduced if some fail, and undecided if none does; it is not measured where th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -343,6 +344,11 @@ class Reproduced:
     def write(self, folder: Path) -> Path:
         """Write the verdicts into a folder and return their file; it is never there by half."""
         return write_json(finite_json({"schema": _SCHEMA, **asdict(self)}), folder / VERDICTS_FILE)
+
+    def tally(self) -> str:
+        """Return how many claims have each verdict."""
+        counts = Counter(claim.verdict for claim in self.claims)
+        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict])
 
 
 def read_reproduced(path: Path) -> Reproduced:

@@ -128,7 +128,7 @@ class _Overridden:
         if prefix == "baseline":
             dimension = space.dimensions.get(rest)
             if dimension is not None and value is not None and (dimension.grid or dimension.choice):
-                _check_within(dimension, value)
+                dimension.check_within(value)
             return self._set_baseline(rest, value)
         if prefix == "replicates":
             kinds = ("seeds", "windows", "shakes", "amount")
@@ -155,7 +155,7 @@ class _Overridden:
         baseline = (self.content.get("baseline") or {}).get(name)
         listed = dimension.grid or dimension.choice
         for value in wanted:
-            _check_within(dimension, value)
+            dimension.check_within(value)
         kept = [*wanted, baseline] if baseline is not None and baseline not in wanted else wanted
         if listed is not None:
             kept = [value for value in listed if value in kept]
@@ -198,23 +198,6 @@ class _Overridden:
         # By place, as a space that was overridden before has fewer.
         left = [workload for workload, value in zip(space.workloads, found, strict=True) if value in values]
         self.content["workloads"] = [workload for workload in self.content["workloads"] if workload in left]
-
-
-def _check_within(dimension: Dimension, value: Any) -> None:
-    listed = dimension.grid or dimension.choice
-    if dimension.expression is not None:
-        hint = "give it under `fixed` in a space of its own"
-        raise SpaceError("an expression cannot be narrowed", hint=hint)
-    if listed is not None:
-        inside, hint = value in listed, name_hint(str(value), map(str, listed))
-    else:
-        low, high = dimension.extremes
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        inside, hint = number and low <= value <= high, f"they are from {low} to {high}"
-        if inside and dimension.integer is not None:
-            inside, hint = value == int(value), "they are whole numbers"
-    if not inside:
-        raise SpaceError(f"{value!r} is not among its values in this space", hint=hint)
 
 
 #: The folder in a sweep's where workloads are kept that were passed as objects.

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.system import Measure, RenamedMetric
 from gridtune.statistics.chances import area_under_roc, calibration_error, reliability
@@ -112,7 +111,7 @@ def measure_dispatch(
     """
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
-    in_time, in_time_there = _by_batch(jobs, late == 0), _by_batch(jobs, late_there == 0)
+    in_time, in_time_there = jobs.by_batch(late == 0), jobs.by_batch(late_there == 0)
     relative = _ratio(in_time, in_time_there)
     chance, good = outcome.chance[tested], late == 0
     predicted = ~np.isnan(chance)
@@ -151,17 +150,17 @@ def dispatch_notes(
     """
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
-    sizes = _by_batch(jobs, np.ones(len(late), np.bool_))
+    sizes = jobs.by_batch(np.ones(len(late), np.bool_))
     shares = np.bincount(outcome.machine[tested], minlength=machines) / max(1, tested.sum())
     chance = outcome.chance[tested]
     predicted = ~np.isnan(chance)
     bins = reliability(chance[predicted], (late == 0)[predicted])
     return {
         "jobs_by_batch": sizes.tolist(),
-        "in_time_by_batch": _by_batch(jobs, late == 0).tolist(),
-        "reference_in_time_by_batch": _by_batch(jobs, late_there == 0).tolist(),
-        "tardiness_by_batch": (_by_batch(jobs, late) / sizes).tolist(),
-        "reference_tardiness_by_batch": (_by_batch(jobs, late_there) / sizes).tolist(),
+        "in_time_by_batch": jobs.by_batch(late == 0).tolist(),
+        "reference_in_time_by_batch": jobs.by_batch(late_there == 0).tolist(),
+        "tardiness_by_batch": (jobs.by_batch(late) / sizes).tolist(),
+        "reference_tardiness_by_batch": (jobs.by_batch(late_there) / sizes).tolist(),
         "assignments": shares.tolist(),
         "reliability": {
             name: values.tolist() for name, values in zip(("chance", "in_time", "jobs"), bins, strict=True)
@@ -172,11 +171,6 @@ def dispatch_notes(
 def tardiness(jobs: DispatchJobs, outcome: DispatchReplay) -> IntArray:
     """Return max(0, C − d) of each job, shape (n,)."""
     return np.maximum(0, outcome.finish - jobs.deadline)
-
-
-def _by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> IntArray:
-    """Return the sums of the tested jobs' values by batch."""
-    return np.bincount(jobs.batch[jobs.batch >= 0], values).astype(np.int64)
 
 
 def _ratio(over: Any, under: Any) -> Any:

@@ -15,7 +15,7 @@ from gridtune.core.system import Count, Measure, Outcome, Streams, System, Syste
 from gridtune.errors import SimulationError
 from gridtune.systems.placement.cluster import GpuNodes, Pods, draw_nodes, draw_pods, read_nodes, read_pods
 from gridtune.systems.placement.simulator import Placement, Rule, fragmentation, place
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import FloatArray
 from gridtune.workload.catalogue import resolve_trace
 
 
@@ -136,7 +136,7 @@ class PlacementSystem(System):
         """Compile the rules, by placing a few pods."""
         rng = np.random.default_rng(0)
         pods = draw_pods(20, rng)
-        place(draw_nodes(2), pods, "fgd", rng, _typical(pods, 0.95))
+        place(draw_nodes(2), pods, "fgd", rng, pods.typical(0.95))
 
     def run(
         self, parameters: _PlacementParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -147,8 +147,8 @@ class PlacementSystem(System):
             nodes, pods = draw_nodes(p.drawn_nodes), draw_pods(p.drawn_pods, streams("pods"))
         else:
             nodes, pods = self._read(p)
-        order = _arrivals(pods, p.demand * nodes.gpu_capacity.sum(), streams("arrivals"))
-        arrivals, typical = pods.take(order), _typical(pods, p.typical_share)
+        order = pods.arrivals(p.demand * nodes.gpu_capacity.sum(), streams("arrivals"))
+        arrivals, typical = pods.take(order), pods.typical(p.typical_share)
         placement = place(nodes, arrivals, p.rule, streams("choices"), typical, whole_scores=p.whole_scores)
         rows = {}
         if tables:
@@ -161,28 +161,6 @@ class PlacementSystem(System):
             nodes = read_nodes(resolve_trace(str(p.nodes)))
             self._clusters[key] = nodes, read_pods(resolve_trace(str(p.pods)), nodes.models)
         return self._clusters[key]
-
-
-def _arrivals(pods: Pods, demand: float, rng: np.random.Generator) -> IntArray:
-    """Return the indices of pods in order of arrival, as many as ask for that many thousandths of GPUs.
-
-    All pods come once in random order; if that is not enough, drawn ones follow; if it is too much, the last
-    ones are left out.
-    """
-    order = rng.permutation(len(pods))
-    while pods.demand[order].sum() < demand:
-        order = np.concatenate([order, rng.integers(len(pods), size=len(pods))])
-    enough = np.searchsorted(np.cumsum(pods.demand[order]), demand)
-    return order[: enough + 1].astype(np.int64)
-
-
-def _typical(pods: Pods, share: float) -> tuple[Pods, FloatArray]:
-    """Return the most frequent requests that make up that share of pods, and how frequent each of them is."""
-    requests, of = pods.without_memory().classes()
-    counts = np.bincount(of)
-    order = np.argsort(-counts, kind="stable")
-    kept = order[: np.searchsorted(np.cumsum(counts[order]), share * len(pods)) + 1]
-    return requests.take(kept), counts[kept] / counts[kept].sum()
 
 
 def _measure(

@@ -25,7 +25,7 @@ from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
-from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem, most_at_once
+from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
 from gridtune.systems.provisioning.search.fronts import Archive, enumerate_front, heuristic_plans, select_plan
 from gridtune.systems.provisioning.search.genetic import Memetic, Moga, Nsga2, Nsga3, RandomSearch, Search
 from gridtune.systems.provisioning.simulator.site import Execution, ReservationSite, SiteState
@@ -362,7 +362,7 @@ def _plan_problem(
     """Return the choice among the slots on offer; None if random ones are always too narrow for a task."""
     p = parameters
     if p.offers == "poisson" and workflow.widest <= max(p.slot_sites):
-        widths = most_at_once(slots, together=p.cross_slot != "never")
+        widths = slots.most_at_once(together=p.cross_slot != "never")
         if workflow.widest > widths.max(initial=0):
             return None
     return PlanProblem(

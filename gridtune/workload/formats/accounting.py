@@ -27,7 +27,6 @@ from gridtune.workload.formats.records import (
     TableOptions,
     Texts,
     quantities_of,
-    spelt,
 )
 from gridtune.workload.formats.values import (
     GPU,
@@ -89,60 +88,14 @@ def log_of_records(records: Records, options: TableOptions | None = None) -> Raw
         Naming file, line and column of the first value that cannot be read, or what the table lacks.
     """
     options = options or TableOptions()
-    records = _of_one_cluster(records.without_steps(), options.cluster)
+    records = records.without_steps().of_one_cluster(options.cluster)
     chosen = quantities_of(list(records.columns), options.columns or "", records.kind)
-    _check_quantities(records, chosen)
+    records.check_quantities(chosen)
     records = records.once(chosen)
     if chosen["submit"] == chosen.get("start"):
         begun = records.columns[chosen["start"]].matching(r"\d")
         records = records.only(begun, "rows without a start, which stands for the submission")
     return _AccountedJobs(records, chosen, options).log()
-
-
-def _check_quantities(records: Records, chosen: Mapping[str, str]) -> None:
-    """Refuse a table that does not say when its jobs were submitted, or how long they ran."""
-    missing = None
-    if "submit" not in chosen:
-        missing = "no column says when jobs were submitted", "submit"
-    elif "elapsed" not in chosen and not ("end" in chosen and {"start", "wait"} & chosen.keys()):
-        missing = "no column says how long jobs ran (Elapsed, or Start and End)", "elapsed"
-    if missing is None:
-        return
-    there = ", ".join([*records.columns, *records.unread][:20])
-    hint = f"name it: columns={missing[1]}=NAME (--columns {missing[1]}=NAME)"
-    if records.kind.steps:
-        hint = f"write the dump again: {SACCT_COMMAND}"
-    line = 1 if records.lines is not None else None
-    message = f"{records.kind.opening}{missing[0]}; there are {there}"
-    raise WorkloadError(message, path=records.path, line=line, hint=hint)
-
-
-#: What writes a dump that has all that is read.
-SACCT_COMMAND = (
-    "sacct --allusers --parsable2 --format=JobID,User,Account,Partition,Submit,Start,End,Elapsed,Timelimit,"
-    "State,ReqCPUS,AllocCPUS (or ALL)"
-)
-
-
-def _of_one_cluster(records: Records, cluster: str | None) -> Records:
-    """Return the rows of one cluster; several in one table are refused unless one is chosen."""
-    name = next((name for name in records.columns if spelt(name) == "cluster"), None)
-    if name is None or not (records.kind.steps or cluster):
-        if cluster is not None:
-            raise WorkloadError("no column names a cluster", path=records.path, field="cluster")
-        return records
-    texts = records.columns[name]
-    names = sorted({text.strip() for text in texts.values.to_pylist()} - {""})
-    hint = f"choose one: cluster=NAME (--cluster NAME), of {', '.join(names[:10])}"
-    if cluster is None and len(names) > 1:
-        message = f"has the jobs of {len(names)} clusters"
-        raise WorkloadError(message, path=records.path, field=name, hint=hint)
-    if cluster is None or names == [cluster]:
-        return records
-    if cluster not in names:
-        raise WorkloadError(f"has no job of cluster {cluster!r}", path=records.path, field=name, hint=hint)
-    own = np.array([text.strip() == cluster for text in texts.values.to_pylist()], np.bool_)[texts.codes]
-    return records.only(own, "records of other clusters left out")
 
 
 class _AccountedJobs:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gridtune.errors import GridtuneError
-from gridtune.workload.formats.accounting import SACCT_COMMAND
 from gridtune.workload.formats.log import FORMATS, OWN, find_format, format_names
-from gridtune.workload.formats.records import SACCT_IDS, kind_of, quantities_of
+from gridtune.workload.formats.records import SACCT_COMMAND, SACCT_IDS, kind_of, quantities_of
 from gridtune.workload.formats.table import decoded
 from gridtune.workload.formats.tables import delimiter_of, names_in
 

@@ -90,7 +90,7 @@ class QPolicy:
                 for organisations, elastic in (expected, actual)
             ]
             raise PolicyError(f"the policy was learned for {kinds[0]}, but got {kinds[1]}")
-        _require_rule(model)
+        model.require_rule()
         site, learner = jobs.new_site(model), new_learner_state(self.arrays)
         run_site(site, learner, BY_VALUE, 0.0, float(headroom), NEVER, np.random.default_rng(0))
         return site
@@ -105,12 +105,6 @@ def load_policy(path: str | Path) -> QPolicy:
         return QPolicy(networks, settings, about["organisations"], about["elastic"], about["weight"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PolicyError(f"holds no {WHAT}", path=path) from error
-
-
-def _require_rule(model: SiteModel) -> None:
-    """Refuse a pool that an agent sizes: a learner of candidate values chooses jobs only."""
-    if model.autoscaler is not None and model.autoscaler.rule == "agent":
-        raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")
 
 
 class Trainer:
@@ -143,7 +137,7 @@ class Trainer:
     ) -> None:
         if not 0 <= weight <= 1:
             raise PolicyError(f"must be in [0, 1], but got {weight}", field="weight")
-        _require_rule(model)
+        model.require_rule()
         self._model, self._settings = model, settings
         self._weight, self._seed = weight, seed
         self._organisations = len(jobs.shares)

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from gridtune.arguments import require_fields
-from gridtune.errors import SimulationError
+from gridtune.errors import PolicyError, SimulationError
 from gridtune.systems.responsive.simulator.state import (
     DECISION,
     MEMORY,
@@ -349,3 +349,8 @@ class SiteModel:
         if not self.elastic:
             return np.zeros(0, np.int64)
         return np.unique(np.append(np.arange(self.floor, self.largest, self.step), self.largest))
+
+    def require_rule(self) -> None:
+        """Refuse a pool that an agent sizes: a learner of candidate values chooses jobs only."""
+        if self.autoscaler is not None and self.autoscaler.rule == "agent":
+            raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")
