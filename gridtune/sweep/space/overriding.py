@@ -41,7 +41,8 @@ def override(
         - a parameter of the workloads, or `workload` for their labels: only workloads with one of these
           values stay;
         - `baseline.NAME`: another baseline; null takes the parameter out of it;
-        - `replicates.KIND`: another number of seeds, windows or shakes.
+        - `replicates.KIND`: another number of seeds, windows or shakes;
+        - `strategy.NAME.SETTING`: another setting of the strategy, such as `strategy.optuna.trials`.
     objective
         The metric to rank by, in place of the space's.
 
@@ -115,7 +116,7 @@ class _Overridden:
         if name == _WORKLOAD or any(name in workload for workload in space.workloads):
             return self._choose_workloads(name, values)
         prefix, rest = name.split(".", 1) if "." in name else ("", name)
-        if prefix not in {"baseline", "replicates"} and name not in fields:
+        if prefix not in {"baseline", "replicates", "strategy"} and name not in fields:
             hint = name_hint(
                 name,
                 [*space.dimensions, *space.fixed, *fields],
@@ -138,6 +139,11 @@ class _Overridden:
             shaken = rest in {"shakes", "amount"} and space.replicates.shakes is not None
             stated = space.replicates.model_dump(exclude_none=True) if shaken else {}
             self.content["replicates"] = {**stated, rest: value}
+        elif prefix == "strategy":
+            (kind, _, setting), strategy = rest.partition("."), self.content.get("strategy")
+            if not isinstance(strategy, dict) or kind not in strategy or not setting:
+                raise SpaceError(f"the space has no such setting; its strategy is {strategy or 'grid'}")
+            self.content["strategy"] = {**strategy, kind: {**(strategy[kind] or {}), setting: value}}
         else:
             self.content["fixed"] = {**(self.content.get("fixed") or {}), name: value}
         return None
