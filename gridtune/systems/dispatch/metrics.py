@@ -36,7 +36,7 @@ def measure_dispatch(
     relative = _ratio(in_time, in_time_there)
     chance, good = outcome.chance[tested], late == 0
     predicted = ~np.isnan(chance)
-    bounds = lower_bounds(jobs, machines)
+    response_bound, tardiness_bound = lower_bounds(jobs, machines)
     values = {
         "tardiness_mean": late.mean(),
         "in_time_share": good.mean(),
@@ -47,8 +47,8 @@ def measure_dispatch(
         "tardiness_max": late.max(),
         "tardiness_p95": np.quantile(late, 0.95),
         "response_mean": (outcome.finish - jobs.submit)[tested].mean(),
-        "tardiness_mean_bound": bounds.tardiness_mean,
-        "response_mean_bound": bounds.response_mean,
+        "tardiness_mean_bound": tardiness_bound,
+        "response_mean_bound": response_bound,
         "overruled_share": outcome.overruled[tested].mean(),
         "aroc": area_under_roc(chance[predicted], good[predicted]),
         "brier": np.mean((chance - good)[predicted] ** 2) if predicted.any() else np.nan,

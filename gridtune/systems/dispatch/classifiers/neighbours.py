@@ -64,9 +64,21 @@ def stump_shares(
     neighbours: Sequence[int | None],
     categorical: Sequence[int] = (),
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return a function that predicts for several weights and numbers of neighbours at once.
+    """Return a function of rows, shape (q, d), that gives class shares by a stump on the examples near a row.
 
-    Its result has shape (w, s, q, classes). Neighbours are found once for all weights.
+    Its result has shape (w, s, q, classes): for several weights and numbers of neighbours at once. For each
+    row the examples are weighted by their distance (a linear kernel that falls to 0 at the farthest
+    neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
+    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
+
+    Parameters
+    ----------
+    table, labels, weights
+        Examples, shape (n, d), their classes, numbered from 0 on, and w times their weights.
+    neighbours
+        s numbers of the nearest examples that count; None for all.
+    categorical
+        Categorical columns.
     """
     named = np.zeros(table.shape[1], np.bool_)
     named[list(categorical)] = True

@@ -63,12 +63,6 @@ def _pool_area(site):
 
 
 @kernel()
-def _utilisation_now(site):
-    """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
-    return _utilisation_of(site, site.state.memory[0].finished)
-
-
-@kernel()
 def _utilisation_of(site, finished):
     """Return run time of completed jobs / core-seconds of the pool so far; 0 at first."""
     area = _pool_area(site)
@@ -80,16 +74,6 @@ def _book_pool(site):
     """Count the pool's core-seconds up to now; due before each change of its size."""
     memory = site.state.memory[0]
     memory.area, memory.booked = _pool_area(site), memory.now
-
-
-@kernel()
-def _desired_size(site):
-    """Return the size that the site's rule asks for now, before any limit."""
-    memory, model = site.state.memory[0], site.model[0]
-    present = memory.running + memory.tail - memory.head
-    if model.scaler == DEMAND:
-        return math.ceil(model.headroom * present)
-    return math.ceil(present / model.jobs_per_core)
 
 
 @kernel()
@@ -127,7 +111,9 @@ def _update_pool(site, happened):
         elif tick:
             memory.tick_due = True
     elif tick or (happened and model.at_events):
-        memory.target = _limited(site, _largest_wish(site, _desired_size(site), tick))
+        present = memory.running + memory.tail - memory.head
+        wish = model.headroom * present if model.scaler == DEMAND else present / model.jobs_per_core
+        memory.target = _limited(site, _largest_wish(site, math.ceil(wish), tick))
     _order_and_release(site)
     if tick:
         _track(site)
@@ -312,7 +298,7 @@ def start_job(site, place, size):
     state.number[job] = decision
     taken = state.decisions[decision]
     taken.job, taken.time, taken.finished = job, memory.now, memory.finished
-    taken.fairness, taken.utilisation = _fairness_now(site), _utilisation_now(site)
+    taken.fairness, taken.utilisation = _fairness_now(site), _utilisation_of(site, memory.finished)
     _leave_queue(site, place)
     state.start[job] = memory.now + site.model[0].start_latency
     mine = state.vos[site.jobs.vo[job]]
@@ -394,23 +380,15 @@ def _complete(site):
     memory.finished += run
     state.completed[memory.done] = state.number[job]
     memory.done += 1
-    _remember_run_time(site, job)
-
-
-@kernel()
-def _remember_run_time(site, job):
-    """Add a completed job's run time to those of its class and VO; the oldest one of a full list leaves."""
-    state, vo = site.state, site.jobs.vo[job]
-    kind, value = site.jobs.interactive[job], site.jobs.run[job]
-    past = state.classes[vo, kind]
-    past.log = _FORGETTING * past.log + math.log(value)
+    past = state.classes[jobs.vo[job], jobs.interactive[job]]
+    past.log = _FORGETTING * past.log + math.log(run)
     past.weight = _FORGETTING * past.weight + 1.0
-    _insert(site, kind, value)
+    _insert(site, jobs.interactive[job], run)
 
 
 @kernel()
 def _insert(site, kind, value):
-    """Add a run time to the sorted ones of a class."""
+    """Add a run time to the sorted ones of a class; the oldest one of a full list leaves."""
     state, size = site.state, site.model[0].median_of
     recent, ordered = state.recent[kind], state.ordered[kind]
     completed = state.completed_of[kind]

@@ -18,8 +18,12 @@ from gridtune.systems.dispatch.dispatchers.learners import (
     _class_weights,
     _naive_bayes_predictor,
     _select,
-    _stump_predictor,
 )
+
+
+def _stump_predictor(table, labels, weights, *, neighbours=None, categorical=()):
+    shares = stump_shares(table, labels, [weights], neighbours=[neighbours], categorical=categorical)
+    return lambda rows: shares(rows)[0, 0]
 
 
 def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:
