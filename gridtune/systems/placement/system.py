@@ -126,7 +126,7 @@ class PlacementSystem(System):
             nodes, pods = draw_nodes(p.drawn_nodes), draw_pods(p.drawn_pods, streams("pods"))
         else:
             nodes, pods = self._read(p)
-        order = _arrivals(pods, p.demand * _capacity(nodes), streams("arrivals"))
+        order = _arrivals(pods, p.demand * nodes.gpu_capacity, streams("arrivals"))
         arrivals, typical = pods.take(order), _typical(pods, p.typical_share)
         placement = place(nodes, arrivals, p.rule, streams("choices"), typical, whole_scores=p.whole_scores)
         rows = {}
@@ -140,10 +140,6 @@ class PlacementSystem(System):
             nodes = read_nodes(resolve_trace(str(p.nodes)))
             self._clusters[key] = nodes, read_pods(resolve_trace(str(p.pods)), nodes.models)
         return self._clusters[key]
-
-
-def _capacity(nodes: GpuNodes) -> int:
-    return int(nodes.gpu_capacity.sum())
 
 
 def _arrivals(pods: Pods, demand: float, rng: np.random.Generator) -> IntArray:
@@ -172,7 +168,7 @@ def _measure(
     nodes: GpuNodes, pods: Pods, placement: Placement, typical: tuple[Pods, FloatArray]
 ) -> Mapping[str, float]:
     """Return the metrics of a placement of pods, given in order of arrival."""
-    capacity, placed = _capacity(nodes), placement.node >= 0
+    capacity, placed = nodes.gpu_capacity, placement.node >= 0
     asked, given = np.cumsum(pods.demand), np.cumsum(np.where(placed, pods.demand, 0))
     full = min(int(np.searchsorted(asked, capacity)), len(pods) - 1)
     refused = np.flatnonzero(~placed)

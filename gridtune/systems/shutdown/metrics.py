@@ -164,20 +164,12 @@ def day_tables(
         `days`: the measures of each day. `jobs`: of each job its day, submission, start (null: never), time
         since the previous submission of that day, cores, walltime, run time and slowdown.
     """
-    columns = {name: column for name, column in measures.items() if name != "days"}
-    return {
-        "days": pa.table({"day": list(days.names), "group": days.group, **columns}),
-        "jobs": _jobs(days, results),
-    }
-
-
-def _jobs(days: Days, results: DayResults) -> pa.Table:
     day = days.day_of_job
     gap = np.diff(days.submit, prepend=0)
     run = np.minimum(days.run, days.walltime)
     opens = np.zeros(len(day), bool)
     opens[days.first[:-1][np.diff(days.first) > 0]] = True
-    return pa.table(
+    jobs = pa.table(
         {
             "day": day,
             "job_id": days.job_id,
@@ -190,3 +182,5 @@ def _jobs(days: Days, results: DayResults) -> pa.Table:
             "slowdown": pa.array((results.start - days.submit + run) / run, mask=results.start < 0),
         }
     )
+    columns = {name: column for name, column in measures.items() if name != "days"}
+    return {"days": pa.table({"day": list(days.names), "group": days.group, **columns}), "jobs": jobs}

@@ -126,7 +126,13 @@ def _settle_repeated_hours(instants: Instants, elapsed: IntArray, zone: tzinfo) 
     settled = np.zeros(len(instants.submit), np.bool_)
     doubtful = np.zeros(len(instants.submit), np.bool_)
     before = instants.submit
-    _settle_starts(instants, elapsed, zone, settled)
+    # Starts are of the second hour where only then end - start is the recorded run time.
+    known = instants.both & (elapsed != UNKNOWN)
+    later = np.where(known, repeated_hours(np.where(known, instants.start, 0), zone), 0)
+    length = instants.end - instants.start
+    moved = (later > 0) & (np.abs(length - elapsed) > 1) & (np.abs(length - later - elapsed) <= 1)
+    instants.start[moved] += later[moved]
+    settled |= moved
     for name, moments in instants.later().items():
         known = moments != UNKNOWN
         later = np.where(known, repeated_hours(np.where(known, moments, 0), zone), 0)
@@ -144,16 +150,6 @@ def _settle_repeated_hours(instants: Instants, elapsed: IntArray, zone: tzinfo) 
     if (doubtful & ~settled).any():
         note = "jobs have times in an hour that comes twice, taken the first time"
         instants.notes[note] += int((doubtful & ~settled).sum())
-
-
-def _settle_starts(instants: Instants, elapsed: IntArray, zone: tzinfo, settled: BoolArray) -> None:
-    """Take starts the second time where only then end - start is the recorded run time."""
-    known = instants.both & (elapsed != UNKNOWN)
-    later = np.where(known, repeated_hours(np.where(known, instants.start, 0), zone), 0)
-    length = instants.end - instants.start
-    moved = (later > 0) & (np.abs(length - elapsed) > 1) & (np.abs(length - later - elapsed) <= 1)
-    instants.start[moved] += later[moved]
-    settled |= moved
 
 
 def _unit_of(numbers: FloatArray, seconds: IntArray) -> tuple[str | None, int]:

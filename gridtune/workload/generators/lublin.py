@@ -141,7 +141,12 @@ def _lublin(
     estimates, estimate_factor
         Model of the requested times: `modal`, `factor` or `exact`; see `draw_estimates`.
     """
-    _check(processors, load, population)
+    if population not in {*POPULATIONS, "mixed"}:
+        hint = f"one of {', '.join(POPULATIONS)}, mixed"
+        raise WorkloadError(f"no population is named {population!r}", field="population", hint=hint)
+    check_range("processors", processors, 64 if population in {"interactive", "mixed"} else 16, 2**24)
+    if load is not None:
+        check_range("load", load, high=100.0, above=0.0)
     check_range("users", users, 1, 10**6)
     check_range("user_skew", user_skew, 0.0, 10.0)
     check_range("estimate_factor", estimate_factor, 0.0, 1e6)
@@ -151,8 +156,12 @@ def _lublin(
     run_time = np.empty(jobs, dtype=np.int64)
     for number, kind in enumerate(kinds):
         index = np.flatnonzero(queue == number)
-        size[index] = _sizes(POPULATIONS[kind], processors, len(index), stream(seed, f"size {kind}"))
-        run_time[index] = _run_times(POPULATIONS[kind], size[index], stream(seed, f"run time {kind}"))
+        model, rng = POPULATIONS[kind], stream(seed, f"run time {kind}")
+        size[index] = _sizes(model, processors, len(index), stream(seed, f"size {kind}"))
+        # e to a hyper-gamma number whose mixture depends on the size.
+        first = np.clip(model.mix_slope * size[index] + model.mix_base, 0.0, 1.0)
+        shapes, scales = model.run_time_shapes, model.run_time_scales
+        run_time[index] = np.exp(_hyper_gamma(rng, first, shapes, scales, MAX_LOG_RUN_TIME)).astype(np.int64)
     span = None if load is None else float((size * run_time).sum()) / (processors * load)
     submit = _clock_times(even, queue, cycles, span)
     order = np.argsort(submit, kind="stable")
@@ -170,15 +179,6 @@ def _lublin(
         "user": zipf(stream(seed, "user"), jobs, users, user_skew),
         "queue": queue if population == "mixed" else np.full(jobs, int(population != "interactive")),
     }
-
-
-def _check(processors: int, load: float | None, population: str) -> None:
-    if population not in {*POPULATIONS, "mixed"}:
-        hint = f"one of {', '.join(POPULATIONS)}, mixed"
-        raise WorkloadError(f"no population is named {population!r}", field="population", hint=hint)
-    check_range("processors", processors, 64 if population in {"interactive", "mixed"} else 16, 2**24)
-    if load is not None:
-        check_range("load", load, high=100.0, above=0.0)
 
 
 def _arrivals(jobs: int, seed: int, kinds: tuple[str, ...]) -> tuple[IntArray, FloatArray, tuple[Cycle, ...]]:
@@ -239,13 +239,6 @@ def _sizes(model: _Population, processors: int, count: int, rng: np.random.Gener
     exponent = np.where(kind <= model.serial + model.power_of_two, power, exponent)
     parallel = np.floor(np.exp2(exponent) + 0.5).astype(np.int64)
     return np.where(kind <= model.serial, 1, np.minimum(parallel, processors))
-
-
-def _run_times(model: _Population, size: IntArray, rng: np.random.Generator) -> IntArray:
-    """Return run times in seconds: e to a hyper-gamma number whose mixture depends on the size."""
-    first = np.clip(model.mix_slope * size + model.mix_base, 0.0, 1.0)
-    logarithm = _hyper_gamma(rng, first, model.run_time_shapes, model.run_time_scales, MAX_LOG_RUN_TIME)
-    return np.exp(logarithm).astype(np.int64)
 
 
 def _clock_times(
