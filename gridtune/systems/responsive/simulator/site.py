@@ -315,6 +315,7 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> GridSite:
     state = SiteArrays(
         memory=np.zeros(1, MEMORY),
         waiting=np.zeros(n, np.int64),
+        ends=np.zeros(n, np.int64),
         heap=np.zeros(n, np.int64),
         start=np.zeros(n, np.int64),
         number=np.zeros(n, np.int64),

@@ -28,6 +28,7 @@ import math
 
 import numpy as np
 
+from gridtune.batch.simulator.rows import pop_row, push_row
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.state import (
     MEMORY,
@@ -246,7 +247,7 @@ def advance_instant(site):
     memory, event_driven = state.memory[0], site.model[0].scaler != 0
     ends = submits = NEVER
     if memory.running > 0:
-        ends = _end(site, state.heap[0])
+        ends = state.ends[0]
     if memory.arrived < jobs.submit.size:
         submits = jobs.submit[memory.arrived]
     now = min(ends, submits)
@@ -256,7 +257,7 @@ def advance_instant(site):
         now = min(now, _next_pool_event(site))
     memory.now = now
     happened = now in (ends, submits)
-    while memory.running > 0 and _end(site, state.heap[0]) == now:
+    while memory.running > 0 and state.ends[0] == now:
         _complete(site)
     while memory.arrived < jobs.submit.size and jobs.submit[memory.arrived] == now:
         _arrive(site)
@@ -307,7 +308,8 @@ def start_job(site, place, size):
     mine.begun += memory.now
     state.busy[site.jobs.user[job]] += 1
     memory.waiting_interactive -= site.jobs.interactive[job]
-    _push(site, job)
+    push_row(state.ends, state.heap, memory.running, state.start[job] + site.jobs.run[job], job)
+    memory.running += 1
     if site.model[0].scaler == 0:
         _resize(site, size)
     elif site.model[0].scaler == AGENT:
@@ -369,7 +371,8 @@ def _leave_queue(site, place):
 def _complete(site):
     state, jobs = site.state, site.jobs
     memory, job = state.memory[0], state.heap[0]
-    _pop(site)
+    pop_row(state.ends, state.heap, memory.running)
+    memory.running -= 1
     if site.model[0].scaler != 0:
         _mark_idle(site)
     mine, run = state.vos[jobs.vo[job]], jobs.run[job]
@@ -409,46 +412,3 @@ def _insert(site, kind, value):
     ordered[place] = value
     recent[slot] = value
     state.completed_of[kind] = completed + 1
-
-
-@kernel(inline="always")
-def _end(site, job):
-    return site.state.start[job] + site.jobs.run[job]
-
-
-@kernel()
-def _earlier(site, one, other):
-    """Tell whether the first of two running jobs completes before the second; ties go by job."""
-    mine, theirs = _end(site, one), _end(site, other)
-    return mine < theirs or (mine == theirs and one < other)
-
-
-@kernel()
-def _push(site, job):
-    heap, memory = site.state.heap, site.state.memory[0]
-    place = memory.running
-    memory.running = place + 1
-    while place > 0:
-        above = (place - 1) // 2
-        if not _earlier(site, job, heap[above]):
-            break
-        heap[place] = heap[above]
-        place = above
-    heap[place] = job
-
-
-@kernel()
-def _pop(site):
-    heap, memory = site.state.heap, site.state.memory[0]
-    count = memory.running - 1
-    memory.running = count
-    job, place = heap[count], 0
-    while 2 * place + 1 < count:
-        below = 2 * place + 1
-        if below + 1 < count and _earlier(site, heap[below + 1], heap[below]):
-            below += 1
-        if not _earlier(site, heap[below], job):
-            break
-        heap[place] = heap[below]
-        place = below
-    heap[place] = job

@@ -20,6 +20,7 @@ from gridtune.systems.provisioning.search.fronts import (
     select_plan,
 )
 from gridtune.systems.provisioning.search.genetic import (
+    KINDS,
     Memetic,
     Moga,
     _cross,
@@ -30,7 +31,7 @@ from gridtune.systems.provisioning.search.genetic import (
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.system import _plan_scale
 from gridtune.workload.workflows import Workflow
-from tests.systems.provisioning.search.problems import ALGORITHMS, small_problem
+from tests.systems.provisioning.search.problems import small_problem
 
 INF = np.inf
 
@@ -241,7 +242,7 @@ def test_defaults_are_those_of_the_page_on_planning(repository: Path) -> None:
     """The table `Choose a search` names every parameter with its default."""
     text = (repository / "docs" / "planning.md").read_text(encoding="utf-8")
     words = {"off": False, "on": True, "1/n": None}
-    for algorithm, search in ALGORITHMS.items():
+    for algorithm, search in KINDS.items():
         (row,) = (line for line in text.splitlines() if line.startswith("|") and f"`{algorithm}`" in line)
         pairs = re.findall(r"`(\w+)` \(([^)]*)\)", row.rsplit("|", 2)[1])
         defaults = {name: words[value] if value in words else float(value) for name, value in pairs}
