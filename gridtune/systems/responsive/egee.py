@@ -120,8 +120,7 @@ def egee(
         bursts over 45 days for 9,500 jobs, a load of about 0.56 on 81 cores.
     """
     check_range("processors", processors, 1, 2**24)
-    if load is not None:
-        check_range("load", load, high=100.0, above=0.0)
+    check_range("load", load, high=100.0, above=0.0)
     short = round(INTERACTIVE_SHARE * jobs)
     grid = np.geomspace(INTERACTIVE_BELOW, LONGEST, 8000)
     most = ndtr(np.log(grid / BATCH_MEDIAN) / BATCH_SPREAD)
@@ -203,8 +202,8 @@ class _Class:
 
     def run_times(self) -> IntArray:
         """Assign the run times: similar within a burst."""
-        common = self._rng.standardndtr(self.bursts)[self.burst]
-        own = self._rng.standardndtr(len(self.burst))
+        common = self._rng.standard_normal(self.bursts)[self.burst]
+        own = self._rng.standard_normal(len(self.burst))
         assigned = np.empty(len(self._times), np.int64)
         order = np.argsort(math.sqrt(SIMILARITY) * common + math.sqrt(1.0 - SIMILARITY) * own, kind="stable")
         assigned[order] = self._times

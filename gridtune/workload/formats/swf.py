@@ -88,16 +88,6 @@ _GROUPS = {"GroupID": 12, "VOID": 27, "ProjectID": 28}
 
 def _read_gwf(stream: LogStream, partition_from: str = "PartitionID", group_from: str = "GroupID") -> RawLog:
     """Read GWF; `partition_from` and `group_from` say which column becomes partition and group."""
-    fields = _fields(partition_from, group_from)
-    table = parse_table(stream, TableLayout(fields=fields, comment=b"#;", labels=_LABELS))
-    names = {
-        name.capitalize(): tuple(f"{number} {label}" for number, label in enumerate(labels, start=1))
-        for name, labels in sorted(table.labels.items())
-    }
-    return table.log(stream.path, names)
-
-
-def _fields(partition_from: str, group_from: str) -> tuple[str | None, ...]:
     fields: list[str | None] = [*SWF_FIELDS[:_SHARED], *[None] * (_WIDTH - _SHARED)]
     for field, source, positions in (
         ("partition", partition_from, _PARTITIONS),
@@ -107,7 +97,12 @@ def _fields(partition_from: str, group_from: str) -> tuple[str | None, ...]:
             raise WorkloadError(f"{field}_from must be one of {tuple(positions)}, but got {source!r}")
         fields[fields.index(field)] = None
         fields[positions[source]] = field
-    return tuple(fields)
+    table = parse_table(stream, TableLayout(fields=tuple(fields), comment=b"#;", labels=_LABELS))
+    names = {
+        name.capitalize(): tuple(f"{number} {label}" for number, label in enumerate(labels, start=1))
+        for name, labels in sorted(table.labels.items())
+    }
+    return table.log(stream.path, names)
 
 
 def _write_gwf(workload: Workload, file: BinaryIO) -> None:

@@ -45,19 +45,21 @@ def zipf(rng: np.random.Generator, count: int, kinds: int, exponent: float) -> I
 
 def check_range(
     field: str,
-    value: float,
+    value: float | None,
     low: float = -math.inf,
     high: float = math.inf,
     *,
     above: float = -math.inf,
 ) -> None:
-    """Refuse a parameter outside [low, high], not greater than `above`, or not a finite number.
+    """Refuse a parameter outside [low, high], not greater than `above`, or not a finite number; not None.
 
     Raises
     ------
     WorkloadError
         Naming the parameter, its value and the bound it breaks.
     """
+    if value is None:
+        return
     if not math.isfinite(value):
         raise WorkloadError(f"must be a finite number, got {value}", field=field)
     if value < low:

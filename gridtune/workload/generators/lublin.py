@@ -145,8 +145,7 @@ def _lublin(
         hint = f"one of {', '.join(POPULATIONS)}, mixed"
         raise WorkloadError(f"no population is named {population!r}", field="population", hint=hint)
     check_range("processors", processors, 64 if population in {"interactive", "mixed"} else 16, 2**24)
-    if load is not None:
-        check_range("load", load, high=100.0, above=0.0)
+    check_range("load", load, high=100.0, above=0.0)
     check_range("users", users, 1, 10**6)
     check_range("user_skew", user_skew, 0.0, 10.0)
     check_range("estimate_factor", estimate_factor, 0.0, 1e6)

@@ -146,7 +146,7 @@ def _fill_shares(examples, rows, near, out):
     distance, neighbour = np.empty(count), np.empty(count, np.int64)
     by_column = np.ascontiguousarray(examples.table.T)
     local = np.empty(examples.weights.shape)
-    scratch = _Scratch(np.empty((out.shape[3], count)), np.empty(count))
+    scratch = (np.empty((out.shape[3], count)), np.empty(count))
     for query in range(rows.shape[0]):
         distance[:] = 0.0
         for column in range(columns):
@@ -187,13 +187,6 @@ def _farthest(distance, near):
     for setting in range(near.size):
         ends[setting] = nearest[near[setting] - 1] if near[setting] <= most else distance.max()
     return ends
-
-
-class _Scratch(NamedTuple):
-    """Room for what is known of each border: the weight below by class, and a bound of the entropy."""
-
-    below: FloatArray
-    bound: FloatArray
 
 
 @kernel()
@@ -249,7 +242,7 @@ def _best_border_of_all(examples, column, weights, total, side, best, scratch):
     """Return the same as `_best_border` of all examples; their borders are known beforehand."""
     value, members, passed = examples.values[column], examples.members[column], examples.passed[column]
     ends, named = examples.ends[column, : examples.borders[column]], examples.categorical[column]
-    below, bound = scratch.below, scratch.bound
+    below, bound = scratch
     for number in range(total.size):
         weight, start = 0.0, np.uint64(0)
         for border in range(ends.size):
