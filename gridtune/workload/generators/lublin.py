@@ -9,8 +9,10 @@ and the values of the authors' own program in the Parallel Workloads Archive.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from math import floor, log2
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -87,26 +89,9 @@ class _Population:
         return Cycle(np.roll(share, _FIRST_SLOT - 1), _SLOT)
 
 
+_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 #: Batch and interactive jobs as fitted apart, and all jobs as fitted together (machine of 128 processors).
-POPULATIONS = MappingProxyType(
-    {
-        "batch": _Population(
-            0.2927, 0.6686, 1.2, 2.0, 0.0, 0.875,
-            (6.57, 639.1), (0.823, 0.0156), -0.003, 0.6986,
-            6.0415, 0.8531, 1.0519, 6.1271, 5.2740,
-        ),
-        "interactive": _Population(
-            0.1541, 0.625, 1.0, 2.5, 1.5, 0.705,
-            (3.8351, 7.073), (0.6605, 0.6856), -0.0118, 0.9156,
-            6.5510, 0.6621, 0.9797, 8.9186, 3.6680,
-        ),
-        "all": _Population(
-            0.244, 0.576, 0.8, 2.5, 0.0, 0.86,
-            (4.2, 312.0), (0.94, 0.03), -0.0054, 0.78,
-            10.2303, 0.4871, 1.0225, 8.1737, 3.9631,
-        ),
-    }
-)  # fmt: skip
+POPULATIONS = MappingProxyType({name: _Population(**own) for name, own in _DECLARED.items()})
 
 
 @generator("lublin")
