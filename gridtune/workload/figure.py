@@ -67,11 +67,7 @@ def plot_workload(workload: Workload, path: Path, *, processors: int | None = No
         raise WorkloadError(f"no picture format {suffix!r}", path=path, hint="name it .png, .svg or .pdf")
     axes = figure.subplots(3, 2, height_ratios=(1.0, 1.1, 1.0))
     figure.suptitle(_title(statistics), fontsize=13, x=0.01, ha="left")
-    edges, daily = _edges(workload.submit_time, 400), axes[0, 0]
-    counts = np.histogram(workload.submit_time, edges)[0]
-    daily.stairs(counts, _positions(daily, workload, edges), fill=True, color=_BLUE)
-    daily.set(title=f"Submissions per {_width_name(edges)}", ylabel="jobs", ylim=(0, None))
-    daily.margins(x=0)
+    _arrivals_per_day(axes[0, 0], workload)
     _arrivals_per_hour(axes[0, 1], workload, statistics)
     _run_time_and_size(axes[1, 0], workload)
     _load(axes[1, 1], workload, statistics)
@@ -123,6 +119,14 @@ def _positions(axis: Axes, workload: Workload, edges: IntArray) -> FloatArray:
     axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axis.xaxis_date()
     return np.asarray(date2num((edges + int(start.timestamp())).astype("datetime64[s]")))
+
+
+def _arrivals_per_day(axis: Axes, workload: Workload) -> None:
+    edges = _edges(workload.submit_time, 400)
+    counts = np.histogram(workload.submit_time, edges)[0]
+    axis.stairs(counts, _positions(axis, workload, edges), fill=True, color=_BLUE)
+    axis.set(title=f"Submissions per {_width_name(edges)}", ylabel="jobs", ylim=(0, None))
+    axis.margins(x=0)
 
 
 def _arrivals_per_hour(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> None:

@@ -203,7 +203,12 @@ class GangsSystem(System):
         log = load(str(p.reference))
         key = (log.checksum, p.gpus, p.rules, p.partition, p.window, p.first)
         if key not in self._selections:
-            jobs, _ = clean(_with_gpus(log), p.rules, processors=p.gpus)
+            gpus = np.maximum(log.column("requested_gpus"), log.column("allocated_gpus"))
+            if (gpus > 0).any():
+                # Jobs with GPUs, and these as their processors.
+                log = replace(log.take(gpus > 0), machine_processors=None)
+                log = replace(log, columns={**log.columns, "requested_processors": gpus[gpus > 0]})
+            jobs, _ = clean(log, p.rules, processors=p.gpus)
             if p.partition is not None:
                 jobs = jobs.for_partition(p.partition)
             self._selections[key] = _cut(jobs, p)
@@ -228,15 +233,6 @@ def _draw_jobs(count: int, rng: np.random.Generator) -> Workload:
 def _arrivals(count: int, gap: float, rng: np.random.Generator) -> IntArray:
     """Draw the submissions of a Poisson process with this mean gap, whole seconds."""
     return rng.exponential(gap, count).cumsum().astype(np.int64)
-
-
-def _with_gpus(jobs: Workload) -> Workload:
-    """Return the jobs with GPUs, and these as their processors, where a log says GPUs beside processors."""
-    gpus = np.maximum(jobs.column("requested_gpus"), jobs.column("allocated_gpus"))
-    if not (gpus > 0).any():
-        return jobs
-    jobs = replace(jobs.take(gpus > 0), machine_processors=None)
-    return replace(jobs, columns={**jobs.columns, "requested_processors": gpus[gpus > 0]})
 
 
 def _cut(jobs: Workload, p: _GangsParameters) -> Workload:

@@ -183,19 +183,13 @@ def _later_fields(job: str, words: list[str]) -> dict[str, str]:
     beyond = _PAIRS + 1 + 2 * int(words[_PAIRS])
     pairs = dict(zip(words[_PAIRS + 1 : beyond : 2], words[_PAIRS + 2 : beyond : 2], strict=False))
     limits = pairs.get(_LIMITS, "").split()
-    given = [*_run_limit(words[beyond:]), *limits[_RUN_LIMIT : _RUN_LIMIT + 1]]
+    given, usage = limits[_RUN_LIMIT : _RUN_LIMIT + 1], words[beyond:]
+    if usage and usage[0].isdecimal():
+        # Some versions have a word of options before the limit and two figures of memory.
+        numbers = list(itertools.takewhile(str.isdecimal, usage[1 + _HOST_FIGURES * int(usage[0]) :]))
+        given = numbers[-_LIMIT_AND_MEMORY:][:1] + given
     limit = next((text for text in given if re.fullmatch(r"[1-9]\d{0,9}", text)), None)
     return found if limit is None else found | {"timelimit": limit}
-
-
-def _run_limit(words: list[str]) -> list[str]:
-    """Return the limit on the run time, by the words from the number of hosts with usage on."""
-    if not words or not words[0].isdecimal():
-        return []
-    words = words[1 + _HOST_FIGURES * int(words[0]) :]
-    numbers = list(itertools.takewhile(str.isdecimal, words))
-    # Some versions have a word of options before the limit and two figures of memory.
-    return numbers[-_LIMIT_AND_MEMORY:][:1]
 
 
 def _read_lsf(stream: LogStream) -> Records:

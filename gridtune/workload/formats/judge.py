@@ -221,22 +221,17 @@ def judge_elapsed(numbers: FloatArray, instants: Instants, fault: Fault) -> str:
     if compared == 0 and len(known):
         doubt = _doubt_of_durations(known, instants.submit)
     elif unit is None:
-        doubt = _doubt_of_ratio(numbers, between)
+        compared_rows = np.isfinite(numbers) & (numbers > 0) & (between > 0)
+        ratio = float(np.median(numbers[compared_rows] / between[compared_rows]))
+        doubt = f"run times are {ratio:.4g} times end - start, and no unit explains all of them"
+        if 0.2 < ratio < 5:
+            return "s"
     else:
         return "s"
     if doubt:
         hint = "say which: --unit elapsed=s, or ms, min, h (unit=, or a key of the log's reference)"
         raise fault(int(np.argmax(numbers > 0)), "elapsed", doubt, hint)
     return "s"
-
-
-def _doubt_of_ratio(numbers: FloatArray, between: IntArray) -> str:
-    """Return why durations are doubtful by end - start; "" if they are only shorter or longer."""
-    compared = np.isfinite(numbers) & (numbers > 0) & (between > 0)
-    ratio = float(np.median(numbers[compared] / between[compared]))
-    if 0.2 < ratio < 5:
-        return ""
-    return f"run times are {ratio:.4g} times end - start, and no unit explains all of them"
 
 
 def _doubt_of_durations(known: FloatArray, submit: IntArray) -> str:
