@@ -437,7 +437,7 @@ def _run_search(
         options: dict[str, Any] = {"population": p.population, "release": p.release}
         if p.search == "memetic":
             options["offspring"] = p.population
-        else:
+        elif p.search != "random":
             options["seeding"] = p.seeded
         if p.search == "moga":
             rate = min(1.0, p.mutation / len(problem))

@@ -128,6 +128,11 @@ class RandomSearch(Search):
     They do not depend on `population`.
     """
 
+    def __init__(
+        self, problem: PlanProblem, rng: np.random.Generator, *, population: int = 100, release: bool = False
+    ) -> None:
+        super().__init__(problem, rng, population=population, release=release)
+
     def _propose(self) -> BoolArray:
         return _random_plans(self.population, len(self.problem), self.rng)
 

@@ -238,6 +238,14 @@ def test_a_batch_has_as_many_new_plans_as_offspring() -> None:
     assert few._propose().shape == (0, 2)
 
 
+def keywords(search: type[Search]) -> list[inspect.Parameter]:
+    """The keywords of a search, and those of `Search` where it passes options on."""
+    own = list(inspect.signature(search).parameters.values())
+    if own[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        own += inspect.signature(Search).parameters.values()
+    return [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
 def test_defaults_are_those_of_the_page_on_planning(repository: Path) -> None:
     """The table `Choose a search` names every parameter with its default."""
     text = (repository / "docs" / "planning.md").read_text(encoding="utf-8")
@@ -246,11 +254,7 @@ def test_defaults_are_those_of_the_page_on_planning(repository: Path) -> None:
         (row,) = (line for line in text.splitlines() if line.startswith("|") and f"`{algorithm}`" in line)
         pairs = re.findall(r"`(\w+)` \(([^)]*)\)", row.rsplit("|", 2)[1])
         defaults = {name: words[value] if value in words else float(value) for name, value in pairs}
-        assert defaults == {
-            parameter.name: parameter.default
-            for parameter in inspect.signature(search).parameters.values()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
+        assert defaults == {parameter.name: parameter.default for parameter in keywords(search)}
 
 
 @pytest.mark.parametrize(
