@@ -23,6 +23,7 @@ from gridtune.systems.provisioning.search.genetic import (
     KINDS,
     Memetic,
     Moga,
+    Search,
     _cross,
     _crowding_order,
     _sample_universally,
