@@ -97,7 +97,7 @@ def _interactive_times(count: int) -> IntArray:
 
 
 @generator("egee")
-def egee(
+def _egee(
     *,
     jobs: int,
     seed: int,
