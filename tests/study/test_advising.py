@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +135,7 @@ def test_a_sweep_and_a_whatif_never_contradict_each_other(tmp_path):
     writer = FactsWriter()
     points = [now, *({**now, name: value} for name, value in other.items())]
     options = {"directory": tmp_path / "sweep", "executor": "inline"}
-    swept = run_space(plan_space(space), points=points, observers=[writer], **options)
+    swept = run_space(replace(plan_space(space), chosen=points), observers=[writer], **options)
     (rows,) = next(iter(summarise(swept.table, writer.facts).rankings.values())).strata.values()
     decided = 0
     for name, value in other.items():
