@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import _make_database
 from gridtune.tracking.tracker import MlflowTracker

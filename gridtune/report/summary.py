@@ -1,61 +1,46 @@
-"""The findings of a sweep, made once, and the files that show them."""
+"""The findings of a sweep, and its answers made whole: effects, bounds, ties and next steps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gridtune.core.cells import CellResult
-from gridtune.core.remarks import Trust, merged_remarks, remark_lines
-from gridtune.core.system import SYSTEMS, Measure, System, get_system
-from gridtune.errors import SweepError
+from gridtune.core.remarks import Trust
+from gridtune.core.system import Measure
 from gridtune.registry import NamedValues
 from gridtune.report.answer import Answer, Effect
-from gridtune.report.facts import SweepFacts, has_configuration
+from gridtune.report.facts import SweepFacts
 from gridtune.report.findings import answer_of, answers_of, compare_rows, listed
 from gridtune.report.labels import (
-    PARAMETER_PREFIX,
     file_text,
-    in_table,
-    parameter_names,
     percent_text,
     row_parameters,
-    value_text,
-    varying_parameters,
 )
-from gridtune.report.rankings.bounds import Bound, Bounds, constrain
-from gridtune.report.rankings.cells import Cells, Stratum, configuration_parameters, read_cells
-from gridtune.report.rankings.combined import Front, front_table, fronts_of, rank_overall
+from gridtune.report.rankings.bounds import Bound, Bounds
+from gridtune.report.rankings.cells import Cells, Stratum, read_cells
+from gridtune.report.rankings.combined import Front, fronts_of, rank_overall
 from gridtune.report.rankings.power import POWER
 from gridtune.report.rankings.ranking import (
     LEVEL,
-    PAIRED,
     Ranking,
     Row,
     Verdict,
-    has_values,
     plain,
-    rank,
     same_configuration,
 )
-from gridtune.report.tables import ranking_markdown, table_csv
+from gridtune.report.tables import ranking_markdown
 from gridtune.statistics.sample_size import PairedSpread, fewest_replicates, replicates_needed
 from gridtune.sweep.space.constraints import Kept
 
 #: Levels of trust, the worst first.
 _LEVELS = ("no", "not graded", "signs only", "yes")
-#: The metric that each class of jobs is judged by.
-_OF_CLASS = "wait_mean"
-#: Fronts of this many strata are drawn at most.
-_MOST_FRONTS = 8
 #: Configurations that are compared with the best one, and names that a line lists.
 _COMPARED, _LISTED = 50, 6
 
@@ -175,26 +160,6 @@ class Summary:
                     found += [stratum.ids[base], stratum.ids[place]]
         return found
 
-    def confirmed_by(self, fresh: pa.Table) -> SweepFacts:
-        """Return the facts with the difference of each best as the cells of fresh replicates show it."""
-        columns = (*PAIRED, "with_tail", "correlation", "p_value", "verdict", "pairs")
-        judged = summarise(fresh, replace(self.facts, error=1 - LEVEL, spent=0.0))
-        objective = next(iter(self.rankings))
-        found = []
-        for tables in ("rankings", "overall"):
-            ranking, again = (dict(getattr(one, tables)).get(objective) for one in (self, judged))
-            if ranking is None or again is None:
-                continue
-            for name, rows in ranking.strata.items():
-                for row in again.strata.get(name, ()):
-                    if row_parameters(row) == row_parameters(rows[0]) and not row["is_baseline"]:
-                        stated = {"objective": objective, "baseline": dict(ranking.head.baseline)}
-                        values = {column: row[column] for column in columns}
-                        found.append(
-                            {**stated, "stratum": name, "best": row_parameters(row), "columns": values}
-                        )
-        return replace(self.facts, confirmed=tuple(found))
-
     @property
     def best(self) -> list[Best]:
         """The best configuration of each stratum by the first objective, where one has a rank."""
@@ -231,183 +196,6 @@ class Summary:
         if not self.rankings:
             parts.append("No cell has a result.\n")
         return "\n".join(parts)
-
-
-def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] = ()) -> Summary:
-    """Rank a sweep's configurations by each of its objectives.
-
-    Results are those of the table, for their notes: the summary lists the ignored parts of the logs.
-
-    A parameter that varies and that the baseline leaves open is a condition (the load, say): each of its
-    values is ranked by itself, against the baseline under that same condition.
-
-    Raises
-    ------
-    SweepError
-        If no cell has the baseline's parameters.
-    """
-    system = get_system(facts.system) if facts.system in SYSTEMS else None
-    cells, rankings, overall = _ranked(table, facts, {} if system is None else system.value_warnings)
-    constraints = facts.constraints
-    bounds: Bounds = {}
-    if constraints and rankings:
-        bounds, rankings, overall = constrain(cells, constraints, rankings, overall)
-    rankings, overall = (
-        {name: ranking.with_confirmed(facts.confirmed) for name, ranking in tables.items()}
-        for tables in (rankings, overall)
-    )
-    notes: dict[str, list[Mapping[str, Any]]] = {}
-    of_baseline: dict[str, list[Mapping[str, Any]]] = {}
-    bases = {stratum.ids[base] for stratum in cells.strata for base in stratum.bases.tolist() if base >= 0}
-    for result in results:
-        notes.setdefault(result.workload, []).append(result.notes)
-        if result.configuration_id in bases:
-            of_baseline.setdefault(result.workload, []).append(result.notes)
-    graded = {name: system.trust(among) for name, among in of_baseline.items()} if system else {}
-    remarks = {workload: merged_remarks(among) for workload, among in notes.items()}
-    measures = _measures(table, facts, system)
-    lines = [
-        f"{workload}: {line}" if len(notes) > 1 else line
-        for workload, remark in remarks.items()
-        for line in remark_lines(remark, most=True)
-    ]
-    lines += _missing(table, facts, measures)
-    if facts.spent:
-        lines.append(
-            f"other numbers of replicates were judged here before, so this look has an error of "
-            f"{100 * facts.error:.2g} %: together they are wrong in at most 6 % of sweeps"
-        )
-    for ranking in (*rankings.values(), *overall.values()):
-        for name, rows in ranking.strata.items():
-            lines += [
-                f"{name or 'overall'}: {ranking.label(row)} was replayed on {row['confirmed']} fresh "
-                f"{ranking.head.replicate}s; its difference to the baseline is theirs"
-                for row in rows
-                if row.get("confirmed")
-            ]
-    if facts.searches and facts.space.get("replicates", {}).get("windows"):
-        lines.append(
-            "chance adds to the gain of the best of so many trials, and this log has no further windows to "
-            "confirm it; with seeds or shakes as replicates, fresh ones do"
-        )
-    if facts.is_race:
-        lines.append(
-            "this sweep was a race, which gridtune no longer runs. It stopped configurations by results, so "
-            "it has no verdicts. Sweep the space with the strategy grid, random or sobol: finished cells "
-            "are kept, and the missing ones run"
-        )
-    by_class = system is not None and "classes" in system.Parameters.model_fields
-    if by_class and any("classes" not in note for among in notes.values() for note in among if note):
-        lines.append("cells of an earlier gridtune have no metrics by class of jobs: who loses is not known")
-    return Summary(
-        facts,
-        cells,
-        rankings,
-        overall,
-        bounds,
-        measures,
-        classes={
-            workload: next((note["classes"] for note in among if "classes" in note), {})
-            for workload, among in notes.items()
-        },
-        ignored={workload: remark["ignored"] for workload, remark in remarks.items() if "ignored" in remark},
-        trust={name: trust for name, trust in graded.items() if trust is not None},
-        remarks=lines,
-    )
-
-
-def _ranked(
-    table: pa.Table, facts: SweepFacts, warnings: Mapping[str, Mapping[str, str]]
-) -> tuple[Cells, dict[str, Ranking], dict[str, Ranking]]:
-    """Return the cells, and for each objective its ranking within each stratum and that over all."""
-    measured = [one for one in facts.objectives if f"metric.{one.metric}" in table.column_names]
-    baseline = _baseline(table, facts)
-    if not measured:
-        return Cells(table, {}, (), "replicate", [], []), {}, {}
-    cells = read_cells(table, baseline, ("workload", *_conditions(table, baseline)))
-    rankings, overall = {}, {}
-    for one in measured:
-        options: dict[str, Any] = {"direction": one.direction, "unit": one.unit, "warnings": warnings}
-        ranking = rank(cells, objective=one.metric, error=facts.error, **options)
-        over_all = rank_overall(cells, ranking.head)
-        rankings[one.metric] = _without_verdicts(ranking) if facts.is_race else ranking
-        if over_all is not None:
-            overall[one.metric] = _without_verdicts(over_all) if facts.is_race else over_all
-    return cells, rankings, overall
-
-
-def _without_verdicts(ranking: Ranking) -> Ranking:
-    """Return a race's ranking: no test here allows for configurations that stopped by their results."""
-
-    def unsure(row: Row) -> Row:
-        tested = row["p_value"] is not None
-        return {**row, "verdict": Verdict.UNSURE.value, "p_value": None} if tested else row
-
-    return ranking.with_rows(
-        ranking.head, {name: list(map(unsure, rows)) for name, rows in ranking.strata.items()}
-    )
-
-
-def _measures(table: pa.Table, facts: SweepFacts, system: System | None) -> dict[str, Measure]:
-    """Return the metrics that answers look at beside the first objective.
-
-    They are the other objectives, those of constraints, those that the system watches, and the mean wait of
-    each class of jobs.
-    """
-    measures = {
-        one.metric: Measure.own(one.unit or "1", "max" if one.direction == "max" else "min", one.metric)
-        for one in facts.objectives[1:]
-    }
-    by_class = [
-        name.removeprefix("metric.") for name in table.column_names if name.startswith(f"metric.{_OF_CLASS}[")
-    ]
-    watched = () if system is None else system.watched_metrics
-    for name in (*(one.metric for one in facts.constraints), *watched, *by_class):
-        if system is not None and name in system.metrics and name != facts.objectives[0].metric:
-            measures.setdefault(name, system.metrics[name])
-    return {name: measure for name, measure in measures.items() if measure.direction != "none"}
-
-
-def _missing(table: pa.Table, facts: SweepFacts, measures: Mapping[str, Measure]) -> Iterator[str]:
-    """Yield remarks on metrics that finished cells do not have, as an earlier gridtune ran them."""
-    done = table.filter(pc.equal(table["state"], "done"))
-    names = dict.fromkeys([*(one.metric for one in facts.objectives), *measures])
-    if not done.num_rows:
-        return
-    for name in names:
-        column = f"metric.{name}"
-        lacking = done[column].null_count if column in table.column_names else done.num_rows
-        if lacking:
-            yield (
-                f"{name} is missing in {lacking:,} of {done.num_rows:,} cells, which did not measure it; "
-                f"`gridtune results rerun FOLDER --add-metric '{name}'` does"
-            )
-
-
-def _baseline(table: pa.Table, facts: SweepFacts) -> dict[str, Any]:
-    """Return the baseline's parameters as the table holds them."""
-    columns = parameter_names(table)
-    parameters = {name: value for name, value in facts.baseline.items() if name in columns}
-    baseline = in_table(table, parameters)
-    if table.num_rows and not has_configuration(table, baseline):
-        text = ", ".join(f"{name}={value_text(value)}" for name, value in baseline.items())
-        raise SweepError(
-            f"no cell has the baseline's {text}: nothing can be compared",
-            field="baseline",
-            hint="name a configuration of the sweep: `gridtune report FOLDER --baseline NAME=VALUE`",
-        )
-    return baseline
-
-
-def _conditions(table: pa.Table, baseline: Mapping[str, Any]) -> list[str]:
-    if not baseline:
-        return []
-    varying = varying_parameters(table)
-    return [
-        name
-        for name in configuration_parameters(table, ["workload"])
-        if name in varying and name not in baseline and table[PARAMETER_PREFIX + name].null_count == 0
-    ]
 
 
 def _answers_of(summary: Summary) -> list[Answer]:
@@ -639,42 +427,3 @@ def _needed(
     (needed,) = replicates_needed(effect, spread.deviation, level=level, power=POWER, comparisons=comparisons)
     if math.isfinite(needed):
         yield f"run about {int(needed):,} {noun}s like these {int(spread.pairs[0])} to settle {name}"
-
-
-def write_report(summary: Summary, directory: Path) -> list[Path]:
-    """Write the tables and figures of a sweep into its folder.
-
-    Returns
-    -------
-    list of Path
-        `ranking.md`, a CSV per table, with several objectives `front.csv`, and the figures in `plots/`.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    files = [_written(directory / "ranking.md", summary.markdown)]
-    files += [_written(directory / f"{name}.csv", table_csv(one.table)) for name, one in summary.tables]
-    for prefix, fronts in _fronts(summary):
-        files.append(_written(directory / f"{prefix}front.csv", table_csv(front_table(fronts))))
-    return [*files, *_figures(summary, directory / "plots")]
-
-
-def _fronts(summary: Summary) -> Iterator[tuple[str, list[Front]]]:
-    """Yield the fronts that share a table and a figure, with what the files' names start with."""
-    for prefix, overall in (("overall-", True), ("", False)):
-        fronts = [front for front in summary.fronts if front.overall == overall]
-        if fronts:
-            yield prefix, fronts
-
-
-def _written(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
-    from gridtune.report.plots import plot_fronts, plot_ranking  # noqa: PLC0415 (matplotlib)
-
-    for prefix, fronts in _fronts(summary):
-        yield plot_fronts(fronts[:_MOST_FRONTS], directory / f"{prefix}front.png")
-    for name, ranking in summary.tables:
-        if has_values(ranking.rows):
-            yield plot_ranking(ranking, directory / f"{name}.png")

@@ -16,7 +16,8 @@ from gridtune.errors import SweepError
 from gridtune.report.answer import Answer
 from gridtune.report.labels import configuration_label
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.summary import Summary, summarise
+from gridtune.report.summarising import summarise
+from gridtune.report.summary import Summary
 from gridtune.study.export import exported_configuration
 from gridtune.study.run import FactsWriter
 from gridtune.study.stored import StoredSweep, read_sweep

@@ -14,7 +14,8 @@ from gridtune.errors import SweepError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.rankings.ranking import LEVEL, Ranking, Row
-from gridtune.report.summary import Summary, summarise
+from gridtune.report.summarising import summarise
+from gridtune.report.summary import Summary
 from gridtune.study.stored import StoredSweep
 from gridtune.tracking.content import git_state
 

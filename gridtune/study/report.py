@@ -20,7 +20,7 @@ from gridtune.report.rankings.power import EFFECTS, power_table
 from gridtune.report.rankings.ranking import Ranking
 from gridtune.report.reproduction.figures import draw_figures
 from gridtune.report.schedules import INDEX_FILE, ReportMaterial, ScheduleFiles, read_schedules
-from gridtune.report.summary import summarise, write_report
+from gridtune.report.summarising import summarise, write_report
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.execution.runner import error_text

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from gridtune.errors import GridtuneWarning, SweepError, without_secrets
 from gridtune.report.facts import FACTS_FILE, SweepFacts, list_derived
 from gridtune.report.schedules import write_schedules
-from gridtune.report.summary import Summary, summarise
+from gridtune.report.summarising import confirmed_facts, summarise
+from gridtune.report.summary import Summary
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
 from gridtune.study.report import (
@@ -223,7 +224,7 @@ def _run(
             if last and sweep.complete and summary.unconfirmed:
                 stage("confirming the best", 0)
                 fresh = run_fresh(plan, sweep, summary.unconfirmed, stage=stage, **options)
-                facts = summary.confirmed_by(fresh.table)
+                facts = confirmed_facts(summary, fresh.table)
                 facts.write(sweep.path.parent)
                 summary = summarise(sweep.table, facts, sweep.results)
             if tracker:

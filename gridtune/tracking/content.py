@@ -27,6 +27,8 @@ from gridtune.training.system import Training, TrainingParameters, checkpoint_of
 REPLICATES = ".replicates"
 #: The difference of the first objective to the baseline; of others it is `OBJECTIVE.to_baseline_percent`.
 DIFFERENCE = "to_baseline_percent"
+#: The same for charts, in which one configuration far off would flatten all others.
+DRAWN, _FAR_OFF = "to_baseline_percent_up_to_200", 200.0
 _LONGEST_NAME = 240
 #: The note of a cell that trains something: columns of equal length, and the one that counts the steps.
 _CURVE_NOTE, _STEPS = "learning_curve", "iteration"
@@ -121,6 +123,7 @@ def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         values[name] = None if row["relative"] is None else 100 * row["relative"]
         if not number:
             values["rank"] = row["rank"]
+            values[DRAWN] = None if row["relative"] is None else min(100 * row["relative"], _FAR_OFF)
         for statistic in ("ci_low", "ci_high", "iqm", "gap"):
             values[f"{objective}.{statistic}"] = row[statistic]
     # The UI writes every digit there is: statistics have the four that tables show, means stay exact.

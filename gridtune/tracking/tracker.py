@@ -25,6 +25,7 @@ from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.sweep.space.plan import Workloads
 from gridtune.tracking.content import (
     DIFFERENCE,
+    DRAWN,
     REPLICATES,
     checkpoint_files,
     code_tags,
@@ -347,22 +348,25 @@ def _ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at:
         "groupBy": None,
         "autoRefreshEnabled": True,
         "hideEmptyCharts": True,
-        **_charts(objectives, parameters),
+        **_charts(objectives, parameters, relative=bool(facts.baseline)),
     }
     view = {"name": f"Ranking of {facts.name}", "createdAt": at, "state": json.dumps(state)}
     return {RANKING_VIEW_TAG: json.dumps(view)}
 
 
-def _charts(objectives: Sequence[str], parameters: Sequence[str]) -> Mapping[str, Any]:
-    """Return the charts of the ranking, which come before those that the UI adds for every metric."""
-    shown = [*objectives, DIFFERENCE]
+def _charts(objectives: Sequence[str], parameters: Sequence[str], *, relative: bool) -> Mapping[str, Any]:
+    """Return the charts of the ranking, which come before those that the UI adds for every metric.
+
+    Where there is a baseline, the first objective is drawn relative to it.
+    """
+    shown = [*([DRAWN] if relative else objectives[:1]), *objectives[1:]]
     charts = [_chart("BAR", name, metricKey=name) for name in shown]
     charts.append(
         _chart(
             "PARALLEL",
             "parameters",
             selectedParams=list(parameters),
-            selectedMetrics=objectives[:1],
+            selectedMetrics=shown[:1],
             showAllRuns=False,
         )
     )

@@ -13,7 +13,8 @@ from gridtune.report.answer import Answer, Effect
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.rankings.bounds import _reordered
 from gridtune.report.rankings.ranking import Verdict
-from gridtune.report.summary import Summary, summarise
+from gridtune.report.summarising import summarise
+from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_markdown
 from gridtune.sweep.space.constraints import Constraint, Kept
 from tests.report.synthetic import ranking_of

@@ -23,7 +23,7 @@ from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.page.content import page_content, page_json
 from gridtune.report.page.page import write_page
 from gridtune.report.schedules import ReportMaterial
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.study import report_study, run_sweep
 from gridtune.sweep.journal.results import results_table
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts

@@ -16,7 +16,7 @@ from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.page.page import write_page
 from gridtune.report.schedules import ReportMaterial, ScheduleFiles
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.sweep.journal.results import results_table
 from tests.browser import BROWSER, Browser, browser
 from tests.tracking.synthetic import cell_results, sweep_facts

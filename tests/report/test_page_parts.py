@@ -15,7 +15,8 @@ from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.page.content import _best_so_far, _schedule_content, trial_order
 from gridtune.report.rankings.ranking import Verdict
 from gridtune.report.schedules import ScheduleFiles
-from gridtune.report.summary import Summary, summarise
+from gridtune.report.summarising import summarise
+from gridtune.report.summary import Summary
 from gridtune.sweep.journal.results import results_table
 from tests.report.synthetic import sweep_table
 from tests.tracking.synthetic import cell_results, sweep_facts

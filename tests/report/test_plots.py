@@ -18,7 +18,7 @@ from gridtune.errors import MetricError, ScheduleError
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.plots import plot_ranking
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.summary import summarise, write_report
+from gridtune.report.summarising import summarise, write_report
 from gridtune.workload.workload import Workload
 from tests.tracking.synthetic import sweep_facts
 

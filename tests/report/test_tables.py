@@ -15,7 +15,7 @@ from rich.console import Console
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.labels import configuration_label, number_text, percent_text
 from gridtune.report.rankings.ranking import Ranking
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.report.tables import print_ranking, ranking_markdown, table_csv
 
 from .synthetic import overall_of, ranking_of, sweep_table

@@ -11,7 +11,7 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.errors import TrackingError
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.content import (
     MOST_RUNS,
@@ -95,6 +95,10 @@ def test_the_verdict_is_that_on_the_first_objective() -> None:
     content = configuration_content(results[8:16], facts, ranked=rows)
     assert content.tags["verdict"] == rows["wait_mean"]["verdict"]
     assert content.values["to_baseline_percent"] == pytest.approx(10)
+    far = {"wait_mean": {**rows["wait_mean"], "relative": 4633.0}}
+    drawn = "to_baseline_percent_up_to_200"
+    assert content.values[drawn] == pytest.approx(10)
+    assert configuration_content(results[8:16], facts, ranked=far).values[drawn] == 200
     assert content.values["utilisation.to_baseline_percent"] == 0
     assert "bounds" not in content.tags
 

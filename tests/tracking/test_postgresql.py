@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import connect
 from gridtune.tracking.tracker import MlflowTracker

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.report.summary import summarise, write_report
+from gridtune.report.summarising import summarise, write_report
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import connect
 from gridtune.tracking.tracker import Artefact, MlflowTracker

@@ -12,7 +12,7 @@ import pytest
 
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
-from gridtune.report.summary import summarise, write_report
+from gridtune.report.summarising import summarise, write_report
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import connect
 from gridtune.tracking.tracked import TrackedRun

@@ -13,7 +13,8 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.summary import Summary, summarise, write_report
+from gridtune.report.summarising import summarise, write_report
+from gridtune.report.summary import Summary
 from tests.report.synthetic import sweep_table
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 

@@ -11,7 +11,7 @@ from gridtune.core.system import SYSTEMS, FinishedSweep, Outcome, System, System
 from gridtune.errors import GridtuneError
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.schedules import ReportMaterial
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.study.report import _system_report
 from tests.report.synthetic import sweep_table
 
