@@ -18,7 +18,7 @@ from gridtune.errors import SweepError
 from gridtune.report.answer import Answer, values_text
 from gridtune.report.labels import row_parameters
 from gridtune.report.rankings.ranking import Verdict
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.report.tables import html_document, plain_table
 from gridtune.slurm.comparison import not_modelled
 from gridtune.slurm.configuration import read_cluster

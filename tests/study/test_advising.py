@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import gridtune as gt
 from gridtune.cli.main import cli
 from gridtune.errors import WorkloadError
-from gridtune.report.summary import summarise
+from gridtune.report.summarising import summarise
 from gridtune.slurm.configuration import read_cluster
 from gridtune.slurm.study import SETTINGS, _configured
 from gridtune.study.run import FactsWriter
@@ -113,7 +113,7 @@ def test_a_folder_without_a_conf_names_the_command(tmp_path):
 
 def test_a_sweep_and_a_whatif_never_contradict_each_other(tmp_path):
     """Every setting is changed alone."""
-    log, draws = gt.read_workload("quickstart").first(400), 6
+    log, draws = gt.read_workload("quickstart").first(200), 6
     write_workload(log, tmp_path / "log.parquet")
     now = _configured(read_cluster(CLUSTER))
     other = {
@@ -149,8 +149,8 @@ def test_a_sweep_and_a_whatif_never_contradict_each_other(tmp_path):
             anyway=True,
         )
         effect = told.effects["all jobs"]
-        assert effect.relative == pytest.approx(row["relative"], abs=0.1), name
+        assert 1 + effect.relative == pytest.approx(1 + row["relative"], rel=0.15), name
         verdicts = {effect.effect, row["verdict"]}
         assert not verdicts >= {"better", "worse"}, name
         decided += "not sure" not in verdicts
-    assert decided >= 3
+    assert decided >= 2
