@@ -164,10 +164,11 @@ def advise(
     name = str(log.source or log.name) if isinstance(log, Workload) else str(log)
     folder = Path("results") / f"advise-{space_name(name)}" if out is None else Path(out)
     beside = Path(slurm) if Path(slurm).is_dir() else Path(slurm).parent
+    there = {path.name for path in beside.glob("*")} | ({"slurm.conf"} if Path(slurm).is_file() else set())
     missing = {
         file: shlex.join(command.split()) + f" > {shlex.quote(str(beside / file))}"
         for file, (command, *others) in _FILES.items()
-        if not any((beside / one).is_file() for one in (file, *others))
+        if not there & {file, *others}
     }
     for command in missing.values():
         say(f"missing: `{command}` writes it")
@@ -270,21 +271,18 @@ def _judged(site: Site, judged: WhatIf, seen: int, tried: int, command: str) -> 
     answer, requests = judged.answer, judged.jobs.requests
     after, before = judged.comparison.after, judged.comparison.before
     later = np.array([one.submit for one in requests]) >= site.jobs.requests[seen].submit
-    wide = default_classes(site.log).get("wide", "0").split()[-1]
-    members = np.array([one.cpus for one in requests]) >= int(wide)
     parts = {
         f"longest wait (at most {_LONGEST} times)": (after.max(axis=1), before.max(axis=1), _LONGEST),
-        f"jobs of {wide} processors or more (at most {_WIDE} times)": (
-            after[:, members],
-            before[:, members],
-            _WIDE,
-        ),
         f"the last {later.sum():,} jobs (the search did not see them)": (
             after[:, later],
             before[:, later],
             1,
         ),
     }
+    if wide := default_classes(site.log).get("wide", "").rpartition(" ")[2]:
+        members = np.array([one.cpus for one in requests]) >= int(wide)
+        text = f"jobs of {wide} processors or more (at most {_WIDE} times)"
+        parts[text] = after[:, members], before[:, members], _WIDE
     means = {text: (float(one.mean()), float(two.mean()), most) for text, (one, two, most) in parts.items()}
     bounds = [f"{text}: {values_text(one, two, 's')}" for text, (one, two, _) in means.items()]
     broken = [text.partition(" (")[0] for text, (one, two, most) in means.items() if one > most * max(two, 1)]

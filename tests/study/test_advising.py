@@ -51,7 +51,7 @@ def test_the_missing_backfill_is_found_and_is_the_whole_change(site, tmp_path):
     assert answer.best == "SchedulerType=sched/backfill"
     assert advice.judged.difference == ["-SchedulerType=sched/builtin", "+SchedulerType=sched/backfill"]
     assert len(answer.lines) <= 11
-    assert "(the search did not see them)" in answer.bounds[2]
+    assert "(the search did not see them)" in answer.bounds[1]
     assert next(iter(advice.missing)) == "sacctmgr_qos.txt"
     assert said[0] == f"missing: `sacctmgr show qos -P > {site}/sacctmgr_qos.txt` writes it"
     page = advice.page.read_text()
