@@ -90,7 +90,7 @@ def _score(*, as_json: bool = False, **options: Any) -> Answered:
     POLICY is a Python file that registers a queue order, the name of an order, or an expression. A file is
     read before it is run: code that does more than arithmetic with the fields of a job is refused, and
     nothing of it runs. Then no decision may change when run times and later submissions do, and replays must
-    be the same twice and in another process.
+    be the same twice, in another process, and a year later.
 
     The exit code is 0 if all checks pass and 1 if not, however good the policy is.
 
@@ -109,6 +109,8 @@ def _score(*, as_json: bool = False, **options: Any) -> Answered:
             new_table(title, *heads, rows=rows, right=heads[1:] if number else ())
             for number, (title, heads, rows) in enumerate(result.tables())
         )
+        if result.seed is not None:
+            click.echo(f"logs were generated with --seed {result.seed}")
         click.echo(f"{'passed' if result.passed else 'failed'}: {result.page}")
     code = 0 if result.passed else EXIT_FAILED_CELLS
     return Answered(result.as_dict(), result.policy, [result.page], code)

@@ -64,8 +64,8 @@ def _whatif(
     """Simulate the waits of the jobs of LOG under another configuration of Slurm.
 
     A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
-    use the same ones. Intervals are over weeks, in a shorter log over days, and in a log of fewer than six
-    days over the draws alone.
+    use the same ones. An interval of 95 % covers these, the differences between two runs of one Slurm, and
+    other weeks, or other days in a shorter log; a log of fewer than six days supports neither.
 
     \b
     Examples:

@@ -45,8 +45,6 @@ from gridtune.workload.formats.accounting import ALLOCATED_TO_REQUESTED
 from gridtune.workload.workload import Workload
 
 _METRIC = "wait_mean"
-#: Nine replays in ten lie between these quantiles.
-_RANGE = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -95,6 +93,9 @@ class WhatIf:
         """The effect on all jobs and on each class, by name; all of them share an error of 5 %."""
         classes, (before, after) = self.comparison.classes, self.comparison.replicates
         compared = compare_rows(after, before, self.comparison.correlation, comparisons=len(classes))
+        low, high = self.comparison.predicted(compared.relative, compared.low, compared.high)
+        shown = compared.shown & ((low > 0) | (high < 0))
+        compared = replace(compared, low=low, high=high, shown=shown)
         effects = {}
         for number, one in enumerate(classes):
             means = self.comparison.means(one.members)
@@ -176,16 +177,13 @@ class WhatIf:
         return text, f", {difference_text(whole.relative)} ({range_text(low, high)}, 95 % sure)"
 
     def _statistics(self, whole: Effect) -> str:
-        jobs, before, after = self.jobs, self.comparison.before, self.comparison.after
-        low, high = np.quantile(after.mean(axis=1) / np.maximum(before.mean(axis=1), 1), _RANGE)
-        text = (
-            f"{len(jobs.requests):,} jobs, {len(before)} replays of each configuration: {whole.numbers} over "
-            f"{count_text(self._replicates, jobs.replicate)}; nine replays in ten "
-            f"{interval_text(low - 1, high - 1, percent_text)}"
+        jobs, draws = self.jobs, len(self.comparison.before)
+        covers = "the phases of the scheduler and the differences between two runs of one Slurm"
+        weeks = ", but not other weeks: the log is short" if jobs.replicate == "draw" else ""
+        return (
+            f"{len(jobs.requests):,} jobs, {draws} replays of each configuration: {whole.numbers} over "
+            f"{count_text(self._replicates, jobs.replicate)}; the interval covers {covers}{weeks}"
         )
-        if jobs.replicate == "draw":
-            text += "; the log is short: the interval covers random phases of the scheduler, not other weeks"
-        return text
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return the numbers of each class, in seconds; nine replays in ten lie in a range."""
@@ -321,8 +319,8 @@ def whatif(
     """Simulate the waits of a log's jobs under another configuration of Slurm, or another load.
 
     A log does not record when scheduler passes ran, so each replay draws random phases; both configurations
-    use the same ones. Intervals are over weeks, in a shorter log over days, and in a log of fewer than six
-    days over the draws alone.
+    use the same ones. An interval of 95 % covers these, the differences between two runs of one Slurm, and
+    other weeks, or other days in a shorter log; a log of fewer than six days supports neither.
 
     Parameters
     ----------

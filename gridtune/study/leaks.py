@@ -11,6 +11,7 @@ import hashlib
 import html
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from gridtune.batch.metrics import evaluate
 from gridtune.batch.policies.expression import JobView
@@ -61,11 +63,12 @@ _BUILTINS = frozenset(
 )
 #: Fields of logs and schedules that no scheduler knows.
 _FUTURE = frozenset({"run_time", "runtime", "end_time", "start_time", "actual_run_time"})
-#: Logs that a policy is tried on by default: generator, jobs, processors, load and seed.
+#: Logs that a policy is tried on by default: generator, jobs, processors and load.
 _GENERATED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "lublin, load 0.6": ("lublin", {"jobs": 2500, "processors": 128, "load": 0.6, "seed": 1}),
-    "lublin, load 0.8": ("lublin", {"jobs": 2500, "processors": 64, "load": 0.8, "seed": 2}),
-    "sessions": ("sessions", {"jobs": 2500, "processors": 128, "seed": 3}),
+    "lublin, load 0.6": ("lublin", {"jobs": 2500, "processors": 128, "load": 0.6}),
+    "lublin, load 0.8": ("lublin", {"jobs": 2500, "processors": 64, "load": 0.8}),
+    "lublin, half a year": ("lublin", {"jobs": 10_000, "processors": 64, "load": 0.7}),
+    "sessions": ("sessions", {"jobs": 2500, "processors": 128}),
 }
 #: The metrics that a policy is compared by, and the policies that it is compared with.
 _METRICS = ("delay_index", "bounded_slowdown_mean", "area_weighted_response", "wait_mean", "wait_max")
@@ -79,11 +82,14 @@ _CHECKS = {
     "source": "the source does arithmetic with the fields of a job, and no more",
     "load": "it is registered and compiles",
     "futures": "no decision changes with later events",
+    "date": "a replay of each log a year later is the same",
     "repeat": "a second replay of each log is the same",
     "process": "a replay in another process is the same: other environment, folder and order of logs",
 }
 #: Jobs that other futures are drawn for, and how many futures.
 _JOBS, _FUTURES = 300, 40
+#: Seconds of a week: a policy may know the hour and the weekday, but no date.
+_WEEK = 7 * 86_400
 #: Variables of the environment that the other process has, too: it could not start without them.
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
 
@@ -176,22 +182,37 @@ class _SourceReader(ast.NodeVisitor):
     def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
         self._report(node, f"keeps {', '.join(node.names)} between calls")
 
+    def visit_Yield(self, node: ast.Yield) -> None:
+        self._report(node, "is a generator, whose frame leads to the simulator's")
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        stored = (one for one in ast.walk(node) if isinstance(one, ast.Name))
-        self._local.append({one.id for one in stored if isinstance(one.ctx, ast.Store)})
+        # A name that is stored once, with something new: others may stand for what is not the function's own.
+        stored = [
+            one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        ]
+        made = {
+            one.targets[0].id
+            for one in ast.walk(node)
+            if isinstance(one, ast.Assign)
+            and isinstance(one.targets[0], ast.Name)
+            and isinstance(one.value, ast.List | ast.ListComp | ast.Call)
+        }
+        self._local.append({name for name in made if stored.count(name) == 1})
         self.generic_visit(node)
         self._local.pop()
 
+    def _is_own(self, node: ast.AST) -> bool:
+        """Return True for a variable that holds what its function has made."""
+        return isinstance(node, ast.Name) and bool(self._local) and node.id in self._local[-1]
+
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        base = node.value
-        local = isinstance(base, ast.Name) and bool(self._local) and base.id in self._local[-1]
-        if not isinstance(node.ctx, ast.Load) and not local:
+        if not isinstance(node.ctx, ast.Load) and not self._is_own(node.value):
             self._report(node, f"changes {ast.unparse(node)}, which is not its own")
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         method = node.func if isinstance(node.func, ast.Attribute) else None
-        if method is not None and method.attr in _CHANGING:
+        if method is not None and method.attr in _CHANGING and not self._is_own(method.value):
             self._report(node, f"calls {ast.unparse(method)}, which changes what it is called on")
         if any(keyword.arg == "out" for keyword in node.keywords):
             self._report(node, "writes into an array by out=")
@@ -205,10 +226,13 @@ _CHANGING = frozenset(
 )
 
 
-def _read_logs(references: Sequence[str]) -> dict[str, Workload]:
+def _read_logs(references: Sequence[str], seed: int) -> dict[str, Workload]:
     """Return logs by name; without references those that are generated."""
     if not references:
-        return {name: generate_workload(kind, **values) for name, (kind, values) in _GENERATED.items()}
+        return {
+            name: generate_workload(kind, **values, seed=seed + number)
+            for number, (name, (kind, values)) in enumerate(_GENERATED.items())
+        }
     return {one: clean(WorkloadReference(one).read())[0] for one in references}
 
 
@@ -240,8 +264,28 @@ def _replay(log: Workload, policy: Mapping[str, Any]) -> _Replayed:
     return _Replayed(schedule, digest, 1e6 * seconds / len(log))
 
 
+def _depends_on_date(log: Workload, policy: Mapping[str, Any]) -> bool:
+    """Return whether a replay is another one if the log's clock began a year earlier.
+
+    A clock begins with the first job. So a job of no length and of a user of its own comes first: a week
+    before the others, or a year and a week.
+    """
+    jobs = log.take(np.concatenate([[0], np.arange(len(log))]))
+    first = {"run_time": 0, "requested_processors": 1, "user": int(log.user.max()) + 1}
+    columns = {name: np.array(jobs.column(name)) for name in ("submit_time", *first)}
+    for name, value in first.items():
+        columns[name][0] = value
+    columns["submit_time"] += 53 * _WEEK
+    starts = []
+    for weeks in (1, 53):
+        columns["submit_time"][0] = columns["submit_time"][1] - weeks * _WEEK
+        schedule = _replay(replace(jobs, columns={**jobs.columns, **columns}), policy).schedule
+        starts.append(schedule.start_time[1:] - schedule.start_time[1])
+    return not np.array_equal(*starts)
+
+
 def _replay_elsewhere(
-    plugins: Sequence[Path], policy: Mapping[str, Any], references: Sequence[str]
+    plugins: Sequence[Path], policy: Mapping[str, Any], references: Sequence[str], seed: int = 0
 ) -> dict[str, str]:
     """Return the digest of each log's replay in another process: other environment, folder, order of logs.
 
@@ -250,9 +294,10 @@ def _replay_elsewhere(
     PolicyError
         If the policy fails there.
     """
-    given = {
+    given: dict[str, Any] = {
         "plugins": [str(path.resolve()) for path in plugins],
         "policy": dict(policy),
+        "seed": seed,
         "references": [str(Path(one).resolve()) if Path(one).exists() else one for one in references],
     }
     numba = {name: value for name, value in os.environ.items() if name.startswith(("NUMBA_", "GRIDTUNE_"))}
@@ -284,7 +329,7 @@ def _answer() -> None:
     """Replay what the standard input asks for, the last log first, and print the digests."""
     given = json.load(sys.stdin)
     load_plugins(given["plugins"])
-    logs = _read_logs(given["references"])
+    logs = _read_logs(given["references"], given["seed"])
     digests = {name: _replay(log, given["policy"]).digest for name, log in reversed(logs.items())}
     print(json.dumps(digests))
 
@@ -343,7 +388,7 @@ class Check:
     Attributes
     ----------
     name
-        Its name: source, load, futures, repeat or process.
+        Its name: source, load, futures, date, repeat or process.
     passed
         The outcome; None if it was not made.
     detail
@@ -373,6 +418,8 @@ class Score:
         Processor time for each job; None without a replay.
     seconds
         Seconds that all of it took.
+    seed
+        Seed of the generated logs; None for logs that were given.
     folder
         The folder of `score.json` and `score.html`.
     """
@@ -383,6 +430,7 @@ class Score:
     logs: Mapping[str, Mapping[str, Any]]
     microseconds_per_job: float | None
     seconds: float
+    seed: int | None
     folder: Path
 
     @property
@@ -402,6 +450,7 @@ class Score:
             "passed": self.passed,
             "checks": list(map(asdict, self.checks)),
             "seconds": self.seconds,
+            "seed": self.seed,
         }
         if self.order is None:
             return content
@@ -451,6 +500,7 @@ def score(
     backfill: str = "easy",
     guard: int | None = None,
     predictor: str | None = None,
+    seed: int | None = None,
     out: Path | None = None,
 ) -> Score:
     """Check that a policy sees no future, and compare it with simple rules and a rollout.
@@ -469,6 +519,8 @@ def score(
         Longest wait in seconds; jobs that wait longer go first.
     predictor
         Source of prediction and early_end; by default last-two.
+    seed
+        Seed of the generated logs; by default new each time, so that no policy can know them.
     out
         Folder of score.json and score.html; by default results/score-NAME.
 
@@ -488,13 +540,16 @@ def score(
         raise PolicyError("no such file", path=file)
     folder = out or Path("results") / f"score-{space_name(policy.removesuffix('.py'))}"
     check_writable(folder)
-    jobs = _read_logs(logs)
+    seed = secrets.randbits(31) if seed is None else seed
+    jobs = _read_logs(logs, seed)
     rules: dict[str, Any] = {"backfill": backfill, "guard": guard}
     rules |= {"predictor": predictor} if predictor else {}
-    checks = [*_checks(file, policy, order, rules, jobs, logs)]
+    checks = [*_checks(file, policy, order, rules, jobs, logs, seed)]
     checks += [Check(name, None, "not run") for name in list(_CHECKS)[len(checks) :]]
     compared, took = ({}, None) if "order" not in rules else _compared(rules, jobs)
-    result = Score(policy, checks, rules.get("order"), compared, took, time.monotonic() - began, folder)
+    seconds = time.monotonic() - began
+    drawn = None if logs else seed
+    result = Score(policy, checks, rules.get("order"), compared, took, seconds, drawn, folder)
     result.write()
     return result
 
@@ -506,6 +561,7 @@ def _checks(
     rules: dict[str, Any],
     jobs: Mapping[str, Workload],
     references: Sequence[str],
+    seed: int,
 ) -> Iterator[Check]:
     """Yield the checks up to the first that makes others impossible; `rules` gets the order."""
     faults = _source_faults(file) if file is not None else []
@@ -515,18 +571,20 @@ def _checks(
     try:
         loaded = _loaded(file, policy, order)
         first = {name: _replay(log, {**rules, "order": loaded}).digest for name, log in jobs.items()}
-    except GridtuneError as fault:
-        yield Check("load", False, str(fault))
+    except (GridtuneError, NumbaError) as fault:
+        yield Check("load", False, str(fault).strip())
         return
     rules["order"] = loaded
     yield Check("load", True, loaded)
     counts = [_changed_decisions(log, rules) for log in jobs.values()]
     changed, tried = sum(one for one, _ in counts), sum(one for _, one in counts)
     yield Check("futures", not changed, f"{changed} of {tried} futures change one")
+    dated = [name for name, log in jobs.items() if _depends_on_date(log, rules)]
+    yield Check("date", not dated, f"differs on {', '.join(dated)}" if dated else "the same")
     again = {name: _replay(log, rules).digest for name, log in jobs.items()}
     yield Check("repeat", again == first, _differing(first, again))
     try:
-        other = _replay_elsewhere([] if file is None else [file], rules, references)
+        other = _replay_elsewhere([] if file is None else [file], rules, references, seed)
         yield Check("process", other == first, _differing(first, other))
     except GridtuneError as fault:
         yield Check("process", False, str(fault))

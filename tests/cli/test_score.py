@@ -67,6 +67,14 @@ LEAKS = {
         "import numba\n\n@numba.njit\ndef f():\n    with numba.objmode():\n        pass\n    return 0\n",
         "f()",
     ),
+    "remembers by a list under another name": (
+        "SEEN = [0.0]\n\ndef count():\n    mine = SEEN\n    mine.append(1.0)\n    return len(mine)\n",
+        "count()",
+    ),
+    "looks into the frame of its caller": (
+        "def peek():\n    yield g.gi_frame.f_back.f_back\n\ng = peek()\n",
+        "next(g).f_locals['run_time']",
+    ),
     "runs a text": ("", "eval('job.run_time')"),
     "imports by a computed name": ("os = __import__('os')\n", "len(os.environ)"),
     "asks a server": ("import urllib.request\n", "job.wait"),
@@ -83,6 +91,11 @@ HONEST = {
         "job.walltime - aged(job.wait)",
     ),
     "by users": ("", "job.user_usage + job.lot"),
+    "with a list of its own": (
+        "import numba\n\n@numba.njit\ndef total(wait, size):\n    parts = [wait]\n    parts.append(size)\n"
+        "    return parts[0] + parts[1]\n",
+        "total(job.wait, job.processors)",
+    ),
 }
 
 
@@ -118,7 +131,7 @@ def test_a_planted_leak_is_found_before_it_runs(gridtune, tmp_path, logs, name: 
     code, out, err = gridtune("policy", "score", "policy.py", "--json", *logs)
     content = json.loads(out)
     assert (code, content["passed"], err) == (1, False, "")
-    assert [one["passed"] for one in content["checks"]] == [False, None, None, None, None]
+    assert [one["passed"] for one in content["checks"]] == [False, None, None, None, None, None]
     assert "policy.py:" in content["checks"][0]["detail"]
     assert "logs" not in content
 
@@ -146,7 +159,7 @@ def test_an_expression_and_what_does_not_compile(gridtune, tmp_path, logs) -> No
     written(tmp_path, "", "job.walltime + 'a'", name="untyped")
     code, out, _ = gridtune("policy", "score", "policy.py", "--json", *logs)
     checks = json.loads(out)["checks"]
-    assert (code, [one["passed"] for one in checks]) == (1, [True, False, None, None, None])
+    assert (code, [one["passed"] for one in checks]) == (1, [True, False, None, None, None, None])
     other = "@gt.queue_order('other')\ndef other(job):\n    return job.wait\n"
     written(tmp_path, other, "job.walltime", name="second")
     code, out, _ = gridtune("policy", "score", "policy.py", "--json", *logs)
@@ -162,13 +175,40 @@ def test_a_policy_that_knows_run_times_changes_decisions() -> None:
     assert leaks._changed_decisions(log, {"order": "sjf"}) == (0, 8)
 
 
+DATED = {
+    "changes after a while": ("", "-job.walltime if job.now > 4_000_000 else job.walltime * job.processors"),
+    "knows a log by its times": (
+        "import numpy as np\nAT = np.array([1e5 * one for one in range(100)])\n",
+        "np.interp(job.submit_time, AT, AT % 700_000) * job.processors",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DATED)
+def test_a_policy_that_knows_the_date_is_found(gridtune, tmp_path, logs, name: str) -> None:
+    written(tmp_path, *DATED[name], name=f"dated-{len(name)}")
+    code, out, _ = gridtune("policy", "score", "policy.py", "--json", *logs)
+    checks = {one["name"]: one["passed"] for one in json.loads(out)["checks"]}
+    assert (code, [check for check, passed in checks.items() if not passed]) == (1, ["date"])
+
+
+def test_generated_logs_are_new_each_time_unless_seeded() -> None:
+    first, again, other = (leaks._read_logs([], seed) for seed in (5, 5, 6))
+    assert {name: log.checksum for name, log in first.items()} == {
+        name: log.checksum for name, log in again.items()
+    }
+    assert not {log.checksum for log in first.values()} & {log.checksum for log in other.values()}
+    longest = max(float(log.submit_time[-1] - log.submit_time[0]) for log in first.values())
+    assert longest > 150 * 86_400
+
+
 def test_a_replay_that_depends_on_its_process_is_seen(monkeypatch, tmp_path, logs) -> None:
     path = written(tmp_path, "import os\nX = float(os.environ.get('LEAK', 1))\n", "job.walltime * X", "env")
     monkeypatch.setenv("LEAK", "-1")
     policy = {"order": "env", "backfill": "easy"}
     leaks.load_plugins([path])
     references = logs[1::2]
-    here = {name: leaks._replay(log, policy).digest for name, log in leaks._read_logs(references).items()}
+    here = {name: leaks._replay(log, policy).digest for name, log in leaks._read_logs(references, 0).items()}
     there = leaks._replay_elsewhere([path], policy, references)
     assert here.keys() == there.keys()
     assert here != there
@@ -181,7 +221,7 @@ def test_a_policy_that_reads_predictions(gridtune, logs) -> None:
     assert (code, "passed: results/score-" in out) == (0, True)
     code, out, _ = gridtune("policy", "score", "prediction", "--predictor", "templates", "--json", *logs)
     checks = json.loads(out)["checks"]
-    assert (code, [one["passed"] for one in checks]) == (1, [True, False, None, None, None])
+    assert (code, [one["passed"] for one in checks]) == (1, [True, False, None, None, None, None])
     assert "no predictor is named 'templates'" in checks[1]["detail"]
 
 

@@ -114,20 +114,21 @@ def test_jobs_that_could_no_longer_run_are_named_and_lose(paths):
 
 def test_more_load_is_a_denser_log_graded_as_it_was(paths, tmp_path):
     log, folder = paths
-    rows = SACCT.splitlines()[:2] + [
-        f"{k}|u|a|all|high|2026-01-05T00:{10 * k:02}:00|2026-01-05T00:{10 * k:02}:00|"
-        f"2026-01-05T00:{10 * k + 12:02}:00|COMPLETED|4|4|2|2|20|10M"
-        for k in range(1, 5)
+    # A job of 12 minutes each 10 minutes: each waits 2 minutes longer than the one before it.
+    clock = [f"2026-01-05T{minute // 60:02}:{minute % 60:02}:00" for minute in range(400)]
+    rows = SACCT.splitlines()[:1] + [
+        f"{k + 1}|u|a|all|high|{clock[10 * k]}|{clock[12 * k]}|{clock[12 * k + 12]}|COMPLETED|4|4|2|2|20|10M"
+        for k in range(30)
     ]
     (tmp_path / "sacct.txt").write_text("\n".join(rows) + "\n")
-    command = [log, "--slurm", folder, "--draws", "8", "--load", "1.6", "--anyway"]
+    command = [log, "--slurm", folder, "--draws", "8", "--load", "1.6"]
     report = json.loads(whatif(*command, "--json").output)
     assert report["advice"].endswith("At 1.6 times the load jobs wait longer than now.")
     assert report["slurm_conf"] == ["-load 1", "+load 1.6"]
     both = report["classes"]["all jobs"]
-    assert both["simulated"] < 400
-    assert both["changed"] > 500
-    assert f"mean {both['simulated']:.0f} s, recorded 0 s" in report["trust"]["reason"]
+    assert both["simulated"] < 2000
+    assert both["changed"] > 4000
+    assert f"mean {both['simulated']:,.0f} s, recorded 1,740 s" in report["trust"]["reason"]
     refused = whatif(*command, "--predict", str(tmp_path / "later.json"))
     assert "later jobs have a load of their own" in str(refused.exception)
 

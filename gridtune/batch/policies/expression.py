@@ -281,6 +281,8 @@ def instead_of(name: str) -> str:
     """Return the end of the message about a field that jobs do not have."""
     if "run" in name:
         return ": a policy never sees run times"
+    if name in JobView._fields:
+        return " in an expression: only functions have it"
     alike = [field for field in JobView._fields if field.startswith(name) or name.startswith(field)]
     near = alike or difflib.get_close_matches(name, JobView._fields, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
