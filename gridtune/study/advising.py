@@ -286,15 +286,13 @@ def _judged(site: Site, judged: WhatIf, seen: int, tried: int, command: str) -> 
     means = {text: (float(one.mean()), float(two.mean()), most) for text, (one, two, most) in parts.items()}
     bounds = [f"{text}: {values_text(one, two, 's')}" for text, (one, two, _) in means.items()]
     broken = [text.partition(" (")[0] for text, (one, two, most) in means.items() if one > most * max(two, 1)]
+    change = ", ".join(judged.asked["change"])
     if answer.verdict != Verdict.BETTER or broken:
-        why = f"the best of {tried} others " + (
-            f"is worse for {', '.join(broken)}" if broken else "shows no gain"
-        )
-        warning = "" if judged.trust.level != "no" else "Not to be trusted. "
-        advice = f"{warning}Keep the running configuration: {why}."
-        gain = f"the best tried ({', '.join(judged.asked['change'])}): {answer.gain}"
-        kept = replace(answer, verdict=Verdict.UNSURE, advice=advice, gain=gain)
-        return replace(kept, best="", effects=(), bounds=bounds)
+        why = f"is worse for {', '.join(broken)}" if broken else "shows no gain"
+        advice = f"Keep the running configuration: the best of {tried} others {why}."
+        kept = replace(answer, best="", verdict=Verdict.UNSURE, advice=advice, effects=(), bounds=bounds)
+        kept = replace(kept, gain=f"the best tried ({change}): {answer.gain}")
+        return kept.graded(judged.trust, anyway=judged.anyway)
     gains = sorted(
         (one for one in answer.effects if one.effect == "better"), key=lambda one: one.relative or 0
     )
@@ -302,6 +300,6 @@ def _judged(site: Site, judged: WhatIf, seen: int, tried: int, command: str) -> 
     costly = any(change.startswith(("bf_", "default_", "sched_")) for change in judged.asked["change"])
     watch = "watch `sdiag` after the change: passes of a real scheduler take time, which replays do not model"
     steps = [f"`{command}` stores the prediction; weeks later, `gridtune slurm verify change.json SACCT`"]
-    best, tries = ", ".join(judged.asked["change"]), ("search", f"{tried} other configurations were tried")
-    shown = replace(answer, best=best, size=answer.size + most, bounds=bounds)
+    tries = ("search", f"{tried} other configurations were tried")
+    shown = replace(answer, best=change, size=answer.size + most, bounds=bounds)
     return replace(shown, details=[*answer.details, tries], next_steps=[*([watch] if costly else []), *steps])
