@@ -25,7 +25,6 @@ from gridtune.workload.workload import Workload
 
 __all__ = [
     "GENERATORS",
-    "WorkloadGenerator",
     "generate_workload",
     "generator",
     "generator_names",
@@ -39,7 +38,7 @@ UNIX_START_TIME = 1_704_067_200
 
 
 @dataclass(frozen=True)
-class WorkloadGenerator:
+class _WorkloadGenerator:
     """A registered generator.
 
     Attributes
@@ -66,7 +65,7 @@ class WorkloadGenerator:
 
 
 #: All generators by name; those that packages announce are imported when they are asked for.
-GENERATORS: Registry[WorkloadGenerator] = Registry(
+GENERATORS: Registry[_WorkloadGenerator] = Registry(
     "generator", "gridtune.generators", WorkloadError, code=lambda item: item.make
 )
 
@@ -97,7 +96,7 @@ def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Col
                 hint="it takes jobs, seed, processors and parameters that all have defaults",
             )
         defaults = {key: value.default for key, value in own.items()}
-        item = WorkloadGenerator(name, make, MappingProxyType(parameters), MappingProxyType(defaults))
+        item = _WorkloadGenerator(name, make, MappingProxyType(parameters), MappingProxyType(defaults))
         GENERATORS.register(name, item)
         return make
 
@@ -190,7 +189,7 @@ def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def _checked(model: WorkloadGenerator, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(model: _WorkloadGenerator, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters in their types, or say which one does not fit."""
     values: dict[str, Any] = {}
     for key, value in parameters.items():
