@@ -139,23 +139,18 @@ _RULES: Registry[_CleaningRule] = Registry(
 
 
 def cleaning_rule(function: RuleFunction) -> RuleFunction:
-    """Register a function of jobs as the cleaning rule of its name; a name is never overwritten.
+    """Register a function of jobs as the cleaning rule of its name, without a leading underscore.
+
+    A name is never overwritten.
 
     A package announces its rules by entry points of the group `gridtune.cleaning_rules`.
     """
-    return _register(function.__name__, function)
-
-
-def _register(name: str, function: RuleFunction) -> RuleFunction:
+    name = function.__name__.removeprefix("_")
     summary = (function.__doc__ or "").strip().split("\n")[0]
     if not summary:
         raise WorkloadError(f"the cleaning rule {name!r} needs a docstring that says what it does")
     _RULES.register(name, _CleaningRule(name, function, summary))
     return function
-
-
-def _own_rule(function: RuleFunction) -> RuleFunction:
-    return _register(function.__name__.removeprefix("_"), function)
 
 
 def cleaning_rules() -> dict[str, _CleaningRule]:
@@ -218,7 +213,7 @@ def _setting(
     _RULES.register(name, _CleaningRule(name, lambda jobs: jobs.put(field, *values(jobs)), summary))
 
 
-@_own_rule
+@cleaning_rule
 def _sort_submits(jobs: Jobs) -> tuple[Jobs, int]:
     """Put jobs in order of submission, ties as they stood; counts jobs that came earlier than one before."""
     submit = jobs.columns["submit_time"]
@@ -233,7 +228,7 @@ _dropping(
 )
 
 
-@_own_rule
+@cleaning_rule
 def _missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
     """Give jobs without a walltime the log's largest walltime or, if no job has one, its largest run time.
 
@@ -286,7 +281,7 @@ _dropping(
 )
 
 
-@_own_rule
+@cleaning_rule
 def _unknown_negative_times(jobs: Jobs) -> tuple[Jobs, int]:
     """Take run and requested times below -1, which reading refuses, as unknown."""
     touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
@@ -297,7 +292,7 @@ def _unknown_negative_times(jobs: Jobs) -> tuple[Jobs, int]:
     return jobs, int(touched.sum())
 
 
-@_own_rule
+@cleaning_rule
 def _round_fractions(jobs: Jobs) -> tuple[Jobs, int]:
     """Round fractions in whole-number fields, which reading refuses, to the nearest, half to even."""
     touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
@@ -342,7 +337,7 @@ _dropping(
 )
 
 
-@_own_rule
+@cleaning_rule
 def _start_at_zero(jobs: Jobs) -> tuple[Jobs, int]:
     """Move the log's clock so that the first submission is at 0."""
     submit = jobs.columns["submit_time"]

@@ -468,7 +468,13 @@ class WorkloadReference:
                 hint = "two numbers above 0: ?days=SECONDS,FLOPS"
                 raise WorkloadError(f"?days={keys['days'][:40]} names no units", field=text[:200], hint=hint)
             units = (float(numbers[1]), float(numbers[2]))
-        options = {key: _option(key, keys[key], text) for key in _OPTIONS if key in keys}
+        options = {}
+        for key in (key for key in _OPTIONS if key in keys):
+            try:
+                options[key] = _OPTIONS[key](keys[key])
+            except ValueError:
+                message = f"?{key}={keys[key][:40]} is no whole number"
+                raise WorkloadError(message, field=text[:200]) from None
         return cls(name, clean, "days" in keys, units, options)
 
     def __str__(self) -> str:
@@ -489,14 +495,6 @@ class WorkloadReference:
         clean = DEFAULT_RULES if whole.clean is None else whole.clean
         time_unit, speed = whole.units
         return read_days(path, clean=clean, time_unit=time_unit, speed=speed)
-
-
-def _option(key: str, text: str, reference: str) -> Any:
-    try:
-        return _OPTIONS[key](text)
-    except ValueError:
-        message = f"?{key}={text[:40]} is no whole number"
-        raise WorkloadError(message, field=reference[:200]) from None
 
 
 def reference_text(value: Any) -> Any:

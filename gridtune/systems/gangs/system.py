@@ -24,6 +24,7 @@ from gridtune.core.system import (
     SystemParameters,
     Window,
     WorkloadLoader,
+    read_metrics,
     split_list,
 )
 from gridtune.errors import SimulationError
@@ -151,16 +152,10 @@ class _GangsParameters(LogParameters):
         return jobs.scale_load(wanted / _offered(jobs.submit_time, jobs.run_time, jobs.processors, size))
 
 
-_GAVEL = "Narayanan et al., OSDI 2020"
-_TIRESIAS = "Gu et al., NSDI 2019"
 #: GPUs and offered load of jobs without a log, and how many there are.
 _GPUS, _LOAD, _JOBS = 64, 0.8, 5000
 #: GPU-seconds that jobs may ask for together: sums of them stay exact.
 _MOST_WORK = 2**53
-
-
-def _jct_of(jobs: str) -> Measure:
-    return Measure.own("s", "min", f"mean of end − submission over the jobs {jobs}; undefined without any")
 
 
 class GangsSystem(System):
@@ -174,32 +169,7 @@ class GangsSystem(System):
     name: ClassVar[str] = "gangs"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = _GangsParameters
-    metrics: ClassVar[Mapping[str, Measure]] = {
-        "jct_mean": Measure(
-            "s", "min", "job completion time: mean of end − submission", source=f"{_GAVEL} section 7"
-        ),
-        "jct_median": Measure("s", "min", "median of end − submission", source=f"{_TIRESIAS} section 5"),
-        "jct_p99": Measure.own("s", "min", "99 % quantile of end − submission"),
-        "jct_max": Measure.own("s", "min", "longest end − submission"),
-        "jct_mean_single": _jct_of("of one GPU"),
-        "jct_mean_node": _jct_of("of two GPUs to as many as a node has"),
-        "jct_mean_wide": _jct_of("of more GPUs than a node has"),
-        "jct_mean_short": _jct_of("whose run time is at most the median"),
-        "jct_mean_long": _jct_of("whose run time is at least the 90 % quantile"),
-        "wait_mean": Measure.own("s", "min", "mean of end − submission − seconds with GPUs"),
-        "makespan": Measure("s", "min", "last end − first submission", source=f"{_GAVEL} section 4.2"),
-        "utilisation": Measure.own(
-            "1", "max", "GPU-seconds that jobs had up to the last submission, restarts too, over the pool's"
-        ),
-        "preemptions": Measure.own(
-            "1", "min", "how often a job loses its GPUs before its end, preempted or moved; mean over jobs"
-        ),
-        "offered_load": Measure.own(
-            "1", "none", "Σ GPUs · run time over what the pool can do from the first to the last submission"
-        ),
-        "jobs": Measure.own("jobs", "none", "jobs that were submitted"),
-        "gpus": Measure.own("GPUs", "none", "GPUs of the pool"),
-    }
+    metrics, _ = read_metrics(__file__, Measure)
     watched_metrics: ClassVar[tuple[str, ...]] = (
         *("jct_mean_single", "jct_mean_node", "jct_mean_wide", "jct_mean_short", "jct_mean_long"),
         *("jct_p99", "jct_max"),
@@ -270,7 +240,12 @@ class GangsSystem(System):
         log = load(str(p.reference))
         key = (log.checksum, p.gpus, p.rules, p.partition, p.window, p.first)
         if key not in self._selections:
-            jobs, _ = clean(_with_gpus(log), p.rules, processors=p.gpus)
+            gpus = np.maximum(log.column("requested_gpus"), log.column("allocated_gpus"))
+            if (gpus > 0).any():
+                # Jobs with GPUs, and these as their processors.
+                log = replace(log.take(gpus > 0), machine_processors=None)
+                log = replace(log, columns={**log.columns, "requested_processors": gpus[gpus > 0]})
+            jobs, _ = clean(log, p.rules, processors=p.gpus)
             if p.partition is not None:
                 jobs = jobs.for_partition(p.partition)
             self._selections[key] = p.cut(jobs)
@@ -295,15 +270,6 @@ def _draw_jobs(count: int, rng: np.random.Generator) -> Workload:
 def _arrivals(count: int, gap: float, rng: np.random.Generator) -> IntArray:
     """Draw the submissions of a Poisson process with this mean gap, whole seconds."""
     return rng.exponential(gap, count).cumsum().astype(np.int64)
-
-
-def _with_gpus(jobs: Workload) -> Workload:
-    """Return the jobs with GPUs, and these as their processors, where a log says GPUs beside processors."""
-    gpus = np.maximum(jobs.column("requested_gpus"), jobs.column("allocated_gpus"))
-    if not (gpus > 0).any():
-        return jobs
-    jobs = replace(jobs.take(gpus > 0), machine_processors=None)
-    return replace(jobs, columns={**jobs.columns, "requested_processors": gpus[gpus > 0]})
 
 
 def _offered(submit: IntArray, run_time: IntArray, gpus: IntArray, size: int) -> float:

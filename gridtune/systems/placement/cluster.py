@@ -53,9 +53,9 @@ class GpuNodes:
         return len(self.cpus)
 
     @property
-    def gpu_capacity(self) -> IntArray:
+    def gpu_capacity(self) -> int:
         """Thousandths of GPUs that each node has."""
-        return self.gpus * MILLI
+        return int(self.gpus.sum()) * MILLI
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,16 @@ from cachetools import LRUCache
 from pydantic import Field, model_validator
 
 from gridtune.core.sources import file_checksums
-from gridtune.core.system import Count, Measure, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import (
+    Count,
+    Measure,
+    Outcome,
+    Streams,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+    read_metrics,
+)
 from gridtune.errors import SimulationError
 from gridtune.systems.placement.cluster import GpuNodes, Pods, draw_nodes, draw_pods, read_nodes, read_pods
 from gridtune.systems.placement.simulator import Placement, Rule, fragmentation, place
@@ -71,9 +80,6 @@ class _PlacementParameters(SystemParameters):
         return self
 
 
-_PAPER = "Weng et al., ATC 2023"
-
-
 class PlacementSystem(System):
     """Pods on the nodes of a cluster whose GPUs can be shared.
 
@@ -84,34 +90,7 @@ class PlacementSystem(System):
     name: ClassVar[str] = "placement"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = _PlacementParameters
-    metrics: ClassVar[Mapping[str, Measure]] = {
-        "gpu_allocation": Measure(
-            "1",
-            "max",
-            "GPUs given to pods over those of the cluster, at the end",
-            source=f"{_PAPER} figure 9",
-        ),
-        "gpu_allocation_at_capacity": Measure.own(
-            "1",
-            "max",
-            "GPUs given to pods over those of the cluster, once pods have asked for as many GPUs as it has",
-        ),
-        "gpu_fragmentation": Measure(
-            "1",
-            "min",
-            "Σ over nodes and typical pods of p · free GPUs that such a pod cannot use, over all GPUs",
-            source=f"{_PAPER} section 4.1",
-        ),
-        "first_refusal": Measure.own(
-            "1",
-            "max",
-            "GPUs asked for, over those of the cluster, when no node held a pod for the first time",
-        ),
-        "pods_refused": Measure.own("1", "min", "pods that no node could hold, over all pods"),
-        "cpu_allocation": Measure.own("1", "none", "processors given to pods over those of the cluster"),
-        "gpus": Measure.own("GPUs", "none", "GPUs of the cluster"),
-        "pods": Measure.own("pods", "none", "pods that arrived"),
-    }
+    metrics, _ = read_metrics(__file__, Measure)
 
     def __init__(self) -> None:
         self._clusters: LRUCache[tuple[str, ...], tuple[GpuNodes, Pods]] = LRUCache(4)
@@ -147,7 +126,7 @@ class PlacementSystem(System):
             nodes, pods = draw_nodes(p.drawn_nodes), draw_pods(p.drawn_pods, streams("pods"))
         else:
             nodes, pods = self._read(p)
-        order = pods.arrivals(p.demand * nodes.gpu_capacity.sum(), streams("arrivals"))
+        order = pods.arrivals(p.demand * nodes.gpu_capacity, streams("arrivals"))
         arrivals, typical = pods.take(order), pods.typical(p.typical_share)
         placement = place(nodes, arrivals, p.rule, streams("choices"), typical, whole_scores=p.whole_scores)
         rows = {}
@@ -167,7 +146,7 @@ def _measure(
     nodes: GpuNodes, pods: Pods, placement: Placement, typical: tuple[Pods, FloatArray]
 ) -> Mapping[str, float]:
     """Return the metrics of a placement of pods, given in order of arrival."""
-    capacity, placed = int(nodes.gpu_capacity.sum()), placement.node >= 0
+    capacity, placed = nodes.gpu_capacity, placement.node >= 0
     asked, given = np.cumsum(pods.demand), np.cumsum(np.where(placed, pods.demand, 0))
     full = min(int(np.searchsorted(asked, capacity)), len(pods) - 1)
     refused = np.flatnonzero(~placed)

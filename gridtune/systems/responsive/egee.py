@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.generators import generator
@@ -79,10 +80,6 @@ class _Bursts(NamedTuple):
 BATCH_BURSTS, INTERACTIVE_BURSTS = _Bursts(1.07, 60, 300.0), _Bursts(0.97, 83, 2.0)
 
 
-def _normal(x: FloatArray) -> FloatArray:
-    return np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in x])
-
-
 def _quantiles(grid: FloatArray, law: FloatArray, count: int) -> IntArray:
     """Return `count` evenly spaced quantiles of a law that is given on a grid and cut off at its ends."""
     share = (law - law[0]) / (law[-1] - law[0])
@@ -94,13 +91,13 @@ def _interactive_times(count: int) -> IntArray:
     """Return the run times of `count` interactive jobs, ascending, seconds."""
     grid = np.linspace(0.5, INTERACTIVE_BELOW - 0.5, 4000)
     short = 1.0 - np.exp(-grid / SHORT_MEAN)
-    usual = _normal(np.log(grid / USUAL_MEDIAN) / USUAL_SPREAD)
+    usual = ndtr(np.log(grid / USUAL_MEDIAN) / USUAL_SPREAD)
     times = _quantiles(grid, SHORT_SHARE * short + (1.0 - SHORT_SHARE) * usual, count)
     return np.clip(times, 1, INTERACTIVE_BELOW - 1)
 
 
 @generator("egee")
-def egee(
+def _egee(
     *,
     jobs: int,
     seed: int,
@@ -123,12 +120,11 @@ def egee(
         bursts over 45 days for 9,500 jobs, a load of about 0.56 on 81 cores.
     """
     check_range("processors", processors, 1, 2**24)
-    if load is not None:
-        check_range("load", load, high=100.0, above=0.0)
+    check_range("load", load, high=100.0, above=0.0)
     short = round(INTERACTIVE_SHARE * jobs)
     grid = np.geomspace(INTERACTIVE_BELOW, LONGEST, 8000)
-    most = _normal(np.log(grid / BATCH_MEDIAN) / BATCH_SPREAD)
-    stretched = _normal(np.log(grid / (STRETCH * BATCH_MEDIAN)) / BATCH_SPREAD)
+    most = ndtr(np.log(grid / BATCH_MEDIAN) / BATCH_SPREAD)
+    stretched = ndtr(np.log(grid / (STRETCH * BATCH_MEDIAN)) / BATCH_SPREAD)
     below = (1.0 - STRETCHED_SHARE) * most + STRETCHED_SHARE * stretched
     batch = _Class(seed, "batch", _quantiles(grid, below, jobs - short), BATCH_BURSTS)
     prompt = _Class(seed, "interactive", _interactive_times(short), INTERACTIVE_BURSTS)

@@ -85,7 +85,9 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
             reset_site(site)
         else:
             memory, done = site.state.memory[0], site.state.memory[0].done
-            size = _size_of(site, actions[index, 1])
+            size = memory.target if site.model[0].scaler != 0 else site.state.options[0]
+            if actions[index, 1] > 0:
+                size = site.sizes[actions[index, 1] - 1]
             if memory.tick_due:
                 request_size(site, size)
             else:
@@ -107,14 +109,6 @@ def _step_sites(sites, actions, restart, weight, at_start, rows, observed):
             _show_tick(site, rows, observed, index)
         else:
             _show(site, rows, observed, index)
-
-
-@kernel()
-def _size_of(site, number):
-    """Return a pool size by its number: 0 is the present one."""
-    if number == 0:
-        return site.state.memory[0].target if site.model[0].scaler != 0 else site.state.options[0]
-    return site.sizes[number - 1]
 
 
 @kernel()

@@ -13,7 +13,7 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.types import AnyArray, BoolArray, IntArray
-from gridtune.workload.contents import FACTS_KEY
+from gridtune.workload.contents import FACTS_BESIDE, FACTS_KEY
 from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.judge import (
     YEAR_2000,
@@ -54,25 +54,9 @@ _STATUS = {
 }
 
 
-#: Facts of `LogContents` that no field of a job holds: the name of a column, in small letters, that may hold
-#: each, and the form of the values that do.
-_BESIDE = (
-    ("reservations", "reservation", r"\S"),
-    ("licences", "licenses", r"\S"),
-    ("licences", "alloctres", r"license/"),
-    ("licences", "reqtres", r"license/"),
-    ("preemption", "state", r"(?i)^(PREEMPTED|REQUEUED)"),
-    ("dependencies", "submitline", r" (--dependency|-d)[ =]"),
-    ("dependencies", "parents", r"\d"),
-    ("node_wishes", "submitline", r" (--(exclusive|nodelist|exclude|contiguous)|-w|-x)\b"),
-    ("switches", "submitline", r" --(switches|spread-job)\b"),
-    ("nice", "submitline", r" --nice"),
-    ("deadlines", "deadline", r"^\s*[1-9]"),
-    ("deadlines", "submitline", r" --(begin|deadline)[ =]"),
-)
 _NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
 #: Columns that are looked at beside those of quantities, in small letters.
-LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _ in _BESIDE))
+LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _ in FACTS_BESIDE))
 
 #: Options of sbatch that say on which nodes a job may start: flags, options with values, and short forms.
 _OPTION = re.compile(
@@ -448,7 +432,7 @@ class _AccountedJobs:
     def _facts(self) -> dict[str, int]:
         """Return in how many jobs the table says what no field holds, by the name of the fact."""
         masks: dict[str, BoolArray] = {}
-        for fact, name, pattern in _BESIDE:
+        for fact, name, pattern in FACTS_BESIDE:
             if texts := self._raw(name):
                 said = texts.matching(pattern) & ~texts.matching(_NOTHING)
                 masks[fact] = masks.get(fact, False) | said

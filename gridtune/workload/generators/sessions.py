@@ -177,17 +177,19 @@ def _sessions(
         `draw_estimates`; jobs that would run longer end with it and have status 0.
     """
     check_range("processors", processors, 2, 2**24)
-    if load is not None:
-        check_range("load", load, high=100.0, above=0.0)
+    check_range("load", load, high=100.0, above=0.0)
     check_range("users", users, 1, 10**6)
     check_range("user_skew", user_skew, 0.0, 10.0)
     check_range("sessions_per_day", sessions_per_day, above=0.0)
     check_range("run_time", run_time, 1.0, 1e9)
     check_range("run_time_spread", run_time_spread, 0.0, 5.0)
     check_range("longest_run_time", longest_run_time, 3600, 10**9)
-    layout = _layout(
-        _batch_sizes(seed, jobs, batch_tail, largest_batch), seed, batches_per_session, users, user_skew
-    )
+    check_range("batch_tail", batch_tail, 0.5, 20.0)
+    check_range("largest_batch", largest_batch, 1, 10**6)
+    # Every batch has a job, so `jobs` batches are enough.
+    uniform = 1.0 - stream(seed, "batch size").random(jobs)
+    sizes = np.minimum(np.floor(uniform ** (-1.0 / batch_tail)), largest_batch).astype(np.int64)
+    layout = _layout(_cut(sizes, jobs), seed, batches_per_session, users, user_skew)
     # The program of each batch, counted over all users; a user has a favourite.
     favourite = zipf(stream(seed, "program"), len(layout.session), APPLICATIONS, 1.0)
     program = (layout.user[layout.session] - 1) * APPLICATIONS + favourite - 1
@@ -215,16 +217,6 @@ def _sessions(
     }
     order = np.argsort(submit, kind="stable")
     return {name: column[order] for name, column in columns.items()}
-
-
-def _batch_sizes(seed: int, jobs: int, tail: float, largest: int) -> IntArray:
-    """Return sizes of batches, at least 1 each, that add up to `jobs`."""
-    check_range("batch_tail", tail, 0.5, 20.0)
-    check_range("largest_batch", largest, 1, 10**6)
-    # Every batch has a job, so `jobs` batches are enough.
-    uniform = 1.0 - stream(seed, "batch size").random(jobs)
-    size = np.minimum(np.floor(uniform ** (-1.0 / tail)), largest).astype(np.int64)
-    return _cut(size, jobs)
 
 
 def _cut(counts: IntArray, total: int) -> IntArray:

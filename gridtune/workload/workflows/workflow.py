@@ -157,22 +157,7 @@ class Workflow:
         same = (np.diff(self.parent[order]) == 0) & (np.diff(self.child[order]) == 0)
         for edge in order[1:][same][:1]:
             raise WorkloadError(f"{self._edge(edge)} is listed twice", field="parent")
-        if self.level.min() < 0:
-            self._refuse_cycle()
-
-    def _refuse_cycle(self) -> None:
-        graph: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
-        for parent, child in zip(self.parent.tolist(), self.child.tolist(), strict=True):
-            graph.add(child, parent)
-        try:
-            graph.prepare()
-        except graphlib.CycleError as fault:
-            cycle = fault.args[1][:-1]
-            first = cycle.index(min(cycle))
-            cycle = cycle[first:] + cycle[:first]
-            path = " → ".join(repr(self.names[task]) for task in (*cycle[:6], *cycle[6:][-1:]))
-            message = f"tasks wait for each other: {path} → {self.names[cycle[0]]!r}"
-            raise WorkloadError(message, field="parent", hint="a workflow has no cycle") from None
+        _ = self.level
 
     def _edge(self, edge: int) -> str:
         return f"the edge from {self.names[self.parent[edge]]!r} to {self.names[self.child[edge]]!r}"
@@ -189,23 +174,25 @@ class Workflow:
 
     @cached_property
     def level(self) -> IntArray:
-        """Shape (n,), int64: 0 for a task without parents, else 1 + the greatest level of its parents.
-
-        -1 for a task on a cycle, or reachable from one.
-        """
-        offsets, children, _ = self.children
-        left = np.diff(self.parents.offsets)
-        level = np.full(len(self), -1, np.int64)
-        ready, depth = np.flatnonzero(left == 0), 0
-        while len(ready):
-            level[ready] = depth
-            # All edges out of this level at once: their positions, row after row.
-            counts = offsets[ready + 1] - offsets[ready]
-            first = np.repeat(offsets[ready] - np.cumsum(counts) + counts, counts)
-            reached = children[first + np.arange(counts.sum())]
-            np.subtract.at(left, reached, 1)
-            reached = np.unique(reached)
-            ready, depth = reached[left[reached] == 0], depth + 1
+        """Shape (n,), int64: 0 for a task without parents, else 1 + the greatest level of its parents."""
+        graph = graphlib.TopologicalSorter[int](dict.fromkeys(range(len(self)), ()))
+        for parent, child in zip(self.parent.tolist(), self.child.tolist(), strict=True):
+            graph.add(child, parent)
+        try:
+            graph.prepare()
+        except graphlib.CycleError as fault:
+            cycle = fault.args[1][:-1]
+            first = cycle.index(min(cycle))
+            cycle = cycle[first:] + cycle[:first]
+            path = " → ".join(repr(self.names[task]) for task in (*cycle[:6], *cycle[6:][-1:]))
+            message = f"tasks wait for each other: {path} → {self.names[cycle[0]]!r}"
+            raise WorkloadError(message, field="parent", hint="a workflow has no cycle") from None
+        level, depth = np.zeros(len(self), np.int64), 0
+        while graph.is_active():
+            ready = graph.get_ready()
+            level[list(ready)] = depth
+            graph.done(*ready)
+            depth += 1
         return _frozen(level)
 
     @cached_property

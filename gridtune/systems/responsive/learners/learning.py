@@ -305,57 +305,14 @@ class Sampler:
         return RunSamples(log.rows, log.phi, self._rewards(decisions), first, own)
 
 
-class _NormalEquations:
-    """Ridge regression of m readouts, to which samples can be added at any time.
-
-    It minimises Σ (φ·w − y)² + ridge · |w − prior|². Adding n samples costs O(n p²), solving O(p³),
-    however many samples have been added before.
-
-    Parameters
-    ----------
-    networks, outputs
-        m and p.
-    ridge
-        Weight of the prior.
-    """
-
-    def __init__(self, networks: int, outputs: int, ridge: float) -> None:
-        self.gram = np.zeros((networks, outputs, outputs))
-        self.moment = np.zeros((networks, outputs))
-        self.prior = np.zeros((networks, outputs))
-        self._ridge, self._factor = ridge, np.zeros((outputs, outputs))
-
-    def begin(self, prior: FloatArray) -> None:
-        """Forget all samples, and set the prior, shape (m, p)."""
-        self.gram[:], self.moment[:], self.prior[:] = 0.0, 0.0, prior
-
-    def add(self, phi: FloatArray, target: FloatArray) -> None:
-        """Add samples: inputs of the readouts, shape (n, m, p), and target values, shape (n,)."""
-        for network in range(len(self.gram)):
-            part = np.ascontiguousarray(phi[:, network])
-            _accumulate(self.gram[network], self.moment[network], part, target)
-
-    def solution(self) -> FloatArray:
-        """Return the readouts, shape (m, p)."""
-        out = np.empty_like(self.prior)
-        for network, readout in enumerate(out):
-            _solve(
-                self.gram[network],
-                self.moment[network],
-                self._ridge,
-                self.prior[network],
-                self._factor,
-                readout,
-            )
-        return out
-
-
 class Learner:
     """Networks whose readout learns the targets of SARSA or of fitted Q; their other weights stay as drawn.
 
     With SARSA each update adds decisions with known rewards to those of the sweep, with targets
     from the present values; in sweep 0 the whole run several times. Of fitted Q each learns from whole runs,
-    `iterations` times.
+    `iterations` times. The readouts are those of ridge regression: they minimise
+    Σ (φ·w − y)² + ridge · |w − prior|². Adding n samples costs O(n p²), solving O(p³), however many samples
+    have been added before.
 
     Parameters
     ----------
@@ -374,7 +331,8 @@ class Learner:
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings) -> None:
         self.arrays, self.settings, self.fits = arrays, settings, 0
         networks, outputs = arrays.readout.shape
-        self._equations = _NormalEquations(networks, outputs, settings.ridge)
+        self._gram, self._factor = np.zeros((networks, outputs, outputs)), np.zeros((outputs, outputs))
+        self._moment, self._prior = np.zeros((2, networks, outputs))
 
     def update(self, sweep: int, samples: Samples) -> dict[str, float]:
         """Learn from samples; return statistics of the update."""
@@ -399,14 +357,20 @@ class Learner:
 
     def _begin(self, prior: FloatArray) -> None:
         """Forget all samples; the prior of a readout has the shape (m, p)."""
-        self._equations.begin(prior)
+        self._gram[:], self._moment[:], self._prior[:] = 0.0, 0.0, prior
 
     def _add(self, part: SarsaSamples | RunSamples, target: FloatArray) -> None:
         """Add samples with their targets."""
-        self._equations.add(part.phi, target)
+        for network in range(len(self._gram)):
+            phi = np.ascontiguousarray(part.phi[:, network])
+            _accumulate(self._gram[network], self._moment[network], phi, target)
 
     def _fit(self) -> dict[str, float]:
         """Fit the values to the samples added; return statistics of the fit."""
         before = self.arrays.readout
-        self.arrays = self.arrays.with_readout(self._equations.solution())
+        out = np.empty_like(self._prior)
+        for equations in zip(self._gram, self._moment, self._prior, out, strict=True):
+            gram, moment, prior, readout = equations
+            _solve(gram, moment, self.settings.ridge, prior, self._factor, readout)
+        self.arrays = self.arrays.with_readout(out)
         return {"change": float(np.abs(self.arrays.readout - before).max())}

@@ -129,6 +129,7 @@ class SiteJobs:
         state = SiteArrays(
             memory=np.zeros(1, MEMORY),
             waiting=np.zeros(n, np.int64),
+            ends=np.zeros(n, np.int64),
             heap=np.zeros(n, np.int64),
             start=np.zeros(n, np.int64),
             number=np.zeros(n, np.int64),

@@ -21,6 +21,11 @@ from gridtune.systems.dispatch.dispatchers.learners import (
 )
 
 
+def _stump_predictor(table, labels, weights, *, neighbours=None, categorical=()):
+    shares = stump_shares(table, labels, [weights], neighbours=[neighbours], categorical=categorical)
+    return lambda rows: shares(rows)[0, 0]
+
+
 def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:
     folds = StratifiedKFold(10, shuffle=True, random_state=1)
     return float(cross_val_score(model, *data, cv=folds).mean())
