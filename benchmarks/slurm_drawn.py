@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.replay import Phases, replay
+from gridtune.slurm.kernel.arrays import Phases
+from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request, RequestCheck
 from tests.slurm import test_counting, test_replay
 from tests.slurm.reference import reference_replay

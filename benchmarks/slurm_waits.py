@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import print_machine, print_table
-from benchmarks.slurm_agreement import Run, read_run
+from benchmarks.slurm_runs import Run, read_run
 from gridtune.slurm.forecast import INTERVAL, Past, forecast
 from gridtune.slurm.shares import decayed_usage
 from gridtune.workload.slurm import host_list

@@ -145,7 +145,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None, **extra: Any) -> None:
     """Run the command line; gridtune's own errors are printed without a traceback."""
-    _end_at_sigterm()
+    _end_at_signals()
     warnings.formatwarning = _warning_text
     try:
         code = cli.main(args=args, prog_name="gridtune", standalone_mode=False, **extra)
@@ -187,11 +187,13 @@ def _warning_text(
     return _USUAL_TEXT(message, category, filename, lineno, line)
 
 
-def _end_at_sigterm() -> None:
-    """Let SIGTERM, which batch systems and `kill` send, end a command as Ctrl-C does: cleanly."""
+def _end_at_signals() -> None:
+    """End a command cleanly, as Ctrl-C does, at SIGTERM of `kill` and SIGHUP of a terminal."""
     ours = threading.current_thread() is threading.main_thread()
-    if ours and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        # `nohup` ignores SIGHUP.
+        if ours and signal.getsignal(one) is signal.SIG_DFL:
+            signal.signal(one, signal.default_int_handler)
 
 
 def _usage_error(fault: click.ClickException) -> str:

@@ -22,7 +22,11 @@ MODES = ("off", "cancel", "requeue", "suspend")
 
 @dataclass(frozen=True)
 class Node:
-    """A node: processors, memory in MB, GPUs, features, weight (the lightest are taken first), sockets."""
+    """A node: processors, memory in MB, GPUs, features, weight (the lightest are taken first), sockets.
+
+    Jobs get whole cores of so many `threads`, which are processors; by `one_task` a core runs one task of a
+    job (CR_ONE_TASK_PER_CORE). Nodes of one `record` of Slurm's differ in nothing that a setting says.
+    """
 
     name: str
     cpus: int
@@ -31,6 +35,9 @@ class Node:
     features: frozenset[str]
     weight: int
     sockets: int = 1
+    threads: int = 1
+    one_task: bool = False
+    record: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,8 @@ class Partition:
     One that starts no jobs has no nodes. `preempt_mode` and `grace` are what becomes of its jobs where others
     take their place, "" for what the cluster says, and the seconds that they have before. Jobs need so many
     nodes, at least and at most (0: no limit), and an account and a QOS that it admits. `billing` weighs what
-    a job's usage counts (cpu, mem in MB, node, gres/gpu); without it processors count.
+    a job's usage counts (cpu, mem in MB, node, gres/gpu); without it processors count. Limits of `own_qos`
+    hold for all its jobs.
     """
 
     name: str
@@ -70,6 +78,7 @@ class Partition:
     accounts: Admission = Admission()
     qos: Admission = Admission()
     billing: Mapping[str, float] = field(default_factory=dict)
+    own_qos: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,11 +124,15 @@ class Priorities:
 
 @dataclass(frozen=True)
 class Qos:
-    """A quality of service, its priority, and what it multiplies the usage of its jobs by."""
+    """A quality of service, its priority, and what it multiplies the usage of its jobs by.
+
+    Limits of a partition's QOS go before its own, unless it goes before the partition's.
+    """
 
     name: str
     priority: int = 0
     usage_factor: float = 1.0
+    before_partition: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,6 +194,16 @@ class Preemption:
     reorder_count: int = 1
     pause: int = 40
 
+    @property
+    def suspends(self) -> bool:
+        """True if jobs are suspended."""
+        return any(one.mode == "suspend" for one in self.classes.values())
+
+    @property
+    def preempts(self) -> bool:
+        """True if jobs may have to make room."""
+        return any(one.preempts for one in self.classes.values())
+
     def class_of(self, qos: str, partition: str) -> str:
         """Return the name of the class of a job in a partition, "" for none."""
         name = {"qos": qos, "partition": partition}.get(self.by, "")
@@ -238,6 +261,13 @@ class SlurmCluster:
     zero: int = 0
     licences: Mapping[str, int] = field(default_factory=dict)
     not_modelled: tuple[str, ...] = ()
+
+    def limiting_qos(self, qos: str, partition: str) -> tuple[str, ...]:
+        """Return the QOS that limit a job in a partition, the one that holds first."""
+        names = [self.partitions[partition].own_qos, qos]
+        if qos in self.qos and self.qos[qos].before_partition:
+            names.reverse()
+        return tuple(dict.fromkeys(filter(None, names)))
 
     @property
     def cpus(self) -> int:

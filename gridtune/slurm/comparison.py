@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 from gridtune.core.remarks import WALLTIMES, Trust, log_remarks
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.replay import in_threads, replay
 from gridtune.slurm.requests import Request, RequestCheck, requests_of
 from gridtune.statistics.dependence import neighbour_correlation
@@ -51,14 +51,28 @@ _SECONDS = {"week": 7 * 86_400, "day": 86_400}
 
 #: Facts of a log that replays model: accounts as shares, QOS by their priorities and limits.
 MODELLED_FACTS = (
-    *(WALLTIMES, "partitions", "nodes", "memory", "gpus", "features", "qos", "accounts", "priorities"),
+    *(
+        WALLTIMES,
+        "partitions",
+        "nodes",
+        "memory",
+        "gpus",
+        "features",
+        "qos",
+        "accounts",
+        "priorities",
+        "node_wishes",
+    ),
 )
 
 
 def not_modelled(workload: Workload | None, *clusters: SlurmCluster) -> list[str]:
     """Return what replays do not model: settings of clusters, and facts of a log."""
     lines = dict.fromkeys(line for cluster in clusters for line in cluster.not_modelled)
-    facts = log_remarks(workload.contents, MODELLED_FACTS).get("ignored") if workload else None
+    modelled: tuple[str, ...] = MODELLED_FACTS
+    if workload and any("licenses=" in text for text in workload.names.get("options", {}).values()):
+        modelled += ("licences",)
+    facts = log_remarks(workload.contents, modelled).get("ignored") if workload else None
     return [*sorted(lines), *([f"the log: {facts}"] if facts else [])]
 
 

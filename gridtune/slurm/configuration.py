@@ -12,14 +12,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import (
     MODES,
-    UNLIMITED,
     Admission,
     Clocks,
     Node,
@@ -27,22 +26,25 @@ from gridtune.slurm.cluster import (
     PreemptClass,
     Preemption,
     Priorities,
-    Qos,
     SlurmCluster,
 )
 from gridtune.slurm.limits import Limit, limits_of_row
-from gridtune.slurm.outages import read_outages, read_table
+from gridtune.slurm.outages import (
+    PlacedReader,
+    parents_of,
+    read_accounts,
+    read_outages,
+    read_qos,
+    read_table,
+)
 from gridtune.slurm.settings import GENERAL, LINES, PARAMETERS, changed_lines, matters, remark_on
-from gridtune.slurm.versions import SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
+from gridtune.slurm.versions import MERGED_NODES, SHARED_NODES, SUBACCOUNTS, VERIFIED, release_of
 from gridtune.workload.slurm import (
     OUT_OF_SERVICE,
     ConfLine,
-    SlurmAccounts,
     conf_lines,
     host_list,
     machine_of,
-    read_slurm_accounts,
-    text_of,
     with_counted_gpus,
 )
 
@@ -100,38 +102,6 @@ def _deciding(line: ConfLine) -> str:
     return " ".join(f"{name}={value}" for name, value in shown)
 
 
-class PlacedReader:
-    """Reads values at a place in a file, which faults name."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.place: tuple[Path | str, int] = (path, 1)
-
-    def fault(self, message: str, field: str, hint: str | None = None) -> WorkloadError:
-        """Return the error of a value at the place."""
-        path, line = self.place
-        return WorkloadError(message, path=path, line=line, field=field, hint=hint)
-
-    def whole(self, text: str, field: str) -> int:
-        """Return a whole number from 0 on."""
-        if not text.isdecimal() or len(text) > 15:
-            raise self.fault(f"{text[:40]!r} is no whole number", field)
-        return int(text)
-
-    def seconds(self, text: str, field: str) -> int:
-        """Return seconds of `minutes[:seconds]`, `hours:minutes:seconds` or `days-hours[:minutes…]`."""
-        if text.upper() in {"INFINITE", "UNLIMITED"}:
-            return UNLIMITED
-        match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text)
-        if match is None:
-            raise self.fault(f"{text[:40]!r} is no time", field, "such as 1-02:00:00")
-        days, *rest = match.groups()
-        numbers = [int(number) for number in rest if number is not None]
-        units = [3600, 60, 1] if days is not None or len(numbers) == 3 else [60, 1]
-        pairs = zip(numbers, units, strict=False)
-        return int(days or 0) * 86400 + sum(number * unit for number, unit in pairs)
-
-
 class _ClusterReader(PlacedReader):
     def __init__(self, path: Path, version: str) -> None:
         super().__init__(path)
@@ -140,6 +110,7 @@ class _ClusterReader(PlacedReader):
         self.places: dict[str, tuple[Path | str, int]] = {}
         self.ignored: list[str] = []
         self.limits: list[Limit] = []
+        self.records: dict[str, int] = {}
 
     def read(self, lines: Sequence[ConfLine]) -> SlurmCluster:
         for line in lines:
@@ -170,12 +141,13 @@ class _ClusterReader(PlacedReader):
             raise self.fault("the switches are in topology.conf, which is not there", "TopologyPlugin", hint)
         if tree:
             self._read_beside("topology.conf")
-        leaves = _leaves(topology, number_of) if tree else ()
+        leaves = self._leaves(topology, number_of) if tree else ()
         self._check_changed_nodes({number for leaf in leaves for number in leaf} if tree else None, number_of)
         self.parameters = self._items(PARAMETERS)
         clocks = self._clocks()
-        self.accounts, remarks = _accounts_of(self.path.parent)
+        self.accounts, remarks = read_accounts(self.path.parent)
         self.ignored += remarks
+        self.qos = read_qos(self.path.parent)
         partitions = {name: self._partition(name, number_of) for name in self.machine.partitions}
         outages, remarks = read_outages(self.path.parent, number_of)
         self.ignored += remarks
@@ -191,7 +163,7 @@ class _ClusterReader(PlacedReader):
             backfill=self.settings.get("schedulertype", "sched/backfill") == "sched/backfill",
             clocks=clocks,
             priorities=self._priorities(),
-            qos=_qos_of(self.path.parent),
+            qos=self.qos,
             accounts=self.accounts,
             kill_wait=self._number("killwait", 30),
             overtime=60 * self._number("overtimelimit", 0),
@@ -268,6 +240,7 @@ class _ClusterReader(PlacedReader):
         self.least_loaded = not self.linear and "cr_lln" in words
         self.memory_counts = not alone and not (self.linear and "cr_memory" not in words)
         self.by_core = not self.linear and not any(word.startswith("cr_cpu") for word in words)
+        self.one_task = self.by_core and "cr_one_task_per_core" in words
         self.socket_by_socket = not self.by_core or "cr_core_default_dist_block" in words
 
     def _read_limits(self, path: Path) -> None:
@@ -299,20 +272,27 @@ class _ClusterReader(PlacedReader):
         path, line, settings = self.machine.nodes_by_name[name]
         self.place = (path, line)
         features = settings.get("feature", settings.get("features", ""))
-        threads, cpus = settings.get("threadspercore", "1"), self.machine.processors_of_node[name]
-        if self.by_core and threads != "1":
-            self._ignore(f"ThreadsPerCore={threads} (jobs get whole cores of as many processors)")
-        return Node(
+        cpus = self.machine.processors_of_node[name]
+        sockets, threads = self._cores(settings, cpus)
+        node = Node(
             name,
             cpus,
             self.whole(settings.get("realmemory", "1"), "RealMemory"),
             {kind: count or 1 for kind, count in self.machine.gpus_of_node.get(name, {}).items()},
             frozenset(filter(None, features.split(","))),
             self.whole(settings.get("weight", "1"), "Weight"),
-            self._sockets(settings, cpus, threads),
+            sockets,
+            threads,
+            self.one_task,
         )
+        facts = vars(node) | {"name": "", "gpus": sorted(node.gpus.items())}
+        key = repr(facts | {"features": sorted(node.features)})
+        if self.release < MERGED_NODES:
+            key = f"{path}:{line}"
+        return replace(node, record=self.records.setdefault(key, len(self.records)))
 
-    def _sockets(self, settings: Mapping[str, str], cpus: int, threads: str) -> int:
+    def _cores(self, settings: Mapping[str, str], cpus: int) -> tuple[int, int]:
+        """Return a node's sockets and the threads of each core; 1 where jobs get processors."""
         per_board = settings.get("socketsperboard", "1")
         words = (
             settings.get("sockets", per_board),
@@ -320,9 +300,12 @@ class _ClusterReader(PlacedReader):
             settings.get("corespersocket", "1"),
         )
         sockets, boards, cores = (self.whole(word, "Sockets") for word in words)
-        if "sockets" in settings or "socketsperboard" in settings:
-            return max(1, sockets * boards if "sockets" not in settings else sockets)
-        return max(1, cpus // max(1, cores * self.whole(threads, "ThreadsPerCore")))
+        threads = max(1, self.whole(settings.get("threadspercore", "1"), "ThreadsPerCore"))
+        if "sockets" not in settings:
+            per = max(1, cores * threads)
+            sockets = sockets * boards if "socketsperboard" in settings else max(1, cpus // per)
+        # A node of as many CPUs as cores has no threads for Slurm.
+        return max(1, sockets), threads if self.by_core and cpus > sockets * max(1, cores) else 1
 
     def _partition(self, name: str, number_of: Mapping[str, int]) -> Partition:
         path, line, settings = self.machine.partitions[name]
@@ -365,7 +348,15 @@ class _ClusterReader(PlacedReader):
             self._admission(settings, "accounts"),
             self._admission(settings, "qos"),
             self._billing(settings.get("tresbillingweights", "")),
+            self._own_qos(settings.get("qos", "")),
         )
+
+    def _own_qos(self, name: str) -> str:
+        """Return a partition's QOS, and note one of no known limits."""
+        enforced = self._items("AccountingStorageEnforce").keys() & {"limits", "safe", "all"}
+        if name and enforced and name not in self.qos:
+            self._ignore(f"QOS={name} (its limits are unknown: write sacctmgr_qos.txt again)", partly=True)
+        return name
 
     def _billing(self, text: str) -> dict[str, float]:
         """Read weights of resources in usage; those of memory are per MB, or per unit named."""
@@ -390,7 +381,7 @@ class _ClusterReader(PlacedReader):
         names = {*(denied if allowed.upper() == "ALL" else allowed).lower().split(",")} - {""}
         if of == "accounts" and self.release >= SUBACCOUNTS:
             parents = self.accounts.parent_of
-            names |= {name for name in parents if names & {*_parents_of(parents, name)}}
+            names |= {name for name in parents if names & {*parents_of(parents, name)}}
         return Admission(frozenset(names), allowed.upper() != "ALL")
 
     def _preemption(self, partitions: Mapping[str, Partition]) -> Preemption:
@@ -533,82 +524,17 @@ class _ClusterReader(PlacedReader):
                 weights[name.lower()] = float(value)
         return weights
 
+    def _leaves(self, path: Path, number_of: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
+        """Return the nodes of each leaf switch; nodes that slurm.conf lacks are left out, as Slurm does."""
+        leaves = []
+        for line in conf_lines(path):
+            given = line.settings
+            if "switchname" in given and "nodes" in given:
+                named = host_list(given["nodes"], line.path, line.number, "Nodes")
+                leaves.append(tuple(sorted(number_of[name] for name in named if name in number_of)))
+        return tuple(leaves)
+
 
 def _natural(name: str) -> list[Any]:
     """Return the key of Slurm's order of nodes: n2 stands before n10."""
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in re.findall(r"\d+|\D+", name)]
-
-
-def _leaves(path: Path, number_of: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-    """Return the nodes of each leaf switch; nodes that slurm.conf lacks are left out, as Slurm does."""
-    leaves = []
-    for line in conf_lines(path):
-        given = line.settings
-        if "switchname" in given and "nodes" in given:
-            named = host_list(given["nodes"], line.path, line.number, "Nodes")
-            leaves.append(tuple(sorted(number_of[name] for name in named if name in number_of)))
-    return tuple(leaves)
-
-
-def _qos_of(folder: Path) -> dict[str, Qos]:
-    """Read the priority of each QOS, and its factor of usage.
-
-    It stands in sacctmgr_qos.txt (`sacctmgr show qos -P`) or sacctmgr.script (sacctmgr's commands).
-    """
-    path = folder / "sacctmgr_qos.txt"
-    if path.is_file():
-        reader, found = PlacedReader(path), {}
-        for line, row in read_table(path, "Name", "Priority"):
-            reader.place = (path, line)
-            factor = row.get("UsageFactor") or "1"
-            if not re.fullmatch(r"[0-9.]+", factor):
-                raise reader.fault(f"{factor!r} is no number", "UsageFactor")
-            if name := row["Name"]:
-                found[name] = Qos(name, reader.whole(row["Priority"] or "0", "Priority"), float(factor))
-        return found
-    script = folder / "sacctmgr.script"
-    text = text_of(script) if script.is_file() else ""
-    lines = re.findall(r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE)
-    matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in lines}
-    return {name: Qos(name, int(match[1]) if match else 0) for name, match in matches.items()}
-
-
-def _parents_of(parents: Mapping[str, str], account: str) -> list[str]:
-    """Return the accounts above one, the nearest first."""
-    above: list[str] = []
-    while account in parents and parents[account] not in above:
-        account = parents[account]
-        above.append(account)
-    return above
-
-
-def _accounts_of(folder: Path) -> tuple[SlurmAccounts, list[str]]:
-    """Read accounts from a table of sacctmgr or sshare, or from sacctmgr's commands, and remarks on them."""
-    remarks = []
-    for name, shares in (("sacctmgr_assoc.txt", "Share"), ("sshare.txt", "RawShares")):
-        if (folder / name).is_file():
-            accounts = SlurmAccounts()
-            # From root down to the last account: sacctmgr's tree has one blank more at each level.
-            above: list[tuple[int, str]] = []
-            for line, row in read_table(folder / name, "Account", "User", shares):
-                account, user = row["Account"].strip(), row["User"].strip()
-                number = int(row[shares]) if row[shares].isdecimal() else 1
-                if row[shares].lower() == "parent":
-                    remarks.append(f"{name}:{line}: {shares}=parent of {user or account}: taken as 1")
-                if user:
-                    accounts.users[account, user] = number
-                    continue
-                depth = len(row["Account"]) - len(row["Account"].lstrip())
-                above = [one for one in above if one[0] < depth]
-                if account != "root":
-                    parent = above[-1][1] if above else "root"
-                    accounts.parent_of[account] = row.get("ParentName", "") or parent
-                    accounts.shares_of[account] = number
-                above.append((depth, account))
-            for account in accounts.parent_of:
-                if account in _parents_of(accounts.parent_of, account):
-                    message = f"account {account!r} is below itself"
-                    raise WorkloadError(message, path=folder / name, field="ParentName")
-            return accounts, remarks
-    script = folder / "sacctmgr.script"
-    return read_slurm_accounts(script) if script.is_file() else SlurmAccounts(), remarks

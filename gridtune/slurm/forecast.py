@@ -11,7 +11,7 @@ import numpy as np
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, SlurmCluster
 from gridtune.slurm.comparison import known_at, logged_jobs
-from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.replay import ClusterState, in_threads, replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.shares import decayed_usage

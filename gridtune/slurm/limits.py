@@ -14,8 +14,8 @@ from gridtune.workload.slurm import SlurmAccounts
 _MINUTES = " minutes"
 #: More than there ever is.
 _NO_LIMIT = 1 << 50
-_RESOURCES = ("cpu", "mem", "node", "gres/gpu")
-#: What limits count: jobs, processors, MB, nodes and GPUs, and the same four times minutes.
+_RESOURCES = ("cpu", "mem", "node", "gres/gpu", "billing")
+#: What limits count: jobs, processors, MB, nodes, GPUs and billing, and the last five times minutes.
 AMOUNTS = ("jobs", *_RESOURCES, *(name + _MINUTES for name in _RESOURCES))
 
 #: Columns of sacctmgr's tables: what is counted ("" for a list of TRES), and for whom each.
@@ -101,19 +101,26 @@ def _amount(text: str, name: str) -> int:
 
 
 def limits_on(
-    limits: tuple[Limit, ...], accounts: SlurmAccounts, qos: str, account: str, user: str
+    limits: tuple[Limit, ...], accounts: SlurmAccounts, qos: tuple[str, ...], account: str, user: str
 ) -> Iterator[tuple[Hashable, str, int]]:
     """Yield the limits that hold for a job: the key of its sum, the resource, and the most.
 
-    A limit of the QOS holds instead of those of accounts on the same. Of `MaxJobs` and `MaxTRES` the nearest
-    account's holds. Use is not summed up, None, where each job may have so much.
+    A limit of the first QOS holds instead of the second's, and both instead of those of accounts on the same.
+    Of `MaxJobs` and `MaxTRES` the nearest account's holds. Use is not summed up, None, where each job may
+    have so much.
     """
-    hidden = set()
-    for limit in limits:
-        if limit.qos and limit.qos == qos:
+    hidden, set_before = set(), set[tuple[str, str]]()
+    for name in filter(None, qos):
+        own = [limit for limit in limits if limit.qos == name]
+        for limit in own:
+            holds = (limit.of, limit.each) not in set_before
             hidden.add(_kind(limit))
             whose = {"user": user, "account": account}.get(limit.each, "")
-            yield None if limit.each == "job" else (limit, whose), limit.of, limit.most
+            if limit.each != "job":
+                yield (limit, whose), limit.of, limit.most if holds else _NO_LIMIT
+            elif holds:
+                yield None, limit.of, limit.most
+        set_before |= {(limit.of, limit.each) for limit in own}
     scopes = [(account, user), (account, "")]
     while account and account != "root":
         account = accounts.parent_of.get(account, "root")

@@ -1,4 +1,4 @@
-"""Tables of Slurm's commands beside slurm.conf: their lines, and the outages that two of them list.
+"""Tables of Slurm's commands beside slurm.conf: their lines, QOS, accounts, and outages.
 
 Reservations are read from `scontrol show res`, times of nodes that were down or drained from
 `sacctmgr show event -P`.
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
-from gridtune.slurm.cluster import UNLIMITED, Outage
-from gridtune.workload.slurm import host_list, text_of
+from gridtune.slurm.cluster import UNLIMITED, Outage, Qos
+from gridtune.workload.slurm import SlurmAccounts, host_list, read_slurm_accounts, text_of
 
 
 def read_table(
@@ -42,6 +42,108 @@ def read_table(
             raise WorkloadError(message, path=path, line=number, hint=hint)
         rows.append((number, dict(zip(head, values, strict=True))))
     return rows
+
+
+class PlacedReader:
+    """Reads values at a place in a file, which faults name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.place: tuple[Path | str, int] = (path, 1)
+
+    def fault(self, message: str, field: str, hint: str | None = None) -> WorkloadError:
+        """Return the error of a value at the place."""
+        path, line = self.place
+        return WorkloadError(message, path=path, line=line, field=field, hint=hint)
+
+    def whole(self, text: str, field: str) -> int:
+        """Return a whole number from 0 on."""
+        if not text.isdecimal() or len(text) > 15:
+            raise self.fault(f"{text[:40]!r} is no whole number", field)
+        return int(text)
+
+    def seconds(self, text: str, field: str) -> int:
+        """Return seconds of `minutes[:seconds]`, `hours:minutes:seconds` or `days-hours[:minutes…]`."""
+        if text.upper() in {"INFINITE", "UNLIMITED"}:
+            return UNLIMITED
+        match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text)
+        if match is None:
+            raise self.fault(f"{text[:40]!r} is no time", field, "such as 1-02:00:00")
+        days, *rest = match.groups()
+        numbers = [int(number) for number in rest if number is not None]
+        units = [3600, 60, 1] if days is not None or len(numbers) == 3 else [60, 1]
+        pairs = zip(numbers, units, strict=False)
+        return int(days or 0) * 86400 + sum(number * unit for number, unit in pairs)
+
+
+def read_qos(folder: Path) -> dict[str, Qos]:
+    """Read the priority of each QOS, and its factor of usage.
+
+    It stands in sacctmgr_qos.txt (`sacctmgr show qos -P`) or sacctmgr.script (sacctmgr's commands).
+    """
+    path = folder / "sacctmgr_qos.txt"
+    if path.is_file():
+        reader, found = PlacedReader(path), {}
+        for line, row in read_table(path, "Name", "Priority"):
+            reader.place = (path, line)
+            factor = row.get("UsageFactor") or "1"
+            if not re.fullmatch(r"[0-9.]+", factor):
+                raise reader.fault(f"{factor!r} is no number", "UsageFactor")
+            if name := row["Name"]:
+                priority, flags = reader.whole(row["Priority"] or "0", "Priority"), row.get("Flags", "")
+                found[name] = Qos(name, priority, float(factor), "OverPartQOS" in flags)
+        return found
+    script = folder / "sacctmgr.script"
+    text = text_of(script) if script.is_file() else ""
+    lines = re.findall(r"^\s*(?:add|create) qos\s+(?:name=)?(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE)
+    matches = {name: re.search(r"priority=(\d+)", rest, re.IGNORECASE) for name, rest in lines}
+    return {name: Qos(name, int(match[1]) if match else 0) for name, match in matches.items()}
+
+
+def parents_of(parents: Mapping[str, str], account: str) -> list[str]:
+    """Return the accounts above one, the nearest first."""
+    above: list[str] = []
+    while account in parents and parents[account] not in above:
+        account = parents[account]
+        above.append(account)
+    return above
+
+
+def read_accounts(folder: Path) -> tuple[SlurmAccounts, list[str]]:
+    """Read accounts from a table of sacctmgr or sshare, or from commands; return what is doubtful too."""
+    remarks: list[str] = []
+    for name, shares in (("sacctmgr_assoc.txt", "Share"), ("sshare.txt", "RawShares")):
+        if (folder / name).is_file():
+            accounts, indented, row = SlurmAccounts(), False, dict[str, str]()
+            # From root down to the last account: sacctmgr's tree has one blank more at each level.
+            above: list[tuple[int, str]] = []
+            for line, row in read_table(folder / name, "Account", "User", shares):
+                account, user = row["Account"].strip(), row["User"].strip()
+                number = int(row[shares]) if row[shares].isdecimal() else 1
+                if row[shares].lower() == "parent":
+                    remarks.append(f"{name}:{line}: {shares}=parent of {user or account}: taken as 1")
+                if user:
+                    accounts.users[account, user] = number
+                    continue
+                depth = len(row["Account"]) - len(row["Account"].lstrip())
+                indented = indented or depth > 0
+                above = [one for one in above if one[0] < depth]
+                if account != "root":
+                    parent = above[-1][1] if above else "root"
+                    accounts.parent_of[account] = row.get("ParentName", "") or parent
+                    accounts.shares_of[account] = number
+                above.append((depth, account))
+            for account in accounts.parent_of:
+                if account in parents_of(accounts.parent_of, account):
+                    message = f"account {account!r} is below itself"
+                    raise WorkloadError(message, path=folder / name, field="ParentName")
+            nested = any(parent != "root" for parent in accounts.parent_of.values())
+            if len(accounts.parent_of) > 1 and not nested and not indented and "ParentName" not in row:
+                hint = f"sacctmgr show assoc tree -P > {folder / 'sacctmgr_assoc.txt'}"
+                remarks.append(f"{name}: accounts are taken as all below root: to know, run {hint}")
+            return accounts, remarks
+    script = folder / "sacctmgr.script"
+    return read_slurm_accounts(script) if script.is_file() else SlurmAccounts(), remarks
 
 
 def read_outages(folder: Path, number_of: Mapping[str, int]) -> tuple[tuple[Outage, ...], list[str]]:

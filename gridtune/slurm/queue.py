@@ -16,8 +16,7 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
-from gridtune.slurm.configuration import PlacedReader
-from gridtune.slurm.outages import read_table
+from gridtune.slurm.outages import PlacedReader, read_table
 from gridtune.slurm.requests import Request, RequestCheck, features_of
 from gridtune.workload.slurm import gpus_in, host_list
 

@@ -15,10 +15,11 @@ from gridtune.batch.simulator.scores import check_scores, naming_jobs
 from gridtune.core.usage import paused_seconds
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.kernel.clocks import ADVANCE, PRIORITISE, SETTLE, resume, take_turn
 from gridtune.slurm.kernel.ordering import Ordering, new_ordering, order_for_nodes
 from gridtune.slurm.kernel.running import NEVER
-from gridtune.slurm.kernel.world import Phases, new_world
+from gridtune.slurm.kernel.world import new_world
 from gridtune.slurm.requests import Request, RequestCheck
 from gridtune.slurm.shares import ShareTree
 from gridtune.types import FloatArray, IntArray

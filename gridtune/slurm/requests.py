@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.slurm.cluster import UNLIMITED, Node, Partition, SlurmCluster
 from gridtune.slurm.limits import limits_on
+from gridtune.slurm.versions import SHOWN_CPUS, release_of
 from gridtune.types import IntArray
+from gridtune.workload.slurm import host_list
 from gridtune.workload.workload import Workload
 
 #: A job can wait for another one to do this: end, end well, fail.
 DEPENDENCIES = ("afterany", "afterok", "afternotok")
 
 #: Fields of a log that requests are made of: names, and numbers.
-_NAMES = ("user", "account", "partition", "qos", "features", "gpu_type", "state")
+_NAMES = ("user", "account", "partition", "qos", "features", "gpu_type", "state", "options")
 _COLUMNS = (
     "job_id",
     "submit_time",
@@ -60,10 +63,14 @@ class Request:
         Each a name, or names with `&` and `|` between them, in brackets perhaps.
     node_list, exclude
         Names of nodes that it must have, all of them, and of those that it must not have.
+    contiguous
+        True if its nodes must be neighbours in Slurm's table.
     licences
         "NAME" or "NAME:COUNT" of each.
     begin
         Seconds: it may not start earlier.
+    threads
+        Threads of a core that it uses: 1 with `--hint=nomultithread`, 0 for all.
     gpus, gpu_type
         GPUs per node, of a type or, "", of any.
     array, task, array_most
@@ -113,6 +120,8 @@ class Request:
     begin: int = 0
     memory_per_cpu: int = 0
     fewest: bool = False
+    threads: int = 0
+    contiguous: bool = False
 
     def __post_init__(self) -> None:
         if self.nodes < len(self.node_list):
@@ -129,7 +138,7 @@ class Request:
     def shape(self) -> tuple[object, ...]:
         """All that decides which nodes suit it and have its GPUs."""
         asked = self.features, self.memory, self.memory_per_cpu, self.cpus_per_node, self.gpus, self.gpu_type
-        return *asked, self.exclude
+        return *asked, self.exclude, self.threads, self.cpus_per_task
 
     @property
     def cpus(self) -> int:
@@ -185,11 +194,40 @@ class Request:
     def suits(self, node: Node, partition: Partition) -> bool:
         """Tell whether a node has the processors, memory and features; GPUs are another matter to Slurm."""
         return (
-            node.cpus >= self.cpus_per_node
+            self.room_on(node) >= self.cpus_per_node
             and node.name not in self.exclude
-            and node.memory >= max(self.memory, self.cpus_per_node * self.memory_per_cpu_in(partition))
+            and node.memory >= max(self.memory, self.charged_on(node) * self.memory_per_cpu_in(partition))
             and all(has_feature(feature, node.features) for feature in self.features)
         )
+
+    def threads_on(self, node: Node) -> int:
+        """Return how many threads of each core of a node it can use."""
+        most = min(node.threads, self.cpus_per_task) if node.one_task else node.threads
+        return min(most, self.threads or most)
+
+    def cores_on(self, node: Node, cpus: int) -> int:
+        """Return how many cores it needs for so many processors, without those shared by tasks."""
+        threads, each = self.threads_on(node), self.cpus_per_task
+        if node.one_task and each > threads:
+            return cpus // each * -(-each // threads)
+        return -(-cpus // threads)
+
+    def room_on(self, node: Node) -> int:
+        """Return how many processors of an empty node its tasks can use."""
+        cores, threads, each = node.cpus // node.threads, self.threads_on(node), self.cpus_per_task
+        if node.one_task and each > threads:
+            return cores // -(-each // threads) * each
+        return cores * threads
+
+    def usable_on(self, node: Node, per_cpu: int, release: int) -> int:
+        """Return how many of them whole tasks can use, where memory is per processor or by later releases."""
+        room, each = self.room_on(node), self.cpus_per_task
+        return room - room % each if per_cpu or (release >= SHOWN_CPUS and not self.gpus) else room
+
+    def charged_on(self, node: Node) -> int:
+        """Return for how many processors a node must have memory: those of its cores, or those used."""
+        cpus = self.cpus_per_node
+        return cpus if self.threads else self.cores_on(node, cpus) * node.threads
 
     def has_gpus(self, node: Node) -> bool:
         """Tell whether a node has the GPUs, of the type asked for."""
@@ -232,7 +270,7 @@ class RequestCheck:
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
         self._kinds: dict[tuple[str, tuple[str, ...]], list[tuple[Node, int]]] = {}
-        self._limits: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
+        self._limits: dict[tuple[tuple[str, ...], str, str], list[tuple[str, int]]] = {}
 
     def check(self, request: Request) -> None:
         """Refuse a job.
@@ -248,13 +286,6 @@ class RequestCheck:
                 raise WorkloadError(
                     f"job {request.number}: no dependency {kind!r}", hint=f"one of {', '.join(DEPENDENCIES)}"
                 )
-        amounts = {
-            "jobs": 1,
-            "cpu": request.cpus,
-            "mem": max(request.memory, 0) * request.least_nodes,
-            "node": request.least_nodes,
-            "gres/gpu": request.gpus * request.least_nodes,
-        }
         partitions = self.cluster.partitions
         for name in request.partitions:
             if name not in partitions:
@@ -267,14 +298,10 @@ class RequestCheck:
                     f"job {request.number}: asks for {count} of licence {name}, but there are {there_are}",
                     hint="compare it with Licenses= in slurm.conf, or leave such jobs out",
                 )
-        limit = min((request.limit_in(partitions[name]) for name in request.partitions), default=0)
-        asked = amounts | {f"{of} minutes": amount * limit / 60 for of, amount in amounts.items()}
-        for of, most in self._limits_of(request):
-            if asked[of] > most:
-                raise WorkloadError(
-                    f"job {request.number}: asks for {asked[of]:g} of {of}, but a limit allows {most}",
-                    hint="compare it with sacctmgr's lists, or leave such jobs out",
-                )
+        broken = [self._limit_broken(request, partitions[name]) for name in request.partitions]
+        if broken and all(broken):
+            hint = "compare it with sacctmgr's lists, or leave such jobs out"
+            raise WorkloadError(f"job {request.number}: asks for {broken[0]}", hint=hint)
         if not any(self._can_hold(request, partitions[name]) for name in request.partitions):
             text = (
                 f"{request.least_nodes} nodes, {request.cpus} processors, {max(request.memory, 0)} MB a node"
@@ -293,9 +320,28 @@ class RequestCheck:
             return False
         return True
 
-    def _limits_of(self, request: Request) -> list[tuple[str, int]]:
+    def _limit_broken(self, request: Request, partition: Partition) -> str:
+        """Return what is more than a limit allows to a job in a partition, "" for nothing."""
+        amounts: dict[str, float] = {
+            "jobs": 1,
+            "cpu": request.cpus,
+            "mem": max(request.memory, 0) * request.least_nodes,
+            "node": request.least_nodes,
+            "gres/gpu": request.gpus * request.least_nodes,
+        }
+        weights = partition.billing or {"cpu": 1.0}
+        amounts["billing"] = int(sum(weights.get(of, 0.0) * amount for of, amount in amounts.items()))
+        minutes = request.limit_in(partition) / 60
+        asked = amounts | {f"{of} minutes": amount * minutes for of, amount in amounts.items()}
+        for of, most in self._limits_of(request, partition):
+            if asked[of] > most:
+                return f"{asked[of]:g} of {of}, but a limit allows {most}"
+        return ""
+
+    def _limits_of(self, request: Request, partition: Partition) -> list[tuple[str, int]]:
         """Return how much of what a limit allows to jobs of the same QOS, account and user."""
-        whose = request.qos, request.account, request.user
+        qos = self.cluster.limiting_qos(request.qos, partition.name)
+        whose = qos, request.account, request.user
         if whose not in self._limits:
             groups = limits_on(self.cluster.limits, self.cluster.accounts, *whose)
             self._limits[whose] = [(of, most) for _, of, most in groups]
@@ -329,7 +375,9 @@ class RequestCheck:
         for node, count in self._kinds[key]:
             if request.suits(node, partition) and request.has_gpus(node):
                 # The largest nodes hold the most.
-                cpus += node.cpus * max(0, min(count, most - nodes))
+                per_cpu = request.memory_per_cpu_in(partition)
+                usable = request.usable_on(node, per_cpu, release_of(self.cluster.version))
+                cpus += usable * max(0, min(count, most - nodes))
                 nodes += count
         return nodes >= request.least_nodes and cpus >= request.cpus
 
@@ -341,9 +389,37 @@ def kinds_in(
     kinds: dict[tuple[object, ...], list[int]] = {}
     for number in partition.nodes:
         node = cluster.nodes[number]
-        key = (node.cpus, node.memory, tuple(node.gpus.items()), node.features, node.name in apart)
+        key = (node.cpus, node.threads, node.memory, *node.gpus.items(), node.features, node.name in apart)
         kinds.setdefault(key, []).append(number)
     return [(cluster.nodes[numbers[0]], numbers) for numbers in kinds.values()]
+
+
+def _asked(options: str, cluster: SlurmCluster, counts: Counter[str]) -> dict[str, Any]:
+    """Return the fields of a request that options of its command line set, and count those that cannot be."""
+    asked: dict[str, Any] = {}
+    there = {node.name for node in cluster.nodes}
+    for word in options.split():
+        name, _, value = word.partition("=")
+        if name in {"nodelist", "exclude"}:
+            try:
+                hosts = host_list(value, "SubmitLine", 1, f"--{name}")
+            except WorkloadError:
+                hosts = [value]
+            if not there.issuperset(hosts):
+                counts[f"with a --{name} of other nodes: taken without them"] += 1
+                hosts = [host for host in hosts if host in there and name == "exclude"]
+            asked["node_list" if name == "nodelist" else name] = tuple(hosts)
+        elif name == "licenses":
+            needed = tuple(re.split("[,;]", value))
+            if any(one.partition(":")[0] not in cluster.licences for one in needed):
+                counts["with licences that slurm.conf does not list: taken without"] += 1
+                continue
+            asked["licences"] = needed
+        elif name in {"exclusive", "contiguous"}:
+            asked[name] = True
+        elif name == "mem" and re.fullmatch(r"0+[KMGT]?", value):
+            asked["memory"] = -1
+    return asked
 
 
 def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request], IntArray, dict[str, int]]:
@@ -365,6 +441,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
     requests: list[Request] = []
     rows: list[int] = []
     counts: Counter[str] = Counter()
+    # Of a core that runs one task all threads are allocated.
+    threads = max((node.threads for node in cluster.nodes if node.one_task), default=1)
     for row in range(len(workload)):
         job = {name: column[row] for name, column in columns.items()}
         text = {
@@ -378,6 +456,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             counts["never ran, or without processors"] += 1
             continue
         gpus = job["requested_gpus"] if job["requested_gpus"] >= 0 else max(0, job["allocated_gpus"])
+        each = threads if cpus % threads == 0 else 1
+        tasks = cpus // each
         if not partitions:
             counts[f"without a partition of the cluster: taken as {default}"] += 1
         request = Request(
@@ -390,8 +470,9 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             text["account"],
             partitions or (default,),
             text["qos"],
-            cpus,
-            cpus // nodes if cpus % nodes == 0 else 0,
+            tasks,
+            tasks // nodes if tasks % nodes == 0 else 0,
+            each,
             # The size factor of a priority counts the nodes asked for: fewer than the tasks need, maybe.
             nodes=min(nodes, job["requested_nodes"]) if job["requested_nodes"] > 0 else nodes,
             most_nodes=nodes,
@@ -403,6 +484,8 @@ def requests_of(workload: Workload, cluster: SlurmCluster) -> tuple[list[Request
             # Nobody but a job that has its nodes to itself gets GPUs that it did not ask for.
             exclusive=job["requested_gpus"] == 0 < job["allocated_gpus"],
         )
+        if text["options"]:
+            request = replace(request, **_asked(text["options"], cluster, counts))
         if nodes > 1 and re.search(r"[\[*]", text["features"]):
             counts["with features of all nodes alike, or counted ([a|b], a*2): taken node by node"] += 1
         if gpus and text["gpu_type"] not in types:

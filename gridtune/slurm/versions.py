@@ -22,6 +22,8 @@ _STATED = "scontrol_show_config.txt"
 SHOWN_CPUS = 23_02_00
 #: A partition that takes an account takes those below it.
 SUBACCOUNTS = 23_02_00
+#: Nodes of equal settings are one record; before, those of a line of slurm.conf are.
+MERGED_NODES = 23_02_00
 #: Plans of an array are at most as many as tasks may still run at a time; before, as tasks are left.
 ARRAY_PLANS = 23_02_04
 #: Jobs share nodes where no `SelectType` is set; before, each had whole nodes.
@@ -35,6 +37,8 @@ REQUEUED_PRIORITY = 24_05_05
 #: Backfill's table and its plans end on its grid. A test for a later instant looks at that instant only, and
 #: only at jobs that end before others come; overlaps with plans are looked at first.
 DATED_TESTS = 24_11_00
+#: A plan under a limit on nodes counts those that others under it have once.
+PLANNED_NODES = 24_11_04
 #: Jobs that end at the instant of a test have ended.
 ENDED_AT = 25_05_00
 #: A predicted start is the end of a job on the nodes chosen, not that of the last one looked at.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -184,12 +185,27 @@ def _client(uri: str) -> MlflowClient:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     skip_proxy_for_this_machine(uri)
-    from mlflow.tracking import MlflowClient  # noqa: PLC0415 (takes a second to import)
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415 (takes a second to import)
+    from mlflow.tracking import MlflowClient  # noqa: PLC0415
 
     # Migrations of a fresh database announce themselves step by step.
     for name in ("mlflow.store.db.utils", "alembic", "alembic.runtime.migration"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    try:
+        return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    except MlflowException as fault:
+        found = re.search(r"database schema \(found version (\w+)", str(fault))
+        if found is None:
+            raise
+        import mlflow  # noqa: PLC0415
+
+        known = Path(mlflow.__file__).parent / "store" / "db_migrations" / "versions"
+        older = any(known.glob(f"{found[1]}_*.py"))
+        remedy = "run `mlflow db upgrade URI`, after a backup" if older else "install that MLflow"
+        kind = "an older" if older else "a newer"
+        raise TrackingError(
+            f"the store is of {kind} MLflow than {mlflow.__version__}: {remedy}, or give another store"
+        ) from None
 
 
 @contextmanager

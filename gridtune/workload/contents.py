@@ -53,7 +53,8 @@ FACTS = {
     "preemption": "preempted and requeued attempts",
     "reservations": "reservations",
     "licences": "licences",
-    "node_wishes": "wishes for nodes (exclusive, switches, lists of nodes)",
+    "node_wishes": "wishes for nodes (exclusive, contiguous, lists of nodes)",
+    "switches": "wishes for few switches or many nodes",
     "deadlines": "times to begin and deadlines",
 }
 

@@ -39,9 +39,10 @@ SWF_FIELDS = (
 
 #: What resource managers record beside these.
 #:
-#: account, qos, features, gpu_type, state
+#: account, qos, features, gpu_type, state, options
 #:     Numbers of names (`Workload.names`): the account charged, the quality of service, the features or
-#:     constraint asked for, the type of GPU asked for, and the state in which the job ended.
+#:     constraint asked for, the type of GPU asked for, the state in which the job ended, and options of its
+#:     command line that say on which nodes it may start.
 #: requested_nodes, allocated_nodes
 #:     Nodes.
 #: requested_gpus, allocated_gpus
@@ -58,6 +59,7 @@ MORE_FIELDS = (
     "features",
     "gpu_type",
     "state",
+    "options",
     "requested_nodes",
     "allocated_nodes",
     "requested_gpus",
@@ -82,6 +84,7 @@ NAMED_FIELDS = (
     "features",
     "gpu_type",
     "state",
+    "options",
 )
 
 #: Fields that real logs give with a fraction; every other one is int64.

@@ -1,4 +1,4 @@
-"""Ctrl-C: what is done is kept, and the message says how to go on."""
+"""Ctrl-C and a terminal that closes: what is done is kept, and the message says how to go on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def heeds_interrupts() -> Iterator[None]:
 @pytest.mark.usefixtures("heeds_interrupts")
 @pytest.mark.timeout(900)
 @pytest.mark.slow
-def test_an_interrupted_sweep_says_what_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_sweep_says_what_is_kept(tmp_path: Path, how: signal.Signals) -> None:
     out, path = tmp_path / "out", tmp_path / "space.yaml"
     space = toy_space(fixed={"nap": NAP}, dimensions={"x": list(range(CELLS))}, replicates={"seeds": 1})
     path.write_text(yaml.safe_dump(space))
@@ -45,7 +46,7 @@ def test_an_interrupted_sweep_says_what_is_kept(tmp_path: Path) -> None:
         start_new_session=True,
     ) as driver:
         wait_for("the sweep", lambda: len(read_journal(journal)) >= 10)
-        driver.send_signal(signal.SIGINT)
+        driver.send_signal(how)
         output, _ = driver.communicate(timeout=600)
     done = len(read_journal(journal))
     assert driver.returncode == 130, output

@@ -33,18 +33,6 @@ def with_minutes(amounts, seconds):
     return amounts | {f"{of} minutes": amount * seconds / 60 for of, amount in amounts.items()}
 
 
-def amounts_of(part):
-    """Return what limits count of a job that starts."""
-    amounts = {
-        "jobs": 1,
-        "cpu": sum(part.cpus),
-        "mem": sum(part.memory),
-        "node": len(part.nodes),
-        "gres/gpu": part.gpus * len(part.nodes),
-    }
-    return with_minutes(amounts, part.end - part.start)
-
-
 def numbers(mask):
     """Return the numbers of the nodes in a set, ascending."""
     found = []
@@ -157,6 +145,8 @@ class Reference(Release):
         # GPUs near the processors of each node, as the last test of a GPU job left them: such a node counts as
         # a little lighter, for every job, until a job that could use it is tried in earnest.
         self.near_gpus = [0] * len(nodes)
+        # What each node weighs more, as the last job that was tried in earnest left it: see `weigh`.
+        self.extra = [0] * len(nodes)
         # Nodes that a test takes last, as they are completing.
         self.heavy = 0
         # Names of the nodes that the job must have for which nodes are chosen: they are taken first.
@@ -166,14 +156,17 @@ class Reference(Release):
         # The processors of each job that its size counts: those asked for, later those of its last test.
         self.sizes = [request.cpus for request in requests]
         self.eligible = [request.submit for request in requests]
-        self.limits = [
-            [
+        self.limits = {
+            (job, name): [
                 (key or ("job", job), of, most)
-                for key, of, most in limits_on(cluster.limits, cluster.accounts, r.qos, r.account, r.user)
+                for key, of, most in limits_on(
+                    cluster.limits, cluster.accounts, cluster.limiting_qos(r.qos, name), r.account, r.user
+                )
             ]
             + ([(("array", r.array), "jobs", r.array_most)] if r.array_most else [])
             for job, r in enumerate(requests)
-        ]
+            for name in r.partitions
+        }
         # The last tick of the decay thread, up to which minutes have passed; `on` are the nodes of jobs under a limit.
         self.used, self.on, self.ticked = {}, {}, -math.inf
         self.licences = Counter()
@@ -217,22 +210,39 @@ class Reference(Release):
 
     def room(self, free, node, request, partition):
         """Return the processors that a node can give to a job; 0 where it cannot take its part."""
-        cpus, memory, whole = free.cpus[node], free.memory[node], self.cluster.nodes[node]
+        memory, whole = free.memory[node], self.cluster.nodes[node]
         if request.gpus and not request.has_gpus(whole):
             return 0
         if self.takes_all_memory(request) and memory < whole.memory:
             return 0
+        threads, each = self.threads(request, node), request.cpus_per_task
+        cpus = free.cpus[node] // whole.threads * threads
+        if whole.one_task and each > threads:
+            # Each task has cores to itself.
+            cpus = free.cpus[node] // whole.threads // -(-each // threads) * each
+        elif self.holds_since(23_02_00) and not request.gpus:
+            cpus -= cpus % each
         if request.exclusive or partition.exclusive:
-            need = max(request.memory, 0) or cpus * request.memory_per_cpu_in(partition)
+            need = max(request.memory, 0) or free.cpus[node] * request.memory_per_cpu_in(partition)
             # What is suspended keeps memory and GPUs of a node without processors.
             fits = not self.suspending or (memory >= need and free.gpus[node] >= request.gpus)
-            return cpus if cpus == whole.cpus and fits else 0
+            return cpus if free.cpus[node] == whole.cpus and fits else 0
         if request.memory > 0:
             if memory < request.memory:
                 return 0
         elif per_cpu := request.memory_per_cpu_in(partition):
-            cpus = min(cpus, memory // per_cpu)
+            if whole.one_task and each == 1:
+                cpus = min(cpus, memory // (per_cpu * whole.threads))
+            while cpus > 0 and cpus * per_cpu > memory:
+                cpus -= threads
+            cpus -= cpus % each
         return cpus if cpus >= request.cpus_per_node and free.gpus[node] >= request.gpus else 0
+
+    def threads(self, request, node):
+        """Return how many threads of each core of a node a job can use."""
+        whole = self.cluster.nodes[node]
+        most = min(whole.threads, request.cpus_per_task) if whole.one_task else whole.threads
+        return min(most, request.threads or most)
 
     def takes_all_memory(self, request):
         """Tell whether a job takes all memory of nodes of which nobody has some."""
@@ -243,12 +253,38 @@ class Reference(Release):
         heavy = 0x100 if self.heavy >> node & 1 else 0
         if self.cluster.nodes[node].name in self.listed:
             heavy -= 1 << 40
-        return (self.cluster.nodes[node].weight << 16) - self.near_gpus[node] + heavy
+        return (self.cluster.nodes[node].weight + self.extra[node] << 16) - self.near_gpus[node] + heavy
+
+    def weigh(self, job, partition):
+        """Weigh the nodes of a job: those that the others under its limit on nodes have are taken first.
+
+        Of nodes alike the others count as heavier, if there are such nodes at all (`_find_grp_node_bitmap` and
+        `_build_node_list` in node_scheduler.c).
+        """
+        found, known = (
+            {},
+            [
+                limit
+                for limit in self.limits[job, partition]
+                if limit[1] == "node" and limit[0] != ("job", job)
+            ],
+        )
+        for key, _, _ in known:
+            each = key[0].each
+            if each or key in self.on:
+                found.setdefault(each, key)
+        has = [self.on[key] for key in found.values() if key in self.on]
+        alike = {}
+        for node in numbers(self.candidates(job, partition)):
+            alike.setdefault(self.cluster.nodes[node].record, []).append(node)
+        for members in alike.values():
+            first = [node for node in members if any(on[node] > 0 for on in has)]
+            for node in members:
+                self.near_gpus[node], self.extra[node] = 0, int(bool(first) and node not in first)
 
     def place_now(self, job, partition, avail, now):
         """Choose nodes to start a job on at once, over others if need be; return what is free for it, and them."""
-        for node in numbers(self.candidates(job, partition)):
-            self.near_gpus[node] = 0
+        self.weigh(job, partition)
         return self.fit(self.free, self.running, job, partition, avail, now)
 
     def place(self, free, job, partition, avail):
@@ -278,7 +314,8 @@ class Reference(Release):
             if self.cluster.least_loaded:
                 chosen = self._choose_by_load(request, room, free)
             else:
-                by = self._choose_by_switch if self.leaves else self._choose_by_order
+                tree = self.leaves and not request.contiguous
+                by = self._choose_by_switch if tree else self._choose_by_order
                 chosen = by(request, room)
             if chosen is not None:
                 return sorted(chosen)
@@ -341,7 +378,8 @@ class Reference(Release):
 
     def take(self, request, room, node, need, cpus):
         """Return the processors that a node chosen gives: some are left for each node still needed."""
-        given = min(room[node], max(cpus - max(need - 1, 0), request.cpus_per_node))
+        left = max(need - 1, 0) * self.threads(request, node)
+        given = min(room[node], max(cpus - left, request.cpus_per_node))
         self.most_of[node] = given
         return given
 
@@ -365,14 +403,19 @@ class Reference(Release):
         runs, spare = [], request.wanted_nodes - request.least_nodes
         for node in sorted(room):
             weight = self.weight(node)
-            if runs and runs[-1][1][-1] == node - 1 and runs[-1][0] == weight:
+            # Where the nodes must be neighbours, a run has the weight of its last node.
+            if runs and runs[-1][1][-1] == node - 1 and (request.contiguous or runs[-1][0] == weight):
                 runs[-1][1].append(node)
+                runs[-1] = weight, runs[-1][1]
             else:
                 runs.append((weight, [node]))
         chosen = []
         while runs and (need > 0 or cpus > 0) and most > 0:
             best = None
+            must = {self.number_of[name] for name in request.node_list} if request.contiguous else set()
             for weight, run in runs:
+                if not must <= {*run}:
+                    continue
                 size = sum(room[n] for n in run)
                 suffices = size >= cpus and len(run) >= need - spare
                 if best is None or weight < best[0]:
@@ -383,8 +426,10 @@ class Reference(Release):
                     better = suffices
                 else:
                     better = size < best[1] if suffices else size > best[1]
-                if better:
+                if better or (request.contiguous and suffices and not best[2]):
                     best = (weight, size, suffices, run)
+            if best is None or (request.contiguous and not best[2]):
+                return None
             run = best[3]
             if need <= 1:
                 single = [n for n in run if room[n] >= cpus]
@@ -410,15 +455,28 @@ class Reference(Release):
             room = [min(self.room(free, n, request, p), self.most_of.get(n, math.inf)) for n in nodes]
             if request.tasks_per_node:
                 room = [min(cpus, request.cpus_per_node) for cpus in room]
-            left = request.tasks
-            while left:
+            left, each = request.tasks, request.cpus_per_task
+            threads = [self.cluster.nodes[n].threads for n in nodes]
+
+            def give(i, tasks):
+                nonlocal left
+                while left and tasks and cpus[i] + each <= room[i]:
+                    cpus[i], left, tasks = cpus[i] + each, left - 1, tasks - 1
+
+            for i in range(len(nodes)):
+                give(i, 1)
+            # Then what is left of the cores begun, and as many tasks a turn as a core has room for.
+            for i in range(len(nodes)):
+                give(i, cpus[i] % threads[i] // each)
+            while left and any(cpus[i] + each <= room[i] for i in range(len(nodes))):
                 for i in range(len(nodes)):
-                    if left and cpus[i] + request.cpus_per_task <= room[i]:
-                        cpus[i] += request.cpus_per_task
-                        left -= 1
-                if all(cpus[i] + request.cpus_per_task > room[i] for i in range(len(nodes))):
-                    break
-        memory = [max(request.memory, 0) or c * request.memory_per_cpu_in(p) for c in cpus]
+                    give(i, max(1, threads[i] // each))
+        charged = cpus
+        if not whole:
+            charged, cpus = zip(
+                *(self.held(request, *pair) for pair in zip(nodes, cpus, strict=True)), strict=True
+            )
+        memory = [max(request.memory, 0) or c * request.memory_per_cpu_in(p) for c in charged]
         if self.takes_all_memory(request):
             memory = [self.cluster.nodes[node].memory for node in nodes]
         cores = (
@@ -428,6 +486,14 @@ class Reference(Release):
             job, tuple(nodes), tuple(cpus), tuple(memory), request.gpus, mask_of(nodes), now,
             now + request.limit_in(p), partition, tuple(cores),
         )  # fmt: skip
+
+    def held(self, request, node, cpus):
+        """Return, for the processors used of a node, those that memory is given for and those of whole cores."""
+        whole, threads, each = self.cluster.nodes[node], self.threads(request, node), request.cpus_per_task
+        cores = -(-cpus // threads)
+        if whole.one_task and each > threads:
+            cores = cpus // each * -(-each // threads)
+        return cpus if request.threads else cores * whole.threads, cores * whole.threads
 
     def cores_of(self, free, node, count):
         """Return so many of the free processors of a node, as bits: those of the socket that fits best first.
@@ -660,29 +726,30 @@ class Reference(Release):
         """Add a job's resources to what its limits count, or take them away."""
         for name, count in self.requests[part.job].licence_counts.items():
             self.licences[name] += sign * count
-        for key, of, _ in self.limits[part.job]:
+        for key, of, _ in self.limits[part.job, part.partition]:
             if of == "node":
                 on = self.on.setdefault(key, Counter())
                 for node in part.nodes:
                     on[node] += sign
                 self.used[key, of] = sum(count > 0 for count in on.values())
             elif "minutes" not in of:
-                self.used[key, of] = self.used.get((key, of), 0) + sign * amounts_of(part)[of]
+                self.used[key, of] = self.used.get((key, of), 0) + sign * self.amounts(part)[of]
 
     def minutes(self, key, of):
         """Return what runs under a limit times the minutes that its time limit leaves, as of the last tick."""
         total = 0
         for part in self.running.values():
-            if any((key, of) == limit[:2] for limit in self.limits[part.job]):
+            if any((key, of) == limit[:2] for limit in self.limits[part.job, part.partition]):
                 limit = self.requests[part.job].limit_in(self.cluster.partitions[part.partition])
                 left = max(0, limit - max(0, self.ticked - part.start))
-                total += amounts_of(part)[of.removesuffix(" minutes")] * left / 60
+                total += self.amounts(part)[of.removesuffix(" minutes")] * left / 60
         return total
 
-    def too_many(self, job):
+    def too_many(self, job, partition):
         """Tell whether a job would be one too many: looked at before nodes are."""
         return any(
-            of == "jobs" and self.used.get((key, of), 0) + 1 > most for key, of, most in self.limits[job]
+            of == "jobs" and self.used.get((key, of), 0) + 1 > most
+            for key, of, most in self.limits[job, partition]
         )
 
     def lacks_licences(self, job):
@@ -691,34 +758,61 @@ class Reference(Release):
         counts = self.requests[job].licence_counts
         return any(self.licences[name] + count > there_are.get(name, 0) for name, count in counts.items())
 
-    def too_much(self, job, partition, part=None):
+    def too_much(self, job, partition, part=None, planned=()):
         """Tell whether a job would take too much of a resource, by what it asks for or by what it got.
 
-        A node that others under a limit have already counts once.
+        A node that others under a limit have already counts once: one that it got, of its list or, by later
+        releases, planned for it.
         """
         r, p = self.requests[job], self.cluster.partitions[partition]
+        count = len(planned) or r.least_nodes
         asked = {
             "cpu": self.sizes[job],
-            "mem": max(r.memory, 0) * r.least_nodes or self.sizes[job] * r.memory_per_cpu_in(p),
-            "node": r.least_nodes,
-            "gres/gpu": r.gpus * r.least_nodes,
+            "mem": max(r.memory, 0) * count or self.sizes[job] * r.memory_per_cpu_in(p),
+            "node": count,
+            "gres/gpu": r.gpus * count,
         }
-        amounts = amounts_of(part) if part else with_minutes(asked, r.limit_in(p))
-        for key, of, most in self.limits[job]:
+        known = [self.number_of[name] for name in r.node_list] or (
+            planned if self.holds_since(24_11_04) else ()
+        )
+        asked["billing"] = self.billing(partition, asked)
+        amounts = self.amounts(part) if part else with_minutes(asked, r.limit_in(p))
+        for key, of, most in self.limits[job, partition]:
             used = self.minutes(key, of) if "minutes" in of else self.used.get((key, of), 0)
-            if of == "node" and part:
-                used -= sum(self.on.get(key, {}).get(node, 0) > 0 for node in part.nodes)
+            if of == "node":
+                nodes = part.nodes if part else known
+                used -= sum(self.on.get(key, {}).get(node, 0) > 0 for node in nodes)
             if of != "jobs" and used + amounts[of] > most + 1e-9:
                 return True
         return False
 
+    def amounts(self, part):
+        """Return what limits count of a job that starts."""
+        amounts = {
+            "jobs": 1,
+            "cpu": sum(part.cpus),
+            "mem": sum(part.memory),
+            "node": len(part.nodes),
+            "gres/gpu": part.gpus * len(part.nodes),
+        }
+        amounts["billing"] = self.billing(part.partition, amounts)
+        return with_minutes(amounts, part.end - part.start)
+
+    def billing(self, partition, amounts):
+        """Return the whole number that limits on billing count."""
+        return int(self.weighted(partition, amounts))
+
+    def weighted(self, partition, amounts):
+        """Return resources weighed by a partition; without weights the processors."""
+        weights, total = self.cluster.partitions[partition].billing or {"cpu": 1.0}, 0.0
+        for of in ("cpu", "mem", "node", "gres/gpu"):
+            total += weights.get(of, 0.0) * amounts[of]
+        return total
+
     def billed(self, part):
         """Return what a second of a job adds to its user's usage: processors, or by the partition's weights."""
-        request = self.requests[part.job]
-        weights = self.cluster.partitions[part.partition].billing or {"cpu": 1}
-        qos, amounts = self.cluster.qos.get(request.qos), amounts_of(part)
-        billed = sum(weights.get(of, 0) * amounts[of] for of in ("cpu", "mem", "node", "gres/gpu"))
-        return billed * (qos.usage_factor if qos else 1.0)
+        qos = self.cluster.qos.get(self.requests[part.job].qos)
+        return self.weighted(part.partition, self.amounts(part)) * (qos.usage_factor if qos else 1.0)
 
     # The main pass
 
@@ -740,7 +834,7 @@ class Reference(Release):
                 avail &= ~nodes
                 continue
             usable = avail & nodes
-            chosen, held, tested = None, self.too_many(job), False
+            chosen, held, tested = None, self.too_many(job, partition), False
             if not held and usable.bit_count() >= self.asked_nodes(request):
                 tested, held = True, self.lacks_licences(job)
                 if held:
@@ -815,7 +909,7 @@ class Reference(Release):
                 looked[request.user] = looked.get(request.user, 0) + 1
                 if looked[request.user] > clocks.bf_max_job_user:
                     continue
-            if self.too_many(job) or self.lacks_licences(job):
+            if self.too_many(job, record.partition) or self.lacks_licences(job):
                 if request.array:
                     rejected.add(array)
                 continue
@@ -920,7 +1014,7 @@ class Reference(Release):
                 # Without progress 22.05 would try the same until its time is up; later releases go on like this.
                 begin = start if start > begin else start + resolution
                 continue
-            if self.too_much(job, partition):
+            if self.too_much(job, partition, planned=chosen):
                 return counted, None
             plans.append(Plan(job, partition, start, high, mask))
             if self.slots_made < (clocks.bf_node_space_size or clocks.bf_max_job_test):
@@ -939,7 +1033,7 @@ class Reference(Release):
         begin, dated = now if begin is None else begin, self.holds_since(24_11_00)
         if self.holds_since(23_11_00):
             for node in numbers(avail):
-                self.near_gpus[node] = 0
+                self.near_gpus[node] = self.extra[node] = 0
             self.heavy = self.completing if begin <= now else 0
         free, present = self.free, dict(self.running)
         chosen = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.slurm_agreement import free_run, judge_run, read_run
+from benchmarks.slurm_agreement import free_run, judge_run
+from benchmarks.slurm_runs import read_run
 
 #: Per cent, at least: priorities, passes, plans in time, plans on the same nodes.
 AIMS = {"priority_equal": 100.0, "passes_equal": 95.0, "plans_within_5s": 99.0, "plans_same_nodes": 98.0}

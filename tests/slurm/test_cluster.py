@@ -191,7 +191,7 @@ def test_limits_on_minutes_and_sizes_are_listed_with_their_lines(folder):
     names = ("GrpTRESMins", "MaxWall", "MaxTRESPerNode", "MinTRES", "GrpWall")
     run = ("GrpTRESRunMins", "MaxTRESRunMinsPU", "MaxTRESMins")
     head = "|".join(("Name", "Priority", *names, *run))
-    rows = [head, "normal|0|cpu=5|cpu=4|cpu=3|cpu=2|9|cpu=60,billing=7|gres/gpu=9|node=8", "high|7||||||||"]
+    rows = [head, "normal|0|cpu=5|cpu=4|cpu=3|cpu=2|9|cpu=60,gres/tape=7|gres/gpu=9|node=8", "high|7||||||||"]
     (folder / "sacctmgr_qos.txt").write_text("\n".join(rows))
     cluster = read_cluster(folder, ["PreemptType=preempt/none"])
     lines = cluster.not_modelled
@@ -200,7 +200,7 @@ def test_limits_on_minutes_and_sizes_are_listed_with_their_lines(folder):
         Limit("gres/gpu minutes", 9, qos="normal", each="user"),
         Limit("node minutes", 8, qos="normal", each="job"),
     ]
-    assert any(line.endswith("GrpTRESRunMins=billing=7") for line in lines)
+    assert any(line.endswith("GrpTRESRunMins=gres/tape=7") for line in lines)
     values = ("cpu=5", "cpu=4", "cpu=3", "cpu=2", "9")
     assert {f"sacctmgr_qos.txt:2: {name}={v}" for name, v in zip(names, values, strict=True)} <= {*lines}
 

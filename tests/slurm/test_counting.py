@@ -53,6 +53,7 @@ def clusters(draw):
     widths = draw(st.sampled_from([(4,), (4, 8)]))
     weights = draw(st.sampled_from([(1,), (1, 2), (2, 1, 1)]))
     gpus = draw(st.sampled_from([0, 0, 0, 3]))
+    threads, one_task = draw(st.sampled_from([(1, False), (1, False), (2, False), (2, True)]))
     nodes = tuple(
         Node(
             f"n{k}",
@@ -61,6 +62,8 @@ def clusters(draw):
             {"x": 1} if k < gpus else {},
             frozenset({"big"} if k % 3 else ()),
             weights[k % len(weights)],
+            threads=threads,
+            one_task=one_task,
         )
         for k in range(SIZE)
     )

@@ -13,7 +13,7 @@ from gridtune.errors import WorkloadError
 from gridtune.slurm import settings
 from gridtune.slurm.cluster import Clocks
 from gridtune.slurm.configuration import configuration_difference, read_cluster
-from gridtune.slurm.kernel.world import Phases
+from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request, requests_of
 from gridtune.slurm.settings import _settings_of
@@ -155,16 +155,103 @@ def test_whole_nodes_are_the_default_until_23_11(tmp_path):
 
 
 def test_selections_that_are_not_modelled_are_named(tmp_path):
-    text = HEAD.replace("CR_Core_Memory", "CR_Socket_Memory,CR_LLN,CR_Pack_Nodes,cr_one_task_per_core,CR_LNL")
+    text = HEAD.replace("CR_Core_Memory", "CR_Socket_Memory,CR_LLN,CR_Pack_Nodes,cr_other_linear,CR_LNL")
     cluster = read_cluster(site(tmp_path, text + NODES + PARTITION))
     assert cluster.memory_counts
     assert [line.partition("SelectTypeParameters=")[2] for line in cluster.not_modelled] == [
-        *("CR_Socket_Memory", "cr_one_task_per_core"),
+        *("CR_Socket_Memory", "cr_other_linear"),
         "CR_LNL (unknown; CR_LLN was meant?)",
     ]
-    hyperthreads = NODES.replace("CPUs=16", "Sockets=1 CoresPerSocket=8 ThreadsPerCore=2")
-    (line,) = read_cluster(site(tmp_path, HEAD + hyperthreads + PARTITION)).not_modelled
-    assert line.startswith("slurm.conf:4: ThreadsPerCore=2")
+
+
+#: Jobs of one task each that start at once on two nodes of 16 processors, by threads and selection.
+THREADS = {("1", "CR_Core", 0): 32, ("2", "CR_Core", 0): 16, ("4", "CR_Core", 0): 8, ("2", "CR_CPU", 0): 32}
+#: The same of jobs of two tasks: on one core, on two, and with `--hint=nomultithread`.
+PAIRS = {("2", "CR_Core", 0): 16, ("2", "CR_Core,CR_ONE_TASK_PER_CORE", 0): 8, ("2", "CR_Core", 1): 8}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "case", "at_once"),
+    [
+        *((1, case, count) for case, count in THREADS.items()),
+        *((2, case, count) for case, count in PAIRS.items()),
+    ],
+)
+def test_jobs_get_whole_cores(tmp_path, tasks, case, at_once):
+    threads, select, used = case
+    cores = f"Sockets=2 CoresPerSocket={8 // int(threads)} ThreadsPerCore={threads}"
+    text = HEAD.replace("CR_Core_Memory", select) + NODES.replace("CPUs=16", f"CPUs=16 {cores}") + PARTITION
+    jobs = [Request(k, 0, 600, 1200, partitions=("normal",), tasks=tasks, threads=used) for k in range(33)]
+    starts = same_as_twin(site(tmp_path, text), jobs)
+    assert starts.count(min(starts)) == at_once
+
+
+def test_a_node_of_as_many_processors_as_cores_has_no_threads(tmp_path):
+    cores = "CPUs=8 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2"
+    cluster = read_cluster(site(tmp_path, HEAD + NODES.replace("CPUs=16", cores) + PARTITION))
+    assert [node.threads for node in cluster.nodes] == [1, 1]
+
+
+LIMITED = "AccountingStorageEnforce=limits\n" + HEAD + NODES
+
+
+@pytest.mark.parametrize(
+    ("setting", "at_once"),
+    [("", 3), ("QOS=part", 2), ("QOS=big", 4), ("QOS=part TRESBillingWeights=CPU=0.5", 2)],
+)
+def test_the_qos_of_a_partition_limits_its_jobs_before_their_own(tmp_path, setting, at_once):
+    qos = (
+        "Name|Priority|GrpTRES|Flags\nown|0|cpu=12|\npart|0|cpu=8|\nbig|0|cpu=18|\nover|0|cpu=4|OverPartQOS\n"
+    )
+    site(tmp_path, LIMITED + PARTITION.strip() + f" {setting}\n", sacctmgr_qos__txt=qos)
+    jobs = [Request(k, 0, 600, 1200, partitions=("normal",), qos="own", tasks=4) for k in range(5)]
+    starts = same_as_twin(tmp_path, jobs)
+    assert starts.count(min(starts)) == at_once
+    over = [replace(job, qos="over") for job in jobs]
+    assert same_as_twin(tmp_path, over).count(min(starts)) == 1
+
+
+def test_a_partition_of_an_unknown_qos_is_named(tmp_path):
+    cluster = read_cluster(site(tmp_path, LIMITED + PARTITION.strip() + " QOS=gone\n"))
+    assert any("QOS=gone" in line for line in cluster.not_modelled)
+
+
+@pytest.mark.parametrize(("weights", "at_once"), [("", 3), ("CPU=2.0", 1), ("CPU=0.5,Mem=1G", 5)])
+def test_limits_on_billing_count_by_the_weights_of_the_partition(tmp_path, weights, at_once):
+    line = PARTITION.strip() + (f" TRESBillingWeights={weights}" if weights else "") + "\n"
+    site(tmp_path, LIMITED + line, sacctmgr_qos__txt="Name|Priority|GrpTRES\nq|0|billing=12\n")
+    jobs = [Request(k, 0, 600, 1200, partitions=("normal",), qos="q", tasks=4, memory=64) for k in range(5)]
+    starts = same_as_twin(tmp_path, jobs)
+    assert starts.count(min(starts)) == at_once
+
+
+@pytest.mark.parametrize(("version", "lines"), [("24.11.5", 1), ("22.05", 2), ("24.11.5", 2)])
+def test_nodes_that_a_limit_counts_already_are_taken_first(tmp_path, version, lines):
+    # Of one record of Slurm's nodes those of the account are lighter; by 22.05 each line is a record.
+    named = NODES if lines == 1 else "".join(NODES.replace("[1-2]", str(k)) for k in (1, 2))
+    site(
+        tmp_path,
+        LIMITED.replace(NODES, named) + PARTITION,
+        sacctmgr_qos__txt="Name|Priority|GrpTRES\nq|0|node=2\n",
+    )
+    cluster = read_cluster(tmp_path, version=version)
+    first = Request(1, 0, 900, 1200, partitions=("normal",), qos="q", node_list=("n2",))
+    other = replace(first, number=2, qos="", node_list=("n1",), tasks=8)
+    jobs = [first, other, replace(first, number=3, submit=5, node_list=())]
+    result = replay(cluster, jobs)
+    # Else the fuller node is the tighter one.
+    found = 0 if (version, lines) == ("22.05", 2) else 1
+    assert [nodes.tolist() for nodes in result.nodes] == [[1], [0], [found]]
+    assert reference_replay(cluster, jobs, Phases())[2][2] == (found,)
+
+
+def test_a_table_of_accounts_that_may_be_nested_is_named(tmp_path):
+    table = "Account|User|Share\nroot||1\ndivx||60\nlabx||20\nlabx|u1|1\n"
+    (line,) = read_cluster(site(tmp_path, HEAD + NODES + PARTITION, sacctmgr_assoc__txt=table)).not_modelled
+    assert line.startswith("sacctmgr_assoc.txt: accounts are taken as all below root: ")
+    assert "sacctmgr show assoc tree -P" in line
+    tree = table.replace("divx|", " divx|").replace("labx|", " labx|")
+    assert not read_cluster(site(tmp_path, HEAD + NODES + PARTITION, sacctmgr_assoc__txt=tree)).not_modelled
 
 
 @pytest.mark.parametrize(
@@ -346,6 +433,50 @@ def test_all_memory_of_a_node_is_that_of_the_node_given(tmp_path):
     one, _, notes = requested(tmp_path, asked, got, "256000M")
     assert one.memory == 64000
     assert "1 jobs got less memory than they asked for (all of a node, --mem=0)" in notes
+
+
+LINES = {
+    "sbatch -w n[1-2] -N 2 run.sh": {"node_list": ("n1", "n2"), "memory": 1000},
+    "sbatch --nodelist n2 --exclude=n1,gone run.sh": {"node_list": ("n2",), "exclude": ("n1",)},
+    "srun -xn1 -L m:2 --mem=0 a.out": {"exclude": ("n1",), "licences": ("m:2",), "memory": -1},
+    "sbatch --exclusive --contiguous --mem 4G run.sh": {
+        "exclusive": True,
+        "contiguous": True,
+        "memory": 2000,
+    },
+    "sbatch --exclusive=user --nodelist=n9 -L k run.sh": {"node_list": (), "licences": ()},
+    "sbatch --nodelist=n[1- run.sh": {"node_list": ()},
+}
+
+
+@pytest.mark.parametrize(("line", "fields"), LINES.items())
+def test_options_of_the_command_line_are_asked_for(tmp_path, line, fields):
+    one, _, counts = logged(tmp_path, HEAD + "Licenses=m:3\n" + NODES, 2 if "-N 2" in line else 1, line)
+    default = {"exclusive": False, "contiguous": False, "node_list": (), "exclude": (), "licences": ()}
+    wanted = default | {"memory": 2000} | fields
+    assert {name: getattr(one, name) for name in wanted} == wanted
+    assert bool(counts) == any(text in line for text in ("n9", "gone", "[1- "))
+
+
+def test_all_threads_of_a_core_that_runs_one_task_are_allocated(tmp_path):
+    text = HEAD.replace("CR_Core_Memory", "CR_Core,CR_ONE_TASK_PER_CORE")
+    cores = NODES.replace("CPUs=16", "CPUs=16 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2")
+    one, cluster, _ = logged(tmp_path, text + cores, 1, "")
+    assert (one.tasks, one.cpus_per_task) == (2, 2)
+    assert replay(cluster, [one]).cpus[0].tolist() == [4]
+
+
+def logged(folder, text, nodes, line):
+    """Return the request of a job of four processors, with its command line, its cluster, and counts."""
+    head = (
+        "JobID|User|Submit|Start|End|Elapsed|Timelimit|Partition|AllocCPUS|AllocNodes|ReqMem|State|SubmitLine"
+    )
+    times = "2024-01-01T00:00:00|2024-01-01T00:00:05|2024-01-01T00:10:05|00:10:00|01:00:00"
+    log = folder / "sacct.txt"
+    log.write_text(f"{head}\n7|u|{times}|normal|4|{nodes}|2000M|COMPLETED|{line}\n")
+    cluster = read_cluster(site(folder, text + PARTITION))
+    (one,), _, counts = requests_of(WorkloadReference.parse(str(log)).read(), cluster)
+    return one, cluster, counts
 
 
 def test_types_of_gpus_are_asked_for(tmp_path):

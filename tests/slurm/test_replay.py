@@ -65,6 +65,11 @@ LIMITS = (
     Limit("cpu minutes", 60, account="root"),
     Limit("node minutes", 12, qos="hot", each="user"),
     Limit("mem minutes", 2000, account="p", each="job"),
+    Limit("billing", 30, account="p"),
+    Limit("billing minutes", 90, qos="few"),
+    Limit("cpu", 6, qos="few", each="user"),
+    Limit("jobs", 2, qos="few"),
+    Limit("cpu", 9, qos="few", each="job"),
 )
 PREEMPTIONS = st.one_of(
     st.just(Preemption()),
@@ -124,6 +129,7 @@ def clusters(draw):
             max_time=600,
             exclusive=draw(st.booleans()),
             billing=draw(st.sampled_from([{}, {"cpu": 0.5, "mem": 0.25, "gres/gpu": 40.0}])),
+            own_qos=draw(st.sampled_from(["", "few", "hot"])),
         ),
     }
     clocks = Clocks(
@@ -140,16 +146,22 @@ def clusters(draw):
         bf_window_linear=draw(st.sampled_from([0, 40])),
         default_queue_depth=draw(st.sampled_from([1, 100])),
     )
+    threads, one_task = draw(st.sampled_from([(1, False), (1, False), (2, False), (2, True), (4, True)]))
+    records = draw(st.sampled_from([(0, 0, 0, 0, 0), (0, 1, 2, 2, 1)]))
+    nodes = tuple(
+        replace(node, threads=min(threads, node.cpus), one_task=one_task, record=record)
+        for node, record in zip(NODES, records, strict=True)
+    )
     return SlurmCluster(
-        NODES,
+        nodes,
         partitions,
         draw(st.sampled_from([(), ((0, 1), (2, 3, 4)), ((0, 2), (1, 3), (4,))])),
         draw(st.booleans()),
         clocks,
         draw(st.sampled_from([RULES, TRES, replace(TRES, normal_tres=False), CLASSIC, Priorities()])),
-        {"hot": Qos("hot", 7, draw(st.sampled_from([1.0, 2.5])))},
+        {"hot": Qos("hot", 7, draw(st.sampled_from([1.0, 2.5])), draw(st.booleans()))},
         ACCOUNTS,
-        limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=3, unique=True))),
+        limits=tuple(draw(st.lists(st.sampled_from(LIMITS), max_size=4, unique=True))),
         licences={"m": 3, "n": 1},
         outages=tuple(draw(st.lists(OUTAGES, max_size=2))),
         version=draw(VERSIONS),
@@ -201,6 +213,9 @@ def logs(draw):
                 exclude=draw(st.sampled_from([(), (), (), ("b3",), ("a1", "b2")])),
                 licences=draw(st.sampled_from([(), (), ("m",), ("m:2", "n")])),
                 begin=draw(st.sampled_from([0, 0, 0, 333])),
+                cpus_per_task=draw(st.sampled_from([1, 1, 2, 3])) if shape[0] < 4 else 1,
+                threads=draw(st.sampled_from([0, 0, 1])),
+                contiguous=draw(st.sampled_from([False, False, True])),
             )
         )
     # Some jobs become arrays of up to four tasks.

@@ -18,6 +18,7 @@ AIMS = {"priority_equal": 99.5, "passes_equal": 99.0, "plans_within_5s": 98.5, "
 FEWER = {
     # Jobs that would suspend others are planned on nodes of both.
     "26.05-suspend-topology-nested": {"plans_within_5s": 85.0, "plans_same_nodes": 85.0},
+    "22.05-one-task-licences-cancel": {"plans_within_5s": 97.0, "plans_same_nodes": 97.0},
     "22.05-core-partitions-weights-holds": {"plans_within_5s": 97.0, "plans_same_nodes": 97.0},
 }
 

@@ -102,6 +102,10 @@ def test_a_range_is_narrowed_to_a_value_within_it(space: SearchSpace, tmp_path: 
     )
     ranged = load_space(path)
     assert override(ranged, {"x": [1.5]}).dimensions["x"].choice == (1.5,)
+    assert override(ranged, {"strategy.random.samples": [5]}).strategy.random.samples == 5
+    for name, hint in (("strategy.asha.trials", "its strategy is"), ("strategy.random.trials", "trials")):
+        with pytest.raises(SpaceError, match=hint):
+            override(ranged, {name: [6]})
     assert {cell.configuration["depth"] for cell in space_cells(override(ranged, {"depth": [4]}))} == {4}
     for values, hint in (([7], "from 0.0 to 4.0"), (["a"], "from 0.0 to 4.0")):
         with pytest.raises(SpaceError, match=hint):

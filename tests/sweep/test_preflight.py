@@ -39,6 +39,14 @@ def test_a_cleaning_rule_that_mends_it_is_taken_into_account() -> None:
     assert len(space_cells({**SMALL_MACHINE, "fixed": fixed})) == 2
 
 
+def test_a_dashboard_is_no_cluster_to_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
+    with pytest.raises(SweepError, match="takes jobs and runs no cells") as caught:
+        run_space(SMALL_MACHINE, directory=tmp_path / "out")
+    assert "scripts/submit SPACE --address http://head:8265" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("system", "parameters", "user"),
     [

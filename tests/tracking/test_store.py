@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +108,17 @@ def test_another_file_is_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="not a database"):
         connect(f"sqlite:///{tmp_path}/notes.db")
     assert (tmp_path / "notes.db").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("ffff00000000", "of a newer MLflow.*install that"), ("0584bdc529eb", "of an older MLflow.*db upgrade")],
+)
+def test_a_store_of_another_mlflow_is_refused_at_once(store_uri: str, version: str, words: str) -> None:
+    with sqlite3.connect(store_uri.removeprefix("sqlite:///")) as database:
+        database.execute("UPDATE alembic_version SET version_num = ?", (version,))
+    # In another process: MLflow looks at a store's version once.
+    script = "import sys; from gridtune.tracking.store import connect; connect(sys.argv[1])"
+    command = [sys.executable, "-c", script, store_uri]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert re.search(words, done.stderr.strip().splitlines()[-1])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from gridtune.slurm.cluster import SlurmCluster
+from gridtune.slurm.versions import release_of
 from gridtune.types import AnyArray, FloatArray, IntArray
 
 #: Counters and instants of a replay, seconds.
@@ -40,8 +44,37 @@ STATE = np.dtype(
 )
 
 
+@dataclass(frozen=True)
+class Phases:
+    """Phases of the scheduler's clocks, in seconds; a log does not record them.
+
+    Attributes
+    ----------
+    full, backfill, timeout, tick
+        Of full main passes, backfill passes, looks at time limits, and priorities.
+    """
+
+    full: int = 0
+    backfill: int = 0
+    timeout: int = 0
+    tick: int = 0
+
+    @staticmethod
+    def draw(cluster: SlurmCluster, stream: np.random.Generator) -> Phases:
+        """Draw each phase from its whole period; full passes and looks at limits come from one clock."""
+        clocks = cluster.clocks
+        full, backfill, tick = (
+            int(stream.integers(period))
+            for period in (clocks.sched_interval, clocks.bf_interval, cluster.priorities.period)
+        )
+        return Phases(full, backfill, full % 30, tick)
+
+
 class NodeColumns(NamedTuple):
-    """The cluster's nodes, (n,) each; `leaf` is the number of the leaf switch, -1 without one."""
+    """The cluster's nodes, (n,) each; `leaf` is the number of the leaf switch, -1 without one.
+
+    `near` and `extra` are what it weighs less and more, as the last tests left it; `record` is Slurm's of it.
+    """
 
     cpus: IntArray
     memory: IntArray
@@ -49,6 +82,9 @@ class NodeColumns(NamedTuple):
     weight: IntArray
     leaf: IntArray
     near: IntArray
+    threads: IntArray
+    record: IntArray
+    extra: IntArray
 
 
 class JobColumns(NamedTuple):
@@ -57,6 +93,7 @@ class JobColumns(NamedTuple):
     `assoc` is the number of the account's user; `shown` the most processors that it sees on a node; `records`
     says where each job's records begin. `listed` and `barred` say where the bitmaps of the nodes that it must
     and must not have begin in `named`, -1 without one; `covered` is 1 if it needs no others than those.
+    `threads` are the most of a core that it uses; `charged` is 1 if it gets memory for whole cores.
     """
 
     submit: IntArray
@@ -81,6 +118,9 @@ class JobColumns(NamedTuple):
     listed: IntArray
     barred: IntArray
     covered: IntArray
+    threads: IntArray
+    charged: IntArray
+    contiguous: IntArray
     named: AnyArray
 
 
@@ -129,11 +169,13 @@ class Outages(NamedTuple):
 
 
 class LimitColumns(NamedTuple):
-    """Limits on each job and what counts towards them: entries, those of a job from `begin` on.
+    """Limits on each record and what counts towards them: entries, those of a record from `begin` on.
 
     `of` is the place in `AMOUNTS`, -1 for a licence, `counter` that in `used`. `each` is how many a job takes
     of jobs or licences. Minutes are in seconds. A counter of nodes that several jobs share has a `row` in
-    `on`, (rows * n,): how many of them each node has. Others have -1.
+    `on`, (rows * n,): how many of them each node has. Others have -1. Where it is `preferred`, such nodes are
+    taken first; of those that count all jobs (1, others have 2) the first that is `known`: a job has started
+    under it.
     """
 
     begin: IntArray
@@ -144,6 +186,8 @@ class LimitColumns(NamedTuple):
     used: IntArray
     row: IntArray
     on: IntArray
+    preferred: IntArray
+    known: IntArray
 
 
 class JobArrays(NamedTuple):
@@ -237,7 +281,8 @@ class FreeColumns(NamedTuple):
 class Scratch(NamedTuple):
     """Room to work in: processors that each node can give, all idle ones, those left during a choice, and it.
 
-    `most` are those that a node chosen gives at most: so many were wanted when it was chosen.
+    `most` are those that a node chosen gives at most: so many were wanted when it was chosen. `charged` are
+    the processors that memory is given for.
     """
 
     room: IntArray
@@ -246,6 +291,7 @@ class Scratch(NamedTuple):
     most: IntArray
     chosen: IntArray
     cpus: IntArray
+    charged: IntArray
     weight: IntArray
     leaf_nodes: IntArray
     leaf_cpus: IntArray
@@ -392,3 +438,48 @@ class World(NamedTuple):
     factor: FloatArray
     state: AnyArray
     rules: AnyArray
+
+
+def rules_of(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> AnyArray:
+    """Return the constants of a replay as a record; kernels read its fields by name."""
+    clocks, priorities, preemption = cluster.clocks, cluster.priorities, cluster.preemption
+    whole = {
+        **vars(clocks),
+        **counts,
+        **{
+            name: getattr(preemption, name)
+            for name in ("youngest_first", "strict_order", "reorder_count", "pause")
+        },
+        "bf_window": 60 * clocks.bf_window,
+        "most_slots": clocks.bf_node_space_size or clocks.bf_max_job_test,
+        "backfill": cluster.backfill,
+        "multifactor": priorities.multifactor,
+        "max_age": priorities.max_age,
+        "favor_small": priorities.favor_small,
+        "kill_wait": cluster.kill_wait,
+        "overtime": cluster.overtime,
+        "release": release_of(cluster.version),
+        "leaves": len(cluster.leaves),
+        "partitions": len(cluster.partitions),
+        "outages": len(cluster.outages),
+        "cpus": cluster.cpus,
+        "zero": cluster.zero,
+        "levels": len({node.weight for node in cluster.nodes}),
+        "groups": len(preemption.classes),
+        "preempting": preemption.preempts,
+        "suspending": preemption.suspends,
+        "by_partition": preemption.by == "partition",
+        "socket_by_socket": cluster.socket_by_socket,
+        "least_loaded": cluster.least_loaded,
+        "one_task": any(node.one_task for node in cluster.nodes),
+        "core_words": (max(node.cpus for node in cluster.nodes) + 63) // 64,
+        "full_phase": phases.full,
+        "timeout_phase": phases.timeout,
+        "scored": False,
+    }
+    real = {
+        **{name: getattr(priorities, name) for name in ("age", "fair_share", "size")},
+        "rate": 1 - 0.693 / priorities.half_life if priorities.half_life else 1.0,
+    }
+    kinds = [*((name, np.int64) for name in whole), *((name, np.float64) for name in real)]
+    return np.array((*whole.values(), *real.values()), np.dtype(kinds))

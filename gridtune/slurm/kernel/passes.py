@@ -9,30 +9,22 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.slurm.kernel.ahead import (
-    FIRST_WINDOW,
     close_search,
     ended_by,
     fails_again,
     find_start,
-    first_horizon,
     form_of,
-    has_some,
     may_start,
     note_failure,
     note_plan,
     open_search,
-    start_after,
     usable_nodes,
-    widened,
 )
-from gridtune.slurm.kernel.placing import are_many, choose, gather, has, measure_room, room_of, share
+from gridtune.slurm.kernel.foreseeing import will_run
+from gridtune.slurm.kernel.placing import are_many, choose, gather, has, measure_room, share
 from gridtune.slurm.kernel.preempting import (
     find_victims,
     fit,
-    free_of_preemptable,
-    goes,
-    is_candidate,
-    leave_to,
     take_cores,
 )
 from gridtune.slurm.kernel.running import preempt, start_job, too_many, too_much
@@ -45,10 +37,8 @@ from gridtune.slurm.kernel.table import (
     overlaps,
     reserve,
 )
-from gridtune.slurm.versions import ARRAY_PLANS, DATED_TESTS, ENDED_AT, FRESH_WEIGHTS, OWN_ENDS, SHOWN_CPUS
+from gridtune.slurm.versions import ARRAY_PLANS, DATED_TESTS, FRESH_WEIGHTS, SHOWN_CPUS
 
-#: The weight that nodes have more which are completing.
-_HEAVIER = 256
 #: What the number of slots made is set to once a plan finds no room in the table: the pass ends.
 _FULL = 1 << 40
 
@@ -97,12 +87,12 @@ def _choose_now(world, record, nodes, now):
     Where nothing is free, it takes processors of those that it suspends. Nodes of a job that was killed this
     second do not do. The favour of GPUs looked at before is forgotten.
     """
-    records, clear = world.records, world.clear
-    _forget_gpus(world, records.suits, records.kind[record])
+    clear = world.clear
+    _weigh(world, record)
     for w in range(world.rules.words):
         clear[w] = nodes[w] & ~world.completing[w]
     measure_room(world, world.free, record, clear)
-    count, source, cores = choose(world, records.job[record]), world.free, world.suspension.free
+    count, source, cores = choose(world, world.records.job[record]), world.free, world.suspension.free
     if count == 0:
         count = fit(world, world.free, cores, 0, record, clear, now)
         source, cores = world.beside, world.suspension.beside
@@ -157,9 +147,9 @@ def main_pass(world, now, depth):
         if world.failed[partition] == 0:
             for w in range(words):
                 usable[w] = avail[w] & world.partitions[partition * words + w]
-            count, held = 0, too_many(world, job, 0)
+            count, held = 0, too_many(world, record, 0)
             tested = not held and are_many(world, usable, world.jobs.nodes[job])
-            if tested and too_many(world, job, -1):
+            if tested and too_many(world, record, -1):
                 tested, held = False, True
             if tested:
                 _drop_reserved(world, usable, now, records.limit[record])
@@ -167,7 +157,7 @@ def main_pass(world, now, depth):
                 if count == 0:
                     measure_room(world, world.empty, record, usable)
                     held = choose(world, job) == 0
-            held = held or too_much(world, record, count)
+            held = held or too_much(world, record, count, 0)
             if count > 0 and not held:
                 start_job(world, record, count, now, now)
                 continue
@@ -208,209 +198,31 @@ def _reservation_end(world, start):
 
 
 @kernel()
-def _tell_size(world, free, record, count):
-    """Note the processors that a test gave to a job: its size counts them from then on."""
-    share(world, free, record, count)
-    cpus = 0
-    for i in range(count):
-        cpus += world.scratch.cpus[i]
-    world.sizes[world.records.job[record]] = cpus
+def _weigh(world, record):
+    """Weigh the nodes that suit a record: those that others under its limits on nodes have are taken first.
 
-
-@kernel()
-def _will_run(world, record, avail, now, now_only, begin, later):
-    """Return when a job could start, -1 if never, and on how many nodes; they are in `scratch.chosen`.
-
-    It can start now on what is free, over jobs that it suspends, or where others must make room for it. Else
-    it starts when running jobs have reached their limits. By later releases a test from a later instant on
-    does not look at what is free now.
+    Of nodes of a record the others count as heavier, if there are such nodes at all (`_find_grp_node_bitmap`
+    and `_build_node_list` in node_scheduler.c). The favour of GPUs looked at before is forgotten.
     """
-    job, release = world.records.job[record], world.rules.release
-    count, source, going = 0, world.free, 0
-    heavier = _HEAVIER if release >= FRESH_WEIGHTS and begin <= now else 0
-    if release >= FRESH_WEIGHTS:
-        _forget_gpus(world, avail, 0)
-    measure_room(world, world.free, record, avail)
-    if begin <= now or release < DATED_TESTS:
-        _weigh_completing(world, heavier)
-        count = choose(world, job)
-        if count == 0:
-            count = fit(world, world.free, world.suspension.free, 0, record, avail, now)
-            source = world.beside if count > 0 else world.free
-        _weigh_completing(world, -heavier)
-    if count == 0 and now_only and release >= DATED_TESTS:
-        return -1, 0
-    if count == 0:
-        going = free_of_preemptable(world, record, avail, now)
-        if going > 0 or world.rules.suspending:
-            measure_room(world, world.later, record, avail)
-        if going > 0:
-            # The start lies later, but now is when the others must go.
-            _total_room(world)
-            count, source = _choose_later(world, record, avail, now)
-    if count > 0:
-        _tell_size(world, source, record, count)
-        return now, count
-    if now_only:
-        return -1, 0
-    return _start_after_ends(world, record, avail, now, going, begin, later)
-
-
-@kernel(forceinline=True)
-def _choose_later(world, record, avail, now):
-    """Choose by `scratch.room`, that of `world.later`, or beside others; return how many and what is free."""
-    count = choose(world, world.records.job[record]) if _may_do(world, record) else 0
-    if count == 0 and world.rules.suspending:
-        later = world.suspension.later
-        count = fit(world, world.later, later, world.state.tests, record, avail, now)
-        if count > 0:
-            return count, world.beside
-        measure_room(world, world.later, record, avail)
-    return count, world.later
-
-
-@kernel()
-def _forget_gpus(world, bitmaps, begin):
-    """Forget the favour of GPUs looked at before, for the nodes of the bitmap that begins at a word."""
+    limits, nodes, begin = world.limits, world.nodes, world.records.kind[record]
+    some, suits = world.scratch.first, world.records.suits
     for node in range(world.rules.nodes):
-        if has(bitmaps, begin, node):
-            world.nodes.near[node] = 0
-
-
-@kernel()
-def _weigh_completing(world, heavier):
-    """Add to the weight of nodes that are completing; others are taken before them."""
-    if heavier != 0 and are_many(world, world.completing, 1):
-        for node in range(world.rules.nodes):
-            world.nodes.near[node] -= heavier * has(world.completing, 0, node)
-
-
-@kernel(forceinline=True)
-def _start_after_ends(world, record, avail, now, going, begin, later):
-    """Return when a job could start as running jobs end by their limits, -1 if never, and on how many nodes.
-
-    Jobs are taken away in groups, in the order of their limits, and after each group the job is tried. A
-    group ends where no other job ends within its window, which is wider for each group. `scratch.room` and
-    `world.later` are what the job could have at first. By later releases jobs that end before `begin` are
-    taken away first of all, and those that end after `later`, if not 0, never.
-    """
-    state, running = world.state, world.running
-    _total_room(world)
-    window, horizon, place, ends = FIRST_WINDOW, 0, 0, state.running
-    if world.rules.release >= DATED_TESTS:
-        ends = ended_by(world, later) if later > 0 else ends
-        early = ended_by(world, begin - int(world.rules.release < ENDED_AT))
-        while place < early:
-            other = running.by_limit[place]
-            place += 1
-            if has_some(world, avail, other) and not (going > 0 and goes(world, record, other, now)):
-                _take_away(world, record, avail, other)
-        if place > 0 or begin > now:
-            count, source = _choose_later(world, record, avail, now)
-            if count > 0:
-                _tell_size(world, source, record, count)
-                return now, count
-    while place < ends:
-        last, following = -1, -1
-        while place < ends:
-            other = running.by_limit[place]
-            place += 1
-            if not has_some(world, avail, other) or (going > 0 and goes(world, record, other, now)):
-                continue
-            if horizon == 0:
-                end = running.limit_end[other]
-                horizon = first_horizon(world, end)
-            last = other
-            _take_away(world, record, avail, other)
-            following = _following(world, record, place, now, going)
-            if following < 0 or following > horizon + window:
-                break
-        if last < 0:
-            break
-        window = widened(world, window)
-        while following > horizon + window:
-            window = widened(world, window)
-        count, source = _choose_later(world, record, avail, now)
-        if count > 0:
-            _tell_size(world, source, record, count)
-            if world.rules.release >= OWN_ENDS:
-                last = _last_on(world, record, place, count, now, going)
-            return start_after(world, last, now), count
-    return -1, 0
-
-
-@kernel(forceinline=True)
-def _total_room(world):
-    """Sum up `scratch.room`: nodes with some, processors of all, and most of one."""
-    room, state = world.scratch.room, world.state
-    state.room_nodes = state.room_cpus = state.room_most = 0
-    for node in range(world.rules.nodes):
-        if room[node] > 0:
-            state.room_nodes += 1
-            state.room_cpus += room[node]
-            state.room_most = max(state.room_most, room[node])
-
-
-@kernel(forceinline=True)
-def _may_do(world, record):
-    """Tell whether the sums of room do not rule a job out."""
-    state, jobs, job = world.state, world.jobs, world.records.job[record]
-    cpus, most = jobs.tasks[job] * jobs.cpus_per_task[job], jobs.most_nodes[job]
-    enough = state.room_nodes >= jobs.least_nodes[job] and state.room_cpus >= cpus
-    return enough and (most == 0 or most * state.room_most >= cpus)
-
-
-@kernel(forceinline=True)
-def _take_away(world, record, avail, other):
-    """Free what a running job has in `world.later`, and renew the room of its nodes for a record."""
-    running, records, later, state = world.running, world.records, world.later, world.state
-    room, gpus = world.scratch.room, world.jobs.gpus[records.job[record]]
-    if world.rules.suspending:
-        world.suspension.gone[other] = state.tests
-    for k in range(running.begin[other], running.begin[other] + running.parts[other]):
-        node = running.node[k]
-        if world.rules.suspending:
-            leave_to(world, later, world.suspension.later, other, k, state.tests, 0)
-        else:
-            later.cpus[node] += running.cpus[k]
-        later.memory[node] += running.memory[k]
-        later.gpus[node] += world.jobs.gpus[other]
-        if has(avail, 0, node) and has(records.able, records.kind[record], node):
-            before = room[node]
-            room[node] = room_of(world, later, record, node)
-            state.room_cpus += room[node] - before
-            state.room_most = max(state.room_most, room[node])
-            if room[node] > 0:
-                state.room_nodes += before == 0
-                if gpus > 0:
-                    world.nodes.near[node] = min(255, later.gpus[node])
-
-
-@kernel()
-def _last_on(world, record, ends, count, now, going):
-    """Return the job that ends last of those taken away that held a node chosen, without those that go."""
-    running, scratch = world.running, world.scratch
-    for i in range(ends - 1, -1, -1):
-        job = running.by_limit[i]
-        if going > 0 and goes(world, record, job, now):
+        some[node] = 0
+        if has(suits, begin, node):
+            nodes.near[node] = nodes.extra[node] = 0
+    found, preferring = False, False
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
+        counter = limits.counter[entry]
+        if limits.preferred[entry] == 0 or (limits.preferred[entry] == 1 and found):
             continue
-        for k in range(running.begin[job], running.begin[job] + running.parts[job]):
-            for c in range(count):
-                if scratch.chosen[c] == running.node[k]:
-                    return job
-    return running.by_limit[ends - 1]
-
-
-@kernel()
-def _following(world, record, place, now, going):
-    """Return the end of the next job by limits that is not gone already, -1 without one."""
-    running = world.running
-    while place < world.state.running:
-        other = running.by_limit[place]
-        if going == 0 or not is_candidate(world, record, other, now):
-            return running.limit_end[other]
-        place += 1
-    return -1
+        found = found or (limits.preferred[entry] == 1 and limits.known[counter] > 0)
+        for node in range(world.rules.nodes):
+            if has(suits, begin, node) and limits.on[limits.row[counter] * world.rules.nodes + node] > 0:
+                nodes.extra[node], some[nodes.record[node]], preferring = -1, 1, True
+    if preferring:
+        for node in range(world.rules.nodes):
+            if has(suits, begin, node):
+                nodes.extra[node] = some[nodes.record[node]] * (nodes.extra[node] + 1)
 
 
 @kernel()
@@ -438,7 +250,7 @@ def backfill_pass(world, now):
             world.looked[world.jobs.user[job]] += 1
             if world.looked[world.jobs.user[job]] > rules.bf_max_job_user:
                 continue
-        if too_many(world, job, 0) or too_many(world, job, -1):
+        if too_many(world, record, 0) or too_many(world, record, -1):
             _reject(world, record)
             continue
         planned = state.planned
@@ -507,7 +319,7 @@ def _plan_from(world, record, form, now, now_only):
             # Without progress 22.05 would try the same until its time is up; later releases do this.
             begin = start if start > begin else start + rules.bf_resolution
             continue
-        if start <= reach and too_much(world, record, 0):
+        if start <= reach and too_much(world, record, 0, count):
             return counted
         _keep_plan(world, record, start)
         world.failed[records.partition[record]] += int(start <= reach)
@@ -531,7 +343,7 @@ def _start_planned(world, record, count, now):
     for i in range(count):
         intended[i] = chosen[i]
     found = _choose_now(world, record, world.usable, now)
-    held = too_much(world, record, found)
+    held = too_much(world, record, found, 0)
     if found > 0 and not held:
         start_job(world, record, found, now, now)
         state.epoch += 1
@@ -589,7 +401,7 @@ def _test(world, record, begin, now, now_only):
         many = 1
         for w in range(words):
             usable[w] = avail[w] & records.suits[records.kind[record] + w]
-        start, count = _will_run(world, record, usable, now, now_only, begin, later)
+        start, count = will_run(world, record, usable, now, now_only, begin, later)
     return start, count, later, many
 
 

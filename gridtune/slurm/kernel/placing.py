@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.versions import FIRST_NODE
+from gridtune.slurm.versions import FIRST_NODE, SHOWN_CPUS
 
 #: A node's number over 64 is the word of a bitmap that has its bit, and the rest is the bit's place there.
 _WORD, _PLACE, _BIT = np.int64(6), np.int64(63), np.uint64(1)
@@ -59,24 +59,41 @@ def copy_free(world, free, other):
         other.gpus[node] = free.gpus[node]
 
 
+@kernel(forceinline=True)
+def _threads(world, job, node):
+    """Return how many threads of each core of a node a job can use."""
+    return min(world.nodes.threads[node], world.jobs.threads[job])
+
+
 @kernel()
 def room_of(world, free, record, node):
     """Return the processors that a node can give to a job; 0 where it cannot take its part."""
-    nodes, jobs, records = world.nodes, world.jobs, world.records
-    job = records.job[record]
-    cpus = free.cpus[node]
-    if jobs.memory[job] < 0 and free.memory[node] < nodes.memory[node]:
+    nodes, jobs, records, rules = world.nodes, world.jobs, world.records, world.rules
+    job, per_cpu = records.job[record], records.per_cpu[record]
+    threads, each = _threads(world, job, node), jobs.cpus_per_task[job]
+    cores, memory = free.cpus[node] // nodes.threads[node], free.memory[node]
+    cpus = cores * threads
+    if rules.one_task and each > threads:
+        # Each task has cores to itself.
+        cpus = cores // ((each + threads - 1) // threads) * each
+    elif rules.release >= SHOWN_CPUS and jobs.gpus[job] == 0:
+        cpus -= cpus % each
+    if jobs.memory[job] < 0 and memory < nodes.memory[node]:
         return 0
     if records.whole[record]:
         # Jobs that are suspended keep memory and GPUs of a node without processors.
-        need = (max(jobs.memory[job], 0) + cpus * records.per_cpu[record]) * world.rules.suspending
-        fits = free.memory[node] >= need and free.gpus[node] >= jobs.gpus[job] * world.rules.suspending
-        return cpus if cpus == nodes.cpus[node] and fits else 0
+        need = (max(jobs.memory[job], 0) + free.cpus[node] * per_cpu) * rules.suspending
+        fits = memory >= need and free.gpus[node] >= jobs.gpus[job] * rules.suspending
+        return cpus if free.cpus[node] == nodes.cpus[node] and fits else 0
     if jobs.memory[job] > 0:
-        if free.memory[node] < jobs.memory[job]:
+        if memory < jobs.memory[job]:
             return 0
-    elif records.per_cpu[record] > 0:
-        cpus = min(cpus, free.memory[node] // records.per_cpu[record])
+    elif per_cpu > 0:
+        if rules.one_task and each == 1:
+            cpus = min(cpus, memory // (per_cpu * nodes.threads[node]))
+        lacking = max(0, cpus - memory // per_cpu)
+        cpus = max(0, cpus - (lacking + threads - 1) // threads * threads)
+        cpus -= cpus % each
     fits = cpus >= jobs.cpus_per_node[job] and free.gpus[node] >= jobs.gpus[job]
     return min(cpus, jobs.shown[job]) if fits else 0
 
@@ -124,7 +141,7 @@ def choose(world, job):
             count += 1
             total += left[node]
             largest = max(largest, left[node])
-            scratch.weight[node] = (nodes.weight[node] << 16) - nodes.near[node]
+            scratch.weight[node] = ((nodes.weight[node] + nodes.extra[node]) << 16) - nodes.near[node]
             if _must_have(world, job, node):
                 scratch.weight[node] -= _LISTED
     if jobs.most_nodes[job] > 0 and jobs.most_nodes[job] * largest < cpus:
@@ -136,11 +153,11 @@ def choose(world, job):
         and world.running.begin[job + 1] - world.running.begin[job] == 1
     ):
         return _first_node(world, job, cpus)
-    while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job):
+    while count >= jobs.least_nodes[job] and total >= cpus and _has_listed(world, job, 0, size):
         most = min(jobs.tasks[job], jobs.most_nodes[job] if jobs.most_nodes[job] > 0 else count)
         if world.rules.least_loaded:
             taken = _by_load(world, job, cpus, most)
-        elif world.rules.leaves > 0:
+        elif world.rules.leaves > 0 and not jobs.contiguous[job]:
             taken = _by_switch(world, job, cpus, most)
         else:
             taken = _by_order(world, job, cpus, most)
@@ -167,11 +184,12 @@ def _must_have(world, job, node):
 
 
 @kernel()
-def _has_listed(world, job):
-    """Tell whether all nodes of a job's list are left."""
+def _has_listed(world, job, first, last):
+    """Tell whether all nodes of a job's list are left, and within a run."""
     if world.jobs.listed[job] >= 0:
         for node in range(world.rules.nodes):
-            if world.scratch.left[node] == 0 and _must_have(world, job, node):
+            inside = first <= node <= last and world.scratch.left[node] != 0
+            if not inside and _must_have(world, job, node):
                 return False
     return True
 
@@ -193,7 +211,8 @@ def _first_node(world, job, cpus):
 def _take(world, job, node, taken, need, cpus):
     """Choose a node; return the processors that it gives: some are left for each node still needed."""
     scratch = world.scratch
-    given = min(scratch.left[node], max(cpus - max(need - 1, 0), world.jobs.cpus_per_node[job]))
+    left = max(need - 1, 0) * _threads(world, job, node)
+    given = min(scratch.left[node], max(cpus - left, world.jobs.cpus_per_node[job]))
     scratch.chosen[taken], scratch.most[node] = node, given
     return given
 
@@ -283,11 +302,13 @@ def _by_order(world, job, cpus, most):
     scratch, need = world.scratch, world.jobs.wanted_nodes[job]
     spare, left, weight = need - world.jobs.least_nodes[job], scratch.left, scratch.weight
     first, last, sizes = scratch.first, scratch.last, scratch.size
-    runs, taken = 0, 0
+    runs, taken, joined = 0, 0, world.jobs.contiguous[job]
     for node in range(world.rules.nodes):
         if left[node] <= 0:
             continue
-        if runs > 0 and last[runs - 1] == node - 1 and weight[first[runs - 1]] == weight[node]:
+        # Where the nodes must be neighbours, a run has the weight of its last node.
+        follows = runs > 0 and last[runs - 1] == node - 1
+        if follows and (joined or weight[last[runs - 1]] == weight[node]):
             last[runs - 1] = node
             sizes[runs - 1] += left[node]
         else:
@@ -296,17 +317,19 @@ def _by_order(world, job, cpus, most):
     while (need > 0 or cpus > 0) and most > 0:
         best, best_enough = -1, False
         for run in range(runs):
-            if sizes[run] == 0:
+            if sizes[run] == 0 or (joined and not _has_listed(world, job, first[run], last[run])):
                 continue
             enough = sizes[run] >= cpus and last[run] - first[run] + 1 >= need - spare
-            if best < 0 or weight[first[run]] < weight[first[best]]:
+            if best < 0 or weight[last[run]] < weight[last[best]] or (joined and enough and not best_enough):
                 better = True
-            elif weight[first[run]] > weight[first[best]]:
+            elif weight[last[run]] > weight[last[best]]:
                 better = False
             else:
                 better = fits_better(enough, sizes[run], best_enough, sizes[best])
             if better:
                 best, best_enough = run, enough
+        if joined and (best < 0 or not best_enough):
+            return 0
         if best < 0:
             break
         single = -1
@@ -355,19 +378,41 @@ def share(world, free, record, count):
     """
     nodes, jobs, records, scratch = world.nodes, world.jobs, world.records, world.scratch
     job, chosen, cpus = records.job[record], scratch.chosen, scratch.cpus
+    left, each = jobs.tasks[job], jobs.cpus_per_task[job]
     for i in range(count):
         cpus[i] = nodes.cpus[chosen[i]] if records.whole[record] else 0
+        scratch.charged[i] = cpus[i]
     if records.whole[record]:
         return
-    left, step = jobs.tasks[job], jobs.cpus_per_task[job]
-    given = True
-    while left > 0 and given:
-        given = False
+    for i in range(count):
+        left -= _give(world, free, record, i, min(left, 1))
+    # Then what is left of the cores begun, and as many tasks a turn as a core has room for.
+    for i in range(count):
+        left -= _give(world, free, record, i, min(left, cpus[i] % nodes.threads[chosen[i]] // each))
+    before = left + 1
+    while 0 < left < before:
+        before = left
         for i in range(count):
-            room = min(room_of(world, free, record, chosen[i]), scratch.most[chosen[i]])
-            if jobs.tasks_per_node[job] > 0:
-                room = min(room, jobs.cpus_per_node[job])
-            if left > 0 and cpus[i] + step <= room:
-                cpus[i] += step
-                left -= 1
-                given = True
+            left -= _give(world, free, record, i, min(left, max(1, nodes.threads[chosen[i]] // each)))
+    for i in range(count):
+        scratch.charged[i] = cpus[i]
+        threads = _threads(world, job, chosen[i])
+        cores = (cpus[i] + threads - 1) // threads
+        if world.rules.one_task and each > threads:
+            cores = cpus[i] // each * ((each + threads - 1) // threads)
+        cpus[i] = cores * nodes.threads[chosen[i]]
+        if jobs.charged[job]:
+            scratch.charged[i] = cpus[i]
+
+
+@kernel()
+def _give(world, free, record, i, tasks):
+    """Give tasks to a node chosen, as many as it has room for; return how many."""
+    jobs, scratch, job = world.jobs, world.scratch, world.records.job[record]
+    node, each = scratch.chosen[i], jobs.cpus_per_task[job]
+    room = min(room_of(world, free, record, node), scratch.most[node])
+    if jobs.tasks_per_node[job] > 0:
+        room = min(room, jobs.cpus_per_node[job])
+    given = max(0, min(tasks, (room - scratch.cpus[i]) // each))
+    scratch.cpus[i] += given * each
+    return given

@@ -6,11 +6,12 @@ The rules are stated, in plain Python, in `tests/slurm/reference.py`. Times are 
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.slurm.kernel.placing import add_node, ones
+from gridtune.slurm.kernel.placing import add_node, has, ones
 from gridtune.slurm.kernel.preempting import leave_to
+from gridtune.slurm.versions import PLANNED_NODES
 
 #: The first of `AMOUNTS` that are minutes.
-MINUTES = 5
+MINUTES = 6
 #: The place of nodes there.
 NODES = 3
 #: An instant after all others.
@@ -46,14 +47,19 @@ def _remove(order, count, job):
 
 
 @kernel()
-def _amount(world, job, of, cpus, memory, nodes, seconds):
+def _amount(world, record, of, cpus, memory, nodes, seconds):
     """Return what a limit counts of a job that has so much for so long."""
     times, resource = (seconds, of - MINUTES + 1) if of >= MINUTES else (1, of)
+    gpus = nodes * world.jobs.gpus[world.records.job[record]]
     if resource == 1:
         return times * cpus
     if resource == 2:
         return times * memory
-    return times * (nodes if resource == 3 else nodes * world.jobs.gpus[job])
+    if resource < 5:
+        return times * (nodes if resource == 3 else gpus)
+    weights = world.records.billing
+    billing = weights[5 * record] * cpus + weights[5 * record + 1] * memory
+    return times * int(billing + weights[5 * record + 2] * nodes + weights[5 * record + 3] * gpus)
 
 
 @kernel()
@@ -67,16 +73,18 @@ def _left(world, job, at):
 def _count(world, job, sign, seconds, first):
     """Add what a job that runs has, for so long, to what its limits count of the amounts from `first` on."""
     limits, running = world.limits, world.running
-    if limits.begin[job] == limits.begin[job + 1]:
+    record = running.record[job]
+    if limits.begin[record] == limits.begin[record + 1]:
         return
     cpus, memory = 0, 0
     for i in range(running.begin[job], running.begin[job] + running.parts[job]):
         cpus += running.cpus[i]
         memory += running.memory[i]
-    for entry in range(limits.begin[job], limits.begin[job + 1]):
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
         of, counter = limits.of[entry], limits.counter[entry]
         if of >= first and limits.row[counter] >= 0:
             row = limits.row[counter] * world.rules.nodes
+            limits.known[counter] = 1
             for i in range(running.begin[job], running.begin[job] + running.parts[job]):
                 node = row + running.node[i]
                 limits.used[counter] += sign * (limits.on[node] == (sign < 0))
@@ -84,7 +92,7 @@ def _count(world, job, sign, seconds, first):
         elif 0 >= of >= first:
             limits.used[counter] += sign * limits.each[entry]
         elif of >= first:
-            amount = _amount(world, job, of, cpus, memory, running.parts[job], seconds)
+            amount = _amount(world, record, of, cpus, memory, running.parts[job], seconds)
             limits.used[counter] += sign * amount
 
 
@@ -96,10 +104,10 @@ def pass_minutes(world, job, now):
 
 
 @kernel()
-def too_many(world, job, of):
+def too_many(world, record, of):
     """Tell whether a job would be one too many or, if `of` is -1, whether licences lack; nodes come later."""
     limits = world.limits
-    for entry in range(limits.begin[job], limits.begin[job + 1]):
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
         used = limits.used[limits.counter[entry]] + limits.each[entry]
         if limits.of[entry] == of and used > limits.most[entry]:
             return True
@@ -107,33 +115,53 @@ def too_many(world, job, of):
 
 
 @kernel()
-def too_much(world, record, count):
-    """Tell whether a job would take too much by its shares of nodes or, without any, by what it asks for."""
+def too_much(world, record, count, planned):
+    """Tell whether a job would take too much by its shares of nodes or, without any, by what it asks for.
+
+    Nodes that others under a limit have count once: those of its shares, of its list or, by later releases,
+    the first ones chosen that are `planned`.
+    """
     limits, jobs, scratch, job = world.limits, world.jobs, world.scratch, world.records.job[record]
-    if limits.begin[job] == limits.begin[job + 1]:
+    if limits.begin[record] == limits.begin[record + 1]:
         return False
-    cpus, nodes, per_node = world.sizes[job], jobs.least_nodes[job], max(jobs.memory[job], 0)
-    memory = per_node * nodes
+    cpus, per_node = world.sizes[job], max(jobs.memory[job], 0)
+    nodes = planned if planned > 0 else jobs.least_nodes[job]
+    charged = cpus
     if count > 0:
-        cpus, memory, nodes = 0, per_node * count, count
-        for i in range(count):
-            cpus += scratch.cpus[i]
-            if jobs.memory[job] < 0:
-                memory += world.nodes.memory[scratch.chosen[i]]
+        cpus, charged, nodes = 0, 0, count
+    memory = per_node * nodes
+    for i in range(count):
+        cpus += scratch.cpus[i]
+        charged += scratch.charged[i]
+        if jobs.memory[job] < 0:
+            memory += world.nodes.memory[scratch.chosen[i]]
     if jobs.memory[job] == 0:
-        memory = cpus * world.records.per_cpu[record]
-    for entry in range(limits.begin[job], limits.begin[job + 1]):
+        memory = charged * world.records.per_cpu[record]
+    for entry in range(limits.begin[record], limits.begin[record + 1]):
         of, counter = limits.of[entry], limits.counter[entry]
         if of > 0:
             used = limits.used[counter]
-            amount = _amount(world, job, of, cpus, memory, nodes, world.records.limit[record])
+            amount = _amount(world, record, of, cpus, memory, nodes, world.records.limit[record])
             if limits.row[counter] >= 0:
-                # Nodes that others under the limit have already count once.
-                for i in range(count):
-                    amount -= limits.on[limits.row[counter] * world.rules.nodes + scratch.chosen[i]] > 0
+                amount -= _nodes_on(world, job, limits.row[counter] * world.rules.nodes, count, planned)
             if used + amount > limits.most[entry]:
                 return True
     return False
+
+
+@kernel()
+def _nodes_on(world, job, row, count, planned):
+    """Return how many nodes of a job others under a limit have, by the row of that limit."""
+    on, listed, known = world.limits.on, world.jobs.listed[job], 0
+    if count == 0 and listed >= 0:
+        for node in range(world.rules.nodes):
+            known += has(world.jobs.named, listed, node) and on[row + node] > 0
+        return known
+    if count == 0 and world.rules.release >= PLANNED_NODES:
+        count = planned
+    for i in range(count):
+        known += on[row + world.scratch.chosen[i]] > 0
+    return known
 
 
 @kernel()
@@ -145,7 +173,9 @@ def start_job(world, record, count, began, now):
     begin = running.begin[job]
     for i in range(count):
         node, cpus = scratch.chosen[i], scratch.cpus[i]
-        memory = jobs.memory[job] if jobs.memory[job] > 0 else cpus * world.records.per_cpu[record]
+        memory = jobs.memory[job]
+        if memory == 0:
+            memory = scratch.charged[i] * world.records.per_cpu[record]
         if jobs.memory[job] < 0:
             memory = world.nodes.memory[node]
         running.node[begin + i], running.cpus[begin + i], running.memory[begin + i] = node, cpus, memory

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from gridtune.slurm.kernel.arrays import (
     LimitColumns,
     NodeColumns,
     Outages,
+    Phases,
     Plans,
     Preempting,
     Records,
@@ -30,12 +30,13 @@ from gridtune.slurm.kernel.arrays import (
     Suspending,
     TimeSlices,
     World,
+    rules_of,
 )
 from gridtune.slurm.kernel.running import MINUTES, NEVER, NODES
 from gridtune.slurm.limits import AMOUNTS, limits_on
 from gridtune.slurm.requests import DEPENDENCIES, Request, kinds_in
 from gridtune.slurm.shares import ShareTree
-from gridtune.slurm.versions import NEEDED_NODES, SHOWN_CPUS, release_of
+from gridtune.slurm.versions import FRESH_WEIGHTS, NEEDED_NODES, SHOWN_CPUS, release_of
 from gridtune.types import AnyArray, IntArray
 
 _Table = TypeVar("_Table", bound=NamedTuple)
@@ -47,36 +48,10 @@ _MOST_SEARCHES = 4096
 _NEVER_FULL = 1 << 40
 
 
-@dataclass(frozen=True)
-class Phases:
-    """Phases of the scheduler's clocks, in seconds; a log does not record them.
-
-    Attributes
-    ----------
-    full, backfill, timeout, tick
-        Of full main passes, backfill passes, looks at time limits, and priorities.
-    """
-
-    full: int = 0
-    backfill: int = 0
-    timeout: int = 0
-    tick: int = 0
-
-    @staticmethod
-    def draw(cluster: SlurmCluster, stream: np.random.Generator) -> Phases:
-        """Draw each phase from its whole period; full passes and looks at limits come from one clock."""
-        clocks = cluster.clocks
-        full, backfill, tick = (
-            int(stream.integers(period))
-            for period in (clocks.sched_interval, clocks.bf_interval, cluster.priorities.period)
-        )
-        return Phases(full, backfill, full % 30, tick)
-
-
 #: Columns of jobs that are attributes of requests.
 _REQUESTED = (
     *("submit", "begin", "least_nodes", "wanted_nodes", "most_nodes", "tasks", "tasks_per_node"),
-    *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed"),
+    *("cpus_per_task", "cpus_per_node", "memory", "gpus", "failed", "contiguous"),
 )
 
 
@@ -120,7 +95,7 @@ def new_world(
         "assocs": len(tree.users),
         "jobs": jobs,
     }
-    rules = _rules(cluster, phases, sizes)
+    rules = rules_of(cluster, phases, sizes)
     of_node = {
         "cpus": _column(node.cpus for node in cluster.nodes),
         "memory": _column(node.memory if cluster.memory_counts else _NEVER_FULL for node in cluster.nodes),
@@ -129,7 +104,7 @@ def new_world(
     of_job = {name: _column(getattr(one, name) for one in requests) for name in _REQUESTED}
     if not cluster.memory_counts:
         of_job["memory"] = np.maximum(of_job["memory"], 0)
-    limits, arrays = _limits(cluster, requests)
+    limits, arrays = _limits(cluster, requests, pairs)
     out = {
         node
         for outage in cluster.outages
@@ -137,15 +112,29 @@ def new_world(
         for node in outage.nodes
     }
     room = int(rules["most_slots"]) + 4
+    one_task = any(node.one_task for node in cluster.nodes)
     bitmaps = ("avail", "usable", "clear", "completing", "fits", "offered", "picked")
     return World(
         nodes=_table(
-            NodeColumns, count, **of_node, weight=_column(node.weight for node in cluster.nodes), leaf=leaf
+            NodeColumns,
+            count,
+            **of_node,
+            **{
+                name: _column(getattr(node, name) for node in cluster.nodes)
+                for name in ("weight", "threads", "record")
+            },
+            leaf=leaf,
         ),
         jobs=JobColumns(
             **of_job,
             nodes=_column(_asked_nodes(cluster, request) for request in requests),
-            shown=_column(_shown_cpus(cluster, request) for request in requests),
+            # Later releases show a job the processors of its tasks alone, if it asks for no GPUs.
+            shown=_column(
+                request.cpus_per_node
+                if release_of(cluster.version) >= SHOWN_CPUS and request.tasks_per_node and not request.gpus
+                else NEVER
+                for request in requests
+            ),
             run=_column(max(1, request.run_time) for request in requests),
             requeue=_column(
                 cluster.requeue if request.requeue is None else request.requeue for request in requests
@@ -153,6 +142,11 @@ def new_world(
             user=_column(users[request.user] for request in requests),
             assoc=_column(number_of[request.account, request.user] for request in requests),
             **_named_nodes(cluster, requests, bits),
+            threads=_column(
+                min(request.threads or NEVER, request.cpus_per_task if one_task else NEVER)
+                for request in requests
+            ),
+            charged=_column(request.threads == 0 for request in requests),
             records=np.searchsorted(records.job, np.arange(jobs + 1)).astype(np.int64),
         ),
         records=records,
@@ -233,47 +227,53 @@ def _state(cluster: SlurmCluster, phases: Phases, begin: int) -> AnyArray:
     return state
 
 
-def _limits(cluster: SlurmCluster, requests: Sequence[Request]) -> tuple[LimitColumns, JobArrays]:
+def _limits(
+    cluster: SlurmCluster, requests: Sequence[Request], pairs: Sequence[tuple[int, str]]
+) -> tuple[LimitColumns, JobArrays]:
     begin, entries = [0], []
     counters: dict[tuple[Hashable, str], int] = {}
-    numbers: dict[int, int] = {}
-    most: list[int] = []
-    array_counters: list[int] = []
-    limits: dict[tuple[str, str, str], list[tuple[Hashable, str, int]]] = {}
-    for job, request in enumerate(requests):
-        whose = request.qos, request.account, request.user
+    limits: dict[tuple[Hashable, ...], list[tuple[Hashable, str, int]]] = {}
+    for job, partition in pairs:
+        request = requests[job]
+        qos = cluster.limiting_qos(request.qos, partition)
+        whose = qos, request.account, request.user
         if whose not in limits:
             limits[whose] = [*limits_on(cluster.limits, cluster.accounts, *whose)]
         held = limits[whose]
         if request.array_most:
             held = [*held, (("array", request.array), "jobs", request.array_most)]
+        preferring: set[str] = set()
         for key, of, number in held:
             counter = counters.setdefault((job if key is None else key, of), len(counters))
-            place = AMOUNTS.index(of)
-            entries.append((counter, place, 60 * number if place >= MINUTES else number, 1))
+            place, preferred = AMOUNTS.index(of), 0
+            if place == NODES and isinstance(key, tuple):
+                each = key[0].each
+                preferred = 0 if each in preferring else 1 + (each != "")
+                preferring |= {each} - {""}
+            entries.append((counter, place, 60 * number if place >= MINUTES else number, 1, preferred))
         for name, number in request.licence_counts.items():
             counter = counters.setdefault((("licence", name), ""), len(counters))
-            entries.append((counter, -1, cluster.licences.get(name, 0), number))
+            entries.append((counter, -1, cluster.licences.get(name, 0), number, 0))
         begin.append(len(entries))
-        if request.array and request.array not in numbers:
-            numbers[request.array] = len(numbers)
-            most.append(request.array_most)
-            array_counters.append(counters[("array", request.array), "jobs"] if request.array_most else -1)
-    columns = dict(zip(("counter", "of", "most", "each"), _columns(entries, 4), strict=True))
+    arrays = {request.array: request.array_most for request in requests if request.array}
+    numbers = {array: number for number, array in enumerate(arrays)}
+    names = ("counter", "of", "most", "each", "preferred")
+    columns = dict(zip(names, _columns(entries, 5), strict=True))
     shared = np.array([of == AMOUNTS[NODES] and not isinstance(key, int) for key, of in counters], np.bool_)
     table = LimitColumns(
         begin=_column(begin),
         used=_full(len(counters)),
         row=np.where(shared, np.cumsum(shared) - 1, -1),
         on=_full(int(shared.sum()) * len(cluster.nodes)),
+        known=_full(len(counters)),
         **columns,
     )
     return table, _table(
         JobArrays,
         len(numbers) * len(cluster.partitions),
         array=_column(numbers.get(request.array, -1) if request.array else -1 for request in requests),
-        most=_column(most),
-        counter=_column(array_counters),
+        most=_column(arrays.values()),
+        counter=_column(counters.get((("array", array), "jobs"), -1) for array in arrays),
     )
 
 
@@ -331,12 +331,8 @@ def _preempting(cluster: SlurmCluster, jobs: int, bits: _Bits) -> Preempting:
     )
 
 
-def _suspends(cluster: SlurmCluster) -> bool:
-    return any(one.mode == "suspend" for one in cluster.preemption.classes.values())
-
-
 def _suspending(cluster: SlurmCluster, jobs: int, parts: int) -> Suspending:
-    some, cores = _suspends(cluster), _Bits(max(node.cpus for node in cluster.nodes))
+    some, cores = cluster.preemption.suspends, _Bits(max(node.cpus for node in cluster.nodes))
     whole = [cores.of(range(node.cpus)) for node in cluster.nodes if some]
     maps = {
         name: np.concatenate([cores.empty(0), *whole])
@@ -414,19 +410,28 @@ class _Counting(NamedTuple):
     plain: bool
 
 
-def _counting(request: Request, whole: bool, suiting: Iterable[Node], by_switch: bool) -> _Counting:
+def _counting(
+    request: Request, whole: bool, suiting: Iterable[Node], by_switch: bool, release: int
+) -> _Counting:
     """Return the rules; `by_switch` is True if all nodes that suit have a switch and none has GPUs."""
     least, one_node = request.least_nodes, request.most_nodes == 1
     even = request.most_nodes == least
-    cpus = {node.cpus for node in suiting}
-    share = min(cpus, default=0) if whole else request.cpus_per_node
-    if request.gpus or (whole and len(cpus) > 1):
+    nodes = list(suiting)
+    cpus, threads = {node.cpus for node in nodes}, {node.threads for node in nodes}
+    rooms = (request.usable_on(node, 0, release) for node in nodes)
+    share = min(rooms, default=0) if whole else request.cpus_per_node
+    if request.gpus or (whole and len(cpus) > 1) or len(threads) != 1:
         steady = -1
     elif whole:
-        steady = share * least if even else -1
+        steady = min(cpus, default=0) * least if even else -1
     else:
-        certain = request.cpus_per_task == 1 or request.tasks == 1 or (even and request.tasks_per_node)
+        each_node = request.tasks == 1 or (even and request.tasks_per_node)
+        certain = each_node or (request.cpus_per_task == 1 and threads == {1})
         steady = request.cpus if certain else -1
+        if steady >= 0 and threads != {1}:
+            full = request.tasks == request.tasks_per_node * least or request.tasks == 1
+            held = request.cores_on(nodes[0], request.cpus_per_node) * nodes[0].threads
+            steady = held * least if full else -1
     plain = by_switch and steady >= 0 and even and least >= request.nodes and share * least >= request.cpus
     return _Counting(request.cpus if one_node and not whole else share, steady, plain)
 
@@ -444,7 +449,9 @@ def _records(
     counting: dict[tuple[object, ...], _Counting] = {}
     # Where others must go, or nodes are reserved, counting does not do.
     most_forms = _MOST_LISTED // bits.count
-    if any(outage.planned for outage in cluster.outages) or _preempts(cluster):
+    if any(outage.planned for outage in cluster.outages) or cluster.preemption.preempts:
+        most_forms = 0
+    if release_of(cluster.version) < FRESH_WEIGHTS and any(limit.of == "node" for limit in cluster.limits):
         most_forms = 0
     suits, able = [bits.of(())], [bits.of(())]
     rows: list[tuple[int, ...]] = []
@@ -474,17 +481,19 @@ def _records(
             by_switch = by_switch and all(
                 not node.gpus and (leaf[members] >= 0).all() for node, members in suiting
             )
-            counting[case] = _counting(request, whole, (node for node, _ in suiting), by_switch)
+            one_of = (node for node, _ in suiting)
+            counting[case] = _counting(request, whole, one_of, by_switch, release_of(cluster.version))
         per_cpu = request.memory_per_cpu_in(partition)
         counted, form = counting[case], -1
-        if counted.steady >= 0 and not request.node_list and not request.exclude and request.memory >= 0:
+        apart = request.contiguous or request.node_list or request.exclude
+        if counted.steady >= 0 and not apart and request.memory >= 0:
             form = forms.setdefault((kinds[kind], per_cpu, whole, counted.need), len(forms))
         group = groups.get(cluster.preemption.class_of(request.qos, name), -1)
         limit = request.limit_in(partition)
         row = (job, numbers[name], partition.tier, limit, per_cpu, whole, kinds[kind], group)
         form = form if form < most_forms else -1
         search = -1
-        if form >= 0 and not _suspends(cluster):
+        if form >= 0 and not cluster.preemption.suspends:
             # Limits of one kind are within a factor of two: a search compares with one for a lower limit.
             like = (form, request.least_nodes, counted.plain, limit.bit_length())
             search = searches.setdefault(like, len(searches))
@@ -502,10 +511,6 @@ def _records(
         able=np.concatenate(able),
         **columns,
     )
-
-
-def _preempts(cluster: SlurmCluster) -> bool:
-    return any(one.preempts for one in cluster.preemption.classes.values())
 
 
 def _fixed_priority(
@@ -546,12 +551,6 @@ def _asked_nodes(cluster: SlurmCluster, request: Request) -> int:
     return request.least_nodes if release_of(cluster.version) >= NEEDED_NODES else request.nodes
 
 
-def _shown_cpus(cluster: SlurmCluster, request: Request) -> int:
-    """Return the most processors of a node that a job is shown."""
-    capped = release_of(cluster.version) >= SHOWN_CPUS and request.tasks_per_node and not request.gpus
-    return request.cpus_per_node if capped else NEVER
-
-
 def _resources(cluster: SlurmCluster, partition: Partition) -> dict[str, int]:
     """Return what a partition has of each resource that `PriorityWeightTRES` weighs."""
     nodes = [cluster.nodes[number] for number in partition.nodes]
@@ -568,47 +567,3 @@ def _most_parts(request: Request, nodes: int) -> int:
     if request.tasks_per_node:
         return min(nodes, request.wanted_nodes)
     return min(nodes, request.most_nodes or max(request.tasks, request.least_nodes))
-
-
-def _rules(cluster: SlurmCluster, phases: Phases, counts: Mapping[str, int]) -> AnyArray:
-    """Return the constants of a replay as a record; kernels read its fields by name."""
-    clocks, priorities, preemption = cluster.clocks, cluster.priorities, cluster.preemption
-    whole = {
-        **vars(clocks),
-        **counts,
-        **{
-            name: getattr(preemption, name)
-            for name in ("youngest_first", "strict_order", "reorder_count", "pause")
-        },
-        "bf_window": 60 * clocks.bf_window,
-        "most_slots": clocks.bf_node_space_size or clocks.bf_max_job_test,
-        "backfill": cluster.backfill,
-        "multifactor": priorities.multifactor,
-        "max_age": priorities.max_age,
-        "favor_small": priorities.favor_small,
-        "kill_wait": cluster.kill_wait,
-        "overtime": cluster.overtime,
-        "release": release_of(cluster.version),
-        "leaves": len(cluster.leaves),
-        "partitions": len(cluster.partitions),
-        "outages": len(cluster.outages),
-        "cpus": cluster.cpus,
-        "zero": cluster.zero,
-        "levels": len({node.weight for node in cluster.nodes}),
-        "groups": len(preemption.classes),
-        "preempting": _preempts(cluster),
-        "suspending": _suspends(cluster),
-        "by_partition": preemption.by == "partition",
-        "socket_by_socket": cluster.socket_by_socket,
-        "least_loaded": cluster.least_loaded,
-        "core_words": _Bits(max(node.cpus for node in cluster.nodes)).words,
-        "full_phase": phases.full,
-        "timeout_phase": phases.timeout,
-        "scored": False,
-    }
-    real = {
-        **{name: getattr(priorities, name) for name in ("age", "fair_share", "size")},
-        "rate": 1 - 0.693 / priorities.half_life if priorities.half_life else 1.0,
-    }
-    kinds = [*((name, np.int64) for name in whole), *((name, np.float64) for name in real)]
-    return np.array((*whole.values(), *real.values()), np.dtype(kinds))

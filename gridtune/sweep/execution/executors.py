@@ -58,6 +58,12 @@ def check_executor(
         raise SweepError(f"no executor is named {executor!r}", hint="it is auto, inline or ray")
     timeout, resources, needs_ray = plan.space.timeout, plan.space.resources, plan.system.needs_ray
     cluster = address or os.environ.get("RAY_ADDRESS") or ""
+    if cluster.startswith(("http://", "https://")):
+        raise SweepError(
+            f"{cluster} is a dashboard, which takes jobs and runs no cells",
+            hint=f"send the sweep as a job: scripts/submit SPACE --address {cluster}; or join the cluster: "
+            "--address HOST:6379",
+        )
     if is_client(cluster) and needs_ray:
         host = cluster.removeprefix("ray://").partition(":")[0]
         raise SweepError(

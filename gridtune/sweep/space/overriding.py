@@ -40,7 +40,8 @@ def override(
         - a parameter of the workloads, or `workload` for their labels: only workloads with one of these
           values stay;
         - `baseline.NAME`: another baseline; null takes the parameter out of it;
-        - `replicates.KIND`: another number of seeds, windows or shakes.
+        - `replicates.KIND`: another number of seeds, windows or shakes;
+        - `strategy.NAME.SETTING`: another setting of the strategy, such as `strategy.optuna.trials`.
     objective
         The metric to rank by, in place of the space's.
 
@@ -105,7 +106,7 @@ def _set(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[An
     if name == _WORKLOAD or any(name in workload for workload in space.workloads):
         return _choose_workloads(plan, content, name, values)
     prefix, rest = name.split(".", 1) if "." in name else ("", name)
-    if prefix not in {"baseline", "replicates"} and name not in fields:
+    if prefix not in {"baseline", "replicates", "strategy"} and name not in fields:
         hint = name_hint(
             name, [*space.dimensions, *space.fixed, *fields], plan.system.Parameters.renamed_parameters
         )
@@ -126,6 +127,11 @@ def _set(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[An
         shaken = rest in {"shakes", "amount"} and space.replicates.shakes is not None
         stated = space.replicates.model_dump(exclude_none=True) if shaken else {}
         content["replicates"] = {**stated, rest: value}
+    elif prefix == "strategy":
+        (kind, _, setting), strategy = rest.partition("."), content.get("strategy")
+        if not isinstance(strategy, dict) or kind not in strategy or not setting:
+            raise SpaceError(f"the space has no such setting; its strategy is {strategy or 'grid'}")
+        content["strategy"] = {**strategy, kind: {**(strategy[kind] or {}), setting: value}}
     else:
         content["fixed"] = {**(content.get("fixed") or {}), name: value}
     return None

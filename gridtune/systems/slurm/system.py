@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -32,12 +33,12 @@ from gridtune.errors import PolicyError, WorkloadError
 from gridtune.slurm.cluster import SlurmCluster
 from gridtune.slurm.comparison import MODELLED_FACTS, Agreement, LoggedJobs, anchored, logged_jobs
 from gridtune.slurm.configuration import read_cluster
+from gridtune.slurm.kernel.arrays import Phases
 from gridtune.slurm.kernel.ordering import order_for_nodes
-from gridtune.slurm.kernel.world import Phases
 from gridtune.slurm.replay import replay
 from gridtune.slurm.requests import Request
 from gridtune.slurm.study import SETTINGS, Effective
-from gridtune.slurm.versions import VERIFIED, release_of
+from gridtune.slurm.versions import VERIFIED, release_of, version_of
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -189,7 +190,7 @@ class SlurmSystem(System):
     """
 
     name: ClassVar[str] = "slurm"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     Parameters: ClassVar[type[SystemParameters]] = _SlurmParameters
     metrics = METRICS
     watched_metrics: ClassVar[tuple[str, ...]] = ("wait_max", "area_weighted_response")
@@ -301,9 +302,14 @@ class SlurmSystem(System):
         """Return the cluster. The last eight are cached, by the content of their files."""
         key = self._key(parameters)
         if key not in self._clusters:
-            self._clusters[key] = read_cluster(
-                Path(parameters.slurm), parameters.settings, parameters.slurm_version
-            )
+            folder, version = Path(parameters.slurm), parameters.slurm_version
+            cluster = read_cluster(folder, parameters.settings, version)
+            stated = version_of(None, folder, None, version)
+            if version == VERIFIED[0] and not stated.startswith(f"{version}."):
+                reason = "no file states it" if stated == version else f"scontrol states {stated}"
+                note = f"slurm_version: {version} is assumed, and {reason}"
+                cluster = replace(cluster, not_modelled=(*cluster.not_modelled, note))
+            self._clusters[key] = cluster
         return self._clusters[key]
 
     def _key(self, parameters: _SlurmParameters) -> Hashable:

@@ -69,7 +69,8 @@ _BESIDE = (
     ("preemption", "state", r"(?i)^(PREEMPTED|REQUEUED)"),
     ("dependencies", "submitline", r" (--dependency|-d)[ =]"),
     ("dependencies", "parents", r"\d"),
-    ("node_wishes", "submitline", r" (--(exclusive|switches|nodelist|exclude|contiguous)|-w|-x)\b"),
+    ("node_wishes", "submitline", r" (--(exclusive|nodelist|exclude|contiguous)|-w|-x)\b"),
+    ("switches", "submitline", r" --(switches|spread-job)\b"),
     ("nice", "submitline", r" --nice"),
     ("deadlines", "deadline", r"^\s*[1-9]"),
     ("deadlines", "submitline", r" --(begin|deadline)[ =]"),
@@ -77,6 +78,13 @@ _BESIDE = (
 _NOTHING = r"(?i)^\s*(unknown|none|n/a|\(null\))\s*$"
 #: Columns that are looked at beside those of quantities, in small letters.
 LOOKED_AT = frozenset({"jobid", "cluster", "priority"}.union(name for _, name, _ in _BESIDE))
+
+#: Options of sbatch that say on which nodes a job may start: flags, options with values, and short forms.
+_OPTION = re.compile(
+    r"""(?<!\S)(?:--(exclusive|contiguous)(?!\S)|--(nodelist|exclude|licenses|mem)[=\s]+["']?([^\s"']+)"""
+    r"""|-([wxL])\s*["']?([^\s"'-][^\s"']*))"""
+)
+_SHORT = {"w": "nodelist", "x": "exclude", "L": "licenses"}
 
 _COMPONENT = re.compile(r"(\d+)\+\d+")
 #: How the components of a heterogeneous job make up one.
@@ -199,6 +207,10 @@ class _AccountedJobs:
         if field == "state":
             return self.states
         texts = self.read.texts("name" if field == "executable" else field)
+        if field == "options":
+            found = (_OPTION.findall(text or "") for text in texts.values.to_pylist())
+            pairs = ([(a or b or _SHORT[d], c or e) for a, b, c, d, e in some] for some in found)
+            return Texts(texts.codes, _strings(" ".join(f"{k}={v}" for k, v in some) for some in pairs))
         if field == "gpu_type" and not any(texts.values.to_pylist()):
             types = (
                 {name.partition(":")[2] for name in asked if name.startswith(GPU)}
